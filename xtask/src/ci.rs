@@ -65,6 +65,7 @@ const MORE_STEPS: &[(&str, Task)] = &[
     ("blind trials", trials::full),
     ("preflight campaign", preflight::full),
     ("heartbeats of real cluster software", || cluster::run(None)),
+    ("a real cluster with a starved node", cluster::starve::full),
     ("queries over a fleet, on two engines", || ship::run(None, false)),
     ("Python package with torch and AddressSanitizer", python::full),
     ("check in other environments", || environments::run(&[], None, false)),

@@ -1,6 +1,8 @@
 //! Real cluster software that is stopped: each prints its own line about a late heartbeat, `memwright heartbeats` finds it,
 //! and does not put it down to memory.
 
+pub(crate) mod starve;
+
 use crate::packages;
 use crate::workspace::target_dir;
 use anyhow::{Context, ensure};
@@ -10,6 +12,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Action {
+    /// Stop real software on this machine
+    Stop,
+    /// Two guests, one of which is flooded
+    Starve,
+}
 
 const PACKAGES: &[(&str, &str)] = &[
     ("corosync", "/usr/sbin/corosync"),

@@ -105,11 +105,26 @@ enum Task {
         #[arg(long)]
         write: bool,
     },
-    /// Stop corosync, etcd, Galera, keepalived, Patroni and ZooKeeper, and look for their lines with memwright heartbeats
+    /// Stop corosync, etcd, Galera, keepalived, Patroni and ZooKeeper, and look for their lines with memwright heartbeats;
+    /// or starve a node of corosync, Pacemaker and PostgreSQL of memory, in two guests
     Cluster {
+        #[arg(default_value = "stop")]
+        action: cluster::Action,
         /// memwright to try [default: target/debug/memwright]
         #[arg(long)]
         program: Option<PathBuf>,
+        /// How long the flood goes on under `memwright run --direct-io` [default: 2]
+        #[arg(long, value_name = "N")]
+        minutes: Option<u64>,
+        /// What is available when the database has locked its memory
+        #[arg(long, value_name = "MIB", default_value_t = cluster::starve::LEFT_MIB)]
+        left: u64,
+        /// Play nothing; judge what was played last
+        #[arg(long)]
+        again: bool,
+        /// Write docs/cluster.md from it
+        #[arg(long)]
+        write: bool,
     },
     /// Run the queries over the recordings of a fleet on DuckDB and ClickHouse, with a simulated fleet
     Ship {
@@ -331,7 +346,10 @@ fn main() -> anyhow::Result<()> {
         Task::Dist { out, profile: Some(profile), .. } => dist::plain(&profile, out),
         Task::Dist { out, .. } => dist::run(out),
         Task::Fleet { nodes, program, write } => fleet::run(&nodes, program, write),
-        Task::Cluster { program } => cluster::run(program),
+        Task::Cluster { action: cluster::Action::Stop, program, .. } => cluster::run(program),
+        Task::Cluster { action: cluster::Action::Starve, program, minutes, left, again, write } => {
+            cluster::starve::run(&cluster::starve::Choice { minutes, left, program, again, write })
+        }
         Task::Python { action, out, write } => python::run(action, out, write),
         Task::Ship { fleet, write } => match fleet.as_slice() {
             [machines, days] => ship::run(Some((*machines, *days)), write),

@@ -41,13 +41,19 @@ pub(crate) fn run(logs: &Path) -> anyhow::Result<Vec<String>> {
 }
 
 fn lines(variant: &Variant, release: &str, text: &str) -> anyhow::Result<Lines> {
+    let footnote = vec![variant.how.clone(), format!("Kernel {release}, emulated in software.")];
+    series(variant.full_name(), footnote, text, tone)
+}
+
+/// A drawing of a file as above; `tone` is that of a phase.
+pub(crate) fn series(
+    title: String,
+    footnote: Vec<String>,
+    text: &str,
+    tone: impl Fn(&str) -> Tone,
+) -> anyhow::Result<Lines> {
     let table = Table::read(text)?;
-    Ok(Lines {
-        title: variant.full_name(),
-        panels: table.panels(),
-        spans: table.spans(),
-        footnote: vec![variant.how.clone(), format!("Kernel {release}, emulated in software.")],
-    })
+    Ok(Lines { title, panels: table.panels(), spans: table.spans(tone), footnote })
 }
 
 /// The file, column by column.
@@ -125,7 +131,7 @@ impl Table {
         Series { name: column.name.clone(), points }
     }
 
-    fn spans(&self) -> Vec<Span> {
+    fn spans(&self, tone: impl Fn(&str) -> Tone) -> Vec<Span> {
         let mut spans: Vec<Span> = Vec::new();
         for (time_s, phase) in self.times_s.iter().zip(&self.phases) {
             match spans.last_mut() {
@@ -171,11 +177,11 @@ mod tests {
 
     #[test]
     fn phases_are_spans() {
-        let spans = Table::read(TEXT).unwrap().spans();
+        let spans = Table::read(TEXT).unwrap().spans(tone);
         let seen: Vec<_> =
             spans.iter().map(|s| (s.name.as_str(), s.from_s, s.to_s, s.tone)).collect();
         assert_eq!(seen, [("before", 1.0, 1.5, Tone::Plain), ("during", 4.0, 4.0, Tone::Bad)]);
-        assert!(Table::read("t_s,x s\n1,2\n").unwrap().spans().is_empty());
+        assert!(Table::read("t_s,x s\n1,2\n").unwrap().spans(tone).is_empty());
     }
 
     #[test]

@@ -1,0 +1,52 @@
+//! What does not hold of what was promised.
+
+use super::Played;
+use super::lines::Says;
+use super::phase::Phase;
+use mw_model::IncidentRow;
+
+/// What the recorder may see after the flood began, before the cluster says something.
+const CAUSES: &[&str] = &["dirty-limit-too-high", "page-cache-flood"];
+
+/// Each in a sentence. What the flood does without a remedy is a finding and no promise; but without any damage there
+/// is nothing that a remedy prevents.
+pub(super) fn wrong(played: &Played) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (number, phase) in played.phases.iter().enumerate() {
+        if phase.name == "flood" {
+            continue;
+        }
+        let lines: Vec<&str> = played.lines_of(number).map(|line| line.text.as_str()).collect();
+        if !lines.is_empty() {
+            let busy = if phase.name == "healthy" { " (this machine is too busy)" } else { "" };
+            wrong.push(format!("{}{busy}: {}", phase.name, lines.join("; ")));
+        }
+        if phase.holder != "n1" {
+            wrong.push(format!("{}: the resources are on {}", phase.name, phase.holder));
+        }
+    }
+    wrong.extend(of_flood(played));
+    wrong
+}
+
+/// The recorder warns before the cluster does, of memory.
+fn of_flood(played: &Played) -> Option<String> {
+    let number = played.phases.iter().position(|phase| phase.name == "flood")?;
+    let flood = &played.phases[number];
+    let Some(warned) = played.incidents.iter().find(|incident| is_warning(flood, incident)) else {
+        return Some("flood: the recorder reports no stall that memory caused".to_owned());
+    };
+    let first = played.lines_of(number).find(|line| line.says != Says::Moved)?;
+    let late_s = first.after_s(flood.from_s) - (began_s(warned) - flood.from_s);
+    (late_s < 0.0)
+        .then(|| format!("flood: the cluster reported {:.1} s before the recorder", -late_s))
+}
+
+pub(super) fn is_warning(flood: &Phase, incident: &IncidentRow) -> bool {
+    (flood.from_s..flood.to_s).contains(&began_s(incident))
+        && incident.cause.as_deref().is_some_and(|cause| CAUSES.contains(&cause))
+}
+
+pub(super) fn began_s(incident: &IncidentRow) -> f64 {
+    incident.started_unix_ms as f64 / 1000.0
+}
