@@ -53,7 +53,7 @@ complete -c memwright -n "__fish_memwright_needs_command" -f -a "top" -d 'Show m
 complete -c memwright -n "__fish_memwright_needs_command" -f -a "export" -d 'Export a recording, or an incident of it, for other programs'
 complete -c memwright -n "__fish_memwright_needs_command" -f -a "why" -d 'Run a command and report what it waited for: CPU, memory, disks and other programs'
 complete -c memwright -n "__fish_memwright_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c memwright -n "__fish_memwright_using_subcommand check" -l for -d 'Also check whether this much memory is available: SIZE[,lock][,huge=2M|1G|thp][,node=N]' -r
+complete -c memwright -n "__fish_memwright_using_subcommand check" -l for -d 'Also check whether this much memory is available: SIZE[,lock][,huge=2M|1G|thp][,page=16k..1M|best][,node=N]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand check" -l pool -d 'Check whether this pool has it ready; if not, whether the machine has it' -r
 complete -c memwright -n "__fish_memwright_using_subcommand check" -l only -d 'Check these rules alone: their ids, separated by commas' -r
 complete -c memwright -n "__fish_memwright_using_subcommand check" -l root -d 'Check a captured tree instead of this machine: a directory with proc/ and sys/ (also in a sosreport), or a file written by capture (- is standard input)' -r -F
@@ -275,7 +275,7 @@ complete -c memwright -n "__fish_memwright_using_subcommand bench" -s V -l versi
 complete -c memwright -n "__fish_memwright_using_subcommand run" -l prefault -d 'Populate large memory after it is mapped: in the background, while CPUs are idle, or, with \'now\', in parallel before the call that maps it returns' -r -f -a "background\t'While CPUs are idle; the program does not wait for it'
 now\t'Before the call that maps it returns'"
 complete -c memwright -n "__fish_memwright_using_subcommand run" -l huge -d 'Transparent huge pages [default: as the machine is set up]' -r -f -a "never\t'None, for the command and all that it starts'
-auto\t'For large memory that is populated at once, where they are free without compaction'
+auto\t'For large memory that is populated, as far as they are free without compaction; where they are not, the folios of 16 KiB to 1 MiB that the machine allows'
 always\t'For all large private memory'"
 complete -c memwright -n "__fish_memwright_using_subcommand run" -l direct-io -d 'Keep transfers of files that are at least this large, and sequential runs, out of the page cache; a setting of \'memwright iotune\' for the path takes precedence [default: cached]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand run" -l pool -d 'Take large shared memory, System V segments too, from this pool (see pool), which has it ready; what the pool cannot serve comes from the kernel' -r
