@@ -39,7 +39,7 @@ pub(crate) struct Choice {
 }
 
 /// What is available when the database has locked its memory.
-pub(crate) const LEFT_MIB: u64 = 32;
+pub(crate) const LEFT_MIB: u64 = 22;
 
 /// How much memory is left, and how long each phase takes.
 struct Length {
@@ -53,7 +53,7 @@ struct Length {
 impl Length {
     fn new(choice: &Choice) -> Self {
         let direct_s = choice.minutes.map_or(120, |minutes| minutes * 60);
-        Self { left_mib: choice.left, healthy_s: 60, flood_s: 120, direct_s, limit_s: 90 }
+        Self { left_mib: choice.left, healthy_s: 60, flood_s: 150, direct_s, limit_s: 90 }
     }
 
     fn all_s(&self) -> u64 {
@@ -189,7 +189,8 @@ impl Played {
             anyhow::Ok(String::from_utf8_lossy(&output.stdout).into_owned())
         };
         let opened = Recording::open(&recording)?;
-        let incidents = opened.incidents()?;
+        let mut incidents = opened.incidents()?;
+        incidents.sort_by_key(|incident| incident.started_unix_ms);
         let flood = phases.iter().find(|phase| phase.name == "flood").context("no flood")?;
         let warned = incidents.iter().find(|incident| judge::is_warning(flood, incident));
         let logs = ["corosync.log", "pacemaker.log"].map(|log| n1.join(log).display().to_string());

@@ -37,6 +37,9 @@ fn of_flood(played: &Played) -> Option<String> {
         return Some("flood: the recorder reports no stall that memory caused".to_owned());
     };
     let first = played.lines_of(number).find(|line| line.says != Says::Moved)?;
+    if !played.heartbeats.contains("after a stall that memory caused") {
+        return Some("flood: memwright heartbeats puts nothing down to memory".to_owned());
+    }
     let late_s = first.after_s(flood.from_s) - (began_s(warned) - flood.from_s);
     (late_s < 0.0)
         .then(|| format!("flood: the cluster reported {:.1} s before the recorder", -late_s))

@@ -55,7 +55,9 @@ pub(super) fn of_log(node: &'static str, log: &str) -> Vec<Line> {
     let line = |line: &str| {
         let (day_s, text) = timed(line)?;
         let (says, _) = known(text).filter(|_| !text.contains(EXPECTED))?;
-        Some(Line { day_s, node, says: *says, text: text.to_owned() })
+        // What follows a bar is for programmers.
+        let text = text.split(" | ").next().unwrap_or(text).replace('\t', "");
+        Some(Line { day_s, node, says: *says, text })
     };
     log.lines().filter_map(line).collect()
 }
@@ -87,11 +89,12 @@ mod tests {
     fn lines_have_a_time_and_a_meaning() {
         let log = "Nov 26 18:04:30.250 [245] n2 corosync notice  [TOTEM ] A processor failed, forming new configuration\n\
                    Nov 26 18:04:31.000 [245] n2 corosync notice  [TOTEM ] A new membership\n\
-                   Nov 26 18:05:00.000 n1 pacemaker-controld  [275] (log) error: Result of monitor operation for database on n1: Timed Out after 30s\n\
+                   Nov 26 18:05:00.000 n1 pacemaker-controld  [275] (log) error: Result of monitor operation for database on n1: Timed Out after 30s | call=7\n\
                    Nov 26 18:05:01.000 n1 pacemaker-controld  [275] (log) notice: Result of probe operation for database on n1: not running\n";
         let lines = of_log("n2", log);
         let says: Vec<(Says, f64)> = lines.iter().map(|line| (line.says, line.day_s)).collect();
         assert_eq!(says, [(Says::Token, 65_070.25), (Says::Failed, 65_100.0)]);
         assert!(lines[1].text.starts_with("n1 pacemaker-controld"));
+        assert!(lines[1].text.ends_with("Timed Out after 30s"));
     }
 }

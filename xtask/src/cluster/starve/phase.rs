@@ -8,8 +8,8 @@ pub(super) const PHASES: &[(&str, &str)] = &[
     ("healthy", "no flood"),
     ("flood", "the flood, `dirty_ratio` 90"),
     ("direct-io", "the flood under `memwright run --direct-io 64k`"),
-    ("device", "the flood, `max_bytes` of the device 8 MiB, `strict_limit`"),
-    ("group", "the flood in a group with `memory.high` 24 MiB"),
+    ("device", "the flood, `max_bytes` of the device 4 MiB, `strict_limit`"),
+    ("group", "the flood in a group with `memory.high` 8 MiB"),
 ];
 
 /// Times are in seconds since the epoch.
