@@ -42,7 +42,7 @@ const ABILITIES: &[Capabilities] = &[
     ],
     [
         "libhugetlbfs",
-        "one thread",
+        "nothing: the program touches its pages",
         "no",
         "fails, or falls back to base pages",
         "by the caller's policy",

@@ -24,7 +24,7 @@ touches and gives back.
 - A program is started without the memory and then with it: the difference counts. QEMU is ready with its monitor's
   greeting, a JVM with its version, vmtouch with its line *LOCKED*. libhugetlbfs and DPDK are measured inside a program
   that calls them. Each is killed then, and *destroy* lasts until the kernel has ended it.
-- libhugetlbfs has `HUGETLB_NO_RESERVE=yes`: by default it reserves pages and touches none.
+- `get_huge_pages` of libhugetlbfs reserves pages and touches none; the program writes them, by one thread.
 - *Re-enacted* rows are those of `memwright bench`, which makes the same system calls (and locks, as memwright does): the
   program itself is not packaged for Debian, or cannot be asked for such pages.
 - memset, mlock and mlockall are made by one thread of the measuring program. They are *plain*: a ratio says how many

@@ -22,6 +22,7 @@ const REPORT: &str = r#"
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 static struct timespec begun;
@@ -39,14 +40,17 @@ static int report(void)
 }
 "#;
 
-/// Gets memory by `get_huge_pages` of libhugetlbfs.
+/// Gets memory by `get_huge_pages` of libhugetlbfs, and writes it.
 const HUGETLBFS: &str = r#"
 #include <hugetlbfs.h>
 int main(int argc, char **argv)
 {
+    size_t bytes = strtoul(argv[argc - 1], NULL, 10) << 20;
     begin();
-    if (!get_huge_pages(strtoul(argv[argc - 1], NULL, 10) << 20, GHP_DEFAULT))
+    void *memory = get_huge_pages(bytes, GHP_DEFAULT);
+    if (!memory)
         return 1;
+    memset(memory, 0, bytes);
     return report();
 }
 "#;

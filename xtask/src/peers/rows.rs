@@ -106,7 +106,14 @@ fn others() -> Vec<Row> {
     let pages = Method::Bench("page by page");
     let mut rows = vec![
         row("`vmtouch -l`, a file in tmpfs", Shared, BASE, 1, true, Method::Program(vmtouch)),
-        row("libhugetlbfs `get_huge_pages`", Shared, HUGE, 1, false, Method::Program(hugetlbfs)),
+        row(
+            "libhugetlbfs `get_huge_pages`, memset",
+            Shared,
+            HUGE,
+            1,
+            false,
+            Method::Program(hugetlbfs),
+        ),
         row("DPDK `rte_eal_init`", Private, HUGE, 1, false, Method::Program(dpdk)),
         row("cloud-hypervisor's equal shares, re-enacted", Private, BASE, 2, true, shares),
         row("DPDK's page by page, re-enacted", Private, BASE, 1, true, pages),
@@ -247,10 +254,8 @@ fn mounted(place: &Place, script: &str, program: &str) -> Command {
     command
 }
 
-/// It populates its pages where it may not reserve them.
 fn hugetlbfs(place: &Place, with: bool) -> anyhow::Result<Run> {
     let mut command = mounted(place, "mount -t hugetlbfs none \"$1\"", "hugetlbfs");
-    command.env("HUGETLB_NO_RESERVE", "yes");
     command.arg(if with { place.mib.to_string() } else { "2".to_owned() });
     Ok(Run { command, ready: "ready", file: None })
 }

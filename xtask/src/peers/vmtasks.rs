@@ -22,12 +22,8 @@ const DISM: &[Published] = &[
     ("T5240", 128, 2796.0, 198.0),
 ];
 
-const SEGMENTS: [(&str, PageSize); 4] = [
-    ("ism", PageSize::Base),
-    ("ism", PageSize::HUGE_2M),
-    ("dism", PageSize::Base),
-    ("dism", PageSize::HUGE_2M),
-];
+const SEGMENTS: [(&str, PageSize); 3] =
+    [("ism", PageSize::Base), ("ism", PageSize::HUGE_2M), ("dism", PageSize::Base)];
 
 /// Creation with the lock, and destruction, in milliseconds for each GiB.
 #[derive(Debug, Default)]
@@ -53,7 +49,7 @@ impl Times {
 /// What was measured of each segment, by plain calls and by memwright.
 #[derive(Debug, Default)]
 pub(super) struct Vmtasks {
-    measured: [(Times, Times); 4],
+    measured: [(Times, Times); SEGMENTS.len()],
 }
 
 impl Vmtasks {
