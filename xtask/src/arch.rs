@@ -85,6 +85,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "mw-lab",
             "mw-metrics",
             "mw-model",
+            "mw-pool",
             "mw-record",
             "mw-render",
             "mw-rules",

@@ -2,6 +2,7 @@
 
 mod arch;
 mod campaign;
+mod ceilings;
 mod ci;
 mod circles;
 mod cluster;
@@ -324,6 +325,20 @@ enum Task {
         #[arg(long)]
         write: bool,
     },
+    /// Measure creation beside the zeroing bandwidth, attaching by size, and a latency-critical neighbour beside each
+    /// operation (needs root; at most 8 minutes)
+    Ceilings {
+        /// Write docs/ceilings.md from it
+        #[arg(long)]
+        write: bool,
+    },
+    /// Repeat an operation on large memory, for `ceilings`
+    #[command(hide = true)]
+    Operate {
+        operation: ceilings::Operation,
+        #[arg(long)]
+        seconds: u64,
+    },
     /// Measure the cost of the recorder beside atop, sar, pcp and pt-stalk, all at once
     Recorders {
         /// How long to measure; the size of a recording needs at least 360
@@ -393,6 +408,8 @@ fn main() -> anyhow::Result<()> {
         Task::Preflight { conditions, kernels, seed, results, program, jobs, report: false } => {
             preflight::run(&preflight::Choice { conditions, kernels, seed, results, program, jobs })
         }
+        Task::Ceilings { write } => ceilings::run(write),
+        Task::Operate { operation, seconds } => ceilings::operate(operation, seconds),
         Task::Peers { rounds, size, write } => peers::run(rounds, size, write),
         Task::Recorders { seconds, write } => recorders::run(seconds, write),
     }
