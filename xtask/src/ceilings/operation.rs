@@ -47,8 +47,6 @@ pub(super) fn repeat(
     memwright: &Path,
     duration: Duration,
 ) -> anyhow::Result<()> {
-    let until = Instant::now() + duration;
-    let again = || Instant::now() < until && !is_termination_requested();
     let huge = [Operation::Huge, Operation::HugePlain].contains(&operation);
     let pages = (BYTES / HUGE_BYTES) as u64;
     let reserve = || huge_pages::reserve(memwright, HUGE_BYTES as u64, pages);
@@ -59,6 +57,8 @@ pub(super) fn repeat(
         start(4).or_else(|_| start(1))
     };
     let server = is_attach.then(serve).transpose()?;
+    let until = Instant::now() + duration;
+    let again = || Instant::now() < until && !is_termination_requested();
     while again() {
         match operation {
             Operation::Idle => step("idle", || std::thread::sleep(Duration::from_millis(100))),
