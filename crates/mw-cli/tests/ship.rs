@@ -336,11 +336,16 @@ fn what_is_wrong_is_said_with_what_to_do() {
     std::fs::create_dir(&open).unwrap();
     std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o1777)).unwrap();
     for (to, more, code, part) in [
-        (none.to_str().unwrap(), &[][..], 3, "No such file or directory"),
+        (
+            none.to_str().unwrap(),
+            &[][..],
+            3,
+            "there is no such directory; mount its file system, or create it",
+        ),
         (open.to_str().unwrap(), &[][..], 3, "anyone may write there"),
         (data, &["--host", "../x"][..], 2, "choose another one with --host"),
         (data, &["--host", ""][..], 2, "choose another one with --host"),
-        (data, &["--state-dir", "/nowhere"][..], 3, "/nowhere"),
+        (data, &["--state-dir", "/nowhere"][..], 3, "choose one with --state-dir"),
         ("s3://fleet", &[][..], 2, "set AWS_ACCESS_KEY_ID"),
         ("s3://", &[][..], 2, "use s3://BUCKET/PREFIX"),
         ("s3://fleet/../other", &[][..], 2, "use s3://BUCKET/PREFIX"),

@@ -61,7 +61,9 @@ pub use cpu_load::CpuLoad;
 pub use error::{Error, Limit, Shortage};
 pub use free_pages::{FreePages, Prepared};
 pub use headroom::{Headroom, Scarcity};
-pub use mapped::{MappedPart, MemoryType, Workers, available_bytes, has_room, mapping_at, parts};
+pub use mapped::{
+    MappedPart, MemoryType, PopulateChunk, Workers, available_bytes, has_room, mapping_at, parts,
+};
 pub use mw_memory::{NumaPolicy, PageSize};
 pub use options::{MAX_WORKERS, Options};
 pub use progress::{Phase, Progress};

@@ -30,6 +30,10 @@ pub enum MemoryType {
     Other,
 }
 
+/// What populates a chunk: its addresses, and the call that does it.
+pub type PopulateChunk<'a> =
+    dyn Fn(Range<usize>, &dyn Fn() -> io::Result<()>) -> io::Result<()> + Sync + 'a;
+
 /// A mapping, or the part of it within a range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MappedPart {
@@ -113,11 +117,7 @@ impl<'a> Workers<'a> {
     ///
     /// # Errors
     /// As [`populate`](Self::populate), and those of `chunk`.
-    pub fn populate_by(
-        &self,
-        part: &MappedPart,
-        chunk: &(dyn Fn(Range<usize>, &dyn Fn() -> io::Result<()>) -> io::Result<()> + Sync),
-    ) -> io::Result<usize> {
+    pub fn populate_by(&self, part: &MappedPart, chunk: &PopulateChunk<'_>) -> io::Result<usize> {
         let fault = part.fault.ok_or(io::ErrorKind::InvalidInput)?;
         let huge = match part.memory {
             MemoryType::Hugetlb => Some(part.page_bytes),

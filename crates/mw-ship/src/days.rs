@@ -165,7 +165,13 @@ impl Shipper<'_> {
             path: path.clone(),
             why: why.to_string(),
         };
-        let dir = File::open(self.state_dir).map_err(|error| failed(&error))?;
+        let dir = File::open(self.state_dir).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => {
+                let why = "there is no such directory; create it, or choose one with --state-dir";
+                self.state_failed(&io::Error::other(why))
+            }
+            _ => self.state_failed(&error),
+        })?;
         let lock = mw_sys::open_lock_file(&dir, Path::new(LOCK), OFlags::RDWR)
             .map_err(|error| failed(&error))?;
         match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {

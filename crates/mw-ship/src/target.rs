@@ -45,7 +45,13 @@ impl Target {
             return Ok(Self::S3(Box::new(bucket)));
         }
         let path = PathBuf::from(name);
-        let found = std::fs::metadata(&path).map_err(|source| Self::failed(&path, source))?;
+        let found = std::fs::metadata(&path).map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => {
+                let why = "there is no such directory; mount its file system, or create it";
+                Self::failed(&path, io::Error::new(io::ErrorKind::NotFound, why))
+            }
+            _ => Self::failed(&path, source),
+        })?;
         if !found.is_dir() {
             return Err(Self::failed(&path, io::ErrorKind::NotADirectory.into()));
         }

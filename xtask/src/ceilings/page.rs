@@ -14,6 +14,14 @@ const ATTACH_GOAL_MS: f64 = 10.0;
 /// With fewer wake-ups the percentile is the maximum.
 const SHARE: f64 = 0.999;
 
+/// Of the development machines.
+const PAUSES: &str = "\n\
+On this virtual machine the delays of more than 10 ms are pauses of both CPUs: a scheduler trace of one has no timer\n\
+interrupt on either of them for 18 ms, and nothing else. They need two CPUs in allocating or freeing memory: two busy loops\n\
+cause none (1 ms at most), two plain programs that populate memory side by side do (10 ms in 8 s). One plain thread leaves\n\
+the neighbour the other CPU. Where it must not be late, one worker does the same: `--threads 1` of `bench`, `workers` of\n\
+the library.\n";
+
 const HEAD: &str = "\
 # Ceilings
 
@@ -138,6 +146,7 @@ pub(super) fn beside(measured: &Measured) -> String {
         let _ = writeln!(text, " {} |", beside.late_ms[0].len());
     }
     text += "\nWith fewer than 1,000 wake-ups the percentile is the maximum.\n";
+    text += PAUSES;
     for (operation, why) in &measured.missing {
         let _ = writeln!(text, "\n`{operation}` was not measured: {why}.");
     }

@@ -102,7 +102,8 @@ fn one_size(snapshot: &Snapshot, request: &Request, page_bytes: u64, notes: &mut
         notes.obstacle(false, what, Some(request.size_bytes), Some(0), lift);
         return request.size_bytes;
     }
-    let whole = request.size_bytes.saturating_sub(request.size_bytes % page_bytes.max(1));
+    let part = request.size_bytes.checked_rem(page_bytes).unwrap_or(0);
+    let whole = request.size_bytes.saturating_sub(part);
     let lacking = whole.saturating_sub(supply.private.bytes);
     if lacking > 0 {
         let thp = snapshot.thp.value();

@@ -144,7 +144,8 @@ pub(super) fn reports(found: &[Found], wanted: &[Known]) -> Vec<HeartbeatReport>
                 unix_ms: found.unix_ms,
                 software: known.software.clone(),
                 says: known.says,
-                line: mw_model::visible::line(&found.text).to_string(),
+                // Pacemaker separates by tabs.
+                line: mw_model::visible::line(&found.text.replace('\t', " ")).to_string(),
                 times: 1,
                 last_unix_ms: found.unix_ms,
             }),
