@@ -342,6 +342,10 @@ pub(crate) const WORKS: &[(KernelWork, &[&str])] = &[
     (KernelWork::Network, &["__sys_send", "__sys_recv", "net_rx_action", "tcp_", "sock_"]),
 ];
 
+/// Functions that wake the other end of a socket because there is room again: its data was read, not answered.
+pub(crate) const ROOM: &[&str] =
+    &["unix_write_space", "sock_def_write_space", "sk_stream_write_space"];
+
 /// Functions beneath which a task sends to another, although the wake-up comes from a softirq.
 pub(crate) const SENDERS: &[&str] = &[
     "tcp_sendmsg",

@@ -115,13 +115,14 @@ struct Looks<'a> {
 }
 
 impl Looks<'_> {
-    /// Wake-ups that the program's threads sent, in the order of time.
+    /// Wake-ups by which the program's threads sent something, in the order of time.
     fn sent(&self) -> BTreeMap<Tid, Vec<(Nanos, Tid)>> {
         let mut sent: BTreeMap<Tid, Vec<(Nanos, Tid)>> = BTreeMap::new();
         for event in &self.trace.events {
             let EventKind::Waking { task, by, context, stack } = event.kind else { continue };
             let is_by_task = self.timelines.is_sent_by_task(context, stack);
-            if is_by_task && self.threads.contains(&by) {
+            let is_sent = is_by_task && !self.timelines.is_for_room(stack);
+            if is_sent && self.threads.contains(&by) {
                 sent.entry(by).or_default().push((event.at, task));
             }
         }
@@ -209,8 +210,21 @@ impl Looks<'_> {
             Some(Activity::Blocked { .. }) => !self.has_child_since(thread, open.from),
             _ => false,
         };
-        let mut again = self.timelines.within(asker, interval.from, interval.to).skip(1);
-        !is_answered && waits && !again.any(|interval| interval.activity == Activity::Running)
+        !is_answered && waits && !self.goes_on(asker, open.from, interval)
+    }
+
+    /// Whether a task that has asked `since` did something else during the interval. That its request was read wakes it,
+    /// too, and it goes on waiting.
+    fn goes_on(&self, asker: Tid, since: Nanos, interval: Interval) -> bool {
+        let mut is_for_room = false;
+        self.timelines.within(asker, since, interval.to).any(|of_asker| match of_asker.activity {
+            Activity::Blocked { wakeup, .. } => {
+                is_for_room = wakeup.is_some_and(|wakeup| self.timelines.is_for_room(wakeup.stack));
+                false
+            }
+            Activity::Running => !is_for_room && of_asker.from > interval.from,
+            _ => false,
+        })
     }
 
     /// A thread that creates another one for each request hands it over.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::path::Kind;
 use crate::test_trace::{CLIENT, OTHER, SERVER, Traced};
+use crate::trace::WakeContext;
 
 const POLL: &str = "schedule < ep_poll < do_epoll_wait";
 const FUTEX: &str = "schedule < futex_wait_queue < futex_wait";
@@ -51,6 +52,28 @@ fn who_is_waited_for_by_its_client_is_not_idle() {
     traced.runs(660, 1, CLIENT).blocks(700, 0, SERVER, POLL);
     let time = time(&traced, &[SERVER], true);
     assert_eq!(cycles(&time)[0], (SERVER, 100, 700));
+}
+
+#[test]
+fn a_request_that_was_read_is_not_answered() {
+    // As unix(7) sockets do, reading wakes the client, which goes on waiting; the server sleeps then.
+    for again in [108, 120] {
+        let mut traced = Traced::new(1000);
+        traced.blocks(10, 0, SERVER, POLL);
+        traced.runs(90, 1, CLIENT).wakes(100, CLIENT, SERVER).blocks(101, 1, CLIENT, POLL);
+        traced.runs(105, 0, SERVER);
+        let stack = traced.stack("__wake_up_sync_key < unix_write_space < sock_wfree");
+        let read =
+            EventKind::Waking { task: CLIENT, by: SERVER, context: WakeContext::Task, stack };
+        traced.event(106, 0, read);
+        traced.blocks(110, 0, SERVER, "schedule < do_nanosleep < hrtimer_nanosleep");
+        traced.runs(again, 1, CLIENT).blocks(again + 1, 1, CLIENT, POLL);
+        traced.interrupt(700, SERVER, "hrtimer_wakeup").runs(705, 0, SERVER);
+        traced.wakes(720, SERVER, CLIENT).blocks(730, 0, SERVER, POLL).runs(735, 1, CLIENT);
+        let time = time(&traced, &[SERVER], true);
+        assert_eq!(cycles(&time)[0], (SERVER, 100, 730), "{again}");
+        assert_eq!(time.busy.shares()[0].kind, Kind::Waiting(Wait::Sleep), "{again}");
+    }
 }
 
 #[test]

@@ -117,6 +117,11 @@ impl Timelines {
         }
     }
 
+    /// Whether a wake-up with this stack only says that the other end of a socket has read.
+    pub(crate) fn is_for_room(&self, stack: StackId) -> bool {
+        self.class(stack).is_for_room
+    }
+
     fn class(&self, stack: StackId) -> Class {
         let at = usize::try_from(stack.0).ok();
         at.and_then(|at| self.classes.get(at)).copied().unwrap_or_default()

@@ -6,7 +6,7 @@
 
 use crate::functions::{
     CONNECTS, DISK_COMPLETIONS, EXIT, IDLE_THREADS, KILLS, PACKETS, RECLAIM_THREADS,
-    REMOTE_COMPLETIONS, SENDERS, THAWS, TIMER_SIGNALS, TIMERS, WAITS, WORKS,
+    REMOTE_COMPLETIONS, ROOM, SENDERS, THAWS, TIMER_SIGNALS, TIMERS, WAITS, WORKS,
 };
 pub use crate::kinds::{KernelWork, Wait};
 use std::collections::HashMap;
@@ -74,6 +74,8 @@ pub(crate) struct Class {
     pub(crate) wait: Option<Wait>,
     /// The current task sent the wake-up although it comes from a softirq: loopback delivers on the sender's stack.
     pub(crate) is_sender: bool,
+    /// The wake-up says that the other end of a socket has read, and may not be waited for.
+    pub(crate) is_for_room: bool,
     /// Which interrupt sent the wake-up, where no task did.
     pub(crate) interrupt: Source,
     pub(crate) is_reclaim_thread: bool,
@@ -123,6 +125,7 @@ struct Says {
     wait: usize,
     interrupt: usize,
     is_sender: bool,
+    is_for_room: bool,
     is_reclaim_thread: bool,
     is_exit: bool,
 }
@@ -138,6 +141,7 @@ fn class<'a>(stack: &'a [String], known: &mut HashMap<&'a str, Says>) -> Class {
         wait: WAITS.len(),
         interrupt: INTERRUPTS.len(),
         is_sender: false,
+        is_for_room: false,
         is_reclaim_thread: false,
         is_exit: false,
     };
@@ -148,12 +152,14 @@ fn class<'a>(stack: &'a [String], known: &mut HashMap<&'a str, Says>) -> Class {
             all.interrupt = says.interrupt;
         }
         all.is_sender |= says.is_sender;
+        all.is_for_room |= says.is_for_room;
         all.is_reclaim_thread |= says.is_reclaim_thread;
         all.is_exit |= says.is_exit;
     }
     Class {
         wait: WAITS.get(all.wait).map(|(wait, _)| *wait),
         is_sender: all.is_sender,
+        is_for_room: all.is_for_room,
         interrupt: INTERRUPTS.get(all.interrupt).map_or(Source::Interrupt, |(from, _)| *from),
         is_reclaim_thread: all.is_reclaim_thread,
         is_exit: all.is_exit,
@@ -170,6 +176,7 @@ impl Says {
             wait: wait.unwrap_or(WAITS.len()),
             interrupt: interrupt.unwrap_or(INTERRUPTS.len()),
             is_sender: has(SENDERS),
+            is_for_room: has(ROOM),
             is_reclaim_thread: RECLAIM_THREADS.contains(&function),
             is_exit: function.starts_with(EXIT),
         }
