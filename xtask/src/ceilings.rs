@@ -2,6 +2,7 @@
 //! tables, and how late a latency-critical neighbour is beside each operation.
 
 mod attach;
+mod machine;
 mod neighbour;
 mod operation;
 mod page;
@@ -12,19 +13,13 @@ pub(crate) use operation::Operation;
 
 use crate::workspace::{cargo, root, target_dir};
 use anyhow::Context;
-use mw_sys::{SignalsBlocked, is_termination_requested};
+use mw_sys::SignalsBlocked;
 use mw_test::alone;
 use mw_test::measure::others;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 const PAGE: &str = "docs/ceilings.md";
-
-/// The conditions of a run.
-struct Conditions {
-    took: Duration,
-    load: [String; 2],
-}
 
 /// Measures all three; `write` writes the page.
 pub(crate) fn run(write: bool) -> anyhow::Result<()> {
@@ -45,8 +40,8 @@ pub(crate) fn run(write: bool) -> anyhow::Result<()> {
     let attach = attach::measure(&memwright());
     println!("== a neighbour");
     let neighbour = neighbour::measure();
-    go_on()?;
-    let conditions = Conditions { took: begun.elapsed(), load: [load, others()] };
+    machine::go_on()?;
+    let conditions = page::Conditions { took: begun.elapsed(), load: [load, others()] };
     let parts = [
         page::part(zeroing, page::zeroing),
         page::part(attach, page::attach),
@@ -69,17 +64,4 @@ pub(crate) fn operate(operation: Operation, seconds: u64) -> anyhow::Result<()> 
 
 fn memwright() -> PathBuf {
     target_dir().join("release/memwright")
-}
-
-fn go_on() -> anyhow::Result<()> {
-    anyhow::ensure!(!is_termination_requested(), "interrupted");
-    Ok(())
-}
-
-/// Memory that is available, in bytes.
-fn available_bytes() -> anyhow::Result<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo")?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-    Ok(kib.context("no MemAvailable")? << 10)
 }

@@ -3,19 +3,22 @@
 mod capabilities;
 mod method;
 mod page;
+mod place;
 mod program;
 mod row;
 mod rows;
+mod turn;
 mod vmtasks;
 
 use crate::huge_pages;
 use crate::workspace::{cargo, root, target_dir};
 use anyhow::Context;
-use method::Place;
 use mw_segment::{Kind, Options, PageSize};
 use mw_sys::{SignalsBlocked, is_termination_requested};
 use mw_test::alone;
 use mw_test::measure::others;
+use page::Conditions;
+use place::Place;
 use row::Row;
 use std::time::{Duration, Instant};
 use vmtasks::Vmtasks;
@@ -32,16 +35,6 @@ const HUGE_PAGE_BYTES: u64 = 2 << 20;
 
 /// Memory that stays free beside the pool of huge pages and the memory that is measured.
 const RESERVE_BYTES: u64 = 2 << 30;
-
-/// The conditions of a run.
-struct Conditions {
-    mib: u64,
-    rounds: usize,
-    took: Duration,
-    load: [String; 2],
-    /// CPUs that other programs kept busy, during each of our own `memwright bench`.
-    other_cpus: Vec<f64>,
-}
 
 /// Measures every method in turn, `rounds` times; `write` writes the page.
 pub(crate) fn run(rounds: usize, mib: u64, write: bool) -> anyhow::Result<()> {
@@ -95,7 +88,7 @@ fn round(
     let count = rows.len();
     for index in 0..count {
         anyhow::ensure!(!is_termination_requested(), "interrupted");
-        rows[(index + number * count / 5) % count].measure(place)?;
+        turn::take(&mut rows[(index + number * count / 5) % count], place)?;
     }
     vmtasks.measure(place)
 }

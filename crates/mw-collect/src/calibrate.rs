@@ -24,7 +24,7 @@ mod allowance;
 mod reclaimed;
 mod samples;
 
-use allowance::Allowance;
+use allowance::{Allowance, FOLIO_CHUNK};
 use samples::{Samples, UNBACKED_FACTOR, UNBACKED_FACTOR_HUGE, sort_out};
 
 pub const LIMIT: Duration = Duration::from_millis(50);
@@ -43,8 +43,6 @@ const MIB: usize = 1 << 20;
 const BASE_CHUNK: usize = MIB;
 /// What is locked between two looks at the clock.
 const LOCK_CHUNK: usize = 4 * MIB;
-/// Two of the largest folios, as [`Region::populate_folios`] needs.
-const FOLIO_CHUNK: usize = 2 * MIB;
 /// Chunks that are populated a second time.
 const AGAIN_CHUNKS: usize = 8;
 /// Huge pages that are taken to see whether the large free blocks are backed.

@@ -1,7 +1,7 @@
 //! How long attaching locked memory of a warm pool takes, by size.
 
+use super::machine::{available_bytes, go_on};
 use super::server::PoolServer;
-use super::{available_bytes, go_on};
 use mw_test::measure::median;
 use std::path::Path;
 use std::time::Instant;

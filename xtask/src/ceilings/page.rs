@@ -2,10 +2,17 @@
 
 use super::attach::{Attaching, EXTRAPOLATED_GIB};
 use super::neighbour::{Beside, Measured, THREADS};
+use super::operation::Operation;
 use super::zeroing::{Run, Zeroing};
-use super::{Conditions, Operation};
 use mw_test::measure::median;
 use std::fmt::Write as _;
+use std::time::Duration;
+
+/// The conditions of a run.
+pub(super) struct Conditions {
+    pub(super) took: Duration,
+    pub(super) load: [String; 2],
+}
 
 /// Creation on huge pages, in percent of the zeroing bandwidth.
 const SHARE_GOAL: f64 = 90.0;

@@ -1,6 +1,6 @@
 //! Creation on 2 MiB pages as a share of the zeroing bandwidth.
 
-use super::go_on;
+use super::machine::go_on;
 use crate::huge_pages;
 use anyhow::Context;
 use serde_json::Value;

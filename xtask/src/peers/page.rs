@@ -1,14 +1,25 @@
 //! The page.
 
+use super::capabilities;
 use super::method::Method;
 use super::program::version;
 use super::row::{Row, ratio};
 use super::vmtasks::Vmtasks;
-use super::{Conditions, capabilities};
 use mw_segment::PageSize;
 use mw_test::measure::median;
 use std::fmt::Write as _;
 use std::process::Command;
+use std::time::Duration;
+
+/// The conditions of a run.
+pub(super) struct Conditions {
+    pub(super) mib: u64,
+    pub(super) rounds: usize,
+    pub(super) took: Duration,
+    pub(super) load: [String; 2],
+    /// CPUs that other programs kept busy, during each of our own `memwright bench`.
+    pub(super) other_cpus: Vec<f64>,
+}
 
 const HEAD: &str = "\
 # Large memory, beside others

@@ -1,6 +1,6 @@
 //! A row of the table: a method and what was measured of it.
 
-use super::method::{Memory, Method, Place};
+use super::method::{Memory, Method};
 use mw_segment::PageSize;
 use mw_test::measure::median;
 
@@ -26,22 +26,6 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Measures it once more; one that failed before is skipped.
-    pub(super) fn measure(&mut self, place: &mut Place) -> anyhow::Result<()> {
-        if self.missing.is_some() {
-            return Ok(());
-        }
-        place.touch_memory(self.page)?;
-        match place.measure(self) {
-            Ok(sample) => self.samples.push(sample),
-            Err(error) => {
-                eprintln!("{}: {error:#}", self.name);
-                self.missing = Some(format!("{error:#}"));
-            }
-        }
-        Ok(())
-    }
-
     /// The median, the least and the most.
     pub(super) fn spread(&self, of: impl Fn(&Sample) -> f64) -> Option<[f64; 3]> {
         let values: Vec<f64> = self.samples.iter().map(of).collect();

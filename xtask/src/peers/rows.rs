@@ -1,6 +1,7 @@
 //! The rows of the table, in its order.
 
-use super::method::{Memory, Method, Place, THREADS};
+use super::method::{Memory, Method};
+use super::place::{Place, THREADS};
 use super::program::Run;
 use super::row::Row;
 use mw_segment::PageSize;

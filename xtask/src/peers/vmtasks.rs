@@ -1,6 +1,6 @@
 //! The tables that the field report of vmtasks published, and ours in the same columns.
 
-use super::method::{Place, THREADS, bench_row, part};
+use super::place::{Place, THREADS, bench_row, part};
 use mw_segment::PageSize;
 use mw_test::measure::median;
 use std::fmt::Write as _;

@@ -1,11 +1,13 @@
 //! How much memory a calibration may take.
 
-use super::FOLIO_CHUNK;
 use mw_model::folios::{self, FolioSwitches};
 use mw_model::{HugePool, Missing, PageSize, Request, Snapshot, caller, derived, fragmentation};
 use mw_proc::zoneinfo::Zone;
 
 const MIB: usize = 1 << 20;
+
+/// Two of the largest folios, as `Region::populate_folios` needs.
+pub(super) const FOLIO_CHUNK: usize = 2 * MIB;
 
 /// The most that is ever taken: more would not fit the time.
 pub(super) const MOST_BYTES: usize = 32 * MIB;

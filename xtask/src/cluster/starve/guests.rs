@@ -1,6 +1,5 @@
 //! The two nodes: guests of the lab, joined by a cable, that continue with a Debian with corosync and Pacemaker.
 
-use super::Length;
 use crate::debian;
 use crate::workspace::{root, target_dir};
 use anyhow::Context;
@@ -46,6 +45,34 @@ write_bytes_per_s = 700000
 [variant.n2]
 how = 'at rest'
 ";
+
+/// How much memory is left, and how long each phase takes.
+pub(super) struct Length {
+    left_mib: u64,
+    healthy_s: u64,
+    flood_s: u64,
+    direct_s: u64,
+    limit_s: u64,
+}
+
+impl Length {
+    pub(super) fn new(left_mib: u64, minutes: Option<u64>) -> Self {
+        let direct_s = minutes.map_or(120, |minutes| minutes * 60);
+        Self { left_mib, healthy_s: 60, flood_s: 150, direct_s, limit_s: 90 }
+    }
+
+    fn all_s(&self) -> u64 {
+        self.healthy_s + self.flood_s + self.direct_s + 2 * self.limit_s
+    }
+
+    /// For the agent.
+    fn plan(&self) -> String {
+        let Self { left_mib, healthy_s, flood_s, direct_s, limit_s } = self;
+        format!(
+            "LEFT_MIB={left_mib}\nHEALTHY_S={healthy_s}\nFLOOD_S={flood_s}\nDIRECT_S={direct_s}\nLIMIT_S={limit_s}\n"
+        )
+    }
+}
 
 pub(super) struct Nodes {
     pub(super) n1: GuestRun,

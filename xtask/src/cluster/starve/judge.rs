@@ -1,12 +1,8 @@
 //! What does not hold of what was promised.
 
-use super::Played;
 use super::lines::Says;
-use super::phase::Phase;
-use mw_model::IncidentRow;
-
-/// What the recorder may see after the flood began, before the cluster says something.
-const CAUSES: &[&str] = &["dirty-limit-too-high", "page-cache-flood"];
+use super::phase::began_s;
+use super::played::Played;
 
 /// Each in a sentence. What the flood does without a remedy is a finding and no promise; but without any damage there
 /// is nothing that a remedy prevents.
@@ -33,7 +29,7 @@ pub(super) fn wrong(played: &Played) -> Vec<String> {
 fn of_flood(played: &Played) -> Option<String> {
     let number = played.phases.iter().position(|phase| phase.name == "flood")?;
     let flood = &played.phases[number];
-    let Some(warned) = played.incidents.iter().find(|incident| is_warning(flood, incident)) else {
+    let Some(warned) = played.incidents.iter().find(|incident| flood.is_warned_of(incident)) else {
         return Some("flood: the recorder reports no stall that memory caused".to_owned());
     };
     let first = played.lines_of(number).find(|line| line.says != Says::Moved)?;
@@ -43,13 +39,4 @@ fn of_flood(played: &Played) -> Option<String> {
     let late_s = first.after_s(flood.from_s) - (began_s(warned) - flood.from_s);
     (late_s < 0.0)
         .then(|| format!("flood: the cluster reported {:.1} s before the recorder", -late_s))
-}
-
-pub(super) fn is_warning(flood: &Phase, incident: &IncidentRow) -> bool {
-    (flood.from_s..flood.to_s).contains(&began_s(incident))
-        && incident.cause.as_deref().is_some_and(|cause| CAUSES.contains(&cause))
-}
-
-pub(super) fn began_s(incident: &IncidentRow) -> f64 {
-    incident.started_unix_ms as f64 / 1000.0
 }

@@ -1,7 +1,9 @@
 //! docs/cluster.md.
 
+use super::figures;
 use super::lines::Says;
-use super::{Played, figures, judge};
+use super::phase::began_s;
+use super::played::Played;
 use crate::workspace::root;
 use anyhow::Context;
 use std::fmt::Write;
@@ -118,8 +120,8 @@ fn flood(played: &Played, number: usize) -> String {
     }
     let cmap = if played.schedmiss.is_empty() { "none" } else { &played.schedmiss };
     let _ = write!(text, "\ncorosync's `stats.schedmiss`: {cmap}\n\nThe recorder:\n\n```\n");
-    for incident in played.incidents.iter().filter(|incident| judge::is_warning(flood, incident)) {
-        let after_s = judge::began_s(incident) - flood.from_s;
+    for incident in played.incidents.iter().filter(|incident| flood.is_warned_of(incident)) {
+        let after_s = began_s(incident) - flood.from_s;
         let _ = writeln!(text, "{after_s:6.1} s  {}", incident.verdict);
     }
     let _ = write!(

@@ -1,7 +1,11 @@
 //! What the counters of n1 were in each phase.
 
 use anyhow::Context;
+use mw_model::IncidentRow;
 use std::collections::BTreeMap;
+
+/// What the recorder may see after the flood began, before the cluster says something.
+const CAUSES: &[&str] = &["dirty-limit-too-high", "page-cache-flood"];
 
 /// The phases in their order: their names in the agent's files, and for people.
 pub(super) const PHASES: &[(&str, &str)] = &[
@@ -29,6 +33,12 @@ pub(super) struct Phase {
 }
 
 impl Phase {
+    /// Whether an incident that began in this phase has a cause that the flood may have.
+    pub(super) fn is_warned_of(&self, incident: &IncidentRow) -> bool {
+        (self.from_s..self.to_s).contains(&began_s(incident))
+            && incident.cause.as_deref().is_some_and(|cause| CAUSES.contains(&cause))
+    }
+
     /// `text` is the counters at the beginning and at the end, and who holds the resources.
     pub(super) fn parse(
         (name, what): (&'static str, &'static str),
@@ -67,6 +77,11 @@ impl Phase {
     pub(super) fn took_s(&self) -> f64 {
         self.to_s - self.from_s
     }
+}
+
+/// When an incident began, in seconds since the epoch.
+pub(super) fn began_s(incident: &IncidentRow) -> f64 {
+    incident.started_unix_ms as f64 / 1000.0
 }
 
 #[cfg(test)]
