@@ -47,7 +47,7 @@ def save(table: str, day: int, select: str) -> None:
     date = db.execute(f"SELECT (DATE '2026-10-01' + {day})::VARCHAR").fetchone()[0]
     folder = os.path.join(directory, table, f"date={date}")
     os.makedirs(folder, exist_ok=True)
-    db.execute(f"COPY ({select}) TO '{folder}/all.parquet' (FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION v2)")
+    db.execute(f"COPY ({select}) TO '{folder}/all.parquet' (FORMAT parquet, COMPRESSION zstd)")
 
 
 def minutes(day: int) -> str:
