@@ -2,7 +2,6 @@
 //! tables, and how late a latency-critical neighbour is beside each operation.
 
 mod attach;
-mod machine;
 mod neighbour;
 mod operation;
 mod page;
@@ -11,7 +10,7 @@ mod zeroing;
 
 pub(crate) use operation::Operation;
 
-use crate::workspace::{cargo, root, target_dir};
+use crate::workspace::{cargo, go_on, root, target_dir};
 use anyhow::Context;
 use mw_sys::SignalsBlocked;
 use mw_test::alone;
@@ -40,7 +39,7 @@ pub(crate) fn run(write: bool) -> anyhow::Result<()> {
     let attach = attach::measure(&memwright());
     println!("== a neighbour");
     let neighbour = neighbour::measure();
-    machine::go_on()?;
+    go_on()?;
     let conditions = page::Conditions { took: begun.elapsed(), load: [load, others()] };
     let parts = [
         page::part(zeroing, page::zeroing),

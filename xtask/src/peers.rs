@@ -11,10 +11,10 @@ mod turn;
 mod vmtasks;
 
 use crate::huge_pages;
-use crate::workspace::{cargo, root, target_dir};
+use crate::workspace::{cargo, go_on, root, target_dir};
 use anyhow::Context;
 use mw_segment::{Kind, Options, PageSize};
-use mw_sys::{SignalsBlocked, is_termination_requested};
+use mw_sys::SignalsBlocked;
 use mw_test::alone;
 use mw_test::measure::others;
 use page::Conditions;
@@ -87,18 +87,15 @@ fn round(
     place.begin_round();
     let count = rows.len();
     for index in 0..count {
-        anyhow::ensure!(!is_termination_requested(), "interrupted");
+        go_on()?;
         turn::take(&mut rows[(index + number * count / 5) % count], place)?;
     }
     vmtasks.measure(place)
 }
 
 fn room(mib: u64) -> anyhow::Result<()> {
-    let text = std::fs::read_to_string("/proc/meminfo")?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kib: u64 = line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0);
+    let available = mw_segment::available_bytes().context("available memory is not known")?;
     let needed = 2 * (mib << 20) + SPARE_BYTES + RESERVE_BYTES;
-    let available = kib << 10;
     anyhow::ensure!(
         available >= needed,
         "{} MiB are available, {} are needed; use a smaller --size",

@@ -48,3 +48,9 @@ pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
 pub(crate) fn read(path: &Path) -> anyhow::Result<String> {
     std::fs::read_to_string(path).with_context(|| path.display().to_string())
 }
+
+/// Fails once this process has been asked to end.
+pub(crate) fn go_on() -> anyhow::Result<()> {
+    anyhow::ensure!(!mw_sys::is_termination_requested(), "interrupted");
+    Ok(())
+}

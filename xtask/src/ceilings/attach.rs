@@ -1,7 +1,8 @@
 //! How long attaching locked memory of a warm pool takes, by size.
 
-use super::machine::{available_bytes, go_on};
 use super::server::PoolServer;
+use crate::workspace::go_on;
+use anyhow::Context;
 use mw_test::measure::median;
 use std::path::Path;
 use std::time::Instant;
@@ -43,7 +44,8 @@ pub(super) fn measure(memwright: &Path) -> anyhow::Result<Attaching> {
 }
 
 fn pages(memwright: &Path, page: &'static str, page_bytes: u64) -> anyhow::Result<Pages> {
-    let most = (available_bytes()?.saturating_sub(RESERVE_BYTES) / GIB).min(MAX_GIB);
+    let available = mw_segment::available_bytes().context("available memory is not known")?;
+    let most = (available.saturating_sub(RESERVE_BYTES) / GIB).min(MAX_GIB);
     let sizes = std::iter::successors(Some(1), |gib| Some(gib * 2)).take_while(|gib| *gib <= most);
     let sizes: Vec<u64> = sizes.collect();
     // Whole GiB are hard to find: the largest pool that the kernel gives.

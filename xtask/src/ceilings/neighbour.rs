@@ -1,8 +1,8 @@
 //! A latency-critical neighbour: threads of another process that wake every millisecond while large memory is created
 //! and destroyed.
 
-use super::machine::go_on;
 use super::operation::Operation;
+use crate::workspace::go_on;
 use anyhow::Context;
 use clap::ValueEnum;
 use mw_sys::{Region, monotonic_ns, set_sched_fifo};

@@ -1,7 +1,7 @@
 //! Creation on 2 MiB pages as a share of the zeroing bandwidth.
 
-use super::machine::go_on;
 use crate::huge_pages;
+use crate::workspace::go_on;
 use anyhow::Context;
 use serde_json::Value;
 use std::path::Path;
