@@ -77,7 +77,7 @@ impl Monitors {
         rises
     }
 
-    /// The like of another thread than that of samples.
+    /// As [`Self::note_sign`], for other threads than the sampling thread, which is woken.
     pub(crate) fn alert(&self) {
         if self.note_sign() {
             self.pace_rises.wake();
