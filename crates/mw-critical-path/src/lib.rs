@@ -23,6 +23,7 @@ mod copies;
 mod filled;
 mod functions;
 mod kinds;
+mod needed;
 mod path;
 mod polled;
 mod program;

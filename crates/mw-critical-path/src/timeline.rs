@@ -1,9 +1,10 @@
 //! What each task did when: running, runnable or blocked, without gaps from its first event on.
 
 use crate::copies::Copies;
+use crate::needed::needed;
 use crate::trace::{Event, EventKind, Nanos, StackId, TaskState, Tid, Trace, WakeContext};
 use crate::wait::{self, Class, Reclaim, Source, Wait};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Intervals between two waits of a task that are looked through.
 const MAX_STEPS_TO_WAIT: usize = 64;
@@ -68,10 +69,17 @@ pub(crate) struct Timelines {
 
 impl Timelines {
     pub(crate) fn new(trace: &Trace) -> Self {
-        let mut events: Vec<&Event> = trace.events.iter().collect();
-        events.sort_by_key(|event| event.at);
+        Self::build(trace, in_order(trace))
+    }
+
+    /// Only from `from` on; what happened before is told as far as it says what went on then.
+    pub(crate) fn since(trace: &Trace, from: Nanos) -> Self {
+        Self::build(trace, needed(in_order(trace), from))
+    }
+
+    fn build(trace: &Trace, events: Vec<&Event>) -> Self {
         let built = Self { classes: wait::classes(&trace.stacks), ..Self::default() };
-        let mut builder = Builder { trace, built, open: BTreeMap::new() };
+        let mut builder = Builder { trace, built, lines: HashMap::new() };
         for event in events {
             builder.take(event);
         }
@@ -254,7 +262,20 @@ enum Now {
 struct Builder<'a> {
     trace: &'a Trace,
     built: Timelines,
-    open: BTreeMap<Tid, Open>,
+    lines: HashMap<Tid, Line>,
+}
+
+/// What a task did so far, and what it is doing.
+#[derive(Debug, Default)]
+struct Line {
+    open: Option<Open>,
+    intervals: Vec<Interval>,
+}
+
+fn in_order(trace: &Trace) -> Vec<&Event> {
+    let mut events: Vec<&Event> = trace.events.iter().collect();
+    events.sort_by_key(|event| event.at);
+    events
 }
 
 impl Builder<'_> {
@@ -275,16 +296,17 @@ impl Builder<'_> {
             }
             EventKind::Fork { parent, child } => {
                 self.built.births.insert(child, (at, parent));
-                self.open.insert(child, Open::new(at, Now::Runnable));
+                self.line(child).open = Some(Open::new(at, Now::Runnable));
             }
             EventKind::Sample { task, stack } => {
                 self.built.samples.entry(task).or_default().push((at, stack));
                 if self.built.class(stack).is_exit {
                     self.built.exits.entry(task).or_insert((at, at)).1 = at;
                 }
-                let open = self.open(task, Now::Running);
+                let from = self.trace.from;
+                let open = self.line(task).doing(from, Now::Running);
                 if open.found && matches!(open.now, Now::Runnable) {
-                    self.open.insert(task, Open::new(self.trace.from, Now::Running));
+                    *open = Open::new(from, Now::Running);
                 }
             }
             EventKind::Found { task, state, stack } => {
@@ -292,14 +314,13 @@ impl Builder<'_> {
                 // Who is found in a wait has likely been in it since the request began.
                 let is_blocked = matches!(now, Now::Blocked { .. });
                 let since = if is_blocked { 0 } else { self.trace.from };
-                self.open.entry(task).or_insert(Open { since, now, found: true });
+                self.line(task).open.get_or_insert(Open { since, now, found: true });
             }
         }
     }
 
-    /// What `task` is doing; where nothing is known of it yet, `now` since the trace began.
-    fn open(&mut self, task: Tid, now: Now) -> Open {
-        *self.open.entry(task).or_insert(Open::new(self.trace.from, now))
+    fn line(&mut self, task: Tid) -> &mut Line {
+        self.lines.entry(task).or_default()
     }
 
     fn enters(&mut self, task: Tid, at: Nanos, cpu: u16) {
@@ -307,42 +328,46 @@ impl Builder<'_> {
         if task == 0 {
             return;
         }
-        let open = self.open(task, Now::Runnable);
+        let from = self.trace.from;
+        let line = self.line(task);
+        let open = *line.doing(from, Now::Runnable);
         match open.now {
             Now::Running => return,
-            Now::Runnable => self.push(task, open.since, at, Activity::Runnable { cpu: Some(cpu) }),
+            Now::Runnable => line.push(open.since, at, Activity::Runnable { cpu: Some(cpu) }),
             Now::Blocked { stopped, stack, woken } => {
                 // A wake-up that was not seen was an interrupt on an idle CPU whose tracepoints are silent.
                 let unseen = Wakeup { waker: Waker::Interrupt, stack: StackId::default() };
                 let (until, wakeup) = woken.unwrap_or((at, unseen));
-                let activity = Activity::Blocked { stopped, stack, wakeup: Some(wakeup) };
-                self.push(task, open.since, until, activity);
-                self.push(task, until, at, Activity::Runnable { cpu: Some(cpu) });
+                let wakeup = Some(wakeup);
+                line.push(open.since, until, Activity::Blocked { stopped, stack, wakeup });
+                line.push(until, at, Activity::Runnable { cpu: Some(cpu) });
             }
             Now::Gone => {}
         }
-        self.open.insert(task, Open::new(at, Now::Running));
+        line.open = Some(Open::new(at, Now::Running));
     }
 
     fn leaves(&mut self, task: Tid, at: Nanos, state: TaskState, stack: StackId) {
         if task == 0 {
             return;
         }
-        let mut open = self.open(task, Now::Running);
+        let from = self.trace.from;
+        let line = self.line(task);
+        let mut open = *line.doing(from, Now::Running);
         if open.found && !matches!(open.now, Now::Blocked { woken: Some(_), .. }) {
             // It was found on the CPU, or in the wait that begins here.
-            open = Open::new(self.trace.from, Now::Running);
+            open = Open::new(from, Now::Running);
         }
-        self.close(task, open, at);
-        self.open.insert(task, Open::new(at, Now::from_state(state, stack)));
+        line.close(open, at);
+        line.open = Some(Open::new(at, Now::from_state(state, stack)));
     }
 
     fn wakes(&mut self, task: Tid, at: Nanos, wakeup: Wakeup) {
         let unknown = Now::Blocked { stopped: false, stack: StackId::default(), woken: None };
-        let mut open = self.open(task, unknown);
+        let from = self.trace.from;
+        let open = self.line(task).doing(from, unknown);
         if let Now::Blocked { woken: woken @ None, .. } = &mut open.now {
             *woken = Some((at, wakeup));
-            self.open.insert(task, open);
         }
     }
 
@@ -359,32 +384,13 @@ impl Builder<'_> {
         Wakeup { waker, stack }
     }
 
-    /// Ends what a task has been doing at `at`.
-    fn close(&mut self, task: Tid, open: Open, at: Nanos) {
-        let Open { since, now, .. } = open;
-        match now {
-            Now::Running => self.push(task, since, at, Activity::Running),
-            Now::Runnable => self.push(task, since, at, Activity::Runnable { cpu: None }),
-            Now::Blocked { stopped, stack, woken } => {
-                let until = woken.map_or(at, |(woken_at, _)| woken_at);
-                let wakeup = woken.map(|(_, wakeup)| wakeup);
-                self.push(task, since, until, Activity::Blocked { stopped, stack, wakeup });
-                self.push(task, until, at, Activity::Runnable { cpu: None });
-            }
-            Now::Gone => {}
-        }
-    }
-
-    fn push(&mut self, task: Tid, from: Nanos, to: Nanos, activity: Activity) {
-        if from < to {
-            self.built.tasks.entry(task).or_default().push(Interval { from, to, activity });
-        }
-    }
-
     fn finish(mut self) -> Timelines {
-        for (task, open) in std::mem::take(&mut self.open) {
-            if task != 0 {
-                self.close(task, open, self.trace.to);
+        for (task, mut line) in std::mem::take(&mut self.lines) {
+            if let Some(open) = line.open.filter(|_| task != 0) {
+                line.close(open, self.trace.to);
+            }
+            if !line.intervals.is_empty() {
+                self.built.tasks.insert(task, line.intervals);
             }
         }
         self.built.reclaimers = self.reclaimers();
@@ -410,6 +416,35 @@ impl Builder<'_> {
             _ => None,
         });
         by_samples.chain(by_switch).collect()
+    }
+}
+
+impl Line {
+    /// What the task is doing; where nothing is known of it yet, `now` since the trace began.
+    fn doing(&mut self, from: Nanos, now: Now) -> &mut Open {
+        self.open.get_or_insert(Open::new(from, now))
+    }
+
+    /// Ends what the task has been doing at `at`.
+    fn close(&mut self, open: Open, at: Nanos) {
+        let Open { since, now, .. } = open;
+        match now {
+            Now::Running => self.push(since, at, Activity::Running),
+            Now::Runnable => self.push(since, at, Activity::Runnable { cpu: None }),
+            Now::Blocked { stopped, stack, woken } => {
+                let until = woken.map_or(at, |(woken_at, _)| woken_at);
+                let wakeup = woken.map(|(_, wakeup)| wakeup);
+                self.push(since, until, Activity::Blocked { stopped, stack, wakeup });
+                self.push(until, at, Activity::Runnable { cpu: None });
+            }
+            Now::Gone => {}
+        }
+    }
+
+    fn push(&mut self, from: Nanos, to: Nanos, activity: Activity) {
+        if from < to {
+            self.intervals.push(Interval { from, to, activity });
+        }
     }
 }
 

@@ -18,15 +18,18 @@ const MAX_PARTS: usize = 200_000;
 
 /// Finds where the time of a request went.
 pub fn critical_path(trace: &Trace, request: Request) -> Path {
-    let timelines = Timelines::new(trace);
-    let servers = Servers::new(trace, &timelines, &request);
-    let upstreams = Upstreams::new(trace, &timelines, &request);
+    path_within(trace, &Timelines::since(trace, request.from), request)
+}
+
+fn path_within(trace: &Trace, timelines: &Timelines, request: Request) -> Path {
+    let servers = Servers::new(trace, timelines, &request);
+    let upstreams = Upstreams::new(trace, timelines, &request);
     let Request { task, from, to, .. } = request;
     let hops = vec![Hop { task, waited_for_by: None, inferred: false }];
     let client = trace.process(task);
     let mut walk = Walk {
         trace,
-        timelines: &timelines,
+        timelines,
         servers,
         upstreams,
         client,
@@ -39,7 +42,7 @@ pub fn critical_path(trace: &Trace, request: Request) -> Path {
     let Walk { parts, hops, .. } = walk;
     let parts = without_gaps(parts, &trace.gaps);
     let mut path = Path { from, to: to.max(from), parts, hops, sibling: None };
-    path.sibling = sibling_wait(trace, &timelines, &path);
+    path.sibling = sibling_wait(trace, timelines, &path);
     path
 }
 

@@ -513,6 +513,45 @@ proptest! {
         let sum: Nanos = summary.parts.iter().map(|part| part.total_ns).sum();
         assert_eq!(sum + summary.rest_ns, summary.total_ns);
     }
+
+    /// Of what happened before the request only the state matters in which it left tasks and CPUs.
+    #[test]
+    fn the_path_is_that_of_all_events(
+        steps in proptest::collection::vec((0_u16..3, 0_u32..6, 0_u32..6, 0_u32..8), 0..300),
+        from in 0_u64..1000, length in 0_u64..1000, task in 1_u32..6,
+        servers in proptest::collection::vec(1_u32..6, 0..3),
+    ) {
+        let stacks = ["", "ep_poll", "futex_wait", "try_to_free_pages", "do_nanosleep", "tcp_sendmsg", "kswapd"];
+        let stacks = stacks.map(|function| vec![function.to_owned()]).to_vec();
+        let trace = Trace { to: 1200, events: scheduled(&steps), stacks, ..Trace::default() };
+        let request = Request { task, from, to: from + length, servers, ..Request::default() };
+        let of_all = path_within(&trace, &Timelines::new(&trace), request.clone());
+        prop_assert_eq!(critical_path(&trace, request), of_all);
+    }
+}
+
+/// Events of a scheduler that runs a task on one CPU at a time: in each step a CPU goes on to another task, and a task is
+/// woken.
+fn scheduled(steps: &[(u16, Tid, Tid, u32)]) -> Vec<Event> {
+    let mut current = [0; 3];
+    let mut events = Vec::new();
+    for (at, (cpu, next, woken, stack)) in (0..).step_by(4).zip(steps) {
+        let stack = StackId(*stack);
+        let event = |at, kind| Event { at, cpu: *cpu, kind };
+        let task = current[usize::from(*cpu)];
+        let is_elsewhere = *next != 0 && current.contains(next);
+        if task != *next && !is_elsewhere {
+            let state = if stack.0 == 0 { TaskState::Runnable } else { TaskState::Waiting };
+            events.push(event(at, EventKind::SwitchOut { task, state, stack, next: *next }));
+            current[usize::from(*cpu)] = *next;
+        }
+        if *woken != 0 {
+            let by = current[usize::from(*cpu)];
+            let context = WakeContext::Task;
+            events.push(event(at + 1, EventKind::Waking { task: *woken, by, context, stack }));
+        }
+    }
+    events
 }
 
 /// A task that no CPU runs although one is idle is throttled; or it ran, and the record of that was lost.
