@@ -15,6 +15,9 @@
 //! took long is followed by a rest of a hundred times as long, so that at most a hundredth of the
 //! time goes into making them.
 //!
+//! Waking up is dear on a slow machine, where a beat of a millisecond would take most of a processor.
+//! Neither thread takes more than a few percent of one: the beat is as slow as that requires.
+//!
 //! After the start neither thread allocates anything else, opens a file or takes a lock.
 
 use crate::clock::{NANOS_PER_MICRO, nanos};
@@ -46,6 +49,9 @@ const MAX_HUGE_BYTES: usize = 4 << 20;
 const HUGE_PAUSE_NS: u64 = 1_000_000_000;
 /// How many times as long as a touch of a huge page took no other is touched.
 const HUGE_REST: u64 = 100;
+/// How many times as long as the processor time of a turn, but for its touch, the beat is. What a touch
+/// takes is what it measures.
+const COST_TO_REST: u64 = 40;
 
 /// The two threads; they end with it.
 #[derive(Debug)]
@@ -91,20 +97,7 @@ impl Canary {
         let huge = mw_sys::huge_page_bytes().ok().filter(|bytes| *bytes <= MAX_HUGE_BYTES);
         let huge = huge.map(Scratch::with_default_pages).transpose()?;
         let stop = Arc::new(AtomicBool::new(false));
-        let shared = Arc::new(Shared {
-            thread: AtomicU32::new(0),
-            slowest_touch: Slowest::default(),
-            latest_turn: Slowest::default(),
-            interval_ns: AtomicU64::new(nanos(interval)),
-            threads: Default::default(),
-            stop: Arc::clone(&stop),
-            touch_began_ns: AtomicU64::new(0),
-            touch_due_ns: AtomicU64::new(u64::MAX),
-            idle_due_ns: AtomicU64::new(u64::MAX),
-            touch_ns: AtomicU64::new(0),
-            idle_ns: AtomicU64::new(0),
-            late_ns: AtomicU64::new(0),
-        });
+        let shared = Arc::new(Shared::new(interval, Arc::clone(&stop)));
         let mut threads = Threads::new(move || stop.store(true, SeqCst));
         let (touching, idling) = (Arc::clone(&shared), Arc::clone(&shared));
         threads.spawn("mw-canary", STACK_BYTES, move || {
@@ -206,6 +199,23 @@ impl Slowest {
 }
 
 impl Shared {
+    fn new(interval: Duration, stop: Arc<AtomicBool>) -> Self {
+        Self {
+            thread: AtomicU32::new(0),
+            slowest_touch: Slowest::default(),
+            latest_turn: Slowest::default(),
+            interval_ns: AtomicU64::new(nanos(interval)),
+            threads: Default::default(),
+            stop,
+            touch_began_ns: AtomicU64::new(0),
+            touch_due_ns: AtomicU64::new(u64::MAX),
+            idle_due_ns: AtomicU64::new(u64::MAX),
+            touch_ns: AtomicU64::new(0),
+            idle_ns: AtomicU64::new(0),
+            late_ns: AtomicU64::new(0),
+        }
+    }
+
     /// The next turn; turns that were missed are left out. Turns are on whole multiples of the beat,
     /// as the recorder's other looks are on theirs: where several threads of one processor are due
     /// at one moment, one interrupt serves them all.
@@ -215,11 +225,12 @@ impl Shared {
         (monotonic_ns() / interval).saturating_add(1).saturating_mul(interval)
     }
 
-    /// Waits for the next turn, so many beats away; when it was due.
-    fn wait(&self, beats: impl Fn() -> u64, due_ns: &AtomicU64) -> u64 {
+    /// Waits for the next turn, so many beats away and no sooner than `rest_ns` from now; when it was due.
+    fn wait(&self, beats: impl Fn() -> u64, rest_ns: u64, due_ns: &AtomicU64) -> u64 {
+        let earliest = monotonic_ns().saturating_add(rest_ns.min(nanos(MAX_INTERVAL)));
         loop {
             let interval = self.interval_ns.load(SeqCst);
-            let due = self.next(beats());
+            let due = self.next(beats()).max(earliest);
             due_ns.store(due, SeqCst);
             if self.rest(due, interval) {
                 return due;
@@ -273,19 +284,23 @@ impl Toucher {
         let thread = rustix::thread::gettid().as_raw_nonzero().get();
         shared.thread.store(thread.unsigned_abs(), SeqCst);
         shared.threads[0].get_or_init(std::thread::current);
+        let (mut turn, mut rest_ns) = (Turn::begin(), 0);
         while !shared.stop.load(SeqCst) {
-            let due = shared.wait(|| 1, &shared.touch_due_ns);
+            let due = shared.wait(|| 1, rest_ns, &shared.touch_due_ns);
             shared.began(due);
             shared.touch_due_ns.store(u64::MAX, SeqCst);
             let began = monotonic_ns();
             shared.latest_turn.add(due, began);
             shared.touch_began_ns.store(began, SeqCst);
+            let before_touch = mw_sys::thread_time();
             self.touch(began);
+            turn.leave_out(before_touch);
             let ended = monotonic_ns();
             shared.touch_ns.fetch_max(ended.saturating_sub(began), SeqCst);
             shared.slowest_touch.add(began, ended);
             shared.touch_began_ns.store(0, SeqCst);
             self.release();
+            rest_ns = turn.end();
         }
     }
 
@@ -321,8 +336,69 @@ impl Toucher {
 fn idle(shared: &Shared) {
     shared.threads[1].get_or_init(std::thread::current);
     let beats = || if shared.touch_is_overdue() { 1 } else { IDLE_BEATS };
+    let (mut turn, mut rest_ns) = (Turn::begin(), 0);
     while !shared.stop.load(SeqCst) {
-        let due = shared.wait(beats, &shared.idle_due_ns);
+        let due = shared.wait(beats, rest_ns, &shared.idle_due_ns);
         shared.began(due);
+        rest_ns = turn.end();
+    }
+}
+
+/// What a turn costs: processor time of its thread.
+struct Turn {
+    began: Duration,
+}
+
+impl Turn {
+    fn begin() -> Self {
+        Self { began: mw_sys::thread_time() }
+    }
+
+    /// What was used since `before` does not count.
+    fn leave_out(&mut self, before: Duration) {
+        self.began += mw_sys::thread_time().saturating_sub(before);
+    }
+
+    /// How long to rest after it, in nanoseconds; the next one begins.
+    fn end(&mut self) -> u64 {
+        let now = mw_sys::thread_time();
+        let cost = now.saturating_sub(std::mem::replace(&mut self.began, now));
+        nanos(cost).saturating_mul(COST_TO_REST)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spin(time: Duration) -> Duration {
+        let begin = mw_sys::thread_time();
+        while mw_sys::thread_time().saturating_sub(begin) < time {}
+        begin
+    }
+
+    #[test]
+    fn a_turn_is_followed_by_many_times_what_it_cost_but_for_its_touch() {
+        let mut turn = Turn::begin();
+        spin(Duration::from_millis(1));
+        let touch = spin(Duration::from_millis(20));
+        turn.leave_out(touch);
+        let rest = Duration::from_nanos(turn.end());
+        assert!(
+            (Duration::from_millis(40)..Duration::from_millis(400)).contains(&rest),
+            "{rest:?}"
+        );
+    }
+
+    #[test]
+    fn where_turns_are_dear_the_beat_is_slower() {
+        let shared = Shared::new(MIN_INTERVAL, Arc::default());
+        let due_ns = AtomicU64::new(0);
+        for rest in [Duration::ZERO, Duration::from_millis(30)] {
+            let before = monotonic_ns();
+            let due = shared.wait(|| 1, nanos(rest), &due_ns);
+            let waited = Duration::from_nanos(due - before);
+            assert!((rest..rest + Duration::from_millis(5)).contains(&waited), "{waited:?}");
+        }
     }
 }

@@ -16,6 +16,10 @@ use std::time::{Duration, Instant};
 /// Between two looks at blocked tasks.
 const ROUND: Duration = Duration::from_millis(100);
 
+/// How many times as long as explanations took, in CPU time, the next provisional one waits, and for how long at most.
+const COST_TO_REST: u32 = 20;
+const MAX_REST: Duration = Duration::from_secs(60);
+
 /// How long a look at the whole machine may take before its incident has to do without.
 pub(crate) const SNAPSHOT_LIMIT: Duration = Duration::from_secs(5);
 
@@ -24,11 +28,17 @@ const UNANSWERED: &str = "the kernel does not answer: a file system or a device 
 
 /// The evidence thread.
 pub(crate) struct Evidence {
-    pub(crate) context: Context,
-    pub(crate) events: Sender<Event>,
+    context: Context,
+    events: Sender<Event>,
+    /// Before that nothing is explained provisionally.
+    rests_until: Instant,
 }
 
 impl Evidence {
+    pub(crate) fn new(context: Context, events: Sender<Event>) -> Self {
+        Self { context, events, rests_until: Instant::now() }
+    }
+
     /// Gathers until the recorder stops, or nobody listens.
     pub(crate) fn run(mut self) {
         let mut stalls: Vec<OpenStall> = Vec::new();
@@ -56,7 +66,9 @@ impl Evidence {
                 Next::Event(StallEvent::Over { monitor, ended_unix_ms, slowest }) => {
                     let over = stalls.iter_mut().find(|stall| stall.is_of(monitor));
                     if let Some(stall) = over {
+                        let before = mw_sys::thread_time();
                         stall.end(&self.context, ended_unix_ms, slowest);
+                        self.explained(before);
                     }
                     if monitor.needs_evidence() {
                         self.context.tracing.release();
@@ -89,11 +101,13 @@ impl Evidence {
     /// Stores a provisional explanation of one of the stalls that last. An explanation takes a second on a busy machine:
     /// what was reported and what is complete comes before the next one.
     fn update(&mut self, stalls: &mut [OpenStall]) -> Result<(), NobodyListens> {
+        if Instant::now() < self.rests_until {
+            return Ok(());
+        }
         let due = stalls.iter_mut().filter(|stall| stall.is_update_due());
         let Some(stall) = due.min_by_key(|stall| stall.next_update()) else { return Ok(()) };
-        let began = Instant::now();
         let mut incident = self.incident(stall, IncidentState::Open, mw_sys::unix_ms());
-        stall.updated(began.elapsed());
+        stall.updated();
         let is_first = stall.id().is_none();
         incident.id = stall.number(&self.context.writer);
         self.context.writer.update_incident(incident.clone());
@@ -152,6 +166,13 @@ impl Evidence {
         }
     }
 
+    /// Something was explained, before which the thread had had this CPU time: what can wait does so for many times as
+    /// long, whichever stall it is of. The services need the CPUs.
+    fn explained(&mut self, cpu_before: Duration) {
+        let cpu = mw_sys::thread_time().saturating_sub(cpu_before);
+        self.rests_until = rested(self.rests_until, Instant::now(), cpu);
+    }
+
     fn send(&self, event: Event) -> Result<(), NobodyListens> {
         self.events.send(event).map_err(|_| NobodyListens)
     }
@@ -163,6 +184,7 @@ impl Evidence {
         state: IncidentState,
         ended_unix_ms: u64,
     ) -> Incident {
+        let cpu_before = mw_sys::thread_time();
         if !stall.has_ended() {
             stall.find_path(&self.context);
         }
@@ -177,6 +199,7 @@ impl Evidence {
         stall.describe(&self.context, &mut incident);
         incident.unseen.extend(self.context.unseen.iter().cloned());
         self.explain(&mut incident);
+        self.explained(cpu_before);
         incident
     }
 
@@ -196,5 +219,25 @@ impl Evidence {
     }
 }
 
+/// Until when a thread rests that would have rested until then, and has explained something at this cost.
+fn rested(until: Instant, now: Instant, cpu: Duration) -> Instant {
+    (until.max(now) + cpu * COST_TO_REST).min(now + MAX_REST)
+}
+
 /// The receiver of events has gone: the recorder ends.
 pub(crate) struct NobodyListens;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stalls_at_once_takes_no_more_than_one_stall_would() {
+        let (now, cost) = (Instant::now(), Duration::from_millis(100));
+        let long_ago = now.checked_sub(MAX_REST).unwrap();
+        let after_one = rested(long_ago, now, cost);
+        assert_eq!(after_one, now + cost * COST_TO_REST);
+        assert_eq!(rested(after_one, now, cost), now + 2 * cost * COST_TO_REST);
+        assert_eq!(rested(after_one, now, MAX_REST), now + MAX_REST, "a storm that is over");
+    }
+}

@@ -20,9 +20,6 @@ const FIRST_UPDATE: Duration = Duration::from_secs(1);
 /// The longest time between two updates; each is twice as long as the one before.
 const MAX_UPDATE: Duration = Duration::from_secs(600);
 
-/// How many times as long as an explanation took the next one waits.
-const COST_TO_REST: u32 = 10;
-
 pub(crate) struct OpenStall {
     begun: Begun,
     id: Option<u64>,
@@ -158,10 +155,9 @@ impl OpenStall {
         self.next_update
     }
 
-    /// It was explained, which took so long: the next is later.
-    pub(crate) fn updated(&mut self, took: Duration) {
-        let rest = self.update_interval.max(took * COST_TO_REST);
-        self.next_update = Instant::now() + rest;
+    /// It was explained: the next explanation is later.
+    pub(crate) fn updated(&mut self) {
+        self.next_update = Instant::now() + self.update_interval;
         self.update_interval = (self.update_interval * 2).min(MAX_UPDATE);
     }
 

@@ -215,7 +215,7 @@ impl Watch {
             ring,
             host,
         };
-        let evidence = Evidence { context, events };
+        let evidence = Evidence::new(context, events);
         self.thread("mw-evidence", move || evidence.run())?;
         self.evidence = self.threads.pop();
         let tracing = Arc::clone(&self.tracing);
