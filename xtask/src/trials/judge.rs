@@ -213,7 +213,9 @@ fn judge_seen(play: &Play, times: &Times, seen: Option<Seen>) -> Judged {
         samples.map(|sample| sample.took_ms).fold(0.0, f64::max)
     };
     let warm = times.samples.iter().skip(FIRST_SAMPLES);
-    let before = longest(&mut warm.filter(|sample| sample.start_ms + sample.took_ms <= begin));
+    let calm: Vec<&Sample> =
+        warm.filter(|sample| sample.start_ms + sample.took_ms <= begin).collect();
+    let before = longest(&mut calm.iter().copied());
     // One that was slow already says nothing of what was injected.
     let before = inside.iter().map(|sample| begin - sample.start_ms).fold(before, f64::max);
     let stall_ms = longest(&mut inside.iter().copied());
@@ -224,6 +226,8 @@ fn judge_seen(play: &Play, times: &Times, seen: Option<Seen>) -> Judged {
         || (failures == 0 && stall_ms >= LIMIT_MS && stall_ms < before * TIMES_CALM)
     {
         Some(format!("a request took {before:.0} ms before anything was injected"))
+    } else if calm.iter().any(|sample| sample.failure.is_some()) {
+        Some("the service failed before anything was injected".to_owned())
     } else {
         None
     };
@@ -390,6 +394,16 @@ mod tests {
         of("kill", FailureKind::Authentication, Verdict::Partly);
         of("fail", FailureKind::HttpStatus, Verdict::Right);
         of("fail", FailureKind::TimedOut, Verdict::Wrong);
+    }
+
+    /// What the play before has killed does not answer in the next one either.
+    #[test]
+    fn a_service_that_failed_before_the_play_is_void() {
+        let failed =
+            |start_ms| Sample { failure: Some("refused".to_owned()), ..sample(start_ms, 1.0) };
+        let mut samples = vec![sample(CALM - 500.0, 20.0); FIRST_SAMPLES];
+        samples.extend([failed(CALM), failed(IN_PLAY)]);
+        check("kill", &samples, None, Verdict::Void);
     }
 
     #[test]
