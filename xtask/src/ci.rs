@@ -66,7 +66,7 @@ const MORE_STEPS: &[(&str, Task)] = &[
     ("preflight campaign", preflight::full),
     ("heartbeats of real cluster software", || cluster::run(None)),
     ("a real cluster with a starved node", cluster::starve::full),
-    ("queries over a fleet, on two engines", || ship::run(None, false)),
+    ("queries over a fleet, on two engines", || ship::run(&[], false)),
     ("Python package with torch and AddressSanitizer", python::full),
     ("check in other environments", || environments::run(&[], None, false)),
     ("licences and sources of dependencies", tools::dependencies),

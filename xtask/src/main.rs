@@ -129,7 +129,7 @@ enum Task {
     },
     /// Run the queries over the recordings of a fleet on DuckDB and ClickHouse, with a simulated fleet
     Ship {
-        /// Also on a fleet of so many machines and days, to see what it takes
+        /// Also on a fleet of so many machines and days, to see what it takes; may be repeated
         #[arg(long, num_args = 2, value_names = ["MACHINES", "DAYS"])]
         fleet: Vec<u32>,
         /// Write docs/ship-scale.md from it
@@ -366,10 +366,11 @@ fn main() -> anyhow::Result<()> {
             cluster::starve::run(&cluster::starve::Choice { minutes, left, program, again, write })
         }
         Task::Python { action, out, write } => python::run(action, out, write),
-        Task::Ship { fleet, write } => match fleet.as_slice() {
-            [machines, days] => ship::run(Some((*machines, *days)), write),
-            _ => ship::run(None, write),
-        },
+        Task::Ship { fleet, write } => {
+            let (fleets, _) = fleet.as_chunks();
+            let fleets: Vec<_> = fleets.iter().map(|[machines, days]| (*machines, *days)).collect();
+            ship::run(&fleets, write)
+        }
         Task::Kubernetes { program } => kubernetes::run(program),
         Task::System { kernel, package, previous, steps, write } => {
             system::run(&system::Choice { kernels: kernel, package, previous, steps, write })
