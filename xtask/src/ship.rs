@@ -85,8 +85,8 @@ struct Measured {
     bytes: u64,
     /// The table that is the largest, in bytes.
     minutes_bytes: u64,
-    /// How long it took to make one file of each day and table, in seconds.
-    compacted_s: f64,
+    /// How long it took to simulate it and to write one file of each day and table, in seconds.
+    simulated_s: f64,
     /// In the order of [`ENGINES`].
     engines: Vec<Results>,
 }
@@ -94,7 +94,7 @@ struct Measured {
 fn measure(python: &Path, fleet: (u32, u32)) -> anyhow::Result<Measured> {
     let began = Instant::now();
     let data = simulate(python, "large", fleet)?;
-    let compacted_s = began.elapsed().as_secs_f64();
+    let simulated_s = began.elapsed().as_secs_f64();
     let mut engines = Vec::new();
     for (_, engine, _) in ENGINES {
         let results = query(python, engine, &data, ROUNDS)?;
@@ -106,7 +106,7 @@ fn measure(python: &Path, fleet: (u32, u32)) -> anyhow::Result<Measured> {
     }
     let (bytes, minutes_bytes) = (size(&data)?, size(&data.join("minutes"))?);
     std::fs::remove_dir_all(&data)?;
-    Ok(Measured { fleet, bytes, minutes_bytes, compacted_s, engines })
+    Ok(Measured { fleet, bytes, minutes_bytes, simulated_s, engines })
 }
 
 /// The queries on DuckDB alone, which is a small package.
@@ -236,7 +236,7 @@ fn page(fleets: &[Measured]) -> String {
 
 fn section(
     text: &mut String,
-    Measured { fleet, bytes, minutes_bytes, compacted_s, engines }: &Measured,
+    Measured { fleet, bytes, minutes_bytes, simulated_s, engines }: &Measured,
 ) {
     let (machines, days) = fleet;
     let unit = if *days == 1 { "day" } else { "days" };
@@ -244,7 +244,7 @@ fn section(
     let _ = write!(
         text,
         "\n## {machines} machines, {days} {unit}\n\n{gigabytes:.2} GB in all, {:.0} KB a machine and day, of which {:.0}% are \
-         minutes; simulating and writing it took {compacted_s:.0} s.\n\n| query |",
+         minutes; simulating and writing it took {simulated_s:.0} s.\n\n| query |",
         *bytes as f64 / machine_days / 1e3,
         *minutes_bytes as f64 / *bytes as f64 * 100.0,
     );

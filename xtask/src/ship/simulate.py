@@ -20,7 +20,7 @@ db.execute("SET TimeZone = 'UTC'")
 db.execute("SET threads = 2")
 db.execute("CREATE MACRO noise(m, t, salt, most) AS hash(m * 1000003 + t * 101 + salt) % most")
 # lpad cuts what is longer.
-db.execute("CREATE MACRO named(m) AS 'n' || lpad(m::VARCHAR, greatest(4, length(m::VARCHAR)), '0')")
+db.execute("CREATE MACRO named(m) AS 'n' || lpad(m::VARCHAR, greatest(4, length(m::VARCHAR))::INTEGER, '0')")
 GIB = 1 << 30
 
 # Of each column: its least value, and how far noise goes; in pages, where it is of memory.
