@@ -226,7 +226,7 @@ fn judge_seen(play: &Play, times: &Times, seen: Option<Seen>) -> Judged {
         || (failures == 0 && stall_ms >= LIMIT_MS && stall_ms < before * TIMES_CALM)
     {
         Some(format!("a request took {before:.0} ms before anything was injected"))
-    } else if calm.iter().any(|sample| sample.failure.is_some()) {
+    } else if calm.last().is_some_and(|sample| sample.failure.is_some()) {
         Some("the service failed before anything was injected".to_owned())
     } else {
         None
