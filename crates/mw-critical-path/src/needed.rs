@@ -1,5 +1,5 @@
-//! The events that a request's path depends on. A trace may have begun a minute before the request; of that time only
-//! the state counts in which it left each task and each CPU.
+//! The events that a request's path depends on. A trace may have begun a minute before the request; of the time before
+//! it, only the final state of each task and each CPU matters.
 
 use crate::trace::{Event, EventKind, Nanos, Tid};
 
@@ -9,7 +9,7 @@ const MAX_TID: usize = 1 << 22;
 /// Of events in the order of time: all from `from` on, and of those before it the ones that say what tasks and CPUs did
 /// at that moment. Forks, samples and what was found when the trace began are kept: they are few, and tell about tasks.
 pub(crate) fn needed(mut events: Vec<&Event>, from: Nanos) -> Vec<&Event> {
-    let (mut tasks, mut woken, mut cpus) = (Seen::default(), Seen::default(), Seen::default());
+    let (mut tasks, mut cpus) = (Seen::default(), Seen::default());
     let begins = events.partition_point(|event| event.at < from);
     let mut is_needed = |event: &Event| match event.kind {
         EventKind::SwitchOut { task, next, .. } => {
@@ -20,7 +20,7 @@ pub(crate) fn needed(mut events: Vec<&Event>, from: Nanos) -> Vec<&Event> {
             let enters = tasks.add(task);
             cpus.add(event.cpu.into()) || enters
         }
-        EventKind::Waking { task, .. } => !tasks.has(task) && woken.add(task),
+        EventKind::Waking { task, .. } => !tasks.has(task),
         EventKind::Fork { .. } | EventKind::Sample { .. } | EventKind::Found { .. } => true,
     };
     let before = events.get(..begins).unwrap_or_default().iter().rev();

@@ -531,7 +531,7 @@ proptest! {
 }
 
 /// Events of a scheduler that runs a task on one CPU at a time: in each step a CPU goes on to another task, and a task is
-/// woken.
+/// woken; now and then one is sampled.
 fn scheduled(steps: &[(u16, Tid, Tid, u32)]) -> Vec<Event> {
     let mut current = [0; 3];
     let mut events = Vec::new();
@@ -544,6 +544,10 @@ fn scheduled(steps: &[(u16, Tid, Tid, u32)]) -> Vec<Event> {
             let state = if stack.0 == 0 { TaskState::Runnable } else { TaskState::Waiting };
             events.push(event(at, EventKind::SwitchOut { task, state, stack, next: *next }));
             current[usize::from(*cpu)] = *next;
+        }
+        let task = current[usize::from(*cpu)];
+        if task != 0 && stack.0 % 3 == 1 {
+            events.push(event(at + 2, EventKind::Sample { task, stack }));
         }
         if *woken != 0 {
             let by = current[usize::from(*cpu)];
