@@ -30,7 +30,7 @@ pub(crate) struct Context {
     pub(crate) services: Arc<Services>,
     pub(crate) kernel_events: Arc<KernelEvents>,
     /// Looks at the whole machine: a mount or a device may not answer.
-    pub(crate) snapshot: HelperThread<(), Snapshot>,
+    pub(crate) snapshot: HelperThread<(), (Snapshot, Duration)>,
     pub(crate) files: TaskFiles,
     pub(crate) host: Host,
     /// What cannot be read on this machine.

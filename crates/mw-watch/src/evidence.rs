@@ -66,9 +66,9 @@ impl Evidence {
                 Next::Event(StallEvent::Over { monitor, ended_unix_ms, slowest }) => {
                     let over = stalls.iter_mut().find(|stall| stall.is_of(monitor));
                     if let Some(stall) = over {
-                        let before = mw_sys::thread_time();
+                        let cpu_before = mw_sys::thread_time();
                         stall.end(&self.context, ended_unix_ms, slowest);
-                        self.explained(before);
+                        self.explained(mw_sys::thread_time().saturating_sub(cpu_before));
                     }
                     if monitor.needs_evidence() {
                         self.context.tracing.release();
@@ -94,17 +94,23 @@ impl Evidence {
             return current.look(&mut self.context);
         }
         if let Some(current) = episode.take() {
-            current.end(&mut self.context, stalls);
+            self.end(current, stalls);
         }
+    }
+
+    fn end(&mut self, episode: Episode, stalls: &mut [OpenStall]) {
+        let cpu_before = mw_sys::thread_time();
+        episode.end(&mut self.context, stalls);
+        self.explained(mw_sys::thread_time().saturating_sub(cpu_before));
     }
 
     /// Stores a provisional explanation of one of the stalls that last. An explanation takes a second on a busy machine:
     /// what was reported and what is complete comes before the next one.
     fn update(&mut self, stalls: &mut [OpenStall]) -> Result<(), NobodyListens> {
-        if Instant::now() < self.rests_until {
-            return Ok(());
-        }
-        let due = stalls.iter_mut().filter(|stall| stall.is_update_due());
+        let rests = Instant::now() < self.rests_until;
+        let is_due =
+            |stall: &&mut OpenStall| stall.is_update_due() && (!rests || stall.is_overdue());
+        let due = stalls.iter_mut().filter(is_due);
         let Some(stall) = due.min_by_key(|stall| stall.next_update()) else { return Ok(()) };
         let mut incident = self.incident(stall, IncidentState::Open, mw_sys::unix_ms());
         stall.updated();
@@ -128,7 +134,7 @@ impl Evidence {
                 && let Some(current) = episode.take()
             {
                 // Another stall goes on: what was gathered so far is of both.
-                current.end(&mut self.context, stalls);
+                self.end(current, stalls);
                 *episode = Some(Episode::begin(&mut self.context));
             }
             let mut stall = stalls.remove(place);
@@ -166,10 +172,9 @@ impl Evidence {
         }
     }
 
-    /// Something was explained, before which the thread had had this CPU time: what can wait does so for many times as
-    /// long, whichever stall it is of. The services need the CPUs.
-    fn explained(&mut self, cpu_before: Duration) {
-        let cpu = mw_sys::thread_time().saturating_sub(cpu_before);
+    /// Something was explained, which took this CPU time: what can wait does so for many times as long, whichever stall
+    /// it is of. The services need the CPUs.
+    fn explained(&mut self, cpu: Duration) {
         self.rests_until = rested(self.rests_until, Instant::now(), cpu);
     }
 
@@ -198,16 +203,17 @@ impl Evidence {
         (incident.id, incident.state) = (stall.id().unwrap_or(0), state);
         stall.describe(&self.context, &mut incident);
         incident.unseen.extend(self.context.unseen.iter().cloned());
-        self.explain(&mut incident);
-        self.explained(cpu_before);
+        let cpu_of_helper = self.explain(&mut incident);
+        self.explained(mw_sys::thread_time().saturating_sub(cpu_before) + cpu_of_helper);
         incident
     }
 
-    fn explain(&mut self, incident: &mut Incident) {
+    /// Returns the CPU time that it took of other threads.
+    fn explain(&mut self, incident: &mut Incident) -> Duration {
         let snapshot = self.context.snapshot.run(&[(std::process::id(), ())]).pop().flatten();
-        let snapshot = snapshot.unwrap_or_else(|| {
+        let (snapshot, cpu) = snapshot.unwrap_or_else(|| {
             incident.unseen.push(Missing::failed("snapshot", UNANSWERED));
-            Snapshot::default()
+            (Snapshot::default(), SNAPSHOT_LIMIT)
         });
         let (started, ended) = (incident.started_unix_ms, incident.ended_unix_ms);
         let window = assemble::window(&incident.table, snapshot, started, ended);
@@ -216,6 +222,7 @@ impl Evidence {
         explanation.into_incident(incident);
         incident.unseen.sort_by(|a, b| (&a.what, &a.why).cmp(&(&b.what, &b.why)));
         incident.unseen.dedup();
+        cpu
     }
 }
 

@@ -17,6 +17,9 @@ use std::time::{Duration, Instant};
 /// When a stall that lasts is explained for the first time, after it was seen.
 const FIRST_UPDATE: Duration = Duration::from_secs(1);
 
+/// How much later the first explanation may be, where those of other stalls take too much.
+const MAX_SILENCE: Duration = Duration::from_secs(10);
+
 /// The longest time between two updates; each is twice as long as the one before.
 const MAX_UPDATE: Duration = Duration::from_secs(600);
 
@@ -149,6 +152,11 @@ impl OpenStall {
     /// Whether a provisional explanation is due.
     pub(crate) fn is_update_due(&self) -> bool {
         !self.has_ended() && Instant::now() >= self.next_update
+    }
+
+    /// Whether nobody has been told a cause although that was due long ago.
+    pub(crate) fn is_overdue(&self) -> bool {
+        self.id.is_none() && Instant::now() >= self.next_update + MAX_SILENCE
     }
 
     pub(crate) fn next_update(&self) -> Instant {

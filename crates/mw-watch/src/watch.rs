@@ -199,8 +199,11 @@ impl Watch {
         let ring = sampling.ring();
         let (age, stop) = (Arc::clone(&self.sample_age), Arc::clone(&self.stop));
         self.thread("mw-sample", move || sampling.run(&age, &stop))?;
-        let snapshot =
-            HelperThread::new(SNAPSHOT_LIMIT, move |_, ()| mw_collect::snapshot(&source));
+        let snapshot = HelperThread::new(SNAPSHOT_LIMIT, move |_, ()| {
+            let cpu_before = mw_sys::thread_time();
+            let snapshot = mw_collect::snapshot(&source);
+            (snapshot, mw_sys::thread_time().saturating_sub(cpu_before))
+        });
         let context = Context {
             snapshot: snapshot.map_err(WatchError::Thread)?,
             files: TaskFiles::start().map_err(WatchError::Thread)?,
