@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 const FIRST_UPDATE: Duration = Duration::from_secs(1);
 
 /// How much later the first explanation may be, where those of other stalls take too much.
-const MAX_SILENCE: Duration = Duration::from_secs(10);
+const MAX_SILENCE: Duration = Duration::from_secs(5);
 
 /// The longest time between two updates; each is twice as long as the one before.
 const MAX_UPDATE: Duration = Duration::from_secs(600);
