@@ -30,7 +30,7 @@ const UNANSWERED: &str = "the kernel does not answer: a file system or a device 
 pub(crate) struct Evidence {
     context: Context,
     events: Sender<Event>,
-    /// Before that nothing is explained provisionally.
+    /// Before that only a stall whose first explanation is overdue is explained provisionally.
     rests_until: Instant,
 }
 
