@@ -509,5 +509,9 @@ fn ended_by(wait: Wait, waker: Option<Waker>) -> Kind {
 }
 
 #[cfg(test)]
+#[path = "walk_properties.rs"]
+mod properties;
+
+#[cfg(test)]
 #[path = "walk_tests.rs"]
 mod tests;

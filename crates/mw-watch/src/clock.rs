@@ -30,6 +30,11 @@ pub(crate) fn process_time() -> Duration {
     since(ClockId::ProcessCPUTime)
 }
 
+/// Processor time that this thread has used since [`mw_sys::thread_time`] was `before`.
+pub(crate) fn thread_time_since(before: Duration) -> Duration {
+    mw_sys::thread_time().saturating_sub(before)
+}
+
 fn since(clock: ClockId) -> Duration {
     Duration::try_from(clock_gettime(clock)).unwrap_or_default()
 }

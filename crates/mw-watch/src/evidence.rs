@@ -2,7 +2,7 @@
 //! assembles the incident, has it explained, and stores it.
 
 use crate::assemble;
-use crate::clock::millis;
+use crate::clock::{millis, thread_time_since};
 use crate::context::{AFTER, BEFORE, Context};
 use crate::episode::Episode;
 use crate::event::Event;
@@ -68,7 +68,7 @@ impl Evidence {
                     if let Some(stall) = over {
                         let cpu_before = mw_sys::thread_time();
                         stall.end(&self.context, ended_unix_ms, slowest);
-                        self.explained(mw_sys::thread_time().saturating_sub(cpu_before));
+                        self.explained(thread_time_since(cpu_before));
                     }
                     if monitor.needs_evidence() {
                         self.context.tracing.release();
@@ -101,7 +101,7 @@ impl Evidence {
     fn end(&mut self, episode: Episode, stalls: &mut [OpenStall]) {
         let cpu_before = mw_sys::thread_time();
         episode.end(&mut self.context, stalls);
-        self.explained(mw_sys::thread_time().saturating_sub(cpu_before));
+        self.explained(thread_time_since(cpu_before));
     }
 
     /// Stores a provisional explanation of one of the stalls that last. An explanation takes a second on a busy machine:
@@ -204,7 +204,7 @@ impl Evidence {
         stall.describe(&self.context, &mut incident);
         incident.unseen.extend(self.context.unseen.iter().cloned());
         let cpu_of_helper = self.explain(&mut incident);
-        self.explained(mw_sys::thread_time().saturating_sub(cpu_before) + cpu_of_helper);
+        self.explained(thread_time_since(cpu_before) + cpu_of_helper);
         incident
     }
 

@@ -10,6 +10,7 @@
 //! In calm all events are disabled and cost nothing. While the trace is suspended, or where scheduler events may not be
 //! traced, the states of the clients' and the services' threads are polled instead.
 
+use crate::clock::thread_time_since;
 use mw_collect::service::upstreams;
 use mw_collect::{CpuSample, GroupSample, GroupSampler, Source};
 use mw_critical_path::{PathSummary, Request, Trace, critical_path, filled_path};
@@ -352,7 +353,7 @@ impl Tracing {
             if let Some(tracer) = locked(&self.tracer).as_mut() {
                 tracer.wait(None, Duration::ZERO);
             }
-            cpu += mw_sys::thread_time().saturating_sub(cpu_before);
+            cpu += thread_time_since(cpu_before);
             if self.state().stalls != stalls {
                 (stalls, stall_began) = (self.state().stalls, Instant::now());
             }

@@ -1,5 +1,6 @@
 //! Starts the recorder's threads and ends them.
 
+use crate::clock::thread_time_since;
 use crate::context::Context;
 use crate::control::Control;
 use crate::detector::Limits;
@@ -202,7 +203,7 @@ impl Watch {
         let snapshot = HelperThread::new(SNAPSHOT_LIMIT, move |_, ()| {
             let cpu_before = mw_sys::thread_time();
             let snapshot = mw_collect::snapshot(&source);
-            (snapshot, mw_sys::thread_time().saturating_sub(cpu_before))
+            (snapshot, thread_time_since(cpu_before))
         });
         let context = Context {
             snapshot: snapshot.map_err(WatchError::Thread)?,

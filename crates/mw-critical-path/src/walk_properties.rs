@@ -1,0 +1,97 @@
+//! What holds of the path of any request, whatever the trace.
+
+use super::*;
+use crate::test_trace::assert_partition;
+use crate::trace::{Event, EventKind, TaskState, WakeContext};
+use proptest::prelude::*;
+
+fn event() -> impl Strategy<Value = Event> {
+    let task = || 0_u32..6;
+    let stack = || (0_u32..8).prop_map(StackId);
+    let state = prop_oneof![
+        Just(TaskState::Runnable),
+        Just(TaskState::Waiting),
+        Just(TaskState::Stopped),
+        Just(TaskState::Dead)
+    ];
+    let context = prop_oneof![
+        Just(WakeContext::Task),
+        Just(WakeContext::SoftIrq),
+        Just(WakeContext::HardIrq)
+    ];
+    let kind = prop_oneof![
+        4 => (task(), state.clone(), stack(), task())
+            .prop_map(|(task, state, stack, next)| EventKind::SwitchOut { task, state, stack, next }),
+        2 => task().prop_map(|task| EventKind::SwitchIn { task }),
+        4 => (task(), task(), context, stack())
+            .prop_map(|(task, by, context, stack)| EventKind::Waking { task, by, context, stack }),
+        1 => (task(), task()).prop_map(|(parent, child)| EventKind::Fork { parent, child }),
+        2 => (task(), stack()).prop_map(|(task, stack)| EventKind::Sample { task, stack }),
+        1 => (task(), state, stack()).prop_map(|(task, state, stack)| EventKind::Found { task, state, stack }),
+    ];
+    (0_u64..1200, 0_u16..3, kind).prop_map(|(at, cpu, kind)| Event { at, cpu, kind })
+}
+
+proptest! {
+    /// Whatever the events, the parts cover the request without gap or overlap.
+    #[test]
+    fn parts_exclude_each_other_and_add_up(
+        events in proptest::collection::vec(event(), 0..200),
+        from in 0_u64..1000, length in 0_u64..1000, task in 1_u32..6,
+        servers in proptest::collection::vec(0_u32..6, 0..3), began in 0_u64..600,
+        gaps in proptest::collection::vec((0_u64..1200, 0_u64..1200), 0..4),
+        command in proptest::option::of(0_u32..6),
+    ) {
+        let stacks = ["", "ep_poll", "futex_wait", "try_to_free_pages", "do_nanosleep", "tcp_sendmsg", "bio_endio"];
+        let stacks = stacks.map(|function| vec![function.to_owned()]).to_vec();
+        let trace = Trace { from: began, to: 1200, events, stacks, gaps, ..Trace::default() };
+        let path = critical_path(&trace, Request { task, from, to: from + length, servers: servers.clone(), command, ..Request::default() });
+        assert_partition(&path);
+        let summary = path.summary(&trace);
+        let sum: Nanos = summary.parts.iter().map(|part| part.total_ns).sum();
+        assert_eq!(sum + summary.rest_ns, summary.total_ns);
+    }
+
+    /// Of what happened before the request only the state matters in which it left tasks and CPUs.
+    #[test]
+    fn the_path_is_that_of_all_events(
+        steps in proptest::collection::vec((0_u16..3, 0_u32..6, 0_u32..6, 0_u32..8), 0..300),
+        from in 0_u64..1000, length in 0_u64..1000, task in 1_u32..6,
+        servers in proptest::collection::vec(1_u32..6, 0..3),
+    ) {
+        let stacks = ["", "ep_poll", "futex_wait", "try_to_free_pages", "do_nanosleep", "tcp_sendmsg", "kswapd"];
+        let stacks = stacks.map(|function| vec![function.to_owned()]).to_vec();
+        let trace = Trace { to: 1200, events: scheduled(&steps), stacks, ..Trace::default() };
+        let request = Request { task, from, to: from + length, servers, ..Request::default() };
+        let of_all = path_within(&trace, &Timelines::new(&trace), request.clone());
+        prop_assert_eq!(critical_path(&trace, request), of_all);
+    }
+}
+
+/// Events of a scheduler that runs a task on one CPU at a time: in each step a CPU goes on to another task, and a task is
+/// woken; now and then one is sampled.
+fn scheduled(steps: &[(u16, Tid, Tid, u32)]) -> Vec<Event> {
+    let mut current = [0; 3];
+    let mut events = Vec::new();
+    for (at, (cpu, next, woken, stack)) in (0..).step_by(4).zip(steps) {
+        let stack = StackId(*stack);
+        let event = |at, kind| Event { at, cpu: *cpu, kind };
+        let task = current[usize::from(*cpu)];
+        let is_elsewhere = *next != 0 && current.contains(next);
+        if task != *next && !is_elsewhere {
+            let state = if stack.0 == 0 { TaskState::Runnable } else { TaskState::Waiting };
+            events.push(event(at, EventKind::SwitchOut { task, state, stack, next: *next }));
+            current[usize::from(*cpu)] = *next;
+        }
+        let task = current[usize::from(*cpu)];
+        if task != 0 && stack.0 % 3 == 1 {
+            events.push(event(at + 2, EventKind::Sample { task, stack }));
+        }
+        if *woken != 0 {
+            let by = current[usize::from(*cpu)];
+            let context = WakeContext::Task;
+            events.push(event(at + 1, EventKind::Waking { task: *woken, by, context, stack }));
+        }
+    }
+    events
+}
