@@ -5,8 +5,10 @@
 //! ## What it finds
 //! Pinned pages of at least a tenth of memory and 64 MiB: `nr_foll_pin_acquired` less `nr_foll_pin_released` of
 //! /proc/vmstat (Linux 5.8), in which a page counts once for each pin. It names the processes by `VmPin`, which
-//! RDMA, io_uring and iommufd count, and beside them those by `VmLck`, in which VFIO counts its pins. Linux 7.3 counts
-//! nothing there for buffers that root registers with io_uring: their process is not named.
+//! RDMA, io_uring and iommufd count, and beside them those by `VmLck`, in which VFIO counts its pins. Nothing is
+//! counted there for the host memory of CUDA (driver 580), nor by Linux 7.3 for buffers that root registers with
+//! io_uring. Where half of the pins are not accounted for, the process with the most resident memory is shown, which
+//! need not be theirs.
 //!
 //! A second finding is memory that only movable pages can use although nothing is reserved for contiguous
 //! allocation: `CmaFree` of at least a tenth of memory while `CmaTotal` is 0. Some kernels that are started with
@@ -28,7 +30,8 @@
 //!
 //! ## How to fix it
 //! Pin less, or on huge pages, which are no obstacle to compaction: hugetlb memory for guests and DPDK, smaller
-//! registered buffers for RDMA and io_uring. The memory comes back when the process ends. For memory that nothing but
+//! registered buffers for RDMA and io_uring. `fuser -v /dev/nvidia*` lists the processes that use a GPU. The memory
+//! comes back when the process ends. For memory that nothing but
 //! movable pages can use: start the kernel without `kho=on`.
 //!
 //! ## References
@@ -51,6 +54,9 @@ const MIN_BYTES: u64 = 64 << 20;
 
 /// Processes that are named, by `VmPin` and by `VmLck`.
 const MAX_SHOWN: usize = 3;
+
+/// Of all pins, what a process that is named has at least.
+const SHOWN_SHARE: u64 = 100;
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let snapshot = &window.now;
@@ -92,8 +98,12 @@ fn pinned_finding(
     total: u64,
     source: &str,
 ) -> Finding {
-    let by_pins = largest(snapshot, |status| status.vm_pin_bytes);
-    let by_locks = largest(snapshot, |status| status.vm_lck_bytes);
+    let least = pinned / SHOWN_SHARE;
+    let by_pins = largest(snapshot, least, |status| status.vm_pin_bytes);
+    let by_locks = largest(snapshot, least, |status| status.vm_lck_bytes);
+    let accounted =
+        [&by_pins, &by_locks].into_iter().flatten().map(|(_, bytes)| bytes).sum::<u64>();
+    let is_accounted = accounted >= pinned / 2;
     // VFIO counts its pins as locked memory.
     let who = [&by_pins, &by_locks].into_iter().filter_map(|list| list.first().copied());
     let who = who.filter(|(_, bytes)| *bytes >= pinned / 2).map(|(status, _)| status).next();
@@ -108,15 +118,14 @@ fn pinned_finding(
         .with_impact(
             "The kernel cannot swap, migrate or compact this memory, and reclaim scans it without effect.",
         )
-        .with_remedy(Remedy::named(
-            "pin less, or on huge pages",
-            vec![Step::manual("grep -H VmPin /proc/[0-9]*/status | sort -rnk2 | head")],
-        ));
+        .with_remedy(Remedy::named("pin less, or on huge pages", vec![whose_pins(is_accounted)]));
     let lines = [("Unevictable", meminfo.unevictable_bytes), ("Mlocked", meminfo.mlocked_bytes)];
     for (name, bytes) in lines.into_iter().filter_map(|(name, bytes)| Some((name, bytes?))) {
         finding = finding.with_evidence(name, Quantity::Bytes(bytes), "/proc/meminfo");
     }
-    for (line, list) in [("VmPin", by_pins), ("VmLck", by_locks)] {
+    let mut by_memory = largest(snapshot, least, |status| status.vm_rss_bytes);
+    by_memory.truncate(usize::from(!is_accounted));
+    for (line, list) in [("VmPin", by_pins), ("VmLck", by_locks), ("VmRSS", by_memory)] {
         for (status, bytes) in list {
             let what = format!("{line} of {}", status.name);
             let source = format!("/proc/{}/status", status.pid.unwrap_or(0));
@@ -126,10 +135,23 @@ fn pinned_finding(
     finding
 }
 
-/// The processes with most of something, the largest first.
-fn largest(snapshot: &Snapshot, of: impl Fn(&Status) -> Option<u64>) -> Vec<(&Status, u64)> {
+/// How to find out who pins: by the account of it, or by who uses the devices whose drivers keep none.
+fn whose_pins(is_accounted: bool) -> Step {
+    Step::manual(if is_accounted {
+        "grep -H VmPin /proc/[0-9]*/status | sort -rnk2 | head"
+    } else {
+        "fuser -v /dev/nvidia* /dev/dri/* /dev/infiniband/*"
+    })
+}
+
+/// The processes with most of something and at least so much, the largest first.
+fn largest(
+    snapshot: &Snapshot,
+    least: u64,
+    of: impl Fn(&Status) -> Option<u64>,
+) -> Vec<(&Status, u64)> {
     let list = snapshot.processes.value().map_or(&[][..], |processes| &processes.list);
-    let has = |process: &'_ Process| of(&process.status).filter(|bytes| *bytes > 0);
+    let has = |process: &'_ Process| of(&process.status).filter(|bytes| *bytes >= least.max(1));
     let mut found: Vec<(&Status, u64)> =
         list.iter().filter_map(|process| Some((&process.status, has(process)?))).collect();
     found.sort_by_key(|(_, bytes)| Reverse(*bytes));
@@ -191,6 +213,44 @@ mod tests {
         assert_eq!(free(100, 0), Vec::<String>::new(), "less than a tenth");
         let found = free(256, 0);
         assert!(found.len() == 1 && found[0].starts_with("256 MiB of free memory"), "{found:?}");
+    }
+
+    #[test]
+    fn who_pins_is_named_where_it_is_accounted_for() {
+        let found = |pin_mib: u64| {
+            let mut window =
+                window(|_, vmstat| vmstat.set(Counter::NrFollPinAcquired, Some(1000 + 65_536)));
+            let process = |name: &str, pid, [pin, lock, resident]: [u64; 3]| Process {
+                status: Status {
+                    name: name.to_owned(),
+                    pid: Some(pid),
+                    vm_pin_bytes: Some(pin << 20),
+                    vm_lck_bytes: Some(lock << 20),
+                    vm_rss_bytes: Some(resident << 20),
+                    ..Status::default()
+                },
+                limits: None,
+            };
+            let list =
+                vec![process("locker", 2, [0, 1, 90]), process("torch", 3, [pin_mib, 0, 300])];
+            window.now.processes =
+                Reading::Value(mw_model::Processes { present: 2, unseen: 0, list });
+            hazard(&window).unwrap().remove(0)
+        };
+        let sources = |finding: &Finding| {
+            let of = |evidence: &mw_model::Evidence| evidence.what.clone();
+            let per_process = |what: &String| what.contains(" of ");
+            finding.evidence.iter().map(of).filter(per_process).collect::<Vec<_>>()
+        };
+        let accounted = found(200);
+        assert!(accounted.headline.ends_with("mostly by torch (pid 3)"), "{}", accounted.headline);
+        assert_eq!(sources(&accounted), ["VmPin of torch"]);
+        // As a program has them that pins memory for CUDA.
+        let unaccounted = found(0);
+        assert_eq!(unaccounted.headline, "256 MiB are pinned for devices (25% of memory)");
+        assert_eq!(sources(&unaccounted), ["VmRSS of torch"]);
+        let steps = format!("{:?}", unaccounted.remedy);
+        assert!(steps.contains("/dev/nvidia*") && !steps.contains("VmPin"), "{steps}");
     }
 
     #[test]
