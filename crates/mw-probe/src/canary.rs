@@ -33,7 +33,7 @@ use std::time::Duration;
 
 /// The shortest beat.
 pub const MIN_INTERVAL: Duration = Duration::from_micros(500);
-/// The longest beat: the end is seen at a turn.
+/// The longest beat.
 pub const MAX_INTERVAL: Duration = Duration::from_millis(500);
 /// The most that is touched a turn.
 pub const MAX_BYTES: usize = 1 << 20;
@@ -43,6 +43,8 @@ pub const MAX_BYTES: usize = 1 << 20;
 const RETAINED_BYTES: usize = 1 << 20;
 /// Beats of the first thread to one of the second, while touches take less than a beat.
 const IDLE_BEATS: u64 = 5;
+/// The longest beat of the second.
+const MAX_IDLE_INTERVAL: Duration = Duration::from_secs(1);
 /// Huge pages larger than this are left alone: those of arm64 with pages of 64 KiB have 512 MiB.
 const MAX_HUGE_BYTES: usize = 4 << 20;
 /// From one touch of a huge page to the next, in nanoseconds.
@@ -71,7 +73,7 @@ struct Shared {
     interval_ns: AtomicU64,
     /// Both threads, once they run.
     threads: [OnceLock<Thread>; 2],
-    stop: Arc<AtomicBool>,
+    stop: AtomicBool,
     /// When the touch under way began, 0 when there is none.
     touch_began_ns: AtomicU64,
     /// When the thread that touches is to wake up next; far from now while it touches.
@@ -97,9 +99,9 @@ impl Canary {
         let base = Scratch::with_base_pages((RETAINED_BYTES / bytes).max(1) * bytes)?;
         let huge = mw_sys::huge_page_bytes().ok().filter(|bytes| *bytes <= MAX_HUGE_BYTES);
         let huge = huge.map(Scratch::with_default_pages).transpose()?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let shared = Arc::new(Shared::new(interval, Arc::clone(&stop)));
-        let mut threads = Threads::new(move || stop.store(true, SeqCst));
+        let shared = Arc::new(Shared::new(interval));
+        let told = Arc::clone(&shared);
+        let mut threads = Threads::new(move || told.stop());
         let (touching, idling) = (Arc::clone(&shared), Arc::clone(&shared));
         threads.spawn("mw-canary", STACK_BYTES, move || {
             Toucher::new(base, bytes, huge).run(&touching)
@@ -113,7 +115,7 @@ impl Canary {
     pub fn set_interval(&self, interval: Duration) {
         let interval = nanos(interval.clamp(MIN_INTERVAL, MAX_INTERVAL));
         if interval < self.shared.interval_ns.swap(interval, SeqCst) {
-            self.shared.threads.iter().filter_map(OnceLock::get).for_each(Thread::unpark);
+            self.shared.unpark();
         }
     }
 
@@ -200,14 +202,14 @@ impl Slowest {
 }
 
 impl Shared {
-    fn new(interval: Duration, stop: Arc<AtomicBool>) -> Self {
+    fn new(interval: Duration) -> Self {
         Self {
             thread: AtomicU32::new(0),
             slowest_touch: Slowest::default(),
             latest_turn: Slowest::default(),
             interval_ns: AtomicU64::new(nanos(interval)),
             threads: Default::default(),
-            stop,
+            stop: AtomicBool::new(false),
             touch_began_ns: AtomicU64::new(0),
             touch_due_ns: AtomicU64::new(u64::MAX),
             idle_due_ns: AtomicU64::new(u64::MAX),
@@ -217,36 +219,48 @@ impl Shared {
         }
     }
 
+    fn stop(&self) {
+        self.stop.store(true, SeqCst);
+        self.unpark();
+    }
+
+    fn unpark(&self) {
+        self.threads.iter().filter_map(OnceLock::get).for_each(Thread::unpark);
+    }
+
     /// The next turn, from `earliest` on; turns that were missed are left out. Turns are on whole multiples of the beat,
     /// as the recorder's other looks are on theirs: where several threads of one processor are due
     /// at one moment, one interrupt serves them all.
     fn next(&self, beats: u64, earliest: u64) -> u64 {
         let interval = self.interval_ns.load(SeqCst).max(1).saturating_mul(beats);
-        let interval = interval.min(nanos(MAX_INTERVAL));
+        let longest = if beats == 1 { MAX_INTERVAL } else { MAX_IDLE_INTERVAL };
+        let interval = interval.min(nanos(longest));
         (monotonic_ns().max(earliest) / interval).saturating_add(1).saturating_mul(interval)
     }
 
     /// Waits for the next turn, so many beats away and no sooner than `rest_ns` from now; when it was due.
-    fn wait(&self, beats: impl Fn() -> u64, rest_ns: u64, due_ns: &AtomicU64) -> u64 {
+    /// None when the thread is to stop.
+    fn wait(&self, beats: impl Fn() -> u64, rest_ns: u64, due_ns: &AtomicU64) -> Option<u64> {
         let earliest = monotonic_ns().saturating_add(rest_ns);
-        loop {
+        while !self.stop.load(SeqCst) {
             let interval = self.interval_ns.load(SeqCst);
             let due = self.next(beats(), earliest);
             due_ns.store(due, SeqCst);
             if self.rest(due, interval) {
-                return due;
+                return Some(due);
             }
         }
+        None
     }
 
-    /// Sleeps until a turn is due; `false` where the beat has become shorter than it was.
+    /// Sleeps until a turn is due; `false` where the beat has become shorter than it was, or the thread is to stop.
     fn rest(&self, due: u64, interval: u64) -> bool {
         loop {
             let left = due.saturating_sub(monotonic_ns());
             if left == 0 {
                 return true;
             }
-            if self.interval_ns.load(SeqCst) < interval {
+            if self.interval_ns.load(SeqCst) < interval || self.stop.load(SeqCst) {
                 return false;
             }
             std::thread::park_timeout(Duration::from_nanos(left));
@@ -286,8 +300,7 @@ impl Toucher {
         shared.thread.store(thread.unsigned_abs(), SeqCst);
         shared.threads[0].get_or_init(std::thread::current);
         let (mut turn, mut rest_ns) = (Turn::begin(), 0);
-        while !shared.stop.load(SeqCst) {
-            let due = shared.wait(|| 1, rest_ns, &shared.touch_due_ns);
+        while let Some(due) = shared.wait(|| 1, rest_ns, &shared.touch_due_ns) {
             shared.began(due);
             shared.touch_due_ns.store(u64::MAX, SeqCst);
             let before_touch = mw_sys::thread_time();
@@ -338,8 +351,7 @@ fn idle(shared: &Shared) {
     shared.threads[1].get_or_init(std::thread::current);
     let beats = || if shared.touch_is_overdue() { 1 } else { IDLE_BEATS };
     let (mut turn, mut rest_ns) = (Turn::begin(), 0);
-    while !shared.stop.load(SeqCst) {
-        let due = shared.wait(beats, rest_ns, &shared.idle_due_ns);
+    while let Some(due) = shared.wait(beats, rest_ns, &shared.idle_due_ns) {
         shared.began(due);
         rest_ns = turn.end();
     }
@@ -392,10 +404,31 @@ mod tests {
 
     #[test]
     fn where_turns_are_expensive_the_beat_is_slower() {
-        let shared = Shared::new(MIN_INTERVAL, Arc::default());
+        let shared = Shared::new(MIN_INTERVAL);
         let earliest = monotonic_ns() + 30_000_000;
         let next = shared.next(1, earliest);
         assert!((earliest..=earliest + nanos(MIN_INTERVAL)).contains(&next));
-        assert!(shared.wait(|| 1, 30_000_000, &AtomicU64::new(0)) >= earliest);
+        assert!(shared.wait(|| 1, 30_000_000, &AtomicU64::new(0)).unwrap() >= earliest);
+    }
+
+    #[test]
+    fn at_rest_the_thread_that_touches_nothing_rests_twice_as_long() {
+        let shared = Shared::new(MAX_INTERVAL);
+        let (second, due) = (nanos(MAX_IDLE_INTERVAL), shared.next(IDLE_BEATS, 0));
+        assert!(due.is_multiple_of(second) && due - monotonic_ns() <= second, "{due}");
+        let due = shared.next(1, 0);
+        assert!(due.is_multiple_of(second / 2) && due - monotonic_ns() <= second / 2, "{due}");
+    }
+
+    #[test]
+    fn a_thread_at_rest_ends_when_it_is_told_to() {
+        let shared = Arc::new(Shared::new(MAX_INTERVAL));
+        let waiting = Arc::clone(&shared);
+        let thread = std::thread::spawn(move || {
+            waiting.threads[1].get_or_init(std::thread::current);
+            waiting.wait(|| 1, nanos(Duration::from_secs(3600)), &AtomicU64::new(0))
+        });
+        shared.stop();
+        assert_eq!(thread.join().unwrap(), None);
     }
 }

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 /// The reader's rounds, when all is well and during a stall; a ring that is half full calls it
 /// earlier.
-const CALM: Duration = Duration::from_secs(1);
+const CALM: Duration = Duration::from_secs(2);
 const BUSY: Duration = Duration::from_millis(100);
 /// The reader's stack: the process may be locked in memory with all of it.
 const STACK_BYTES: usize = 256 << 10;

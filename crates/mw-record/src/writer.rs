@@ -103,6 +103,13 @@ impl Writer {
     /// Hands a row over, in the order of the columns, and wakes the writer. Allocates nothing and
     /// waits for nothing. False where the queue is full: the row is dropped, and counted.
     pub fn offer(&self, unix_ms: u64, row: &[u64]) -> bool {
+        let taken = self.queue(unix_ms, row);
+        self.wake();
+        taken
+    }
+
+    /// As [`Writer::offer`], without waking the writer: the row is written with what is offered next.
+    pub fn queue(&self, unix_ms: u64, row: &[u64]) -> bool {
         let taken = self.shared.free.pop().is_some_and(|mut buffer| {
             buffer.unix_ms = unix_ms;
             let values = row.iter().copied().chain(std::iter::repeat(NO_VALUE));
@@ -112,7 +119,6 @@ impl Writer {
         if !taken {
             self.shared.dropped.fetch_add(1, Ordering::Relaxed);
         }
-        self.wake();
         taken
     }
 

@@ -84,6 +84,11 @@ impl Monitors {
         }
     }
 
+    /// Whether there was no sign for a while.
+    pub(crate) fn is_calm(&self) -> bool {
+        self.pace.is_calm(clock::monotonic_ms() as u64)
+    }
+
     /// A stall has begun, or all are over.
     pub(crate) fn set_stalled(&self, is_stalled: bool) {
         self.pace.set_stalled(is_stalled);

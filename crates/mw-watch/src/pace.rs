@@ -93,7 +93,7 @@ impl Pace {
         }
     }
 
-    fn is_calm(&self, now_ms: u64) -> bool {
+    pub(crate) fn is_calm(&self, now_ms: u64) -> bool {
         self.may_rest
             && !self.is_stalled.load(Relaxed)
             && now_ms >= self.alert_until_ms.load(Relaxed)

@@ -1,5 +1,5 @@
 //! The sampling thread: samples into the ring, four a second while all is calm and ten otherwise, and one a second to the
-//! writer. It runs under SCHED_FIFO, does no disk I/O, forks nothing, and allocates nothing after its first second.
+//! writer, which writes two at a time while all is calm. It runs under SCHED_FIFO, does no disk I/O, forks nothing, and allocates nothing after its first second.
 
 use crate::clock;
 use crate::kernel_events::KernelEvents;
@@ -32,6 +32,8 @@ pub(crate) struct Sampling {
     /// Probes and canary since the last row of the recording.
     second: Second,
     row: Vec<u64>,
+    /// The last row waits for the next one.
+    is_queued: bool,
 }
 
 /// Sums and maxima over a second.
@@ -77,6 +79,7 @@ impl Sampling {
             ring: Arc::new(Ring::new(fast.names())),
             row: Vec::with_capacity(whole.names().len()),
             signs: Signs::default(),
+            is_queued: false,
             second: Second { probes: tick.probes.clone(), ..Second::default() },
             sampler,
             disks,
@@ -167,7 +170,13 @@ impl Sampling {
         self.whole.write(&self.tick, &mut self.row);
         std::mem::swap(&mut self.tick.probes, &mut self.second.probes);
         std::mem::swap(&mut self.tick.canary, &mut self.second.canary);
-        self.writer.offer(self.tick.unix_ms, &self.row);
+        // To write a row takes several waits for the disk.
+        if self.monitors.is_calm() && !self.is_queued {
+            self.is_queued = self.writer.queue(self.tick.unix_ms, &self.row);
+        } else {
+            self.writer.offer(self.tick.unix_ms, &self.row);
+            self.is_queued = false;
+        }
         self.second.clear();
     }
 }

@@ -22,7 +22,7 @@ const CLOSE_INTERVAL: Duration = Duration::from_millis(10);
 const COST_TO_REST: u32 = 20;
 
 /// Between two turns otherwise, unless there is something to wait for.
-const CALM_INTERVAL: Duration = Duration::from_secs(1);
+const CALM_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The shortest time between two turns: what stays just below its limit is read no more often.
 const LEAST_INTERVAL: Duration = Duration::from_millis(2);
@@ -225,14 +225,14 @@ mod tests {
     #[test]
     fn it_rests_until_the_next_limit_would_be_passed() {
         let touching = |touching_ms| CanaryReading { touching_ms, late_ms: 0.0 };
-        check(LIMITS, touching(0.0), None, 1000);
+        check(LIMITS, touching(0.0), None, 2000);
         // Its timer is not set while an earlier expiry is not cleared yet.
         check(LIMITS, touching(0.0), Some(100.0), 150);
         check(LIMITS, touching(0.0), Some(300.0), 200);
-        check(LIMITS, touching(0.0), Some(600.0), 1000);
+        check(LIMITS, touching(0.0), Some(600.0), 2000);
         check(LIMITS, touching(40.0), Some(100.0), 10);
         check(LIMITS, touching(60.0), Some(100.0), 40);
-        check(LIMITS, touching(0.5), None, 1000);
+        check(LIMITS, touching(0.5), None, 2000);
         check(LIMITS, CanaryReading { touching_ms: 300.0, late_ms: 201.0 }, None, 2);
         // A quarter of 200 ms is passed between two calls of the sampling thread.
         let heartbeat = Limits { token_ms: Some(200.0), ..LIMITS };

@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 const ROOM_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Between two looks at signals, watchdog and trouble.
-const TURN: Duration = Duration::from_millis(500);
+const TURN: Duration = Duration::from_secs(1);
 
 /// A capture of what changes seldom is added so often; after an incident sooner, but it takes a second of CPU time,
 /// which stalls that follow one another shall not add to.
