@@ -10,7 +10,8 @@
 use crate::request::{Request, Spent};
 use crate::stall::{Canary, Stall};
 use mw_model::{
-    Cause, Evidence, Finding, Missing, Quantity, Resource, WaitKind, format_duration_ms,
+    Cause, Evidence, Finding, Missing, Quantity, Resource, TriggerKind, WaitKind,
+    format_duration_ms,
 };
 use mw_proc::vmstat::Counter;
 
@@ -176,6 +177,16 @@ impl<'a> CauseScore<'a> {
         self.add(share, self.stall.weight_of(&task.task), MOST_OF_WAITS);
         self.looked = true;
         self.with_evidence(what, Quantity::Percent(share), format!("/proc/{}/stack", task.pid))
+    }
+
+    /// How much of the stall a writer was throttled for what it made dirty. The kernel does not count that as waiting for
+    /// memory (balance_dirty_pages() has no psi_memstall_enter()): it says nothing of a stall that is memory pressure.
+    #[must_use]
+    pub(crate) fn throttled_writers(self) -> Self {
+        if self.stall.incident.trigger.kind == TriggerKind::Pressure {
+            return self;
+        }
+        self.waits(&[WaitKind::DirtyThrottle]).blocked_in(crate::kernel::DIRTY_THROTTLE)
     }
 
     /// What the kernel did is no cause unless a task waited for it.

@@ -9,7 +9,7 @@ use crate::event::Event;
 use crate::requests::Progress;
 use crate::stall::OpenStall;
 use crate::stalls::{Next, StallEvent};
-use mw_model::{Incident, IncidentState, Missing, Snapshot};
+use mw_model::{Host, Incident, IncidentState, Missing, Origin, Snapshot};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
@@ -213,7 +213,7 @@ impl Evidence {
         let snapshot = self.context.snapshot.run(&[(std::process::id(), ())]).pop().flatten();
         let (snapshot, cpu) = snapshot.unwrap_or_else(|| {
             incident.unseen.push(Missing::failed("snapshot", UNANSWERED));
-            (Snapshot::default(), SNAPSHOT_LIMIT)
+            (unanswered(&self.context.host), SNAPSHOT_LIMIT)
         });
         let (started, ended) = (incident.started_unix_ms, incident.ended_unix_ms);
         let window = assemble::window(&incident.table, snapshot, started, ended);
@@ -224,6 +224,17 @@ impl Evidence {
         incident.unseen.dedup();
         cpu
     }
+}
+
+/// What is known of a machine that does not answer: without the size of its pages nothing that is counted in pages would
+/// have a size.
+fn unanswered(host: &Host) -> Snapshot {
+    let origin = Origin {
+        page_bytes: host.page_bytes_or_usual(),
+        cpus: Some(host.cpus),
+        ..Origin::default()
+    };
+    Snapshot { origin, ..Snapshot::default() }
 }
 
 /// Until when a thread rests that would have rested until then, and has explained something at this cost.
@@ -237,6 +248,13 @@ pub(crate) struct NobodyListens;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pages_have_a_size_where_the_machine_does_not_answer() {
+        let host = Host { page_bytes: 65_536, ..Host::default() };
+        assert_eq!(unanswered(&host).origin.page_bytes, 65_536);
+        assert!(unanswered(&Host::default()).origin.page_bytes > 0);
+    }
 
     #[test]
     fn what_stalls_at_once_takes_no_more_than_one_stall_would() {

@@ -42,12 +42,11 @@
 //! global_dirtyable_memory(), wb_update_write_bandwidth().
 
 use crate::cause_score::CauseScore;
-use crate::kernel::DIRTY_THROTTLE;
 use crate::share::percent;
 use crate::stall::Stall;
 use mw_model::{
     Cause, Disk, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Subject, Sysctl,
-    WaitKind, Window, format_bytes, zones,
+    Window, format_bytes, zones,
 };
 use mw_proc::vmstat::Counter;
 
@@ -131,8 +130,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let snapshot = &stall.window.now;
     limit(snapshot)?;
-    let score =
-        CauseScore::for_reclaim(stall).waits(&[WaitKind::DirtyThrottle]).blocked_in(DIRTY_THROTTLE);
+    let score = CauseScore::for_reclaim(stall).throttled_writers();
     let too_much = |(_, share): &(u64, f64)| *share > DEFAULT_RATIO as f64;
     let unwritten = stall.most_unwritten().filter(too_much);
     let (Some(hazard), Some((unwritten, share))) = (hazard(stall.window)?.pop(), unwritten) else {

@@ -6,7 +6,8 @@
 //! Dirty memory plus memory under writeback exceeds the point from which the kernel slows writers down:
 //! halfway between the background limit and the limit.
 //!
-//! As the cause of a stall: tasks were throttled or blocked in `balance_dirty_pages`.
+//! As the cause of a stall: tasks were throttled or blocked in `balance_dirty_pages`. Not of a stall that is memory
+//! pressure: the kernel does not count throttled writers as waiting for memory.
 //!
 //! ## Why it hurts
 //! Every program that writes to a file, even to its log, sleeps in `balance_dirty_pages` for up to
@@ -30,12 +31,10 @@
 //! Documentation/ABI/testing/sysfs-class-bdi.
 
 use crate::cause_score::CauseScore;
-use crate::kernel::DIRTY_THROTTLE;
 use crate::share::counter;
 use crate::stall::Stall;
 use mw_model::{
-    Area, Cause, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, WaitKind, Window,
-    format_bytes,
+    Area, Cause, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Window, format_bytes,
 };
 use mw_proc::vmstat::Counter;
 
@@ -72,7 +71,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
 }
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
-    let score = CauseScore::new(stall).waits(&[WaitKind::DirtyThrottle]).blocked_in(DIRTY_THROTTLE);
+    let score = CauseScore::new(stall).throttled_writers();
     let hazard = hazard(stall.window);
     let headline =
         score.headline("writers were throttled, because too much memory was dirty already");

@@ -3,8 +3,20 @@
 use crate::made::Made;
 use crate::paths::{GROUP, TOTAL_MS, explained, first_rule, made, task, with_group};
 use mw_critical_path::{Kind, PathPart, PathTask, Wait};
-use mw_model::{GroupIo, GroupUse, Service, ServiceProcess};
+use mw_model::{GroupIo, GroupUse, Service, ServiceProcess, TriggerKind, WaitKind};
 use mw_proc::vmstat::Counter;
+
+/// The kernel does not count throttled writers as waiting for memory.
+#[test]
+fn a_throttled_writer_explains_a_late_answer_but_no_memory_pressure() {
+    let is_cause = |kind, name| {
+        let made = Made::on("dirty-throttle/firing").trigger(kind, name, 150.0).pressed(80, 70, 0);
+        let made = made.waits((478, "tablespace"), WaitKind::DirtyThrottle, 7000, 40);
+        explained(&made).causes.iter().any(|cause| cause.finding.rule == "dirty-throttle")
+    };
+    assert!(is_cause(TriggerKind::Probe, "postgres-5432"));
+    assert!(!is_cause(TriggerKind::Pressure, "pressure"));
+}
 
 /// A program reads a large file, while the request waits for the disk to write.
 #[test]
