@@ -14,6 +14,9 @@ pub(crate) const FAST_INTERVAL: Duration = Duration::from_millis(100);
 /// Between two samples otherwise.
 const CALM_INTERVAL: Duration = Duration::from_millis(250);
 
+/// The same without a canary: then nothing but counters is to be seen before the kernel's pressure trigger fires.
+const CALM_INTERVAL_WITHOUT_CANARY: Duration = Duration::from_secs(1);
+
 /// The canary at rest beats at whole multiples of its interval. Samples follow that moment by so much, so that a touch
 /// which does not end is seen before the shortest limit.
 const AFTER_BEAT: Duration = Duration::from_millis(50);
@@ -39,6 +42,7 @@ pub(crate) struct Pace {
     beat: Duration,
     limit_ms: f64,
     may_rest: bool,
+    calm_interval: Duration,
     alert_until_ms: AtomicU64,
     is_stalled: AtomicBool,
 }
@@ -58,9 +62,16 @@ impl Pace {
             beat,
             limit_ms,
             may_rest: !heartbeats && limit_ms >= LEAST_LIMIT_MS,
+            calm_interval: CALM_INTERVAL,
             alert_until_ms: AtomicU64::new(0),
             is_stalled: AtomicBool::new(false),
         }
+    }
+
+    /// The same without a canary.
+    pub(crate) fn without_canary() -> Self {
+        let calm_interval = CALM_INTERVAL_WITHOUT_CANARY;
+        Self { calm_interval, ..Self::new(Duration::ZERO, LEAST_LIMIT_MS, false) }
     }
 
     /// Whether what the canary measured is a sign.
@@ -87,7 +98,7 @@ impl Pace {
     /// When the next sample is due.
     pub(crate) fn next_sample(&self, now: Duration) -> Duration {
         if self.is_calm(clock::millis(now)) {
-            clock::next_multiple(now.saturating_sub(AFTER_BEAT), CALM_INTERVAL) + AFTER_BEAT
+            clock::next_multiple(now.saturating_sub(AFTER_BEAT), self.calm_interval) + AFTER_BEAT
         } else {
             clock::next_multiple(now, FAST_INTERVAL)
         }
@@ -154,6 +165,15 @@ mod tests {
         assert!(pace.alert(1301) && !pace.alert(1302));
         assert_eq!([1302, 1399, 1400].map(next), [1400, 1400, 1500]);
         assert_eq!(next(11_302), 11_550);
+    }
+
+    #[test]
+    fn without_a_canary_samples_are_once_a_second_until_a_sign() {
+        let pace = Pace::without_canary();
+        let next = |now_ms| pace.next_sample(Duration::from_millis(now_ms)).as_millis();
+        assert_eq!([1049, 1050, 1300].map(next), [1050, 2050, 2050]);
+        assert!(pace.alert(1301));
+        assert_eq!(next(1302), 1400);
     }
 
     #[test]

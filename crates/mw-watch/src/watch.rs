@@ -379,10 +379,14 @@ fn monitors(options: &Options, unseen: &mut Vec<Missing>) -> Result<Monitors, Wa
         canary_ms: limit.as_secs_f64() * 1000.0,
         token_ms: options.token_timeout.map(|timeout| timeout.as_secs_f64() * 1000.0),
     };
+    let pace = match options.canary {
+        Some(_) => Pace::new(interval, limits.canary_ms, limits.token_ms.is_some()),
+        None => Pace::without_canary(),
+    };
     Ok(Monitors {
         probers: probers.map_err(WatchError::Thread)?,
         canary: canary.transpose().map_err(WatchError::Thread)?,
-        pace: Pace::new(interval, limits.canary_ms, limits.token_ms.is_some()),
+        pace,
         profiler,
         limits,
         wakeup: Wakeup::new().map_err(WatchError::Thread)?,
