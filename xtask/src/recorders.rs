@@ -1,6 +1,7 @@
-//! What the recorder costs, beside the recorders that Debian has: all of them at once, each looking once
-//! a second, each in a control group of its own.
+//! What the recorder costs, beside the recorders of Debian and of crates.io: all of them at once, each looking
+//! once a second, each in a control group of its own.
 
+mod crates;
 mod group;
 mod measure;
 mod page;

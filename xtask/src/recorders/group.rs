@@ -87,6 +87,11 @@ pub(super) struct Usage {
 }
 
 impl Group {
+    /// Where the hierarchy that it belongs to is mounted.
+    pub(super) fn mount(&self) -> Option<&Path> {
+        self.0.parent()?.parent()
+    }
+
     /// `program` with its arguments to come, to be run in the group.
     pub(super) fn enter(&self, program: &Path) -> Command {
         let mut command = Command::new("sh");

@@ -3,7 +3,7 @@
 use super::measure::Measured;
 use super::peers::PEERS;
 use super::recording::{PERCENTILES, RecordedRows};
-use crate::workspace::root;
+use crate::workspace::{replaced, root};
 use anyhow::Context;
 use std::fmt::Write as _;
 
@@ -18,10 +18,12 @@ All recorders ran at the same time, sampling once a second, each in a cgroup of 
 CPU time of every process that it forks. *Resident* is the maximum of the sum over its processes. *Output* is the
 growth of its files; for a recording, of its packed rows: the file also holds up to 300 rows that are not yet
 packed, and a log, neither of which grows. *Written* is what its processes made the kernel write to disks. The
-other recorders are Debian's, unpacked and not installed: `atop -w FILE 1` without process accounting;
+recorders of Debian are unpacked and not installed: `atop -w FILE 1` without process accounting;
 `sadc -S ALL 1 FILE`; pmcd with Debian's agents and `pmlogger -t 1` with the metrics that pmlogconf selects;
 pt-stalk with a trigger function that reads one line (and, before it starts, a substitute for MySQL), which
-never fires, so that it records nothing. The last row is the cost of a loop.
+never fires, so that it records nothing. From crates.io: below 0.9.0, `below record --interval-s 1` without its statistics
+of exits, and Rezolus 5.4.0, its agent with the samplers that this kernel allows and `rezolus record --interval 1s --format
+raw`. The last row is the cost of a loop.
 ";
 
 /// The figures, as markdown.
@@ -34,7 +36,7 @@ pub(super) fn table(measured: &[Measured], seconds: u64) -> String {
     }
     let kept =
         PEERS.iter().zip(measured).filter_map(|(p, m)| Some((p.name, m.recording.as_ref()?)));
-    text += "\nDelay of the latest of each second's ten samples, in ms, and missing rows:\n\n";
+    text += "\nDelay of the latest of each second's samples, in ms, and missing rows:\n\n";
     text += &format!(
         "| |{} rows | missing |\n",
         PERCENTILES.map(|(name, _)| format!(" {name} |")).concat()
@@ -79,17 +81,11 @@ fn punctual(name: &str, kept: &RecordedRows) -> String {
 pub(super) fn write(table: &str) -> anyhow::Result<()> {
     let path = root().join(PAGE);
     let page = crate::workspace::read(&path)?;
-    let page =
-        replaced(&page, table).with_context(|| format!("{PAGE}: no {BEGIN:?} and {END:?}"))?;
+    let page = replaced(&page, [BEGIN, END], table)
+        .with_context(|| format!("{PAGE}: no {BEGIN:?} and {END:?}"))?;
     std::fs::write(&path, page).context(PAGE)?;
     println!("wrote {PAGE}");
     Ok(())
-}
-
-fn replaced(page: &str, table: &str) -> Option<String> {
-    let (before, rest) = page.split_once(BEGIN)?;
-    let (_, after) = rest.split_once(END)?;
-    Some(format!("{before}{BEGIN}\n{table}\n{END}{after}"))
 }
 
 #[cfg(test)]
@@ -100,14 +96,5 @@ mod tests {
     fn the_page_has_its_marks_once() {
         let page = crate::workspace::read(&root().join(PAGE)).unwrap();
         assert_eq!((page.matches(BEGIN).count(), page.matches(END).count()), (1, 1));
-    }
-
-    #[test]
-    fn only_what_is_between_the_marks_is_replaced() {
-        let page = format!("a\n{BEGIN}\nold\n{END}\nb\n");
-        let once = replaced(&page, "new").unwrap();
-        assert_eq!(once, format!("a\n{BEGIN}\nnew\n{END}\nb\n"));
-        assert_eq!(replaced(&once, "new").unwrap(), once);
-        assert_eq!(replaced("nothing", "new"), None);
     }
 }

@@ -1,5 +1,6 @@
 //! The recorders: how each is started.
 
+use super::crates;
 use super::group::Group;
 use super::pcp;
 use super::programs::{Programs, Recorder, spawn};
@@ -41,6 +42,8 @@ pub(super) const PEERS: &[Peer] = &[
     Peer { name: "atop", key: "atop", records: true, start: atop },
     Peer { name: "sar (sadc)", key: "sadc", records: true, start: sadc },
     Peer { name: "pmlogger and pmcd", key: "pcp", records: true, start: pcp::start },
+    Peer { name: "below", key: "below", records: true, start: crates::below },
+    Peer { name: "Rezolus", key: "rezolus", records: true, start: crates::rezolus },
     Peer { name: "pt-stalk, not triggered", key: "stalk", records: false, start: pt_stalk },
     Peer { name: "a shell that only sleeps", key: "sleep", records: false, start: sleeper },
 ];

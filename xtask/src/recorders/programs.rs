@@ -1,5 +1,6 @@
 //! The programs that record, and how they are started and ended.
 
+use super::crates;
 use super::group::Group;
 use crate::packages;
 use crate::workspace::{self, cargo, target_dir};
@@ -49,9 +50,11 @@ impl Recorder {
     }
 }
 
-/// Where the programs are: our own as it is built here, the others unpacked.
+/// Where the programs are: our own and those of crates as they are built here, the others unpacked.
 pub(super) struct Programs {
     pub(super) memwright: PathBuf,
+    /// The folder of those that are crates.
+    pub(super) crates: PathBuf,
     tree: PathBuf,
     libraries: OsString,
 }
@@ -62,7 +65,8 @@ impl Programs {
         cargo(&[&build[..], &["--features", "lab,watch"]].concat())?;
         let tree = packages::unpacked(PACKAGES, cache)?;
         let libraries = std::env::join_paths(libraries(&tree)?)?;
-        Ok(Self { memwright: target_dir().join("release/memwright"), tree, libraries })
+        let crates = crates::build(cache)?;
+        Ok(Self { memwright: target_dir().join("release/memwright"), crates, tree, libraries })
     }
 
     /// A file of the unpacked packages.
