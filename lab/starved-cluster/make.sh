@@ -1,13 +1,12 @@
-# Sourced by PID 1 of a lab guest (lab/guest/play.sh): continues with the Debian on disk 0, as node $VARIANT of the
-# cluster, whose systemd starts corosync, Pacemaker and the agent. Disk 1 is left to the agent.
+# Sourced by PID 1 of a lab guest (lab/guest/play.sh): continues with the Debian on disk 0, as node $VARIANT, whose
+# systemd starts the agent. Disk 1 is left to the agent.
 mkdir -p /root
 mount -t ext4 /dev/disk0 /root || finish "failed: the root cannot be mounted"
 for mounted in /sys/kernel/debug /sys/fs/cgroup /sys /proc /dev/pts /dev/shm; do umount -l "$mounted"; done
 mkdir -p /root/usr/local/lib/memwright /root/lab
 cp /bin/memwright /bin/hold /bin/tablespace /bin/busybox /root/usr/local/bin/
 cp /lib/memwright/* /root/usr/local/lib/memwright/
-cp /lab/agent /lab/plan /lab/play /root/lab/
-cp /lab/corosync.conf /root/etc/corosync/
+for file in /lab/*; do [ ! -f "$file" ] || cp "$file" /root/lab/; done
 cp /lab/agent.service /root/etc/systemd/system/
 chmod 644 /root/etc/systemd/system/agent.service
 ln -sf ../agent.service /root/etc/systemd/system/multi-user.target.wants/agent.service

@@ -1,6 +1,7 @@
 //! Real cluster software that is stopped: each prints its own line about a late heartbeat, `memwright heartbeats` finds it,
 //! and does not put it down to memory.
 
+pub(crate) mod software;
 pub(crate) mod starve;
 
 use crate::packages;
@@ -19,6 +20,8 @@ pub(crate) enum Action {
     Stop,
     /// Two guests, one of which is flooded
     Starve,
+    /// A guest with etcd, Redis Sentinel, keepalived and Patroni, which is flooded
+    StarveSoftware,
 }
 
 const PACKAGES: &[(&str, &str)] = &[

@@ -107,7 +107,8 @@ enum Task {
         write: bool,
     },
     /// Stop corosync, etcd, Galera, keepalived, Patroni and ZooKeeper, and look for their lines with memwright heartbeats;
-    /// or starve a node of corosync, Pacemaker and PostgreSQL of memory, in two guests
+    /// or starve a node of corosync, Pacemaker and PostgreSQL of memory, in two guests; or one with etcd, Redis Sentinel,
+    /// keepalived and Patroni
     Cluster {
         #[arg(default_value = "stop")]
         action: cluster::Action,
@@ -123,7 +124,7 @@ enum Task {
         /// Play nothing; judge what was played last
         #[arg(long)]
         again: bool,
-        /// Write docs/cluster.md from it
+        /// Write docs/cluster.md, or the table of docs/heartbeats.md, from it
         #[arg(long)]
         write: bool,
     },
@@ -365,6 +366,9 @@ fn main() -> anyhow::Result<()> {
         Task::Cluster { action: cluster::Action::Starve, program, minutes, left, again, write } => {
             cluster::starve::run(&cluster::starve::Choice { minutes, left, program, again, write })
         }
+        Task::Cluster {
+            action: cluster::Action::StarveSoftware, program, again, write, ..
+        } => cluster::software::run(program, again, write),
         Task::Python { action, out, write } => python::run(action, out, write),
         Task::Ship { fleet, write } => {
             let (fleets, _) = fleet.as_chunks();

@@ -11,7 +11,7 @@ done
 leader=
 for _ in $(seq 300); do
     for n in 1 2 3; do grep -q 'became leader at term' "$DIR/n$n.log" && leader=n$n; done
-    [ -n "$leader" ] && grep -q 'ready to serve client requests' "$DIR/$leader.log" && break
+    [ -n "$leader" ] && grep -q 'serving client traffic' "$DIR/$leader.log" && break
     sleep 0.1
 done
 sleep 1

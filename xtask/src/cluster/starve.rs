@@ -11,13 +11,14 @@ mod played;
 
 use crate::workspace::target_dir;
 use crate::{debian, packages};
+pub(super) use guests::settle;
 use guests::{Length, Nodes};
 use mw_lab::vm::qemu::RunEnd;
 use played::Played;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const PACKAGES: &[(&str, &str)] = &[
+pub(super) const PACKAGES: &[(&str, &str)] = &[
     ("busybox-static", "/bin/busybox"),
     ("gcc", "/usr/bin/gcc"),
     ("qemu-system-x86", "/usr/bin/qemu-system-x86_64"),
@@ -77,13 +78,13 @@ pub(crate) fn run(choice: &Choice) -> anyhow::Result<()> {
 }
 
 /// QEMU competes with this machine's other sessions; a guest that does not run loses its token for no reason of its own.
-struct Weight(String);
+pub(super) struct Weight(String);
 
 const AUTOGROUP: &str = "/proc/self/autogroup";
 
 impl Weight {
     /// Of this session, until it is dropped. Where there are no groups of sessions, nothing is changed.
-    fn raised() -> Self {
+    pub(super) fn raised() -> Self {
         let before = fs::read_to_string(AUTOGROUP).unwrap_or_default();
         let nice = before.trim().rsplit(' ').next().unwrap_or_default().to_owned();
         let _ = fs::write(AUTOGROUP, "-15");

@@ -86,7 +86,8 @@ pub(super) struct Nodes {
 pub(super) fn play(program: &Path, length: &Length) -> anyhow::Result<Nodes> {
     let work = target_dir().join("cluster");
     fs::create_dir_all(&work)?;
-    let image = debian::root(&work.join(format!("root-{VERSION}")), ROOT_MIB, INCLUDED, settle)?;
+    let image = work.join(format!("root-{VERSION}"));
+    let image = debian::root(&image, ROOT_MIB, INCLUDED, |tree| settle(tree, NOT_AT_BOOT))?;
     let kernel = Kernel::get(SERIES)?;
     let lab = Lab::new(program)?;
     let dir = tempfile::tempdir()?;
@@ -131,8 +132,9 @@ fn load() -> f64 {
     text.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or(f64::NAN)
 }
 
-fn settle(tree: &Path) -> anyhow::Result<()> {
-    for unit in NOT_AT_BOOT {
+/// Has the agent start what systemd would.
+pub(in super::super) fn settle(tree: &Path, units: &[&str]) -> anyhow::Result<()> {
+    for unit in units {
         fs::remove_file(tree.join("etc/systemd/system/multi-user.target.wants").join(unit))?;
     }
     Ok(())
