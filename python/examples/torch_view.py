@@ -22,8 +22,9 @@ def main(size: str = "256M", page: str = "auto") -> None:
 
     try:
         with mw.register_cuda(segment, align=tensor.shape[1] * tensor.element_size()):
-            # Without a context of its own, torch takes no memory for pinned.
-            torch.ones(1, device="cuda")
+            if torch.cuda.is_available():
+                # Without a context of its own, torch takes no memory for pinned.
+                torch.ones(1, device="cuda")
             print(f"pinned: {tensor.is_pinned()}")
     except mw.NoCuda:
         print("no CUDA runtime: not pinned")

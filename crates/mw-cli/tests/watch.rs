@@ -141,7 +141,7 @@ fn a_service_that_is_refused_is_an_incident_at_once() {
 }
 
 #[test]
-fn killed_it_loses_at_most_two_seconds() {
+fn killed_it_loses_at_most_three_seconds() {
     let dir = TempDir::new().unwrap();
     let mut watch = Watch::start(dir.path(), &[]);
     seconds(6);
@@ -150,7 +150,7 @@ fn killed_it_loses_at_most_two_seconds() {
     watch.spoken.child.0.wait().unwrap();
     let recording = mw_record::Recording::open(&watch.recording).unwrap();
     let (first, last) = recording.range().unwrap().unwrap();
-    assert!(last + 2000 >= killed_unix_ms, "{} ms lost", killed_unix_ms - last);
+    assert!(last + 3000 >= killed_unix_ms, "{} ms lost", killed_unix_ms - last);
     let ticks = recording.ticks(first, last).unwrap();
     assert!(ticks.len() >= 3, "{}", ticks.len());
     let own = ticks.last().unwrap().recorder;

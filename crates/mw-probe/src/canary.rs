@@ -4,7 +4,7 @@
 //! Waking up is most of what a turn costs, so while all is well the first thread takes both
 //! measures, one after the other: how late it was woken, having touched nothing, and how long the
 //! touch took. The second then beats five times more slowly; once it finds a touch that has taken
-//! longer than a beat, it takes over the full beat until that is over.
+//! longer than a beat, it takes over the full beat until that is over. At rest it beats half as often.
 //!
 //! What is touched is what a program meets. Base pages meet the watermarks on every touch, and with
 //! them direct reclaim. Compaction is only for larger pages, so once a second one byte is stored
@@ -43,7 +43,7 @@ pub const MAX_BYTES: usize = 1 << 20;
 const RETAINED_BYTES: usize = 1 << 20;
 /// Beats of the first thread to one of the second, while touches take less than a beat.
 const IDLE_BEATS: u64 = 5;
-/// The longest beat of the second.
+/// The longest beat of the thread that touches nothing.
 const MAX_IDLE_INTERVAL: Duration = Duration::from_secs(1);
 /// Huge pages larger than this are left alone: those of arm64 with pages of 64 KiB have 512 MiB.
 const MAX_HUGE_BYTES: usize = 4 << 20;
@@ -100,8 +100,8 @@ impl Canary {
         let huge = mw_sys::huge_page_bytes().ok().filter(|bytes| *bytes <= MAX_HUGE_BYTES);
         let huge = huge.map(Scratch::with_default_pages).transpose()?;
         let shared = Arc::new(Shared::new(interval));
-        let told = Arc::clone(&shared);
-        let mut threads = Threads::new(move || told.stop());
+        let stopped = Arc::clone(&shared);
+        let mut threads = Threads::new(move || stopped.stop());
         let (touching, idling) = (Arc::clone(&shared), Arc::clone(&shared));
         threads.spawn("mw-canary", STACK_BYTES, move || {
             Toucher::new(base, bytes, huge).run(&touching)
@@ -115,6 +115,8 @@ impl Canary {
     pub fn set_interval(&self, interval: Duration) {
         let interval = nanos(interval.clamp(MIN_INTERVAL, MAX_INTERVAL));
         if interval < self.shared.interval_ns.swap(interval, SeqCst) {
+            // A thread that is not given a processor cannot say that it is due earlier now.
+            self.shared.idle_due_ns.fetch_min(self.shared.next(IDLE_BEATS, 0), SeqCst);
             self.shared.unpark();
         }
     }
@@ -415,9 +417,15 @@ mod tests {
     fn at_rest_the_thread_that_touches_nothing_rests_twice_as_long() {
         let shared = Shared::new(MAX_INTERVAL);
         let (second, due) = (nanos(MAX_IDLE_INTERVAL), shared.next(IDLE_BEATS, 0));
-        assert!(due.is_multiple_of(second) && due - monotonic_ns() <= second, "{due}");
+        assert!(
+            due.is_multiple_of(second) && due.saturating_sub(monotonic_ns()) <= second,
+            "{due}"
+        );
         let due = shared.next(1, 0);
-        assert!(due.is_multiple_of(second / 2) && due - monotonic_ns() <= second / 2, "{due}");
+        assert!(
+            due.is_multiple_of(second / 2) && due.saturating_sub(monotonic_ns()) <= second / 2,
+            "{due}"
+        );
     }
 
     #[test]
@@ -426,9 +434,24 @@ mod tests {
         let waiting = Arc::clone(&shared);
         let thread = std::thread::spawn(move || {
             waiting.threads[1].get_or_init(std::thread::current);
-            waiting.wait(|| 1, nanos(Duration::from_secs(3600)), &AtomicU64::new(0))
+            waiting.wait(|| 1, nanos(Duration::from_secs(3600)), &waiting.idle_due_ns)
         });
+        while shared.idle_due_ns.load(SeqCst) == u64::MAX {
+            std::thread::yield_now();
+        }
+        // It is asleep by then, most times.
+        std::thread::sleep(Duration::from_millis(20));
         shared.stop();
         assert_eq!(thread.join().unwrap(), None);
+    }
+
+    #[test]
+    fn a_shorter_beat_is_due_at_once_also_for_a_thread_that_gets_no_processor() {
+        let canary =
+            Canary { shared: Arc::new(Shared::new(MAX_INTERVAL)), _threads: Threads::new(|| {}) };
+        canary.shared.idle_due_ns.store(canary.shared.next(IDLE_BEATS, 0), SeqCst);
+        canary.set_interval(MIN_INTERVAL);
+        std::thread::sleep(2 * MIN_INTERVAL * IDLE_BEATS as u32);
+        assert!(canary.late_for().is_some());
     }
 }

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! - **Always on, and cheap.** Everything is opened once; a stall only enables events that are
-//!   there. One thread wakes once a second.
+//!   there. One thread wakes every two seconds.
 //! - **Names come last.** Stacks are counted by address. The names of all functions are held compressed, since
 //!   reading /proc/kallsyms takes longest when a machine is short of CPUs.
 //! - **What the kernel dropped is counted**, and what may not be seen is said with what would

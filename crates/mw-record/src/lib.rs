@@ -26,9 +26,10 @@
 //! a jump of the clock, or a year switched off, deletes nothing.
 //!
 //! # Atomicity
-//! Every second's row is a transaction of its own, synced (`synchronous=FULL`); packing and
+//! The rows that are queued when the writer wakes up are one transaction, synced (`synchronous=FULL`); packing and
 //! thinning replace rows within one transaction. A process that is killed, or a machine that
-//! loses power, loses the rows that were not handed over yet: at most the last two seconds. One
+//! loses power, loses the rows that were not written yet: the recorder wakes the writer for every second row at least,
+//! so that these are the last three seconds at most. One
 //! process writes: it holds a lock (`flock`) on `FILE-writer`, which names it. Readers only read:
 //! they work beside the writer, after it was killed, on a copy, and on read-only media.
 //!

@@ -37,7 +37,9 @@ fn victim() {
         if pace == 0 {
             offer(&writer, at..at + 1, 40);
         } else {
-            assert!(writer.offer(now_unix_ms(), &row(at, 40)));
+            // As the recorder does: every second row has the writer write.
+            let hand_over = if at.is_multiple_of(2) { Writer::queue } else { Writer::offer };
+            assert!(hand_over(&writer, now_unix_ms(), &row(at, 40)));
             std::thread::sleep(Duration::from_millis(pace));
         }
         at += 1;
@@ -93,7 +95,7 @@ fn a_writer_that_is_killed_at_any_moment_leaves_an_unbroken_recording() {
 }
 
 #[test]
-fn a_kill_loses_two_seconds_at_most() {
+fn a_kill_loses_three_seconds_at_most() {
     let dir = TempDir::new().unwrap();
     for _ in 0..3 {
         let path = dir.path().join("recording.db");
@@ -102,7 +104,7 @@ fn a_kill_loses_two_seconds_at_most() {
         let killed = now_unix_ms();
         kill(victim);
         let (_, last) = Recording::open(&path).unwrap().range().unwrap().unwrap();
-        assert!(last + 2_000 >= killed, "{} ms lost", killed - last);
+        assert!(last + 3_000 >= killed, "{} ms lost", killed - last);
     }
 }
 

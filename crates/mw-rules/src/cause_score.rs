@@ -179,11 +179,13 @@ impl<'a> CauseScore<'a> {
         self.with_evidence(what, Quantity::Percent(share), format!("/proc/{}/stack", task.pid))
     }
 
-    /// How much of the stall a writer was throttled for what it made dirty. The kernel does not count that as waiting for
-    /// memory (balance_dirty_pages() has no psi_memstall_enter()): it says nothing of a stall that is memory pressure.
+    /// How much of the stall a writer was throttled for what it made dirty. A late answer may have waited for that. A page
+    /// fault of the canary or a late wake-up does not, and the kernel does not count it as waiting for memory
+    /// (balance_dirty_pages() has no psi_memstall_enter()).
     #[must_use]
     pub(crate) fn throttled_writers(self) -> Self {
-        if self.stall.incident.trigger.kind == TriggerKind::Pressure {
+        let kind = self.stall.incident.trigger.kind;
+        if !matches!(kind, TriggerKind::Probe | TriggerKind::Requested) {
             return self;
         }
         self.waits(&[WaitKind::DirtyThrottle]).blocked_in(crate::kernel::DIRTY_THROTTLE)

@@ -213,7 +213,7 @@ impl Evidence {
         let snapshot = self.context.snapshot.run(&[(std::process::id(), ())]).pop().flatten();
         let (snapshot, cpu) = snapshot.unwrap_or_else(|| {
             incident.unseen.push(Missing::failed("snapshot", UNANSWERED));
-            (unanswered(&self.context.host), SNAPSHOT_LIMIT)
+            (snapshot_of_host(&self.context.host), SNAPSHOT_LIMIT)
         });
         let (started, ended) = (incident.started_unix_ms, incident.ended_unix_ms);
         let window = assemble::window(&incident.table, snapshot, started, ended);
@@ -228,10 +228,10 @@ impl Evidence {
 
 /// What is known of a machine that does not answer: without the size of its pages nothing that is counted in pages would
 /// have a size.
-fn unanswered(host: &Host) -> Snapshot {
+fn snapshot_of_host(host: &Host) -> Snapshot {
     let origin = Origin {
         page_bytes: host.page_bytes_or_usual(),
-        cpus: Some(host.cpus),
+        cpus: Some(host.cpus).filter(|cpus| *cpus > 0),
         ..Origin::default()
     };
     Snapshot { origin, ..Snapshot::default() }
@@ -252,8 +252,8 @@ mod tests {
     #[test]
     fn pages_have_a_size_where_the_machine_does_not_answer() {
         let host = Host { page_bytes: 65_536, ..Host::default() };
-        assert_eq!(unanswered(&host).origin.page_bytes, 65_536);
-        assert!(unanswered(&Host::default()).origin.page_bytes > 0);
+        assert_eq!(snapshot_of_host(&host).origin.page_bytes, 65_536);
+        assert!(snapshot_of_host(&Host::default()).origin.page_bytes > 0);
     }
 
     #[test]

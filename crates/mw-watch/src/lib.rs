@@ -1,7 +1,7 @@
 //! The recorder: samples, probes and profiles all the time, and puts together what explains a stall.
 //!
 //! ```text
-//!   mw-sample    4 to 10 a second: vmstat, free blocks, pressure ▶ ring of 120 s
+//!   mw-sample    1 to 10 a second: vmstat, free blocks, pressure ▶ ring of 120 s
 //!                1 a second: everything ───────────────────────▶ writer ──▶ recording
 //!
 //!   mw-probe-…   one a probe           ┐

@@ -14,8 +14,8 @@ pub(crate) const FAST_INTERVAL: Duration = Duration::from_millis(100);
 /// Between two samples otherwise.
 const CALM_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The same without a canary: then nothing but counters is to be seen before the kernel's pressure trigger fires.
-const CALM_INTERVAL_WITHOUT_CANARY: Duration = Duration::from_secs(1);
+/// The same where nothing is probed: a stall then begins with the kernel's pressure trigger, or with an OOM kill.
+const UNPROBED_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The canary at rest beats at whole multiples of its interval. Samples follow that moment by so much, so that a touch
 /// which does not end is seen before the shortest limit.
@@ -33,7 +33,7 @@ const LEAST_LIMIT_MS: f64 = 100.0;
 /// Of its limit, so much of a touch or of lateness is a sign.
 const SIGN_OF_LIMIT: f64 = 0.25;
 
-/// What tasks waited for memory between two samples, at least, is a sign: a hundredth of a CPU's time.
+/// What tasks waited for memory between two samples, at least, is a sign: at ten a second a hundredth of the time.
 const SIGN_OF_PRESSURE_US: u64 = 1000;
 
 /// The pace, of which several threads decide.
@@ -68,9 +68,9 @@ impl Pace {
         }
     }
 
-    /// The same without a canary.
-    pub(crate) fn without_canary() -> Self {
-        let calm_interval = CALM_INTERVAL_WITHOUT_CANARY;
+    /// The same where neither a canary nor a service is probed.
+    pub(crate) fn unprobed() -> Self {
+        let calm_interval = UNPROBED_INTERVAL;
         Self { calm_interval, ..Self::new(Duration::ZERO, LEAST_LIMIT_MS, false) }
     }
 
@@ -168,8 +168,8 @@ mod tests {
     }
 
     #[test]
-    fn without_a_canary_samples_are_once_a_second_until_a_sign() {
-        let pace = Pace::without_canary();
+    fn where_nothing_is_probed_samples_are_once_a_second_until_a_sign() {
+        let pace = Pace::unprobed();
         let next = |now_ms| pace.next_sample(Duration::from_millis(now_ms)).as_millis();
         assert_eq!([1049, 1050, 1300].map(next), [1050, 2050, 2050]);
         assert!(pace.alert(1301));

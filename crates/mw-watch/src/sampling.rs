@@ -1,5 +1,6 @@
-//! The sampling thread: samples into the ring, four a second while all is calm and ten otherwise, and one a second to the
-//! writer, which writes two at a time while all is calm. It runs under SCHED_FIFO, does no disk I/O, forks nothing, and allocates nothing after its first second.
+//! The sampling thread: samples into the ring, up to four a second while all is calm and ten otherwise, and one a second to
+//! the writer, which is woken for every second row alone while all is calm. It runs under SCHED_FIFO, does no disk I/O, forks
+//! nothing, and allocates nothing after its first second.
 
 use crate::clock;
 use crate::kernel_events::KernelEvents;
@@ -170,7 +171,7 @@ impl Sampling {
         self.whole.write(&self.tick, &mut self.row);
         std::mem::swap(&mut self.tick.probes, &mut self.second.probes);
         std::mem::swap(&mut self.tick.canary, &mut self.second.canary);
-        // To write a row takes several waits for the disk.
+        // Each commit waits several times for the disk.
         if self.monitors.is_calm() && !self.is_queued {
             self.is_queued = self.writer.queue(self.tick.unix_ms, &self.row);
         } else {

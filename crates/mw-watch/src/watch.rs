@@ -379,9 +379,10 @@ fn monitors(options: &Options, unseen: &mut Vec<Missing>) -> Result<Monitors, Wa
         canary_ms: limit.as_secs_f64() * 1000.0,
         token_ms: options.token_timeout.map(|timeout| timeout.as_secs_f64() * 1000.0),
     };
-    let pace = match options.canary {
-        Some(_) => Pace::new(interval, limits.canary_ms, limits.token_ms.is_some()),
-        None => Pace::without_canary(),
+    let pace = if options.canary.is_none() && options.probes.is_empty() {
+        Pace::unprobed()
+    } else {
+        Pace::new(interval, limits.canary_ms, limits.token_ms.is_some())
     };
     Ok(Monitors {
         probers: probers.map_err(WatchError::Thread)?,

@@ -1,7 +1,7 @@
 //! Recorders that their authors publish as crates, built here: below and Rezolus.
 
 use super::group::Group;
-use super::programs::{Programs, Recorder, spawn};
+use super::programs::{Programs, Recorder, log, spawn};
 use crate::packages;
 use crate::workspace;
 use anyhow::Context;
@@ -76,10 +76,14 @@ pub(super) fn rezolus(
         &config,
         format!("[general]\nlisten = \"{address}\"\n[defaults]\nenabled = true\n"),
     )?;
-    let agent = spawn(group.enter(&program).arg(config), folder)?;
+    let mut agent = spawn(group.enter(&program).arg(config), folder)?;
     let begun = Instant::now();
     while std::net::TcpStream::connect(address).is_err() {
-        anyhow::ensure!(begun.elapsed() < START, "the agent does not answer at {address}");
+        anyhow::ensure!(
+            agent.try_wait()?.is_none() && begun.elapsed() < START,
+            "the agent does not answer at {address}: {}",
+            workspace::read(&log(folder))?.trim()
+        );
         std::thread::sleep(Duration::from_millis(100));
     }
     let mut command = group.enter(&program);

@@ -32,15 +32,19 @@ const PACE: Duration = Duration::from_millis(100);
 const CUTS: usize = 60;
 
 /// The seconds that may be lost.
-const LOST_S: f64 = 2.0;
+const LOST_S: f64 = 3.0;
 
 fn row(at: u64) -> Vec<u64> {
     // Not compressible, so that there is much to write.
     (0..COLUMNS as u64).map(|column| (at * 1_000 + column).wrapping_mul(0x9e37_79b9) >> 7).collect()
 }
 
+/// As the recorder does: every second row has the writer write.
 fn offer(writer: &Writer, at: u64) {
-    wait_for(|| writer.offer(START_MS + at * 1_000, &row(at)));
+    let (unix_ms, row) = (START_MS + at * 1_000, row(at));
+    if !at.is_multiple_of(2) || !writer.queue(unix_ms, &row) {
+        wait_for(|| writer.offer(unix_ms, &row));
+    }
     println!("row {at}");
 }
 
@@ -96,7 +100,7 @@ impl Handed {
 }
 
 #[test]
-fn a_loss_of_power_at_any_write_loses_two_seconds_at_most() {
+fn a_loss_of_power_at_any_write_loses_three_seconds_at_most() {
     let dir = TempDir::new().unwrap();
     let mut victim = Command::new(std::env::current_exe().unwrap());
     victim.args(["--ignored", "--exact", "victim", "--nocapture"]);

@@ -8,8 +8,8 @@
 //! by the kernel's own estimate of the device's speed.
 //!
 //! As the cause of a stall: the limit is too high as above, more memory was dirty or under writeback
-//! during the stall than the default limit of 20% allows, and tasks reclaimed or were throttled. This
-//! rule ranks before `page-cache-flood`, because lowering the limit ends the stall whichever program
+//! during the stall than the default limit of 20% allows, and tasks reclaimed, or a writer was throttled and a service
+//! answered late. This rule ranks before `page-cache-flood`, because lowering the limit ends the stall whichever program
 //! writes.
 //!
 //! ## Why it hurts
@@ -45,8 +45,8 @@ use crate::cause_score::CauseScore;
 use crate::share::percent;
 use crate::stall::Stall;
 use mw_model::{
-    Cause, Disk, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Subject, Sysctl,
-    Window, format_bytes, zones,
+    Area, Cause, Disk, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Subject,
+    Sysctl, Window, format_bytes, zones,
 };
 use mw_proc::vmstat::Counter;
 
@@ -63,8 +63,8 @@ const MIN_WRITTEN_BYTES: u64 = 256 << 20;
 const UNMEASURED_BYTES_PER_S: u64 = 100 << 20;
 
 struct Limit {
-    /// Whether it is set in bytes.
-    in_bytes: bool,
+    /// Whether it is set in bytes; unknown where the settings were not read.
+    in_bytes: Option<bool>,
     /// Bytes at which the kernel throttles writers.
     bytes: u64,
     /// Bytes that can hold page cache.
@@ -87,7 +87,11 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         return Ok(Vec::new());
     }
     let severity = if share >= CRITICAL_PERCENT { Severity::Critical } else { Severity::Warning };
-    let subject = if limit.in_bytes { "vm.dirty_bytes" } else { "vm.dirty_ratio" };
+    let subject = match limit.in_bytes {
+        Some(true) => Subject::Sysctl("vm.dirty_bytes".to_owned()),
+        Some(false) => Subject::Sysctl("vm.dirty_ratio".to_owned()),
+        None => Subject::Area(Area::DirtyPages),
+    };
     let headline = match &slow {
         Some(drain) if share < WARNING_PERCENT => format!(
             "{} may become dirty, and {} takes {:.0} s to write that much",
@@ -101,7 +105,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
             format_bytes(limit.dirtyable)
         ),
     };
-    let mut finding = Finding::new(severity, Subject::Sysctl(subject.to_owned()), headline)
+    let mut finding = Finding::new(severity, subject, headline)
         .with_evidence(
             "dirty limit",
             Quantity::Bytes(limit.bytes),
@@ -154,14 +158,14 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
 fn limit(snapshot: &Snapshot) -> Result<Limit, Missing> {
     let sysctl = &snapshot.sysctl;
     let dirtyable = zones::dirtyable_bytes(snapshot)?;
-    let in_bytes = sysctl.number("vm.dirty_bytes").unwrap_or(0);
+    let set_bytes = sysctl.number("vm.dirty_bytes").ok();
     let threshold = snapshot.sample.vmstat.value().and_then(|v| v.get(Counter::NrDirtyThreshold));
     let bytes = match threshold {
         Some(pages) => pages.saturating_mul(snapshot.origin.page_bytes),
-        None if in_bytes > 0 => in_bytes,
+        None if set_bytes.is_some_and(|bytes| bytes > 0) => set_bytes.unwrap_or(0),
         None => (dirtyable / 100).saturating_mul(sysctl.number("vm.dirty_ratio")?),
     };
-    Ok(Limit { in_bytes: in_bytes > 0, bytes, dirtyable })
+    Ok(Limit { in_bytes: set_bytes.map(|bytes| bytes > 0), bytes, dirtyable })
 }
 
 fn slowest(snapshot: &Snapshot, limit_bytes: u64) -> Option<Drain<'_>> {
@@ -185,7 +189,11 @@ fn remedy(limit: &Limit, slow: Option<&Drain<'_>>) -> Remedy {
     let by_speed = slow.map_or(u64::MAX, |d| d.bytes_per_s.saturating_mul(GOOD_DRAIN_S));
     let by_share = (limit.dirtyable / 100).saturating_mul(DEFAULT_RATIO);
     let target = by_share.min(by_speed).min(limit.bytes);
-    let (setting, background, value) = if limit.in_bytes {
+    let Some(in_bytes) = limit.in_bytes else {
+        let step = Step::manual("sysctl vm.dirty_ratio vm.dirty_bytes");
+        return Remedy::named("lower the one of the two settings that is not 0", vec![step]);
+    };
+    let (setting, background, value) = if in_bytes {
         ("vm.dirty_bytes", "vm.dirty_background_bytes", target.max(1 << 20))
     } else {
         let ratio = percent(target, limit.dirtyable) as u64;

@@ -6,8 +6,8 @@
 //! Dirty memory plus memory under writeback exceeds the point from which the kernel slows writers down:
 //! halfway between the background limit and the limit.
 //!
-//! As the cause of a stall: tasks were throttled or blocked in `balance_dirty_pages`. Not of a stall that is memory
-//! pressure: the kernel does not count throttled writers as waiting for memory.
+//! As the cause of a stall: tasks were throttled or blocked in `balance_dirty_pages`. Of a late answer
+//! alone: page faults and wake-ups do not wait there, and the kernel does not count it as memory pressure.
 //!
 //! ## Why it hurts
 //! Every program that writes to a file, even to its log, sleeps in `balance_dirty_pages` for up to

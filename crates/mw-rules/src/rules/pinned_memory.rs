@@ -7,8 +7,7 @@
 //! /proc/vmstat (Linux 5.8), in which a page counts once for each pin. It names the processes by `VmPin`, which
 //! RDMA, io_uring and iommufd count, and beside them those by `VmLck`, in which VFIO counts its pins. Nothing is
 //! counted there for the host memory of CUDA (driver 580), nor by Linux 7.3 for buffers that root registers with
-//! io_uring. Where half of the pins are not accounted for, the process with the most resident memory is shown, which
-//! need not be theirs.
+//! io_uring. Where no account has half of the pins, the largest process is shown, which need not be the one that pins.
 //!
 //! A second finding is memory that only movable pages can use although nothing is reserved for contiguous
 //! allocation: `CmaFree` of at least a tenth of memory while `CmaTotal` is 0. Some kernels that are started with
@@ -55,8 +54,20 @@ const MIN_BYTES: u64 = 64 << 20;
 /// Processes that are named, by `VmPin` and by `VmLck`.
 const MAX_SHOWN: usize = 3;
 
-/// Of all pins, what a process that is named has at least.
-const SHOWN_SHARE: u64 = 100;
+/// A process is named from this part of all pins on.
+const LEAST_PART: u64 = 100;
+
+/// By which account the kernel says whose the pins are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Account {
+    Pins,
+    /// VFIO counts its pins as locked memory.
+    Locks,
+    /// No account has half of them.
+    None,
+    /// Processes could not be read.
+    Unread,
+}
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let snapshot = &window.now;
@@ -98,16 +109,19 @@ fn pinned_finding(
     total: u64,
     source: &str,
 ) -> Finding {
-    let least = pinned / SHOWN_SHARE;
-    let by_pins = largest(snapshot, least, |status| status.vm_pin_bytes);
-    let by_locks = largest(snapshot, least, |status| status.vm_lck_bytes);
-    let accounted =
-        [&by_pins, &by_locks].into_iter().flatten().map(|(_, bytes)| bytes).sum::<u64>();
-    let is_accounted = accounted >= pinned / 2;
-    // VFIO counts its pins as locked memory.
-    let who = [&by_pins, &by_locks].into_iter().filter_map(|list| list.first().copied());
-    let who = who.filter(|(_, bytes)| *bytes >= pinned / 2).map(|(status, _)| status).next();
-    let whose = who.map_or_else(String::new, |status| {
+    let account = account(snapshot, meminfo, pinned);
+    let (line, of): (_, fn(&Status) -> Option<u64>) = match account {
+        Account::Pins | Account::Unread => ("VmPin", |status| status.vm_pin_bytes),
+        Account::Locks => ("VmLck", |status| status.vm_lck_bytes),
+        Account::None => ("VmRSS", |status| status.vm_rss_bytes),
+    };
+    let mut shown = largest(snapshot, pinned / LEAST_PART, of);
+    if account == Account::None {
+        shown.truncate(1);
+    }
+    let is_named = matches!(account, Account::Pins | Account::Locks);
+    let who = shown.first().filter(|(_, bytes)| is_named && *bytes >= pinned / 2);
+    let whose = who.map_or_else(String::new, |(status, _)| {
         format!(", mostly by {} (pid {})", status.name, status.pid.unwrap_or(0))
     });
     let share = percent(pinned, total);
@@ -118,29 +132,44 @@ fn pinned_finding(
         .with_impact(
             "The kernel cannot swap, migrate or compact this memory, and reclaim scans it without effect.",
         )
-        .with_remedy(Remedy::named("pin less, or on huge pages", vec![whose_pins(is_accounted)]));
+        .with_remedy(Remedy::named("pin less, or on huge pages", vec![whose_pins(account)]));
     let lines = [("Unevictable", meminfo.unevictable_bytes), ("Mlocked", meminfo.mlocked_bytes)];
     for (name, bytes) in lines.into_iter().filter_map(|(name, bytes)| Some((name, bytes?))) {
         finding = finding.with_evidence(name, Quantity::Bytes(bytes), "/proc/meminfo");
     }
-    let mut by_memory = largest(snapshot, least, |status| status.vm_rss_bytes);
-    by_memory.truncate(usize::from(!is_accounted));
-    for (line, list) in [("VmPin", by_pins), ("VmLck", by_locks), ("VmRSS", by_memory)] {
-        for (status, bytes) in list {
-            let what = format!("{line} of {}", status.name);
-            let source = format!("/proc/{}/status", status.pid.unwrap_or(0));
-            finding = finding.with_evidence(what, Quantity::Bytes(bytes), source);
-        }
+    let note = if account == Account::None { ", the largest, perhaps not the owner" } else { "" };
+    for (status, bytes) in shown {
+        let what = format!("{line} of {}{note}", status.name);
+        let source = format!("/proc/{}/status", status.pid.unwrap_or(0));
+        finding = finding.with_evidence(what, Quantity::Bytes(bytes), source);
     }
     finding
 }
 
-/// How to find out who pins: by the account of it, or by who uses the devices whose drivers keep none.
-fn whose_pins(is_accounted: bool) -> Step {
-    Step::manual(if is_accounted {
-        "grep -H VmPin /proc/[0-9]*/status | sort -rnk2 | head"
+fn account(snapshot: &Snapshot, meminfo: &Meminfo, pinned: u64) -> Account {
+    let Some(processes) = snapshot.processes.value() else { return Account::Unread };
+    let all = |of: fn(&Status) -> Option<u64>| {
+        let each = processes.list.iter().filter_map(|process| of(&process.status));
+        each.fold(0, u64::saturating_add)
+    };
+    // What mlock(2) locked is no pin.
+    let mlocked = meminfo.mlocked_bytes.unwrap_or(0);
+    if all(|status| status.vm_pin_bytes) >= pinned / 2 {
+        Account::Pins
+    } else if all(|status| status.vm_lck_bytes).saturating_sub(mlocked) >= pinned / 2 {
+        Account::Locks
     } else {
-        "fuser -v /dev/nvidia* /dev/dri/* /dev/infiniband/*"
+        Account::None
+    }
+}
+
+/// How to find out who pins: by the account of it, or by who uses the devices whose drivers keep none.
+fn whose_pins(account: Account) -> Step {
+    Step::manual(match account {
+        Account::Pins => "grep -H VmPin /proc/[0-9]*/status | sort -rnk2 | head",
+        Account::Locks => "grep -H VmLck /proc/[0-9]*/status | sort -rnk2 | head",
+        Account::Unread => "grep -HE 'Vm(Pin|Lck)' /proc/[0-9]*/status | sort -rnk2 | head",
+        Account::None => "fuser -v /dev/nvidia* /dev/dri/* /dev/infiniband/*",
     })
 }
 
@@ -217,40 +246,55 @@ mod tests {
 
     #[test]
     fn who_pins_is_named_where_it_is_accounted_for() {
-        let found = |pin_mib: u64| {
-            let mut window =
-                window(|_, vmstat| vmstat.set(Counter::NrFollPinAcquired, Some(1000 + 65_536)));
-            let process = |name: &str, pid, [pin, lock, resident]: [u64; 3]| Process {
-                status: Status {
-                    name: name.to_owned(),
-                    pid: Some(pid),
-                    vm_pin_bytes: Some(pin << 20),
-                    vm_lck_bytes: Some(lock << 20),
-                    vm_rss_bytes: Some(resident << 20),
-                    ..Status::default()
-                },
-                limits: None,
+        const MIB: u64 = 1 << 20;
+        /// A process with so much pinned, locked and resident, in MiB.
+        fn process(name: &str, [pin, lock, resident]: [u64; 3]) -> Process {
+            let status = Status {
+                name: name.to_owned(),
+                pid: Some(3),
+                vm_pin_bytes: Some(pin * MIB),
+                vm_lck_bytes: Some(lock * MIB),
+                vm_rss_bytes: Some(resident * MIB),
+                ..Status::default()
             };
-            let list =
-                vec![process("locker", 2, [0, 1, 90]), process("torch", 3, [pin_mib, 0, 300])];
-            window.now.processes =
-                Reading::Value(mw_model::Processes { present: 2, unseen: 0, list });
-            hazard(&window).unwrap().remove(0)
-        };
-        let sources = |finding: &Finding| {
-            let of = |evidence: &mw_model::Evidence| evidence.what.clone();
-            let per_process = |what: &String| what.contains(" of ");
-            finding.evidence.iter().map(of).filter(per_process).collect::<Vec<_>>()
-        };
-        let accounted = found(200);
-        assert!(accounted.headline.ends_with("mostly by torch (pid 3)"), "{}", accounted.headline);
-        assert_eq!(sources(&accounted), ["VmPin of torch"]);
-        // As a program has them that pins memory for CUDA.
-        let unaccounted = found(0);
-        assert_eq!(unaccounted.headline, "256 MiB are pinned for devices (25% of memory)");
-        assert_eq!(sources(&unaccounted), ["VmRSS of torch"]);
-        let steps = format!("{:?}", unaccounted.remedy);
-        assert!(steps.contains("/dev/nvidia*") && !steps.contains("VmPin"), "{steps}");
+            Process { status, limits: None }
+        }
+        /// Of 256 MiB of pins: the end of the headline, who is shown, and the step.
+        fn found(mlocked_mib: u64, list: Option<Vec<Process>>) -> (String, Vec<String>, String) {
+            let mut window = window(|meminfo, vmstat| {
+                meminfo.mlocked_bytes = Some(mlocked_mib * MIB);
+                vmstat.set(Counter::NrFollPinAcquired, Some(1000 + 65_536));
+            });
+            if let Some(list) = list {
+                let processes = mw_model::Processes { present: list.len(), unseen: 0, list };
+                window.now.processes = Reading::Value(processes);
+            }
+            let finding = hazard(&window).unwrap().remove(0);
+            let (_, end) = finding.headline.split_once("memory)").unwrap();
+            let names = finding.evidence.iter().map(|evidence| evidence.what.clone());
+            let shown = names.filter(|what| what.contains(" of ")).collect();
+            (end.to_owned(), shown, format!("{:?}", finding.remedy))
+        }
+        let locker = || process("locker", [0, 1024, 1100]);
+
+        let (end, shown, step) = found(1024, Some(vec![locker(), process("rdma", [200, 0, 300])]));
+        assert_eq!(
+            (end.as_str(), shown.join(" ").as_str()),
+            (", mostly by rdma (pid 3)", "VmPin of rdma")
+        );
+        assert!(step.contains("VmPin"), "{step}");
+        // A host of virtual machines: none has half of the pins.
+        let guests = (0..16).map(|_| process("qemu", [0, 16, 20])).collect();
+        let (end, shown, step) = found(0, Some(guests));
+        assert_eq!((end.as_str(), shown.len()), ("", 3));
+        assert!(step.contains("VmLck") && shown[0] == "VmLck of qemu", "{step}");
+        // As a program has them that pins memory for CUDA, beside one that locks its own.
+        let (end, shown, step) = found(1024, Some(vec![locker(), process("torch", [0, 0, 3000])]));
+        let perhaps = ["VmRSS of torch, the largest, perhaps not the owner"];
+        assert_eq!((end.as_str(), shown.as_slice()), ("", &perhaps.map(str::to_owned)[..]));
+        assert!(step.contains("/dev/nvidia*"), "{step}");
+        let (end, shown, step) = found(0, None);
+        assert!(end.is_empty() && shown.is_empty() && step.contains("Vm(Pin|Lck)"), "{step}");
     }
 
     #[test]

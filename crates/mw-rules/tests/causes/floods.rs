@@ -3,10 +3,10 @@
 use crate::made::Made;
 use crate::paths::{GROUP, TOTAL_MS, explained, first_rule, made, task, with_group};
 use mw_critical_path::{Kind, PathPart, PathTask, Wait};
-use mw_model::{GroupIo, GroupUse, Service, ServiceProcess, TriggerKind, WaitKind};
+use mw_model::{GroupIo, GroupUse, Service, ServiceProcess, Snapshot, TriggerKind, WaitKind};
 use mw_proc::vmstat::Counter;
 
-/// The kernel does not count throttled writers as waiting for memory.
+/// Page faults and wake-ups do not wait there, and the kernel does not count it as waiting for memory.
 #[test]
 fn a_throttled_writer_explains_a_late_answer_but_no_memory_pressure() {
     let is_cause = |kind, name| {
@@ -15,7 +15,38 @@ fn a_throttled_writer_explains_a_late_answer_but_no_memory_pressure() {
         explained(&made).causes.iter().any(|cause| cause.finding.rule == "dirty-throttle")
     };
     assert!(is_cause(TriggerKind::Probe, "postgres-5432"));
-    assert!(!is_cause(TriggerKind::Pressure, "pressure"));
+    assert!(is_cause(TriggerKind::Requested, "requested"));
+    let [pressure, canary, heartbeat, killed] = [
+        (TriggerKind::Pressure, "pressure"),
+        (TriggerKind::Canary, "canary"),
+        (TriggerKind::Heartbeat, "heartbeat"),
+        (TriggerKind::OomKill, "oom-kill"),
+    ]
+    .map(|(kind, name)| is_cause(kind, name));
+    assert_eq!([pressure, canary, heartbeat, killed], [false; 4]);
+}
+
+/// The machine did not answer while it stalled: only what the recorder samples all the time is known.
+#[test]
+fn a_limit_whose_setting_was_not_read_is_a_cause_that_nothing_is_written_for() {
+    let mut made = Made::on("dirty-limit-too-high/firing")
+        .trigger(TriggerKind::Pressure, "pressure", 150.0)
+        .dirty(20_000, 4000)
+        .pressed(88, 80, 5)
+        .waits((812, "postgres"), WaitKind::DirectReclaim, 4300, 900)
+        .counts(Counter::PgscanDirect, 2_000_000.0)
+        .counts(Counter::Allocstall, 180.0);
+    let sample = made.window.now.sample.clone();
+    let page_bytes = made.window.now.origin.page_bytes;
+    made.window.now = Snapshot { sample, ..Snapshot::default() };
+    made.window.now.origin.page_bytes = page_bytes;
+    let cause = explained(&made).causes.swap_remove(0).finding;
+    assert_eq!(
+        (cause.rule.as_str(), cause.subject.to_string().as_str()),
+        ("dirty-limit-too-high", "dirty pages")
+    );
+    let remedy = format!("{:?}", cause.remedy);
+    assert!(remedy.contains("vm.dirty_bytes") && !remedy.contains("Write"), "{remedy}");
 }
 
 /// A program reads a large file, while the request waits for the disk to write.
