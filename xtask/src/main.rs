@@ -115,10 +115,10 @@ enum Task {
         /// memwright to try [default: target/debug/memwright]
         #[arg(long)]
         program: Option<PathBuf>,
-        /// How long the flood goes on under `memwright run --direct-io` [default: 2]
+        /// For `starve`: how long the flood goes on under `memwright run --direct-io` [default: 2]
         #[arg(long, value_name = "N")]
         minutes: Option<u64>,
-        /// What is available when the database has locked its memory
+        /// For `starve`: what is available when the database has locked its memory
         #[arg(long, value_name = "MIB", default_value_t = cluster::starve::LEFT_MIB)]
         left: u64,
         /// Play nothing; judge what was played last

@@ -99,6 +99,7 @@ struct Played {
     available: String,
     healthy: Span,
     flood: Span,
+    after: Span,
     reports: Vec<Report>,
 }
 
@@ -197,7 +198,11 @@ impl Played {
         let text = |name: &str| workspace::read(&kept.join(name));
         workspace::output(Command::new("gzip").args(["-dkf"]).arg(kept.join("recording.db.gz")))?;
         let mut heartbeats = Command::new(program);
-        heartbeats.args(["heartbeats", "--json", "--recording"]).arg(kept.join("recording.db"));
+        // The guest's logs have the time of its clock, without a zone.
+        heartbeats
+            .env("TZ", "UTC")
+            .args(["heartbeats", "--json", "--recording"])
+            .arg(kept.join("recording.db"));
         for log in SOFTWARE.iter().flat_map(|(_, logs)| *logs) {
             heartbeats.arg("--log").arg(kept.join(log));
         }
@@ -209,6 +214,7 @@ impl Played {
             available: text("available")?.trim().to_owned(),
             healthy: span(&text("healthy.times")?)?,
             flood: span(&text("flood.times")?)?,
+            after: span(&text("after.times")?)?,
             reports: reports.lines,
         })
     }
@@ -217,11 +223,6 @@ impl Played {
     fn of<'a>(&'a self, software: &'a str, span: &'a Span) -> impl Iterator<Item = &'a Report> {
         let is_within = |report: &&Report| span.contains(&(report.unix_ms as f64 / 1000.0));
         self.reports.iter().filter(move |report| report.software == software).filter(is_within)
-    }
-
-    /// After the flood.
-    fn after(&self) -> Span {
-        self.flood.end..self.flood.end + AFTER_S as f64
     }
 
     fn wrong(&self) -> Vec<String> {
@@ -234,7 +235,7 @@ impl Played {
             {
                 wrong.push(format!("{software}, in the flood: {}", report.explanation));
             }
-            if self.of(software, &self.flood).chain(self.of(software, &self.after())).count() == 0 {
+            if self.of(software, &self.flood).chain(self.of(software, &self.after)).count() == 0 {
                 wrong.push(format!("{software} reports nothing"));
             }
         }
@@ -259,7 +260,7 @@ impl Played {
                 let line: String = report.line.replace('|', "\\|").chars().take(SHOWN).collect();
                 format!("`{line}`: {}", report.explanation)
             });
-            let after = self.of(software, &self.after()).count();
+            let after = self.of(software, &self.after).count();
             let all = all.len();
             let _ =
                 writeln!(table, "| {software} | {before} | {all} | {memory} | {after} | {first} |");
