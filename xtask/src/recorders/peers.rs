@@ -1,17 +1,23 @@
 //! The recorders: how each is started.
 
-use super::crates;
 use super::group::Group;
 use super::pcp;
-use super::programs::{Programs, Recorder, spawn};
+use super::programs::{Programs, Recorder, log, spawn};
+use crate::workspace;
+use anyhow::Context;
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// What pt-stalk asks once a second: the cheapest thing that can trigger it.
 const TRIGGER: &str = "trg_plugin() { read -r load rest < /proc/loadavg; echo \"$load\"; }\n";
 
 /// Stands in for MySQL, which pt-stalk asks once, before it starts to watch.
 const MYSQL: &str = "#!/bin/sh\necho 1\n";
+
+/// Longest wait for Rezolus' agent to answer.
+const AGENT_START: Duration = Duration::from_secs(60);
 
 /// A recorder that is compared.
 pub(super) struct Peer {
@@ -42,8 +48,8 @@ pub(super) const PEERS: &[Peer] = &[
     Peer { name: "atop", key: "atop", records: true, start: atop },
     Peer { name: "sar (sadc)", key: "sadc", records: true, start: sadc },
     Peer { name: "pmlogger and pmcd", key: "pcp", records: true, start: pcp::start },
-    Peer { name: "below", key: "below", records: true, start: crates::below },
-    Peer { name: "Rezolus", key: "rezolus", records: true, start: crates::rezolus },
+    Peer { name: "below", key: "below", records: true, start: below },
+    Peer { name: "Rezolus", key: "rezolus", records: true, start: rezolus },
     Peer { name: "pt-stalk, not triggered", key: "stalk", records: false, start: pt_stalk },
     Peer { name: "a shell that only sleeps", key: "sleep", records: false, start: sleeper },
 ];
@@ -81,6 +87,51 @@ fn sadc(programs: &Programs, group: Group, folder: &Path) -> anyhow::Result<Reco
     command.args(["-S", "ALL", "1"]).arg(output.join("sa"));
     let child = programs.spawn(command, folder)?;
     Ok(Recorder { group, output, children: vec![child] })
+}
+
+/// In a hierarchy of version 2, and without its statistics of exits, for which it needs tracefs.
+fn below(programs: &Programs, group: Group, folder: &Path) -> anyhow::Result<Recorder> {
+    let output = folder.join("out");
+    let config = folder.join("below.conf");
+    let groups = group.mount().context("no mount")?;
+    let text = format!("store_dir = {output:?}\nlog_dir = {folder:?}\ncgroup_root = {groups:?}\n");
+    std::fs::write(&config, text)?;
+    let mut command = group.enter(&programs.crates.join("below"));
+    command.arg("--config").arg(config).args([
+        "record",
+        "--interval-s",
+        "1",
+        "--disable-exitstats",
+    ]);
+    let child = spawn(&mut command, folder)?;
+    Ok(Recorder { group, output, children: vec![child] })
+}
+
+/// Its agent with all samplers that the kernel allows, and its recorder, which asks the agent once a second.
+fn rezolus(programs: &Programs, group: Group, folder: &Path) -> anyhow::Result<Recorder> {
+    let output = folder.join("out");
+    let program = programs.crates.join("rezolus");
+    let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+    let config = folder.join("agent.toml");
+    std::fs::write(
+        &config,
+        format!("[general]\nlisten = \"{address}\"\n[defaults]\nenabled = true\n"),
+    )?;
+    let mut agent = spawn(group.enter(&program).arg(config), folder)?;
+    let begun = Instant::now();
+    while TcpStream::connect(address).is_err() {
+        anyhow::ensure!(
+            agent.try_wait()?.is_none() && begun.elapsed() < AGENT_START,
+            "the agent does not answer at {address}: {}",
+            workspace::read(&log(folder))?.trim()
+        );
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let mut command = group.enter(&program);
+    command.args(["record", "--interval", "1s", "--format", "raw"]);
+    command.arg(format!("http://{address}/")).arg(output.join("raw"));
+    let recorder = spawn(&mut command, folder)?;
+    Ok(Recorder { group, output, children: vec![agent, recorder] })
 }
 
 fn pt_stalk(programs: &Programs, group: Group, folder: &Path) -> anyhow::Result<Recorder> {
