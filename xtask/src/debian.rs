@@ -45,6 +45,14 @@ pub(crate) fn root(
     Ok(image.canonicalize()?)
 }
 
+/// Has systemd not start these units.
+pub(crate) fn without_units(tree: &Path, units: &[&str]) -> anyhow::Result<()> {
+    for unit in units {
+        fs::remove_file(tree.join("etc/systemd/system/multi-user.target.wants").join(unit))?;
+    }
+    Ok(())
+}
+
 /// An ext4 image of the tree, under its name when it is complete.
 pub(crate) fn ext4(image: &Path, mib: u64, tree: &Path) -> anyhow::Result<()> {
     let half = image.with_extension("half");

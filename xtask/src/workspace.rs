@@ -1,6 +1,7 @@
 //! The repository, and cargo in it.
 
 use anyhow::Context;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -55,24 +56,9 @@ pub(crate) fn go_on() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A page with `text` between two marks; none where it lacks them.
-pub(crate) fn replaced(page: &str, [begin, end]: [&str; 2], text: &str) -> Option<String> {
-    let (before, rest) = page.split_once(begin)?;
-    let (_, after) = rest.split_once(end)?;
-    Some(format!("{before}{begin}\n{text}\n{end}{after}"))
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_what_is_between_the_marks_is_replaced() {
-        let with = |page: &str, text: &str| replaced(page, ["<a>", "</a>"], text);
-        let once = with("1\n<a>\nold\n</a>\n2\n", "new").unwrap();
-        assert_eq!(once, "1\n<a>\nnew\n</a>\n2\n");
-        assert_eq!(with(&once, "new").unwrap(), once);
-        assert_eq!(with("nothing", "new"), None);
-    }
+/// `PATH` with another folder before all others.
+pub(crate) fn path_from(first: &Path) -> anyhow::Result<OsString> {
+    let inherited = std::env::var_os("PATH").unwrap_or_default();
+    let paths = std::iter::once(first.to_owned()).chain(std::env::split_paths(&inherited));
+    Ok(std::env::join_paths(paths)?)
 }

@@ -1,13 +1,14 @@
 //! Real cluster software in a guest whose memory is short: each prints its own line about a late heartbeat while the node
 //! is flooded, and `memwright heartbeats` puts it down to memory; before the flood there is no line.
 
-use super::starve::Weight;
+use super::starve::{self, Weight};
 use crate::workspace::{self, root, target_dir};
 use crate::{debian, packages};
 use anyhow::{Context, ensure};
 use mw_lab::vm::guest::Role;
 use mw_lab::vm::qemu::RunEnd;
-use mw_lab::{Case, GuestRun, Kernel, Lab, Variant};
+use mw_lab::{Case, Kernel, Lab, Variant};
+use mw_test::measure::replaced;
 use serde::Deserialize;
 use std::fmt::Write;
 use std::fs;
@@ -110,7 +111,7 @@ pub(crate) fn full() -> anyhow::Result<()> {
 
 /// `again` judges what was played last.
 pub(crate) fn run(program: Option<PathBuf>, again: bool, write: bool) -> anyhow::Result<()> {
-    packages::install(&[super::starve::PACKAGES, debian::PACKAGES].concat())?;
+    packages::install(&[starve::PACKAGES, debian::PACKAGES].concat())?;
     let program = program.unwrap_or_else(|| target_dir().join("debug/memwright")).canonicalize()?;
     let kept = target_dir().join("cluster/software");
     if !again {
@@ -121,7 +122,7 @@ pub(crate) fn run(program: Option<PathBuf>, again: bool, write: bool) -> anyhow:
     println!("{table}");
     if write {
         let path = root().join(PAGE);
-        let page = workspace::replaced(&workspace::read(&path)?, [BEGIN, END], &table);
+        let page = replaced(&workspace::read(&path)?, [BEGIN, END], &table);
         fs::write(&path, page.context(PAGE)?)?;
     }
     let wrong = played.wrong();
@@ -134,7 +135,7 @@ fn play(program: &Path, kept: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(&work)?;
     let image = work.join(format!("software-{VERSION}"));
     let image =
-        debian::root(&image, ROOT_MIB, INCLUDED, |tree| super::starve::settle(tree, NOT_AT_BOOT))?;
+        debian::root(&image, ROOT_MIB, INCLUDED, |tree| debian::without_units(tree, NOT_AT_BOOT))?;
     let kernel = Kernel::get(SERIES)?;
     let lab = Lab::new(program)?;
     let dir = tempfile::tempdir()?;
@@ -149,7 +150,9 @@ fn play(program: &Path, kept: &Path) -> anyhow::Result<()> {
         true
     });
     let run = run.with_context(|| format!("{}", outcome.outcome))?;
-    keep(&run, &kernel.release, kept)?;
+    let _ = fs::remove_dir_all(kept);
+    starve::keep_run(&run, kept)?;
+    fs::write(kept.join("release"), &kernel.release)?;
     let failed = run.frames.text("failed").unwrap_or_default();
     ensure!(
         run.ended == RunEnd::Done && failed.is_empty(),
@@ -180,17 +183,6 @@ fn variant(dir: &Path, image: &Path) -> anyhow::Result<Variant> {
     let all_s = SETTLE_S + HEALTHY_S + FLOOD_S + AFTER_S + AROUND_S;
     variant.machine.time_limit = Duration::from_secs(all_s);
     Ok(variant)
-}
-
-fn keep(run: &GuestRun, release: &str, kept: &Path) -> anyhow::Result<()> {
-    let _ = fs::remove_dir_all(kept);
-    fs::create_dir_all(kept)?;
-    fs::write(kept.join("console"), &run.console)?;
-    fs::write(kept.join("release"), release)?;
-    for (file, contents) in &run.frames.files {
-        fs::write(kept.join(file), contents)?;
-    }
-    Ok(())
 }
 
 impl Played {

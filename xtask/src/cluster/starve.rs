@@ -11,8 +11,8 @@ mod played;
 
 use crate::workspace::target_dir;
 use crate::{debian, packages};
-pub(super) use guests::settle;
 use guests::{Length, Nodes};
+use mw_lab::GuestRun;
 use mw_lab::vm::qemu::RunEnd;
 use played::Played;
 use std::fs;
@@ -98,16 +98,21 @@ impl Drop for Weight {
     }
 }
 
+/// Keeps what a guest sent and said in a new folder.
+pub(super) fn keep_run(run: &GuestRun, dir: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(dir)?;
+    fs::write(dir.join("console"), &run.console)?;
+    for (file, contents) in &run.frames.files {
+        fs::write(dir.join(file), contents)?;
+    }
+    Ok(())
+}
+
 /// Keeps what the nodes sent in a folder for each.
 fn keep(nodes: &Nodes, kept: &Path) -> anyhow::Result<()> {
     let _ = fs::remove_dir_all(kept);
     for (name, run) in [("n1", &nodes.n1), ("n2", &nodes.n2)] {
-        let dir = kept.join(name);
-        fs::create_dir_all(&dir)?;
-        fs::write(dir.join("console"), &run.console)?;
-        for (file, contents) in &run.frames.files {
-            fs::write(dir.join(file), contents)?;
-        }
+        keep_run(run, &kept.join(name))?;
     }
     let loads: String =
         nodes.host_loads.iter().map(|(step, load)| format!("{step} {load}\n")).collect();

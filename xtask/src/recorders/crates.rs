@@ -26,10 +26,8 @@ pub(super) fn build(cache: &Path) -> anyhow::Result<PathBuf> {
     if !clang.exists() {
         std::os::unix::fs::symlink(CLANG, clang)?;
     }
-    let inherited = std::env::var_os("PATH").unwrap_or_default();
-    let paths = std::iter::once(tools).chain(std::env::split_paths(&inherited));
     let mut command = Command::new("cargo");
-    command.env("PATH", std::env::join_paths(paths)?);
+    command.env("PATH", workspace::path_from(&tools)?);
     command.args(["install", "--quiet", "--locked", "--root"]).arg(&cache);
     command.arg("--target-dir").arg(cache.join("target")).args(CRATES);
     workspace::run(&mut command)?;

@@ -3,8 +3,9 @@
 use super::measure::Measured;
 use super::peers::PEERS;
 use super::recording::{PERCENTILES, RecordedRows};
-use crate::workspace::{replaced, root};
+use crate::workspace::root;
 use anyhow::Context;
+use mw_test::measure::replaced;
 use std::fmt::Write as _;
 
 const PAGE: &str = "docs/benchmarks.md";

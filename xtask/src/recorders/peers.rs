@@ -143,10 +143,8 @@ fn pt_stalk(programs: &Programs, group: Group, folder: &Path) -> anyhow::Result<
         std::fs::write(&path, MYSQL)?;
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))?;
     }
-    let inherited = std::env::var_os("PATH").unwrap_or_default();
-    let paths = std::iter::once(folder.to_owned()).chain(std::env::split_paths(&inherited));
     let mut command = group.enter(&programs.path("usr/bin/pt-stalk"));
-    command.env("PATH", std::env::join_paths(paths)?);
+    command.env("PATH", workspace::path_from(folder)?);
     command.arg("--function").arg(trigger).args(["--variable", "load", "--threshold", "1000000"]);
     command.args(["--interval", "1", "--dest"]).arg(&output).arg("--pid").arg(folder.join("pid"));
     let child = programs.spawn(command, folder)?;

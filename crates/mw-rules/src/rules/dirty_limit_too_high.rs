@@ -160,10 +160,10 @@ fn limit(snapshot: &Snapshot) -> Result<Limit, Missing> {
     let dirtyable = zones::dirtyable_bytes(snapshot)?;
     let set_bytes = sysctl.number("vm.dirty_bytes").ok();
     let threshold = snapshot.sample.vmstat.value().and_then(|v| v.get(Counter::NrDirtyThreshold));
-    let bytes = match threshold {
-        Some(pages) => pages.saturating_mul(snapshot.origin.page_bytes),
-        None if set_bytes.is_some_and(|bytes| bytes > 0) => set_bytes.unwrap_or(0),
-        None => (dirtyable / 100).saturating_mul(sysctl.number("vm.dirty_ratio")?),
+    let bytes = match (threshold, set_bytes) {
+        (Some(pages), _) => pages.saturating_mul(snapshot.origin.page_bytes),
+        (None, Some(bytes)) if bytes > 0 => bytes,
+        (None, _) => (dirtyable / 100).saturating_mul(sysctl.number("vm.dirty_ratio")?),
     };
     Ok(Limit { in_bytes: set_bytes.map(|bytes| bytes > 0), bytes, dirtyable })
 }

@@ -87,7 +87,8 @@ pub(super) fn play(program: &Path, length: &Length) -> anyhow::Result<Nodes> {
     let work = target_dir().join("cluster");
     fs::create_dir_all(&work)?;
     let image = work.join(format!("root-{VERSION}"));
-    let image = debian::root(&image, ROOT_MIB, INCLUDED, |tree| settle(tree, NOT_AT_BOOT))?;
+    let image =
+        debian::root(&image, ROOT_MIB, INCLUDED, |tree| debian::without_units(tree, NOT_AT_BOOT))?;
     let kernel = Kernel::get(SERIES)?;
     let lab = Lab::new(program)?;
     let dir = tempfile::tempdir()?;
@@ -130,14 +131,6 @@ fn is_done((_, run): &(mw_lab::CaseRun, Option<GuestRun>)) -> bool {
 fn load() -> f64 {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or(f64::NAN)
-}
-
-/// Has the agent start what systemd would.
-pub(in super::super) fn settle(tree: &Path, units: &[&str]) -> anyhow::Result<()> {
-    for unit in units {
-        fs::remove_file(tree.join("etc/systemd/system/multi-user.target.wants").join(unit))?;
-    }
-    Ok(())
 }
 
 /// Both nodes, with their files in `dir`.
