@@ -130,12 +130,31 @@ fn memory_is_not_blamed_for_other_stalls_and_for_none() {
     );
 }
 
+/// Written 80 s after the stall, and 40 s after it.
+#[test]
+fn a_line_that_says_how_late_it_is_is_put_down_to_what_was_then() {
+    let recorded = Recorded::new(Some("page-cache-flood"));
+    let line = |seconds: &str| {
+        format!("Tue Nov 14 22:15:30 2023: A thread timer expired {seconds} seconds ago\n")
+    };
+    let said = recorded.says(&line("84.5"));
+    assert!(
+        said.starts_with("1 report of a late heartbeat: 1 after a stall that memory"),
+        "{said}"
+    );
+    // What was late began only after the stall.
+    let said = recorded.says(&line("60.5"));
+    assert!(!said.contains("incident 2"), "{said}");
+}
+
 #[test]
 fn a_report_opens_with_what_cluster_software_said() {
     let recorded = Recorded::new(Some("page-cache-flood"));
     let log = recorded.dir.path().join("cluster.log");
     let later = COROSYNC.replace("22:14:11", "22:14:40");
-    std::fs::write(&log, format!("{COROSYNC}{COROSYNC}{later}")).unwrap();
+    // A minute after the stall, and of it.
+    let long = "2023-11-14T22:15:10Z node2 pacemaker-controld[27]: error: Result of monitor operation for db on node2: Timed Out after 62s\n";
+    std::fs::write(&log, format!("{COROSYNC}{COROSYNC}{later}{long}")).unwrap();
     let report = |args: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_memwright"));
         command.args(["report", "last", "--recording"]).arg(&recorded.path).args(args);
@@ -148,9 +167,11 @@ fn a_report_opens_with_what_cluster_software_said() {
     assert!(lines[0].ends_with("page-cache-flood"), "{text}");
     let said = "  corosync was late with a heartbeat, 6.5 s after the stall began, 2 times: ";
     assert!(lines.iter().take(5).any(|line| line.starts_with(said)), "{text}");
+    let said = "  Pacemaker was late with a heartbeat, 1 min 5 s after the stall began: ";
+    assert!(lines.iter().take(6).any(|line| line.starts_with(said)), "{text}");
     let (json, _) = report(&["--log", log, "--json"]);
     let json: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(json["heartbeats"].as_array().unwrap().len(), 1, "{json}");
+    assert_eq!(json["heartbeats"].as_array().unwrap().len(), 2, "{json}");
     assert_eq!(json["heartbeats"][0]["times"], 2);
     let (html, _) = report(&["--log", log, "-o", "-"]);
     assert!(html.contains("<p>corosync was late with a heartbeat, 6.5 s after"));

@@ -74,7 +74,9 @@ pub(super) fn of_incident(
     let wanted = wanted(configured.pattern.iter())?;
     let range = join::around(incident);
     let found = logs::read(&logs(named, &configured.log, is_own), &wanted, range, SHORT_SEARCH)?;
-    Ok(join::reports(&found.found, &wanted))
+    let mut reports = join::reports(&found.found, &wanted);
+    reports.retain(|report| join::is_of(report, incident.started_unix_ms, incident.ended_unix_ms));
+    Ok(reports)
 }
 
 /// The logs that are named, or else those of this machine.

@@ -1,7 +1,7 @@
 //! What the recording has of the seconds before a line: a stall with its cause, or how much of the time tasks waited for
 //! memory, disks and CPUs.
 
-use super::known::Known;
+use super::known::{Known, LONGEST_DELAY_MS};
 use super::logs::{Found, Lines, Range};
 use crate::{Exit, Failure};
 use mw_model::{HeartbeatReport, Incident, IncidentRow, Tick};
@@ -11,7 +11,8 @@ use serde::Serialize;
 /// The version of what is printed as JSON.
 pub(super) const SCHEMA: u32 = 1;
 
-/// A heartbeat is late by seconds: what ended longer before a line does not explain it.
+/// A heartbeat is late by seconds: what ended longer before a line, or before the delay that it reports, does not explain
+/// it.
 const BEFORE_MS: u64 = 15_000;
 
 /// A stall may be noticed after the line.
@@ -119,7 +120,22 @@ pub(super) fn join(
 pub(super) fn around(incident: &Incident) -> Range {
     Range {
         since: incident.started_unix_ms.saturating_sub(AFTER_MS),
-        until: incident.ended_unix_ms.saturating_add(BEFORE_MS),
+        until: incident.ended_unix_ms.saturating_add(LONGEST_DELAY_MS),
+    }
+}
+
+/// Whether a stall of that time may be what a report is of.
+pub(super) fn is_of(report: &HeartbeatReport, started_unix_ms: u64, ended_unix_ms: u64) -> bool {
+    let Range { since, until } = looked_at(report);
+    ended_unix_ms >= since && started_unix_ms <= until
+}
+
+/// The time in which a report has its cause.
+fn looked_at(report: &HeartbeatReport) -> Range {
+    let delayed = report.since_unix_ms.saturating_sub(AFTER_MS);
+    Range {
+        since: report.unix_ms.saturating_sub(BEFORE_MS).min(delayed),
+        until: report.last_unix_ms.saturating_add(AFTER_MS),
     }
 }
 
@@ -128,6 +144,8 @@ pub(super) fn reports(found: &[Found], wanted: &[Known]) -> Vec<HeartbeatReport>
     let mut reports: Vec<HeartbeatReport> = Vec::new();
     for found in found {
         let Some(known) = wanted.get(found.known) else { continue };
+        let delay_ms = known.delay_ms(&found.text).unwrap_or_default();
+        let since_unix_ms = found.unix_ms.saturating_sub(delay_ms);
         let is_same = |report: &&mut HeartbeatReport| {
             (&report.software, report.says) == (&known.software, known.says)
         };
@@ -139,6 +157,7 @@ pub(super) fn reports(found: &[Found], wanted: &[Known]) -> Vec<HeartbeatReport>
             Some(report) => {
                 report.times += 1;
                 report.last_unix_ms = found.unix_ms;
+                report.since_unix_ms = report.since_unix_ms.min(since_unix_ms);
             }
             None => reports.push(HeartbeatReport {
                 unix_ms: found.unix_ms,
@@ -148,6 +167,7 @@ pub(super) fn reports(found: &[Found], wanted: &[Known]) -> Vec<HeartbeatReport>
                 line: mw_model::visible::line(&found.text.replace('\t', " ")).to_string(),
                 times: 1,
                 last_unix_ms: found.unix_ms,
+                since_unix_ms,
             }),
         }
     }
@@ -159,9 +179,8 @@ fn explain(
     incidents: &[IncidentRow],
     recording: Option<&Recording>,
 ) -> Result<Explained, RecordError> {
-    let since = report.unix_ms.saturating_sub(BEFORE_MS);
-    let until = report.last_unix_ms.saturating_add(AFTER_MS);
-    let overlaps = |row: &&IncidentRow| row.ended_unix_ms >= since && row.started_unix_ms <= until;
+    let since = looked_at(&report).since;
+    let overlaps = |row: &&IncidentRow| is_of(&report, row.started_unix_ms, row.ended_unix_ms);
     // A cause before none, then the longest.
     let by_weight = |a: &&IncidentRow, b: &&IncidentRow| {
         let weight = |row: &IncidentRow| (row.cause.is_some(), row.worst_ms);
@@ -183,7 +202,7 @@ fn explain(
         (None, Some(Waited { memory_percent, io_percent, cpu_percent })) => format!(
             "no stall recorded; from {} s before, tasks waited for memory {memory_percent:.0}%, for disks \
              {io_percent:.0}%, for CPUs {cpu_percent:.0}% of the time",
-            BEFORE_MS / 1000
+            report.unix_ms.saturating_sub(since) / 1000
         ),
         (None, None) => "nothing recorded of that time".to_owned(),
     };

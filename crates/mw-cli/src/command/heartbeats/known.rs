@@ -9,40 +9,49 @@ pub(super) struct Known {
     pub(super) says: HeartbeatKind,
     /// Its parts, in this order.
     parts: Vec<String>,
+    /// What the line has before the time by which something was late; empty where it says no time.
+    before_delay: &'static str,
 }
 
-/// Software, what the line says, and the line, with `*` for what varies. Found in the sources of corosync 3.1
+/// A delay is at most this: a clock that was set makes longer ones.
+pub(super) const LONGEST_DELAY_MS: u64 = 600_000;
+
+/// Software, what the line says, the line, with `*` for what varies, and what it has before the time by which something
+/// was late, if it says that. Found in the sources of corosync 3.1
 /// (exec/main.c, totemsrp.c), sbd 1.5 (sbd-inquisitor.c), etcd 3.4 to 3.7 (server/etcdserver/raft.go), Patroni 3 and 4
 /// (patroni/__main__.py), Redis 7 (sentinel.c), ZooKeeper 3.8 and Hadoop 3 (JvmPauseMonitor.java), keepalived 2
 /// (scheduler.c), Galera 3 and 4 (gcomm/src/evs_proto.cpp), Kubernetes 1.37 (component-helpers, lease controller), memberlist
 /// and raft of HashiCorp (state.go, raft.go), Kafka 3 (AbstractCoordinator.java); those of Pacemaker 2.1 were seen in a
 /// starved cluster (docs/cluster.md).
-const LINES: &[(&str, HeartbeatKind, &str)] = &[
-    ("corosync", Late, "main process was not scheduled"),
-    ("corosync", Late, "Process pause detected for"),
-    ("corosync", Unheard, "Token has not been received in"),
-    ("corosync", Unheard, "A processor failed, forming new configuration"),
-    ("Pacemaker", Late, "Result of monitor operation for*: Timed Out after"),
-    ("Pacemaker", Late, "is unresponsive to ipc after*have it killed"),
-    ("Pacemaker", Unheard, "Our peer on the DC (*) is dead"),
-    ("sbd", Late, "Latency: No liveness for"),
-    ("etcd", Late, "leader failed to send out heartbeat on time"),
-    ("Patroni", Late, "Loop time exceeded, rescheduling immediately"),
-    ("Redis Sentinel", Late, "+tilt #tilt mode entered"),
-    ("JVM", Late, "Detected pause in JVM or host machine"),
-    ("keepalived", Late, "A thread timer expired"),
-    ("Galera", Late, "WSREP: last inactive check more than"),
-    ("Galera", Unheard, "WSREP: *suspecting node"),
-    ("kubelet", Late, "ailed to update*node lease"),
-    ("kubelet", Late, "\"Failed to update lease\""),
-    ("Consul", Late, "memberlist: Refuting a suspect message"),
-    ("Consul", Unheard, "ailed to contact quorum of nodes, stepping down"),
-    ("Kafka", Late, "consumer poll timeout has expired"),
+const LINES: &[(&str, HeartbeatKind, &str, &str)] = &[
+    ("corosync", Late, "main process was not scheduled", " for "),
+    ("corosync", Late, "Process pause detected for", "detected for "),
+    ("corosync", Unheard, "Token has not been received in", "received in "),
+    ("corosync", Unheard, "A processor failed, forming new configuration", ""),
+    ("Pacemaker", Late, "Result of monitor operation for*: Timed Out after", "Timed Out after "),
+    ("Pacemaker", Late, "is unresponsive to ipc after*have it killed", ""),
+    ("Pacemaker", Unheard, "Our peer on the DC (*) is dead", ""),
+    ("sbd", Late, "Latency: No liveness for", "liveness for "),
+    ("etcd", Late, "leader failed to send out heartbeat on time", ""),
+    ("Patroni", Late, "Loop time exceeded, rescheduling immediately", ""),
+    ("Redis Sentinel", Late, "+tilt #tilt mode entered", ""),
+    ("JVM", Late, "Detected pause in JVM or host machine", "approximately "),
+    ("keepalived", Late, "A thread timer expired", "expired "),
+    ("Galera", Late, "WSREP: last inactive check more than", "ago ("),
+    ("Galera", Unheard, "WSREP: *suspecting node", ""),
+    ("kubelet", Late, "ailed to update*node lease", ""),
+    ("kubelet", Late, "\"Failed to update lease\"", ""),
+    ("Consul", Late, "memberlist: Refuting a suspect message", ""),
+    ("Consul", Unheard, "ailed to contact quorum of nodes, stepping down", ""),
+    ("Kafka", Late, "consumer poll timeout has expired", ""),
 ];
 
 /// All that are shipped.
 pub(super) fn shipped() -> Vec<Known> {
-    LINES.iter().map(|(software, says, line)| known(software, *says, line)).collect()
+    let shipped = |(software, says, line, before): &(&str, _, &str, &'static str)| {
+        known(software, *says, line, before)
+    };
+    LINES.iter().map(shipped).collect()
 }
 
 /// One of the user's: `NAME=LINE`.
@@ -52,13 +61,13 @@ pub(super) fn shipped() -> Vec<Known> {
 pub(super) fn parse(text: &str) -> Result<Known, String> {
     let wrong = || format!("invalid pattern '{text}' (use NAME=LINE, with * for what varies)");
     let (name, line) = text.split_once('=').ok_or_else(wrong)?;
-    let found = known(name.trim(), Late, line);
+    let found = known(name.trim(), Late, line, "");
     if name.trim().is_empty() || found.parts.is_empty() { Err(wrong()) } else { Ok(found) }
 }
 
-fn known(software: &str, says: HeartbeatKind, line: &str) -> Known {
+fn known(software: &str, says: HeartbeatKind, line: &str, before_delay: &'static str) -> Known {
     let parts = line.split('*').filter(|part| !part.is_empty()).map(str::to_owned).collect();
-    Known { software: software.to_owned(), says, parts }
+    Known { software: software.to_owned(), says, parts, before_delay }
 }
 
 impl Known {
@@ -73,6 +82,16 @@ impl Known {
         })
     }
 
+    /// By how many milliseconds something was late, where the line says so.
+    pub(super) fn delay_ms(&self, line: &str) -> Option<u64> {
+        if self.before_delay.is_empty() {
+            return None;
+        }
+        let from = line.find(self.parts.first()?.as_str())?;
+        let (_, delay) = line.get(from..)?.split_once(self.before_delay)?;
+        duration_ms(delay).map(|ms| ms.min(LONGEST_DELAY_MS))
+    }
+
     /// As a regular expression of PCRE2.
     pub(super) fn expression(&self) -> String {
         let quoted = |part: &String| {
@@ -84,6 +103,24 @@ impl Known {
         };
         self.parts.iter().map(quoted).collect::<Vec<_>>().join(".*")
     }
+}
+
+/// What a text begins with: `4521.3 ms`, `30s`, `59.5 seconds` or `PT3.5S` (ISO 8601).
+fn duration_ms(text: &str) -> Option<u64> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '.';
+    if text.starts_with('P') {
+        let end = text.find(|c| !is_word(c)).unwrap_or(text.len());
+        let duration: jiff::SignedDuration = text.get(..end)?.parse().ok()?;
+        return u64::try_from(duration.as_millis()).ok();
+    }
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+    let (number, unit) = text.split_at_checked(end)?;
+    let unit_ms = match unit.trim_start() {
+        unit if unit.starts_with("ms") => 1.0,
+        unit if unit.starts_with('s') => 1000.0,
+        _ => return None,
+    };
+    Some((number.parse::<f64>().ok()? * unit_ms) as u64)
 }
 
 #[cfg(test)]
@@ -158,6 +195,34 @@ mod tests {
     }
 
     #[test]
+    fn lines_say_how_late_something_was() {
+        let all = shipped();
+        let delay = |line: &str| all.iter().find(|known| known.is_in(line))?.delay_ms(line);
+        let delays: Vec<Option<u64>> = POSTED.iter().map(|(_, line)| delay(line)).collect();
+        let some = [(0, 7917), (2, 20_000), (5, 4000), (9, 31_000), (10, 2101), (11, 3502)];
+        for (number, delay) in delays.into_iter().enumerate() {
+            let expected = some.iter().find(|(of, _)| *of == number).map(|(_, ms)| *ms);
+            assert_eq!(delay, expected, "{}", POSTED[number].1);
+        }
+        assert_eq!(delay("A thread timer expired 99999.5 seconds ago"), Some(LONGEST_DELAY_MS));
+        assert_eq!(
+            delay("Galera WSREP: last inactive check more than PT1.5S ago (PT1M2.5S)"),
+            Some(62_500)
+        );
+        for line in [
+            "A thread timer expired",
+            "A thread timer expired ... seconds ago",
+            "A thread timer expired 7",
+            "A thread timer expired 7 parsecs ago",
+            "WSREP: last inactive check more than PT1.5S ago (P)",
+            "WSREP: last inactive check more than PT1.5S ago (-PT1S",
+            "expired 7 seconds ago: A thread timer expired",
+        ] {
+            assert_eq!(delay(line), None, "{line}");
+        }
+    }
+
+    #[test]
     fn a_pattern_of_the_user_has_a_name_and_parts() {
         let known = parse("lvmlockd=lease*expired").unwrap_or_else(|why| unreachable!("{why}"));
         assert!(known.is_in("12:00 lease 7 has expired") && !known.is_in("expired lease"));
@@ -169,7 +234,7 @@ mod tests {
 
     #[test]
     fn an_expression_has_no_special_characters_left() {
-        let tilt = known("x", Late, "+tilt #tilt (a.b)*[c]");
+        let tilt = known("x", Late, "+tilt #tilt (a.b)*[c]", "");
         assert_eq!(tilt.expression(), "\\+tilt \\#tilt \\(a\\.b\\).*\\[c\\]");
     }
 }

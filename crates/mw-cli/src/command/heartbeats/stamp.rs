@@ -7,13 +7,15 @@ use jiff::{Timestamp, ToSpan};
 /// A time is looked for in so many bytes.
 const WITHIN: usize = 120;
 
+const DAYS: [&[u8]; 7] = [b"Mon", b"Tue", b"Wed", b"Thu", b"Fri", b"Sat", b"Sun"];
+
 const MONTHS: [&[u8]; 12] = [
     b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",
 ];
 
 /// In milliseconds since 1970. A time without a zone is in `zone`; one without a year is the last such before `now`.
 pub(super) fn unix_ms(line: &[u8], zone: &TimeZone, now: Timestamp) -> Option<u64> {
-    let formats = [iso, redis, syslog, klog];
+    let formats = [iso, redis, asctime, syslog, klog];
     let found = (0..line.len().min(WITHIN)).find_map(|at| {
         let is_inside_a_word = at > 0 && line.get(at - 1).is_some_and(u8::is_ascii_alphanumeric);
         if is_inside_a_word {
@@ -92,6 +94,18 @@ fn redis(mut text: Cursor<'_>) -> Option<Stamp> {
     Some(Stamp { year: i16::try_from(year).ok(), month, day: small(day)?, time, offset: None })
 }
 
+/// `Wed Nov 25 10:02:14 2026`
+fn asctime(mut text: Cursor<'_>) -> Option<Stamp> {
+    text.name_of(&DAYS)?;
+    text.one_of(b" ")?;
+    let stamp = syslog(Cursor(text.0))?;
+    // The time has a constant length.
+    text.0 = text.0.get(b"Nov 25 10:02:14".len()..)?;
+    text.one_of(b" ")?;
+    let year = text.number(4)?;
+    Some(Stamp { year: i16::try_from(year).ok(), ..stamp })
+}
+
 /// `Nov 25 10:02:14`, `Nov  5 10:02:14`
 fn syslog(mut text: Cursor<'_>) -> Option<Stamp> {
     let month = text.month()?;
@@ -142,10 +156,15 @@ impl Cursor<'_> {
     }
 
     fn month(&mut self) -> Option<i8> {
+        i8::try_from(self.name_of(&MONTHS)? + 1).ok()
+    }
+
+    /// Which of the names, of three letters each, is next.
+    fn name_of(&mut self, names: &[&[u8]]) -> Option<usize> {
         let (name, rest) = self.0.split_at_checked(3)?;
-        let place = MONTHS.iter().position(|month| *month == name)?;
+        let place = names.iter().position(|known| *known == name)?;
         self.0 = rest;
-        i8::try_from(place + 1).ok()
+        Some(place)
     }
 
     /// `10:02:14`, with a fraction after a point or a comma.
@@ -204,6 +223,7 @@ mod tests {
             ("2026-11-25T10:02:14+02:00 node2 corosync[1]:", "2026-11-25T08:02:14Z"),
             ("2026-11-25 10:02:14,674 WARNING: Loop", "2026-11-25T09:02:14.674Z"),
             ("2026/07/15 23:41:59 [WARN] memberlist:", "2026-07-15T22:41:59Z"),
+            ("Tue Nov  5 22:15:30 2024: A thread timer expired", "2024-11-05T21:15:30Z"),
             ("Nov 25 10:02:14 n1 corosync[1837]:", "2026-11-25T09:02:14Z"),
             ("Nov  5 10:02:14 n1 corosync[1837]:", "2026-11-05T09:02:14Z"),
             // Of last year.
