@@ -20,8 +20,10 @@ pub enum DiskFormat {
 pub struct Disk {
     pub size_bytes: u64,
     pub format: DiskFormat,
-    /// What is on it, instead of what `format` says; writes of a guest are discarded with it.
+    /// What is on it, instead of what `format` says; the guest's writes are discarded at its end.
     pub image: Option<PathBuf>,
+    /// Whether the guest's writes go to `image`, as those of other machines do that run at the same time.
+    pub is_shared: bool,
     /// `None`: not throttled.
     pub read_bytes_per_s: Option<u64>,
     /// `None`: not throttled.
@@ -49,6 +51,8 @@ pub struct Machine {
     pub balloon_bytes: Option<u64>,
     /// Whether the guest may reboot; otherwise that ends the machine.
     pub reboots: bool,
+    /// Whether it has a watchdog (`i6300esb`), which resets it.
+    pub has_watchdog: bool,
     /// The cable to another machine that runs at the same time.
     pub link: Option<Link>,
     /// Additional kernel parameters.

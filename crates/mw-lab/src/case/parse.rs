@@ -183,6 +183,7 @@ impl MachineSettings {
             disks: disks?,
             balloon_bytes: self.balloon.map(|balloon| size_bytes(&balloon)).transpose()?,
             reboots: false,
+            has_watchdog: false,
             link: None,
             append: self.append.unwrap_or_default(),
             time_limit: Duration::from_secs(self.timeout_s.unwrap_or(DEFAULT_TIMEOUT_S)),
@@ -213,6 +214,7 @@ impl RawDisk {
             read_bytes_per_s: self.read_bytes_per_s,
             write_bytes_per_s: self.write_bytes_per_s,
             image: None,
+            is_shared: false,
         })
     }
 }

@@ -52,6 +52,9 @@ pub(crate) fn qemu_arguments(
         add("-device", "virtio-balloon-pci".to_owned());
         add("-monitor", "stdio".to_owned());
     }
+    if machine.has_watchdog {
+        add("-device", "i6300esb".to_owned());
+    }
     if let Some(link) = &machine.link {
         add("-netdev", netdev_argument(link));
         add(
@@ -94,9 +97,11 @@ fn netdev_argument(link: &Link) -> String {
 fn drive_argument(disk: &Disk, number: usize, image: &Path) -> String {
     let mut drive =
         format!("if=none,id=d{number},format=raw,cache=unsafe,file={}", image.display());
-    if disk.image.is_some() {
-        drive += ",snapshot=on";
-    }
+    drive += match &disk.image {
+        Some(_) if disk.is_shared => ",file.locking=off",
+        Some(_) => ",snapshot=on",
+        None => "",
+    };
     for (name, limit) in [("read", disk.read_bytes_per_s), ("write", disk.write_bytes_per_s)] {
         if let Some(bytes) = limit {
             drive += &format!(",throttling.bps-{name}={bytes}");
@@ -119,6 +124,7 @@ mod tests {
             disks: Vec::new(),
             balloon_bytes: None,
             reboots: false,
+            has_watchdog: false,
             link: None,
             append: "psi=1".to_owned(),
             time_limit: Duration::from_secs(1),
@@ -177,6 +183,7 @@ mod tests {
             size_bytes: 1 << 30,
             format: DiskFormat::Swap,
             image: None,
+            is_shared: false,
             read_bytes_per_s: None,
             write_bytes_per_s: Some(2_000_000),
         };
@@ -216,9 +223,19 @@ mod tests {
             size_bytes: 1 << 30,
             format: DiskFormat::Ext4,
             image: Some(image.clone()),
+            is_shared: false,
             read_bytes_per_s: None,
             write_bytes_per_s: None,
         };
         assert!(drive_argument(&disk, 0, &image).ends_with("file=/images/data,snapshot=on"));
+        let disk = Disk { is_shared: true, ..disk };
+        assert!(drive_argument(&disk, 0, &image).ends_with("file=/images/data,file.locking=off"));
+    }
+
+    #[test]
+    fn a_watchdog_is_a_device() {
+        assert!(!arguments(&machine()).contains("i6300esb"));
+        let machine = Machine { has_watchdog: true, ..machine() };
+        assert!(arguments(&machine).contains("-device i6300esb"));
     }
 }

@@ -30,6 +30,7 @@ pub fn best_accel(base: &GuestBase, kernel: &Kernel) -> Result<Accel, LabError> 
         nodes: 1,
         disks: Vec::new(),
         reboots: false,
+        has_watchdog: false,
         link: None,
         append: String::new(),
         time_limit: TRIAL_LIMIT,
