@@ -153,7 +153,7 @@ fn a_report_opens_with_what_cluster_software_said() {
     let log = recorded.dir.path().join("cluster.log");
     let later = COROSYNC.replace("22:14:11", "22:14:40");
     // A minute after the stall, and of it.
-    let long = "2023-11-14T22:15:10Z node2 pacemaker-controld[27]: error: Result of monitor operation for db on node2: Timed Out after 62s\n";
+    let long = "2023-11-14T22:15:10Z node2 pacemaker-controld[27]: error: Result of monitor operation for db on node2: Timed Out after 1m2s\n";
     std::fs::write(&log, format!("{COROSYNC}{COROSYNC}{later}{long}")).unwrap();
     let report = |args: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_memwright"));

@@ -31,6 +31,6 @@ pub struct HeartbeatReport {
     pub times: usize,
     /// When the last of them was written.
     pub last_unix_ms: u64,
-    /// When the delay began, by what the lines say of it; when the first was written, where they say nothing.
+    /// When the delay began, by what the first line says of it; when that was written, where it says nothing.
     pub since_unix_ms: u64,
 }

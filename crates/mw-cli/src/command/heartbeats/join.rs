@@ -150,14 +150,15 @@ pub(super) fn reports(found: &[Found], wanted: &[Known]) -> Vec<HeartbeatReport>
             (&report.software, report.says) == (&known.software, known.says)
         };
         let is_near = |report: &&mut HeartbeatReport| {
-            found.unix_ms.saturating_sub(report.last_unix_ms) <= TOGETHER_MS
+            // What is shown is the first line: the others may be explained by the same.
+            since_unix_ms.abs_diff(report.since_unix_ms) <= BEFORE_MS
+                && found.unix_ms.saturating_sub(report.last_unix_ms) <= TOGETHER_MS
                 && found.unix_ms.saturating_sub(report.unix_ms) <= LONGEST_MS
         };
         match reports.iter_mut().rev().find(is_same).filter(is_near) {
             Some(report) => {
                 report.times += 1;
                 report.last_unix_ms = found.unix_ms;
-                report.since_unix_ms = report.since_unix_ms.min(since_unix_ms);
             }
             None => reports.push(HeartbeatReport {
                 unix_ms: found.unix_ms,

@@ -27,12 +27,12 @@ const LINES: &[(&str, HeartbeatKind, &str, &str)] = &[
     ("corosync", Late, "main process was not scheduled", " for "),
     ("corosync", Late, "Process pause detected for", "detected for "),
     ("corosync", Unheard, "Token has not been received in", "received in "),
-    ("corosync", Unheard, "A processor failed, forming new configuration", ""),
+    ("corosync", Unheard, "A processor failed, forming new configuration", "timed out ("),
     ("Pacemaker", Late, "Result of monitor operation for*: Timed Out after", "Timed Out after "),
     ("Pacemaker", Late, "is unresponsive to ipc after*have it killed", ""),
     ("Pacemaker", Unheard, "Our peer on the DC (*) is dead", ""),
     ("sbd", Late, "Latency: No liveness for", "liveness for "),
-    ("etcd", Late, "leader failed to send out heartbeat on time", ""),
+    ("etcd", Late, "leader failed to send out heartbeat on time", "exceeded-duration\":\""),
     ("Patroni", Late, "Loop time exceeded, rescheduling immediately", ""),
     ("Redis Sentinel", Late, "+tilt #tilt mode entered", ""),
     ("JVM", Late, "Detected pause in JVM or host machine", "approximately "),
@@ -105,22 +105,36 @@ impl Known {
     }
 }
 
-/// What a text begins with: `4521.3 ms`, `30s`, `59.5 seconds` or `PT3.5S` (ISO 8601).
+/// What a text begins with: `4521.3 ms`, `1m2s`, `59.5 seconds` or `PT3.5S` (ISO 8601).
 fn duration_ms(text: &str) -> Option<u64> {
-    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '.';
     if text.starts_with('P') {
-        let end = text.find(|c| !is_word(c)).unwrap_or(text.len());
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '.';
+        let end = text.find(|c| !is_part(c)).unwrap_or(text.len());
         let duration: jiff::SignedDuration = text.get(..end)?.parse().ok()?;
         return u64::try_from(duration.as_millis()).ok();
     }
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-    let (number, unit) = text.split_at_checked(end)?;
-    let unit_ms = match unit.trim_start() {
-        unit if unit.starts_with("ms") => 1.0,
-        unit if unit.starts_with('s') => 1000.0,
+    let (mut ms, mut rest) = first_part(text)?;
+    while let Some((part_ms, after)) = first_part(rest) {
+        (ms, rest) = (ms + part_ms, after);
+    }
+    Some(ms as u64)
+}
+
+/// A number with a unit, in milliseconds, and what follows it.
+fn first_part(text: &str) -> Option<(f64, &str)> {
+    let (number, rest) =
+        text.split_at_checked(text.find(|c: char| !c.is_ascii_digit() && c != '.')?)?;
+    let rest = rest.trim_start();
+    let (unit, after) =
+        rest.split_at_checked(rest.find(|c: char| !c.is_alphabetic()).unwrap_or(rest.len()))?;
+    let unit_ms = match unit {
+        "ms" => 1.0,
+        "s" | "seconds" => 1000.0,
+        "m" => 60_000.0,
+        "h" => 3_600_000.0,
         _ => return None,
     };
-    Some((number.parse::<f64>().ok()? * unit_ms) as u64)
+    Some((number.parse::<f64>().ok()? * unit_ms, after))
 }
 
 #[cfg(test)]
@@ -208,6 +222,25 @@ mod tests {
         assert_eq!(
             delay("Galera WSREP: last inactive check more than PT1.5S ago (PT1M2.5S)"),
             Some(62_500)
+        );
+        let pacemaker = |time: &str| {
+            delay(&format!(
+                "Result of monitor operation for db on n1: Timed Out after {time} (Resource agent did not)"
+            ))
+        };
+        assert_eq!(pacemaker("2m"), Some(120_000));
+        assert_eq!(pacemaker("1m2s"), Some(62_000));
+        assert_eq!(
+            delay(
+                r#""msg":"leader failed to send out heartbeat on time","exceeded-duration":"1.25s""#
+            ),
+            Some(1250)
+        );
+        assert_eq!(
+            delay(
+                "[TOTEM ] A processor failed, forming new configuration: token timed out (3000ms), waiting"
+            ),
+            Some(3000)
         );
         for line in [
             "A thread timer expired",

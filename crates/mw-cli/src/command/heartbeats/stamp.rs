@@ -102,7 +102,7 @@ fn asctime(mut text: Cursor<'_>) -> Option<Stamp> {
     // The time has a constant length.
     text.0 = text.0.get(b"Nov 25 10:02:14".len()..)?;
     text.one_of(b" ")?;
-    let year = text.number(4)?;
+    let year = text.number(4).filter(|_| !text.0.first().is_some_and(u8::is_ascii_digit))?;
     Some(Stamp { year: i16::try_from(year).ok(), ..stamp })
 }
 
