@@ -151,7 +151,7 @@ pub(super) fn reports(found: &[Found], wanted: &[Known]) -> Vec<HeartbeatReport>
         };
         let is_near = |report: &&mut HeartbeatReport| {
             // What is shown is the first line: the others may be explained by the same.
-            since_unix_ms.abs_diff(report.since_unix_ms) <= BEFORE_MS
+            since_unix_ms.saturating_add(BEFORE_MS) >= report.since_unix_ms
                 && found.unix_ms.saturating_sub(report.last_unix_ms) <= TOGETHER_MS
                 && found.unix_ms.saturating_sub(report.unix_ms) <= LONGEST_MS
         };
