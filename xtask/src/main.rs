@@ -130,6 +130,10 @@ enum Task {
     },
     /// Run the queries over the recordings of a fleet on DuckDB and ClickHouse, with a simulated fleet
     Ship {
+        /// Only take the minutes of this recording for the simulated fleets: NAME=DIRECTORY, a data set of memwright ship;
+        /// may be repeated
+        #[arg(long, value_name = "NAME=DIRECTORY", conflicts_with = "fleet")]
+        recorded: Vec<String>,
         /// Also on a fleet of so many machines and days, to see what it takes; may be repeated
         #[arg(long, num_args = 2, value_names = ["MACHINES", "DAYS"])]
         fleet: Vec<u32>,
@@ -370,7 +374,8 @@ fn main() -> anyhow::Result<()> {
             action: cluster::Action::StarveSoftware, program, again, write, ..
         } => cluster::software::run(program, again, write),
         Task::Python { action, out, write } => python::run(action, out, write),
-        Task::Ship { fleet, write } => {
+        Task::Ship { recorded, .. } if !recorded.is_empty() => ship::record(&recorded),
+        Task::Ship { fleet, write, .. } => {
             let (fleets, _) = fleet.as_chunks();
             let fleets: Vec<_> = fleets.iter().map(|[machines, days]| (*machines, *days)).collect();
             ship::run(&fleets, write)

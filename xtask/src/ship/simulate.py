@@ -1,4 +1,8 @@
-"""Makes the data set of a fleet: DIRECTORY MACHINES DAYS. Values are noise around those of a quiet server, with some
+"""Makes the data set of a fleet: DIRECTORY MACHINES DAYS RECORDED.
+
+RECORDED is a file with minutes of real recordings, as `memwright ship` writes them (recorded.py makes it). A machine's minutes
+are ten at a time those of some recording: gauges are a level of the machine, a change of it for these ten minutes, and what was
+recorded of their changes since; counters are what was recorded times a factor of these ten minutes. Some machines have
 conditions of which the queries have to tell:
 
 - n0003 fragments: a GiB of its blocks of 2 MiB is lost in a day
@@ -7,6 +11,7 @@ conditions of which the queries have to tell:
 - n0009 has a cgroup that grows by a GiB a day, towards 64 GiB
 - n0001 to n0004 got another kernel in the middle, and stall since
 - n0011 is silent for the last two days
+- n0013 compacts for huge pages, half of it in vain
 """
 
 import os
@@ -14,7 +19,7 @@ import sys
 
 import duckdb
 
-directory, machines, days = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+directory, machines, days, recorded = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 db = duckdb.connect()
 db.execute("SET TimeZone = 'UTC'")
 db.execute("SET threads = 2")
@@ -23,56 +28,91 @@ db.execute("CREATE MACRO noise(m, t, salt, most) AS hash(m * 1000003 + t * 101 +
 db.execute("CREATE MACRO named(m) AS 'n' || lpad(m::VARCHAR, greatest(4, length(m::VARCHAR))::INTEGER, '0')")
 GIB = 1 << 30
 
-# Of each column: its least value, and how far noise goes; in pages, where it is of memory.
+# Minutes that are taken from a recording at a time.
+PIECE = 10
+# Machines in a file.
+IN_A_FILE = 10_000
+
+# Of each gauge: its least level, and how far levels differ.
 GAUGES = {
-    "free_bytes_min": (4 * GIB, GIB), "available_bytes_min": (100 * GIB, GIB), "cache_bytes": (90 * GIB, GIB),
-    "dirty_bytes_max": (10 << 20, 64 << 20), "writeback_bytes_max": (0, 8 << 20), "anon_bytes": (20 * GIB, GIB // 4),
-    "anon_huge_bytes": (8 * GIB, GIB // 8), "shmem_bytes": (2 * GIB, 1 << 20), "unevictable_bytes": (64 << 20, 1),
-    "slab_unreclaimable_bytes": (GIB, 16 << 20), "page_table_bytes": (200 << 20, 1 << 20),
-    "committed_bytes": (40 * GIB, GIB), "swap_free_bytes_min": (8 * GIB, 1), "hugetlb_bytes": (0, 1),
-    "huge_pages_free_min": (0, 1),
+    "free_bytes_min": (4 * GIB, GIB), "available_bytes_min": (100 * GIB, GIB), "free_2m_bytes_min": (60 * GIB, GIB // 10),
+    "cache_bytes": (90 * GIB, GIB), "dirty_bytes_max": (10 << 20, 64 << 20), "writeback_bytes_max": (0, 8 << 20),
+    "anon_bytes": (20 * GIB, GIB // 4), "anon_huge_bytes": (8 * GIB, GIB // 8), "shmem_bytes": (2 * GIB, 1 << 20),
+    "unevictable_bytes": (64 << 20, 4096), "slab_unreclaimable_bytes": (GIB, 16 << 20),
+    "page_table_bytes": (200 << 20, 1 << 20), "committed_bytes": (40 * GIB, GIB), "swap_free_bytes_min": (8 * GIB, 4096),
+    "hugetlb_bytes": (0, 4096), "huge_pages_free_min": (0, 1),
 }
-COUNTERS = {
-    "memory_full_us": 20, "io_some_us": 400_000, "io_full_us": 200_000, "cpu_some_us": 900_000,
-    "kswapd_scanned_pages": 40_000, "kswapd_reclaimed_pages": 38_000, "direct_scanned_pages": 40,
-    "direct_reclaimed_pages": 38, "allocation_stalls": 2, "compaction_stalls": 3, "compaction_failures": 1,
-    "swapped_in_pages": 1, "swapped_out_pages": 1, "refaulted_file_pages": 900, "refaulted_anon_pages": 1,
-    "major_faults": 60, "thp_faults": 300, "thp_fallbacks": 20, "zone_reclaim_failures": 1, "cache_drops": 1,
-    "oom_kills": 1, "disk_read_bytes": 200 << 20, "disk_written_bytes": 300 << 20, "probe_worst_us": 4000,
-    "probe_failures": 1,
+COUNTERS = [
+    "memory_some_us", "memory_full_us", "io_some_us", "io_full_us", "cpu_some_us", "kswapd_scanned_pages",
+    "kswapd_reclaimed_pages", "direct_scanned_pages", "direct_reclaimed_pages", "allocation_stalls", "compaction_stalls",
+    "compaction_failures", "swapped_in_pages", "swapped_out_pages", "refaulted_file_pages", "refaulted_anon_pages",
+    "major_faults", "thp_faults", "thp_fallbacks", "zone_reclaim_failures", "cache_drops", "oom_kills", "disk_read_bytes",
+    "disk_written_bytes", "probe_worst_us", "probe_failures",
+]
+
+# What some machines have in addition.
+CONDITIONS = {
+    "free_2m_bytes_min": f" - CASE WHEN m = 3 THEN t * {GIB // 1440} ELSE 0 END",
+    "memory_some_us": " + CASE WHEN m = 5 AND t % 1440 // 60 = 3 THEN 30000000 ELSE 0 END",
+    "compaction_stalls": " + CASE WHEN m = 13 THEN 20 ELSE 0 END",
+    "compaction_failures": " + CASE WHEN m = 13 THEN 10 ELSE 0 END",
 }
 
+# Each piece, and its minutes from 0 on: gauges as differences from the first.
+changes = ", ".join(
+    f"recorded.{name} - first_value(recorded.{name}) OVER piece AS {name}" for name in GAUGES
+)
+db.execute(f"CREATE TABLE recorded AS SELECT recording, COLUMNS(* EXCLUDE recording)::BIGINT FROM read_csv('{recorded}')")
+db.execute(f"""
+    CREATE TABLE pieces AS
+    SELECT dense_rank() OVER (ORDER BY start.recording, start.minute) - 1 AS piece, recorded.minute - start.minute AS at,
+        recorded.rows, {changes}, {', '.join('recorded.' + name for name in COUNTERS)}
+    FROM recorded AS start
+        JOIN (SELECT recording, minute - {PIECE - 1} AS minute, count(*) OVER last AS minutes FROM recorded
+            WINDOW last AS (PARTITION BY recording ORDER BY minute RANGE {PIECE - 1} PRECEDING)) AS whole
+            ON whole.recording = start.recording AND whole.minute = start.minute AND whole.minutes = {PIECE}
+        JOIN recorded ON recorded.recording = start.recording
+            AND recorded.minute BETWEEN start.minute AND start.minute + {PIECE - 1}
+    WINDOW piece AS (PARTITION BY start.recording, start.minute ORDER BY recorded.minute)
+    """)
+pieces = db.execute("SELECT max(piece) + 1 FROM pieces").fetchone()[0]
 
-def save(table: str, day: int, select: str) -> None:
-    """One file for the day, as compact.sql makes it."""
+
+def save(table: str, day: int) -> None:
+    """The files of the day, as compact.sql makes them."""
     date = db.execute(f"SELECT (DATE '2026-10-01' + {day})::VARCHAR").fetchone()[0]
     folder = os.path.join(directory, table, f"date={date}")
     os.makedirs(folder, exist_ok=True)
-    db.execute(f"COPY ({select}) TO '{folder}/all.parquet' (FORMAT parquet, COMPRESSION zstd)")
+    for first in range(1, machines + 1, IN_A_FILE):
+        hosts = f"range({first}, {min(first + IN_A_FILE, machines + 1)}) AS hosts(m)"
+        file = "all" if machines <= IN_A_FILE else f"all-{first:06}"
+        select = TABLES[table](day, hosts)
+        db.execute(f"COPY ({select}) TO '{folder}/{file}.parquet' (FORMAT parquet, COMPRESSION zstd)")
 
 
-def minutes(day: int) -> str:
-    columns = ["make_timestamptz(2026, 10, 1, 0, 0, 0) + to_minutes(t) AS recorded_at", "named(m) AS host", "60 AS rows"]
-    salt = 0
-    for name, (least, most) in GAUGES.items():
-        salt += 1
-        columns.append(f"({least} + 4096 * noise(m, t, {salt}, {-(-most // 4096)}))::BIGINT AS {name}")
-    for name, most in COUNTERS.items():
-        salt += 1
+def minutes(day: int, hosts: str) -> str:
+    columns = ["make_timestamptz(2026, 10, 1, 0, 0, 0) + to_minutes(t) AS recorded_at", "named(m) AS host", "rows"]
+    for salt, (name, (least, most)) in enumerate(GAUGES.items()):
+        # The level of the machine, and that of these minutes, in pages.
+        level = f"{least} + 4096 * noise(m, 0, {salt}, {-(-most // 4096)}) + 4096 * noise(m, t // {PIECE}, {salt}, {-(-most // 16384)})"
+        level = "0" if most == 1 else level
+        value = f"({level})::BIGINT + {name}{CONDITIONS.get(name, '')}"
+        columns.append(f"CASE WHEN {name} IS NOT NULL THEN greatest(0, {value})::BIGINT END AS {name}")
+    factor = f"(500 + noise(m, t // {PIECE}, 100, 1000)::BIGINT)"
+    for name in COUNTERS:
         step = 4096 if name.endswith("_bytes") else 1
-        columns.append(f"({step} * noise(m, t, {salt}, {-(-most // step)}))::BIGINT AS {name}")
-    fall = f"CASE WHEN m = 3 THEN t * {GIB // 1440} ELSE 0 END"
-    columns.append(f"({60 * GIB} - {fall} + 4096 * noise(m, t, 90, {GIB // 40960}))::BIGINT AS free_2m_bytes_min")
-    nightly = "CASE WHEN m = 5 AND t % 1440 // 60 = 3 THEN 30000000 ELSE 0 END"
-    columns.append(f"(noise(m, t, 91, 40) + {nightly})::BIGINT AS memory_some_us")
+        most = 60_000_000 if name.endswith(("some_us", "full_us")) else 1 << 62
+        value = f"least({name} * {factor} // {1000 * step} * {step}{CONDITIONS.get(name, '')}, {most})"
+        columns.append(f"CASE WHEN {name} IS NOT NULL THEN {value}::BIGINT END AS {name}")
     silent = f"NOT (m = 11 AND t >= {(days - 2) * 1440})"
     return (
-        f"SELECT {', '.join(columns)} FROM range(1, {machines + 1}) AS hosts(m), "
-        f"range({day * 1440}::BIGINT, {(day + 1) * 1440}::BIGINT) AS times(t) WHERE {silent} ORDER BY host, recorded_at"
+        f"SELECT {', '.join(columns)} FROM {hosts}, range({day * 1440}::BIGINT, {(day + 1) * 1440}::BIGINT) AS times(t) "
+        f"JOIN pieces ON pieces.piece = noise(m, t // {PIECE}, 99, {pieces}) AND pieces.at = t % {PIECE} "
+        f"WHERE {silent} ORDER BY host, recorded_at"
     )
 
 
-def incidents(day: int) -> str:
+def incidents(day: int, hosts: str) -> str:
     return f"""
         SELECT make_timestamptz(2026, 10, 1, 0, 0, 0) + to_days({day}) + to_seconds(s) AS recorded_at, named(m) AS host,
             row_number() OVER ()::BIGINT AS incident, 'closed' AS state, lasted::BIGINT AS lasted_ms, 'probe' AS trigger_kind,
@@ -89,31 +129,34 @@ def incidents(day: int) -> str:
             SELECT h, 3600 * (h % 24), 1000, 'cgroup-limit', 'cgroup /system.slice/db.service'
             FROM range(20, {machines + 1}) AS hosts(h) WHERE noise(h, {day}, 92, 50) = 0
         )
+        WHERE m IN (SELECT m FROM {hosts})
         """
 
 
-def holders(day: int) -> str:
+def holders(day: int, hosts: str) -> str:
     return f"""
         SELECT make_timestamptz(2026, 10, 1, 0, 0, 0) + to_hours(t) AS recorded_at, named(m) AS host,
             'cgroup.' || name AS holder, 'cgroup' AS kind, name,
             (CASE WHEN m = 9 AND g = 0 THEN {4 * GIB} + t * {GIB // 24} ELSE (g + 1) * 100000000 END
                 + noise(m * 31 + g, t, 93, 20000000))::BIGINT AS bytes,
             CASE WHEN g = 0 THEN {64 * GIB}::BIGINT END AS limit_bytes
-        FROM range(1, {machines + 1}) AS hosts(m), range({day * 24}::BIGINT, {(day + 1) * 24}::BIGINT) AS times(t),
+        FROM {hosts}, range({day * 24}::BIGINT, {(day + 1) * 24}::BIGINT) AS times(t),
             (SELECT g, '/system.slice/service-' || g AS name FROM range(20) AS groups(g))
         ORDER BY host, recorded_at
         """
 
 
-def facts(day: int) -> str:
+def facts(day: int, hosts: str) -> str:
     return f"""
         SELECT make_timestamptz(2026, 10, 1, 23, 0, 0) + to_days({day}) AS recorded_at, named(m) AS host,
             CASE WHEN f = 0 THEN 'kernel' ELSE '/proc/sys/vm/setting_' || f END AS fact,
             CASE WHEN f = 0 AND m <= 4 AND {day} >= {days // 2} THEN '6.12.0' WHEN f = 0 THEN '6.1.0' ELSE '0' END AS value
-        FROM range(1, {machines + 1}) AS hosts(m), range(58) AS names(f)
+        FROM {hosts}, range(58) AS names(f)
         """
 
 
+TABLES = {"minutes": minutes, "incidents": incidents, "holders": holders, "facts": facts}
+
 for day in range(days):
-    for table, rows in (("minutes", minutes), ("incidents", incidents), ("holders", holders), ("facts", facts)):
-        save(table, day, rows(day))
+    for table in TABLES:
+        save(table, day)
