@@ -66,6 +66,7 @@ const MORE_STEPS: &[(&str, Task)] = &[
     ("preflight campaign", preflight::full),
     ("heartbeats of real cluster software", || cluster::run(None)),
     ("a real cluster with a starved node", cluster::starve::full),
+    ("a node that is fenced for want of memory", cluster::fence::full),
     ("cluster software on a starved node", cluster::software::full),
     ("queries over a fleet, on two engines", || ship::run(&[], false)),
     ("Python package with torch and AddressSanitizer", python::full),

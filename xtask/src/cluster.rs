@@ -1,6 +1,12 @@
 //! Real cluster software that is stopped: each prints its own line about a late heartbeat, `memwright heartbeats` finds it,
 //! and does not put it down to memory.
 
+pub(crate) mod fence;
+mod guest;
+mod lines;
+mod pair;
+mod phase;
+mod recorded;
 pub(crate) mod software;
 pub(crate) mod starve;
 
@@ -20,7 +26,9 @@ pub(crate) enum Action {
     Stop,
     /// Two guests, one of which is flooded
     Starve,
-    /// A guest with etcd, Redis Sentinel, keepalived and Patroni, which is flooded
+    /// Two guests that share a replicated disk; one of them is flooded until it is fenced
+    Fence,
+    /// A guest with etcd, Redis Sentinel, keepalived, Patroni, Galera, ZooKeeper and corosync, which is flooded
     StarveSoftware,
 }
 

@@ -107,8 +107,8 @@ enum Task {
         write: bool,
     },
     /// Stop corosync, etcd, Galera, keepalived, Patroni and ZooKeeper, and look for their lines with memwright heartbeats;
-    /// or starve a node of corosync, Pacemaker and PostgreSQL of memory, in two guests; or one with etcd, Redis Sentinel,
-    /// keepalived and Patroni
+    /// or starve a node of corosync, Pacemaker and PostgreSQL of memory, in two guests, without and with fencing; or one with
+    /// etcd, Redis Sentinel, keepalived, Patroni, Galera, ZooKeeper and corosync
     Cluster {
         #[arg(default_value = "stop")]
         action: cluster::Action,
@@ -118,13 +118,13 @@ enum Task {
         /// For `starve`: how long the flood goes on under `memwright run --direct-io` [default: 2]
         #[arg(long, value_name = "N")]
         minutes: Option<u64>,
-        /// For `starve`: what is available when the database has locked its memory
+        /// For `starve` and `fence`: what is available when the database has locked its memory
         #[arg(long, value_name = "MIB", default_value_t = cluster::starve::LEFT_MIB)]
         left: u64,
         /// Play nothing; judge what was played last
         #[arg(long)]
         again: bool,
-        /// Write docs/cluster.md, or the table of docs/heartbeats.md, from it
+        /// Write docs/cluster.md, docs/fencing.md, or the table of docs/heartbeats.md, from it
         #[arg(long)]
         write: bool,
     },
@@ -369,6 +369,9 @@ fn main() -> anyhow::Result<()> {
         Task::Cluster { action: cluster::Action::Stop, program, .. } => cluster::run(program),
         Task::Cluster { action: cluster::Action::Starve, program, minutes, left, again, write } => {
             cluster::starve::run(&cluster::starve::Choice { minutes, left, program, again, write })
+        }
+        Task::Cluster { action: cluster::Action::Fence, program, left, again, write, .. } => {
+            cluster::fence::run(&cluster::fence::Choice { program, left, again, write })
         }
         Task::Cluster {
             action: cluster::Action::StarveSoftware, program, again, write, ..

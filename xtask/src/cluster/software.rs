@@ -1,7 +1,7 @@
 //! Real cluster software in a guest whose memory is short: each prints its own line about a late heartbeat while the node
 //! is flooded, and `memwright heartbeats` puts it down to memory; before the flood there is no line.
 
-use super::starve::{self, Weight};
+use super::guest::{self, SERIES, Weight};
 use crate::workspace::{self, root, target_dir};
 use crate::{debian, packages};
 use anyhow::{Context, ensure};
@@ -17,20 +17,22 @@ use std::process::Command;
 use std::time::Duration;
 
 /// Increased where the root changes.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const INCLUDED: &str = "systemd,systemd-sysv,dbus,udev,kmod,libgcc-s1,procps,iproute2,etcd-server,redis-server,\
-                        keepalived,patroni,python3-etcd,python3-psycopg2,postgresql";
-const ROOT_MIB: u64 = 2048;
+                        keepalived,patroni,python3-etcd,python3-psycopg2,postgresql,galera-4,mariadb-server,zookeeper,\
+                        default-jre-headless,corosync";
+const ROOT_MIB: u64 = 3072;
 /// The agent starts what is played.
 const NOT_AT_BOOT: &[&str] = &[
+    "corosync.service",
     "etcd.service",
     "keepalived.service",
+    "mariadb.service",
     "patroni.service",
     "postgresql.service",
     "redis-server.service",
 ];
 
-const SERIES: &str = "6.12";
 const SETTLE_S: u64 = 30;
 const HEALTHY_S: u64 = 60;
 const FLOOD_S: u64 = 240;
@@ -45,13 +47,13 @@ const LEFT_MIB: u64 = 40;
 const CASE: &str = "description = 'cluster software'
 [machine]
 kernel = '6.12'
-memory = '1G'
+memory = '1536M'
 cpus = 1
 append = 'psi=1 net.ifnames=0 systemd.show_status=0'
 modules = ['veth']
 preload = true
 [[machine.disks]]
-size = '2G'
+size = '3G'
 [[machine.disks]]
 size = '1G'
 format = 'ext4'
@@ -68,6 +70,9 @@ const SOFTWARE: &[(&str, &[&str])] = &[
     ("Redis Sentinel", &["sentinel.log"]),
     ("keepalived", &["keepalived.log"]),
     ("Patroni", &["patroni.log"]),
+    ("Galera", &["galera.log"]),
+    ("JVM", &["zookeeper.log"]),
+    ("corosync", &["corosync.log"]),
 ];
 
 /// Characters of a line that are shown.
@@ -111,7 +116,7 @@ pub(crate) fn full() -> anyhow::Result<()> {
 
 /// `again` judges what was played last.
 pub(crate) fn run(program: Option<PathBuf>, again: bool, write: bool) -> anyhow::Result<()> {
-    packages::install(&[starve::PACKAGES, debian::PACKAGES].concat())?;
+    packages::install(&[guest::PACKAGES, debian::PACKAGES].concat())?;
     let program = program.unwrap_or_else(|| target_dir().join("debug/memwright")).canonicalize()?;
     let kept = target_dir().join("cluster/software");
     if !again {
@@ -151,7 +156,7 @@ fn play(program: &Path, kept: &Path) -> anyhow::Result<()> {
     });
     let run = run.with_context(|| format!("{}", outcome.outcome))?;
     let _ = fs::remove_dir_all(kept);
-    starve::keep_run(&run, kept)?;
+    guest::keep_run(&run, kept)?;
     fs::write(kept.join("release"), &kernel.release)?;
     let failed = run.frames.text("failed").unwrap_or_default();
     ensure!(
@@ -236,7 +241,7 @@ impl Played {
 
     fn table(&self) -> String {
         let mut table = format!(
-            "\nLinux {}, emulated, 1 GiB and one CPU; a database has left {} MiB. Reports before the flood, in {:.0} s, in it, \
+            "\nLinux {}, emulated, 1.5 GiB and one CPU; a database has left {} MiB. Reports before the flood, in {:.0} s, in it, \
              in {:.0} s, and after it, in {AFTER_S} s:\n\n| software | before | in the flood | of them after a stall that memory caused | \
              after the flood | the first in it, and what is said of it |\n|---|---|---|---|---|---|\n",
             self.release,

@@ -1,7 +1,7 @@
 //! Figures 1 and 2 of the field report, from the recording of n1.
 
-use super::phase::Phase;
 use super::played::Played;
+use crate::cluster::phase::Phase;
 use crate::plots;
 use anyhow::Context;
 use mw_render::plot::{self, Tone};

@@ -1,14 +1,11 @@
 //! The two nodes: guests of the lab, joined by a cable, that continue with a Debian with corosync and Pacemaker.
 
+use crate::cluster::pair::{self, Nodes, Setup};
+use crate::cluster::phase::CALM;
 use crate::debian;
-use crate::workspace::{root, target_dir};
-use anyhow::Context;
-use mw_lab::vm::guest::Role;
-use mw_lab::vm::qemu::RunEnd;
-use mw_lab::{Case, GuestRun, Kernel, Lab, Link, Variant};
+use crate::workspace::target_dir;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::Path;
 use std::time::Duration;
 
 /// Increased where the root changes.
@@ -18,9 +15,6 @@ const INCLUDED: &str = "systemd,systemd-sysv,dbus,udev,kmod,libgcc-s1,procps,ipr
 const ROOT_MIB: u64 = 1536;
 /// The agent starts the cluster when the network is up, and the cluster starts PostgreSQL.
 const NOT_AT_BOOT: &[&str] = &["corosync.service", "pacemaker.service", "postgresql.service"];
-const SERIES: &str = "6.12";
-/// Boot, start of the cluster, and what is between the phases, at most.
-const AROUND_S: u64 = 600;
 
 const CASE: &str = "description = 'two nodes of a cluster'
 [machine]
@@ -46,6 +40,16 @@ write_bytes_per_s = 700000
 how = 'at rest'
 ";
 
+/// The phases in their order: their names in the agent's files, and for people.
+pub(super) const PHASES: &[(&str, &str)] = &[
+    (CALM, "no flood"),
+    ("flood", "the flood, `dirty_ratio` 90"),
+    ("direct-io", "the flood under `memwright run --direct-io 64k`"),
+    ("iotune", "the flood under `memwright run`, `memwright iotune set` of 64k for its directory"),
+    ("device", "the flood, `max_bytes` of the device 4 MiB, `strict_limit`"),
+    ("group", "the flood in a group with `memory.high` 8 MiB"),
+];
+
 /// How much memory is left, and how long each phase takes.
 pub(super) struct Length {
     left_mib: u64,
@@ -62,7 +66,7 @@ impl Length {
     }
 
     fn all_s(&self) -> u64 {
-        self.healthy_s + self.flood_s + self.direct_s + 2 * self.limit_s
+        self.healthy_s + self.flood_s + self.direct_s + 3 * self.limit_s
     }
 
     /// For the agent.
@@ -74,14 +78,6 @@ impl Length {
     }
 }
 
-pub(super) struct Nodes {
-    pub(super) n1: GuestRun,
-    pub(super) n2: GuestRun,
-    pub(super) release: String,
-    /// Load averages of this machine at the steps of n1.
-    pub(super) host_loads: Vec<(String, f64)>,
-}
-
 /// Plays all phases.
 pub(super) fn play(program: &Path, length: &Length) -> anyhow::Result<Nodes> {
     let work = target_dir().join("cluster");
@@ -89,74 +85,14 @@ pub(super) fn play(program: &Path, length: &Length) -> anyhow::Result<Nodes> {
     let image = work.join(format!("root-{VERSION}"));
     let image =
         debian::root(&image, ROOT_MIB, INCLUDED, |tree| debian::without_units(tree, NOT_AT_BOOT))?;
-    let kernel = Kernel::get(SERIES)?;
-    let lab = Lab::new(program)?;
-    let dir = tempfile::tempdir()?;
-    let variants = variants(dir.path(), &image, length)?;
-    let [n1, n2] = &variants;
-    let (is_over, mut host_loads) = (AtomicBool::new(false), Vec::new());
-    let (first, second) = std::thread::scope(|scope| {
-        let other = scope.spawn(|| {
-            let run = lab.run(n2, &kernel, &kernel.release, Role::Play, &mut |_| {
-                !is_over.load(Ordering::Relaxed)
-            });
-            is_over.fetch_or(!is_done(&run), Ordering::Relaxed);
-            run
-        });
-        let mut told = String::new();
-        let first = lab.run(n1, &kernel, &kernel.release, Role::Play, &mut |step| {
-            if let Some(step) = step.filter(|step| step.name != told) {
-                told.clone_from(&step.name);
-                let load = load();
-                println!("  {:>5.0} s  {} (load {load:.1})", step.at.as_secs_f64(), step.name);
-                host_loads.push((step.name.clone(), load));
-            }
-            !is_over.load(Ordering::Relaxed)
-        });
-        is_over.fetch_or(!is_done(&first), Ordering::Relaxed);
-        (first, other.join())
-    });
-    let second = second.map_err(|_| anyhow::anyhow!("the thread of n2 panicked"))?;
-    let ran = |name, (outcome, run): (mw_lab::CaseRun, Option<GuestRun>)| {
-        run.with_context(|| format!("{name}: {}", outcome.outcome))
+    let setup = Setup {
+        case: CASE,
+        folders: &["starved-cluster"],
+        plan: length.plan(),
+        image,
+        takes: Duration::from_secs(length.all_s()),
+        shared: None,
+        are_fenced: false,
     };
-    let (n1, n2) = (ran("n1", first)?, ran("n2", second)?);
-    Ok(Nodes { n1, n2, release: kernel.release, host_loads })
-}
-
-fn is_done((_, run): &(mw_lab::CaseRun, Option<GuestRun>)) -> bool {
-    run.as_ref().is_some_and(|run| run.ended == RunEnd::Done)
-}
-
-fn load() -> f64 {
-    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    text.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or(f64::NAN)
-}
-
-/// Both nodes, with their files in `dir`.
-fn variants(dir: &Path, image: &Path, length: &Length) -> anyhow::Result<[Variant; 2]> {
-    let folder = dir.join("cluster");
-    fs::create_dir(&folder)?;
-    fs::write(folder.join("case.toml"), CASE)?;
-    fs::write(folder.join("plan"), length.plan())?;
-    let sources = root().join("lab/starved-cluster").read_dir()?;
-    let sources: Vec<PathBuf> = sources.flatten().map(|entry| entry.path()).collect();
-    let writer = root().join("lab/ram-starved-cluster/tablespace.c");
-    for source in sources.iter().chain([&writer]) {
-        fs::copy(source, folder.join(source.file_name().context("no name")?))?;
-    }
-    let mut variants = Case::read(&folder)?.variants;
-    anyhow::ensure!(variants.len() == 2, "not two nodes");
-    for (number, variant) in variants.iter_mut().enumerate() {
-        variant.machine.disks[0].image = Some(image.to_path_buf());
-        variant.machine.time_limit = Duration::from_secs(length.all_s() + AROUND_S);
-        let end = |number: usize| dir.join(format!("n{}.link", number + 1));
-        variant.machine.link = Some(Link {
-            local: end(number),
-            remote: end(1 - number),
-            number: u8::try_from(number + 1)?,
-        });
-    }
-    let [n1, n2] = variants.try_into().map_err(|_| anyhow::anyhow!("not two nodes"))?;
-    Ok([n1, n2])
+    pair::play(program, &setup)
 }

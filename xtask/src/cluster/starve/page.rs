@@ -1,9 +1,10 @@
 //! docs/cluster.md.
 
 use super::figures;
-use super::lines::Says;
-use super::phase::began_s;
 use super::played::Played;
+use crate::cluster::lines::Says;
+use crate::cluster::phase::{self, began_s};
+use crate::cluster::recorded;
 use crate::workspace::root;
 use anyhow::Context;
 use std::fmt::Write;
@@ -16,32 +17,6 @@ const FOLDER: &str = "docs/cluster";
 const SHOWN: usize = 12;
 
 const HEAD: &str = include_str!("page.md");
-
-/// A row for each phase.
-pub(super) fn table(played: &Played) -> String {
-    let mut text = "| phase | s | pages scanned/s | allocations that reclaimed | major faults/s | OOM kills | slow disk KiB/s | \
-                    lost tokens | failures | restarts, moves | resources on |\n|---|---|---|---|---|---|---|---|---|---|---|\n"
-        .to_owned();
-    for (number, phase) in played.phases.iter().enumerate() {
-        let count = |says: Says| played.lines_of(number).filter(|line| line.says == says).count();
-        let _ = writeln!(
-            text,
-            "| {} | {:.0} | {:.0} | {:.0} | {:.1} | {} | {:.0} | {} | {} | {} | {} |",
-            phase.what,
-            phase.took_s(),
-            phase.scanned_per_s,
-            phase.direct_reclaims,
-            phase.major_faults_per_s,
-            phase.oom_kills,
-            phase.disk_kib_per_s,
-            count(Says::Token),
-            count(Says::Failed),
-            count(Says::Moved),
-            phase.holder
-        );
-    }
-    text
-}
 
 /// Writes the page and its figures; a run in which a promise did not hold, too.
 pub(super) fn write(played: &Played, wrong: &[String]) -> anyhow::Result<()> {
@@ -65,8 +40,9 @@ fn page(played: &Played, wrong: &[String]) -> String {
         played.release,
         played.available,
         loads.join(", "),
-        table(played)
+        phase::table(&played.phases, &played.lines)
     );
+    text += &recorded::pauses(played.of_pauses);
     text += &found(played);
     for wrong in wrong {
         let _ = writeln!(text, "**Does not hold:** {wrong}\n");

@@ -1,13 +1,13 @@
 //! What came back from a run, and what memwright says of it.
 
-use super::lines::{self, Line};
-use super::phase::{PHASES, Phase};
-use crate::workspace::{output, read};
+use super::guests::PHASES;
+use crate::cluster::lines::Line;
+use crate::cluster::phase::{self, Phase};
+use crate::cluster::recorded::{self, Recorded};
+use crate::workspace::read;
 use anyhow::Context;
 use mw_model::{IncidentRow, Table};
-use mw_record::Recording;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// What came back.
 pub(super) struct Played {
@@ -17,6 +17,8 @@ pub(super) struct Played {
     pub(super) available: String,
     pub(super) phases: Vec<Phase>,
     pub(super) lines: Vec<Line>,
+    /// How many lines there are besides that this machine caused.
+    pub(super) of_pauses: usize,
     pub(super) incidents: Vec<IncidentRow>,
     /// What `memwright heartbeats` says of the logs of n1.
     pub(super) heartbeats: String,
@@ -38,51 +40,29 @@ impl Played {
         for phase in PHASES {
             phases.push(Phase::parse(*phase, &text(n1.join(format!("{}.counters", phase.0)))?)?);
         }
-        let mut lines = Vec::new();
-        for (node, name) in
-            [("n1", "corosync"), ("n1", "pacemaker"), ("n2", "corosync"), ("n2", "pacemaker")]
-        {
-            lines.extend(lines::of_log(node, &text(kept.join(node).join(format!("{name}.log")))?));
-        }
-        output(Command::new("gzip").args(["-dkf"]).arg(n1.join("recording.db.gz")))?;
-        let recording = n1.join("recording.db");
-        let memwright = |args: &[&str]| {
-            let mut memwright = Command::new(program);
-            let output = memwright.args(args).arg("--recording").arg(&recording).output()?;
-            anyhow::Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-        };
-        let opened = Recording::open(&recording)?;
-        let mut incidents = opened.incidents()?;
-        incidents.sort_by_key(|incident| incident.started_unix_ms);
+        let (lines, of_pauses) = recorded::lines(kept)?;
+        let recorded = Recorded::unpack(program, kept)?;
+        let incidents = recorded.incidents()?;
         let flood = phases.iter().find(|phase| phase.name == "flood").context("no flood")?;
         let warned = incidents.iter().find(|incident| flood.is_warned_of(incident));
-        let logs = ["corosync.log", "pacemaker.log"].map(|log| n1.join(log).display().to_string());
-        let [corosync, pacemaker] = &logs;
-        let heartbeats = memwright(&["heartbeats", "--log", corosync, "--log", pacemaker])?;
         let number = warned.map_or_else(|| "worst".to_owned(), |warned| warned.id.to_string());
-        let report = memwright(&["report", &number, "--log", corosync, "--log", pacemaker])?;
         Ok(Self {
             release: text(kept.join("release"))?,
             available: text(n1.join("available"))?.trim().to_owned(),
             schedmiss: text(n1.join("flood.schedmiss")).unwrap_or_default(),
-            series: opened.table(0, u64::MAX)?,
+            series: recorded.open()?.table(0, u64::MAX)?,
             loads: text(kept.join("loads"))?,
             phases,
             lines,
+            of_pauses,
+            heartbeats: recorded.says_with_logs(&["heartbeats"], &["n1"])?,
+            report: recorded.says_with_logs(&["report", &number], &["n1"])?,
             incidents,
-            heartbeats,
-            report,
         })
     }
 
     /// The lines from the beginning of a phase to that of the next.
     pub(super) fn lines_of(&self, number: usize) -> impl Iterator<Item = &Line> {
-        let from_s = self.phases[number].from_s;
-        let end_s =
-            self.phases.get(number + 1).map_or(self.phases[number].to_s, |next| next.from_s);
-        let mut lines: Vec<&Line> =
-            self.lines.iter().filter(|line| line.after_s(from_s) < end_s - from_s).collect();
-        lines.sort_by(|a, b| a.after_s(from_s).total_cmp(&b.after_s(from_s)));
-        lines.into_iter()
+        phase::lines_of(&self.phases, &self.lines, number)
     }
 }

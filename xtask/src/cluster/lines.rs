@@ -1,4 +1,4 @@
-//! What corosync and Pacemaker wrote: of lost tokens, of monitors that failed, and of resources that were moved.
+//! What corosync and Pacemaker wrote: of lost tokens, of operations that failed, of resources that were moved, and of fencing.
 
 /// What a line says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -7,8 +7,16 @@ pub(super) enum Says {
     Token,
     /// An operation of a resource failed or timed out, or a daemon of Pacemaker was killed as one that does not answer.
     Failed,
+    /// The node that decides has learned of such an operation on n1.
+    Unexpected,
     /// Pacemaker stops, moves or restarts a resource, or takes a node for dead.
     Moved,
+    /// Pacemaker wants n1 to be fenced.
+    Fencing,
+    /// n1 has been fenced.
+    Fenced,
+    /// n2 has started the database.
+    TakenOver,
 }
 
 const CLUSTER: &[(Says, &str)] = &[
@@ -27,6 +35,11 @@ const CLUSTER: &[(Says, &str)] = &[
     (Says::Moved, "Actions: Recover"),
     (Says::Moved, "Actions: Move"),
     (Says::Moved, "Actions: Stop"),
+    (Says::Moved, "Actions: Restart"),
+    (Says::Unexpected, "Unexpected result (*was recorded for*on n1"),
+    (Says::Fencing, "Actions: Fence (reboot) n1"),
+    (Says::Fenced, "Peer n1 was terminated"),
+    (Says::TakenOver, "Result of start operation for database on n2: ok"),
 ];
 
 /// The probes before a resource is started find it not running, as they should.
@@ -42,11 +55,38 @@ pub(super) struct Line {
 
 const DAY_S: f64 = 86_400.0;
 
+/// A cluster has settled so long after one of its nodes was late.
+const SETTLED_S: f64 = 10.0;
+
 impl Line {
+    /// When n2 was not scheduled, in seconds since midnight, and for how many seconds.
+    fn pause_of_n2(&self) -> Option<(f64, f64)> {
+        let (_, delay) = self.text.split_once("was not scheduled (@")?.1.split_once(" for ")?;
+        let delay_s = delay.split_once(' ')?.0.parse::<f64>().ok()? / 1000.0;
+        (self.node == "n2").then(|| ((self.day_s - delay_s - 1.0).rem_euclid(DAY_S), delay_s + 1.0))
+    }
+
     /// Seconds after a moment, which is less than a day ago.
     pub(super) fn after_s(&self, unix_s: f64) -> f64 {
         (self.day_s - unix_s.rem_euclid(DAY_S)).rem_euclid(DAY_S)
     }
+}
+
+/// Separates the lines from the time in which this machine did not run its guests: n2, where nothing happens, was late itself.
+pub(super) fn without_pauses(lines: Vec<Line>) -> (Vec<Line>, Vec<Line>) {
+    let pauses: Vec<(f64, f64)> = lines.iter().filter_map(Line::pause_of_n2).collect();
+    let is_in = |line: &Line, (began_s, took_s): (f64, f64)| {
+        (line.day_s - began_s).rem_euclid(DAY_S) < took_s + SETTLED_S
+    };
+    lines.into_iter().partition(|line| !pauses.iter().any(|pause| is_in(line, *pause)))
+}
+
+/// Those from one moment to another, in their order.
+pub(super) fn between(lines: &[Line], from_s: f64, end_s: f64) -> impl Iterator<Item = &Line> {
+    let mut lines: Vec<&Line> =
+        lines.iter().filter(|line| line.after_s(from_s) < end_s - from_s).collect();
+    lines.sort_by(|a, b| a.after_s(from_s).total_cmp(&b.after_s(from_s)));
+    lines.into_iter()
 }
 
 /// The lines of a log of `node` that say one of these things.
@@ -84,6 +124,24 @@ fn timed(line: &str) -> Option<(f64, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_pause_of_this_machine_did_is_not_the_clusters() {
+        let late = |node, second: &str| {
+            let log = format!(
+                "Nov 26 00:00:{second} [1] {node} corosync warning [MAIN  ] Corosync main process was not scheduled (@1) for 2500.5 ms (threshold"
+            );
+            of_log(if node == "n1" { "n1" } else { "n2" }, &log)
+        };
+        // From shortly before midnight on.
+        let all = ["01.500", "02.000", "09.000", "30.000"];
+        let lines: Vec<Line> = all.iter().flat_map(|second| late("n1", second)).collect();
+        let (kept, _) = without_pauses(lines);
+        assert_eq!(kept.len(), 4);
+        let (kept, paused) = without_pauses(kept.into_iter().chain(late("n2", "02.100")).collect());
+        let seconds = |lines: &[Line]| lines.iter().map(|line| line.day_s).collect::<Vec<_>>();
+        assert_eq!((seconds(&kept), seconds(&paused)), (vec![30.0], vec![1.5, 2.0, 9.0, 2.1]));
+    }
 
     #[test]
     fn lines_have_a_time_and_a_meaning() {

@@ -1,20 +1,19 @@
-//! What the counters of n1 were in each phase.
+//! What the counters of n1 were in each phase, and what the cluster wrote meanwhile.
 
+use super::lines::{self, Line, Says};
 use anyhow::Context;
 use mw_model::IncidentRow;
 use std::collections::BTreeMap;
+use std::fmt::Write;
 
 /// What the recorder may see after the flood began, before the cluster says something.
 const CAUSES: &[&str] = &["dirty-limit-too-high", "page-cache-flood"];
 
-/// The phases in their order: their names in the agent's files, and for people.
-pub(super) const PHASES: &[(&str, &str)] = &[
-    ("healthy", "no flood"),
-    ("flood", "the flood, `dirty_ratio` 90"),
-    ("direct-io", "the flood under `memwright run --direct-io 64k`"),
-    ("device", "the flood, `max_bytes` of the device 4 MiB, `strict_limit`"),
-    ("group", "the flood in a group with `memory.high` 8 MiB"),
-];
+/// The phase without a flood.
+pub(super) const CALM: &str = "healthy";
+
+/// What a flood writes at least to the disk, which takes 700 kB/s.
+const FLOOD_KIB_PER_S: f64 = 400.0;
 
 /// Times are in seconds since the epoch.
 pub(super) struct Phase {
@@ -33,10 +32,9 @@ pub(super) struct Phase {
 }
 
 impl Phase {
-    /// Whether an incident that began in this phase has a cause that the flood may have.
+    /// Whether an incident began in this phase and has a cause that the flood may have.
     pub(super) fn is_warned_of(&self, incident: &IncidentRow) -> bool {
-        (self.from_s..self.to_s).contains(&began_s(incident))
-            && incident.cause.as_deref().is_some_and(|cause| CAUSES.contains(&cause))
+        (self.from_s..self.to_s).contains(&began_s(incident)) && is_of_flood(incident)
     }
 
     /// `text` is the counters at the beginning and at the end, and who holds the resources.
@@ -79,9 +77,73 @@ impl Phase {
     }
 }
 
+/// Whether an incident has a cause that the flood may have.
+pub(super) fn is_of_flood(incident: &IncidentRow) -> bool {
+    incident.cause.as_deref().is_some_and(|cause| CAUSES.contains(&cause))
+}
+
 /// When an incident began, in seconds since the epoch.
 pub(super) fn began_s(incident: &IncidentRow) -> f64 {
     incident.started_unix_ms as f64 / 1000.0
+}
+
+/// An operation that began in a phase has failed by then.
+const FAILS_S: f64 = 35.0;
+
+/// The lines from the beginning of a phase to that of the next; of the last, to when an operation that began in it has failed.
+pub(super) fn lines_of<'a>(
+    phases: &[Phase],
+    lines: &'a [Line],
+    number: usize,
+) -> impl Iterator<Item = &'a Line> {
+    let from_s = phases[number].from_s;
+    let end_s = phases.get(number + 1).map_or(phases[number].to_s + FAILS_S, |next| next.from_s);
+    lines::between(lines, from_s, end_s)
+}
+
+/// What does not hold of a phase in which nothing is to happen: each in a sentence.
+pub(super) fn wrong(phases: &[Phase], lines: &[Line], number: usize) -> Vec<String> {
+    let Phase { name, holder, disk_kib_per_s, .. } = &phases[number];
+    let mut wrong = Vec::new();
+    let said: Vec<&str> = lines_of(phases, lines, number).map(|line| line.text.as_str()).collect();
+    if !said.is_empty() {
+        let busy = if *name == CALM { " (this machine is too busy)" } else { "" };
+        wrong.push(format!("{name}{busy}: {}", said.join("; ")));
+    }
+    if holder != "n1" {
+        wrong.push(format!("{name}: the resources are on {holder}"));
+    }
+    if *name != CALM && *disk_kib_per_s < FLOOD_KIB_PER_S {
+        wrong.push(format!("{name}: only {disk_kib_per_s:.0} KiB/s were written"));
+    }
+    wrong
+}
+
+/// A row for each phase.
+pub(super) fn table(phases: &[Phase], lines: &[Line]) -> String {
+    let mut text = "| phase | s | pages scanned/s | allocations that reclaimed | major faults/s | OOM kills | slow disk KiB/s | \
+                    lost tokens | failures | restarts, moves | resources on |\n|---|---|---|---|---|---|---|---|---|---|---|\n"
+        .to_owned();
+    for (number, phase) in phases.iter().enumerate() {
+        let count =
+            |says: Says| lines_of(phases, lines, number).filter(|line| line.says == says).count();
+        let _ = writeln!(
+            text,
+            "| {} | {:.0} | {:.0} | {:.0} | {:.1} | {} | {:.0} | {} | {} | {} | {} |",
+            phase.what,
+            phase.took_s(),
+            phase.scanned_per_s,
+            phase.direct_reclaims,
+            phase.major_faults_per_s,
+            phase.oom_kills,
+            phase.disk_kib_per_s,
+            count(Says::Token),
+            count(Says::Failed),
+            count(Says::Moved),
+            phase.holder
+        );
+    }
+    text
 }
 
 #[cfg(test)]
@@ -97,9 +159,9 @@ mod tests {
             )
         };
         let text = at(100.5, 0) + &at(110.5, 20) + "holder n1\n";
-        let phase = Phase::parse(PHASES[1], &text).unwrap();
+        let phase = Phase::parse(("flood", "the flood"), &text).unwrap();
         assert_eq!((phase.scanned_per_s, phase.direct_reclaims, phase.took_s()), (2.0, 20.0, 10.0));
         assert_eq!((phase.holder.as_str(), phase.disk_kib_per_s), ("n1", 0.0));
-        assert!(Phase::parse(PHASES[1], "time 1\n").is_err());
+        assert!(Phase::parse(("flood", "the flood"), "time 1\n").is_err());
     }
 }
