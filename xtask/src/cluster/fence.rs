@@ -11,7 +11,6 @@ use crate::cluster::starve::LEFT_MIB;
 use crate::workspace::target_dir;
 use crate::{debian, packages};
 use played::{Played, ROWS};
-use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -80,8 +79,7 @@ pub(crate) fn full() -> anyhow::Result<()> {
 
 pub(crate) fn run(choice: &Choice) -> anyhow::Result<()> {
     packages::install(&[guest::PACKAGES, debian::PACKAGES].concat())?;
-    let program = choice.program.clone();
-    let program = program.unwrap_or_else(|| target_dir().join("debug/memwright")).canonicalize()?;
+    let program = guest::program(choice.program.as_deref())?;
     let kept = target_dir().join("cluster/fence");
     if !choice.again {
         let _weight = guest::Weight::raised();
@@ -99,18 +97,14 @@ pub(crate) fn run(choice: &Choice) -> anyhow::Result<()> {
 }
 
 fn setup(left_mib: u64) -> anyhow::Result<Setup<'static>> {
-    let work = target_dir().join("cluster");
-    fs::create_dir_all(&work)?;
-    let image = work.join(format!("fence-{VERSION}"));
-    let image =
-        debian::root(&image, ROOT_MIB, INCLUDED, |tree| debian::without_units(tree, NOT_AT_BOOT))?;
+    let name = format!("fence-{VERSION}");
     Ok(Setup {
         case: CASE,
         folders: &["starved-cluster", "fenced-cluster"],
         plan: format!(
             "LEFT_MIB={left_mib}\nHEALTHY_S={HEALTHY_S}\nDIRECT_S={DIRECT_S}\nFLOOD_S={FLOOD_S}\nROWS={ROWS}\n"
         ),
-        image,
+        image: guest::image(&name, ROOT_MIB, INCLUDED, NOT_AT_BOOT)?,
         takes: Duration::from_secs(HEALTHY_S + DIRECT_S + FLOOD_S),
         shared: Some(FENCING),
         are_fenced: true,

@@ -1,8 +1,10 @@
 //! What the campaigns with guests share.
 
+use crate::debian;
+use crate::workspace::target_dir;
 use mw_lab::GuestRun;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub(super) const PACKAGES: &[(&str, &str)] = &[
     ("busybox-static", "/bin/busybox"),
@@ -11,6 +13,25 @@ pub(super) const PACKAGES: &[(&str, &str)] = &[
 ];
 
 pub(super) const SERIES: &str = "6.12";
+
+/// The program that is tried: the one that is named, or the one that the workspace has built.
+pub(super) fn program(named: Option<&Path>) -> anyhow::Result<PathBuf> {
+    let built = target_dir().join("debug/memwright");
+    Ok(named.unwrap_or(&built).canonicalize()?)
+}
+
+/// The first disk of a guest: a Debian with `packages`, which starts none of the units by itself.
+pub(super) fn image(
+    name: &str,
+    mib: u64,
+    packages: &str,
+    not_at_boot: &[&str],
+) -> anyhow::Result<PathBuf> {
+    let work = target_dir().join("cluster");
+    fs::create_dir_all(&work)?;
+    let without_units = |tree: &Path| debian::without_units(tree, not_at_boot);
+    debian::root(&work.join(name), mib, packages, without_units)
+}
 
 /// QEMU competes with this machine's other sessions; a guest that does not run loses its token for no reason of its own.
 pub(super) struct Weight(String);

@@ -57,25 +57,11 @@ impl<'a> Recorded<'a> {
         Ok(incidents)
     }
 
-    /// What a command says of it.
-    pub(super) fn says(&self, command: &[&str]) -> anyhow::Result<String> {
-        self.run(command, &[])
-    }
-
-    /// What a command says of it beside the logs of these nodes.
-    pub(super) fn says_with_logs(
-        &self,
-        command: &[&str],
-        nodes: &[&str],
-    ) -> anyhow::Result<String> {
-        let logs = nodes.iter().flat_map(|node| LOGS.map(|log| self.kept.join(node).join(log)));
-        self.run(command, &logs.collect::<Vec<_>>())
-    }
-
-    fn run(&self, command: &[&str], logs: &[PathBuf]) -> anyhow::Result<String> {
+    /// What a command says of it, beside the logs of these nodes.
+    pub(super) fn says(&self, command: &[&str], nodes: &[&str]) -> anyhow::Result<String> {
         let mut memwright = Command::new(self.program);
         memwright.args(command).arg("--recording").arg(&self.path);
-        for log in logs {
+        for log in nodes.iter().flat_map(|node| LOGS.map(|log| self.kept.join(node).join(log))) {
             memwright.arg("--log").arg(log);
         }
         // The guests' logs have the time of their clocks, without a zone.

@@ -117,7 +117,7 @@ pub(crate) fn full() -> anyhow::Result<()> {
 /// `again` judges what was played last.
 pub(crate) fn run(program: Option<PathBuf>, again: bool, write: bool) -> anyhow::Result<()> {
     packages::install(&[guest::PACKAGES, debian::PACKAGES].concat())?;
-    let program = program.unwrap_or_else(|| target_dir().join("debug/memwright")).canonicalize()?;
+    let program = guest::program(program.as_deref())?;
     let kept = target_dir().join("cluster/software");
     if !again {
         play(&program, &kept)?;
@@ -136,11 +136,7 @@ pub(crate) fn run(program: Option<PathBuf>, again: bool, write: bool) -> anyhow:
 }
 
 fn play(program: &Path, kept: &Path) -> anyhow::Result<()> {
-    let work = target_dir().join("cluster");
-    fs::create_dir_all(&work)?;
-    let image = work.join(format!("software-{VERSION}"));
-    let image =
-        debian::root(&image, ROOT_MIB, INCLUDED, |tree| debian::without_units(tree, NOT_AT_BOOT))?;
+    let image = guest::image(&format!("software-{VERSION}"), ROOT_MIB, INCLUDED, NOT_AT_BOOT)?;
     let kernel = Kernel::get(SERIES)?;
     let lab = Lab::new(program)?;
     let dir = tempfile::tempdir()?;

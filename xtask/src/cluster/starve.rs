@@ -35,8 +35,7 @@ pub(crate) fn full() -> anyhow::Result<()> {
 
 pub(crate) fn run(choice: &Choice) -> anyhow::Result<()> {
     packages::install(&[guest::PACKAGES, debian::PACKAGES].concat())?;
-    let program = choice.program.clone();
-    let program = program.unwrap_or_else(|| target_dir().join("debug/memwright")).canonicalize()?;
+    let program = guest::program(choice.program.as_deref())?;
     let kept = target_dir().join("cluster/logs");
     if !choice.again {
         let nodes = {

@@ -2,7 +2,7 @@
 
 use super::played::{Played, ROWS};
 use crate::cluster::lines::Says;
-use crate::cluster::phase::{self, began_s};
+use crate::cluster::phase;
 
 /// The recorder loses three seconds at most, and the clocks of the nodes differ by one.
 const LOST_S: f64 = 4.0;
@@ -31,7 +31,7 @@ fn of_flood(played: &Played) -> Vec<String> {
         wrong.push(format!("the database is on {holder}, and has {entries} of {ROWS} entries"));
     }
     let reported = played.of_flood().next().map(|line| line.after_s(played.flood_s));
-    let warned = played.warned().next().map(|incident| began_s(incident) - played.flood_s);
+    let warned = played.warned_s();
     match (warned, reported) {
         (Some(warned_s), Some(reported_s)) if warned_s < reported_s => {}
         _ => wrong.push(format!(

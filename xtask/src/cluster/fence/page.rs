@@ -69,13 +69,12 @@ fn found(played: &Played) -> String {
     let after = |seconds: Option<f64>| {
         seconds.map_or_else(|| "never".to_owned(), |after_s| format!("after {after_s:.0} s"))
     };
-    let warned = played.warned().next().map(|incident| began_s(incident) - played.flood_s);
     let lost =
         played.lost_s().map_or_else(|| "unknown".to_owned(), |lost_s| format!("{lost_s:.1} s"));
     format!(
         "The recorder reports a stall that memory caused {}, the cluster the first failure {}. n1 is to be fenced {}, is reset {}, \
          and the database runs on n2 {}, with {} entries. Of the time before the reset the recording lacks {lost}.\n",
-        after(warned),
+        after(played.warned_s()),
         after(played.first(&[Says::Failed, Says::Unexpected])),
         after(played.first(&[Says::Fencing])),
         after(played.reset_s()),

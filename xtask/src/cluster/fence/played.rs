@@ -74,13 +74,13 @@ impl Played {
             rows_s: rows.iter().map(|ms| *ms as f64 / 1000.0).collect(),
             entries: of("n2", "rows")?.trim().to_owned(),
             holder: of("n2", "holder")?.trim().to_owned(),
-            incidents_said: recorded.says(&["incidents"])?,
-            heartbeats: recorded.says_with_logs(&["heartbeats"], &["n1", "n2"])?,
+            incidents_said: recorded.says(&["incidents"], &[])?,
+            heartbeats: recorded.says(&["heartbeats"], &["n1", "n2"])?,
             report: String::new(),
         };
         let last = played.warned().next_back().map(|incident| incident.id.to_string());
         if let Some(last) = last {
-            played.report = recorded.says_with_logs(&["report", &last], &["n1", "n2"])?;
+            played.report = recorded.says(&["report", &last], &["n1", "n2"])?;
         }
         Ok(played)
     }
@@ -102,6 +102,11 @@ impl Played {
         let is_before =
             move |incident: &&IncidentRow| (self.flood_s..until_s).contains(&began_s(incident));
         self.incidents.iter().filter(is_before).filter(|incident| is_of_flood(incident))
+    }
+
+    /// When the first of them began, in seconds since the flood did.
+    pub(super) fn warned_s(&self) -> Option<f64> {
+        self.warned().next().map(|incident| began_s(incident) - self.flood_s)
     }
 
     /// When n1 was reset, in seconds since the flood began: n2 misses its token from then on.

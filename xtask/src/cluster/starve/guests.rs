@@ -1,10 +1,8 @@
 //! The two nodes: guests of the lab, joined by a cable, that continue with a Debian with corosync and Pacemaker.
 
+use crate::cluster::guest;
 use crate::cluster::pair::{self, Nodes, Setup};
 use crate::cluster::phase::CALM;
-use crate::debian;
-use crate::workspace::target_dir;
-use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
@@ -80,11 +78,7 @@ impl Length {
 
 /// Plays all phases.
 pub(super) fn play(program: &Path, length: &Length) -> anyhow::Result<Nodes> {
-    let work = target_dir().join("cluster");
-    fs::create_dir_all(&work)?;
-    let image = work.join(format!("root-{VERSION}"));
-    let image =
-        debian::root(&image, ROOT_MIB, INCLUDED, |tree| debian::without_units(tree, NOT_AT_BOOT))?;
+    let image = guest::image(&format!("root-{VERSION}"), ROOT_MIB, INCLUDED, NOT_AT_BOOT)?;
     let setup = Setup {
         case: CASE,
         folders: &["starved-cluster"],

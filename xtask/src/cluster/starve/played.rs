@@ -55,8 +55,8 @@ impl Played {
             phases,
             lines,
             of_pauses,
-            heartbeats: recorded.says_with_logs(&["heartbeats"], &["n1"])?,
-            report: recorded.says_with_logs(&["report", &number], &["n1"])?,
+            heartbeats: recorded.says(&["heartbeats"], &["n1"])?,
+            report: recorded.says(&["report", &number], &["n1"])?,
             incidents,
         })
     }
