@@ -1,23 +1,31 @@
--- What changed before: facts that differ from those of the day before, on machines that stalled on that day.
+-- What changed before: facts that differ from those of the recorded day before, on machines that stalled on that day.
 WITH days AS (
-    SELECT host, fact, day, max(value) AS latest FROM facts GROUP BY host, fact, day
-), changes AS (
-    SELECT
-        host, fact, day, latest,
-        lag(latest, 1) OVER (PARTITION BY host, fact ORDER BY day) AS before
-    FROM days
+    SELECT host, day, lag(day, 1) OVER (PARTITION BY host ORDER BY day) AS day_before
+    FROM (SELECT DISTINCT host, day FROM facts) AS recorded
 ), stalls AS (
     SELECT host, day, count(*) AS stalls FROM incidents GROUP BY host, day
+), stalled AS (
+    SELECT stalls.host AS host, stalls.day AS day, days.day_before AS day_before, stalls.stalls AS stalls
+    FROM stalls
+    JOIN days ON days.host = stalls.host AND days.day = stalls.day
+    WHERE days.day_before > 0
+), needed AS (
+    SELECT host, day AS compared, day AS stalled_on, stalls FROM stalled
+    UNION ALL
+    SELECT host, day_before AS compared, day AS stalled_on, stalls FROM stalled
+), changes AS (
+    SELECT
+        facts.host AS host, facts.fact AS fact, needed.stalled_on AS stalled_on,
+        max(CASE WHEN needed.compared < needed.stalled_on THEN facts.value END) AS earlier,
+        max(CASE WHEN needed.compared = needed.stalled_on THEN facts.value END) AS later,
+        max(needed.stalls) AS stalls
+    FROM facts
+    JOIN needed ON needed.host = facts.host AND needed.compared = facts.day
+    GROUP BY facts.host, facts.fact, needed.stalled_on
 )
-SELECT
-    changes.fact AS changed,
-    changes.before AS earlier,
-    changes.latest AS later,
-    count(DISTINCT changes.host) AS machines,
-    sum(stalls.stalls) AS stalls_that_day
+SELECT fact AS changed, earlier, later, count(DISTINCT host) AS machines, sum(stalls) AS stalls_that_day
 FROM changes
-JOIN stalls ON stalls.host = changes.host AND stalls.day = changes.day
-WHERE changes.before IS NOT NULL AND changes.before <> '' AND changes.before <> changes.latest
-GROUP BY changed, earlier, later
+WHERE earlier <> later
+GROUP BY fact, earlier, later
 ORDER BY stalls_that_day DESC, changed
 LIMIT 50;

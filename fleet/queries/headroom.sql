@@ -3,8 +3,8 @@ SELECT
     host,
     round(min(available_bytes_min) / 1073741824.0, 2) AS never_used_gib,
     round(min(free_2m_bytes_min) / 1073741824.0, 2) AS always_free_2m_gib,
-    max(oom_kills) AS oom_kills_in_a_minute
-FROM minutes
+    sum(oom_kills) AS oom_kills
+FROM hours
 GROUP BY host
 ORDER BY never_used_gib DESC, host
 LIMIT 50;

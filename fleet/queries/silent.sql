@@ -1,8 +1,8 @@
--- Machines whose recorder is silent: the last minute of each that is older than the newest one by an hour.
+-- Machines whose recorder is silent: the last recorded hour of each that is older than the newest one by more than an hour.
 WITH last AS (
-    SELECT host, max(recorded_at) AS last_minute FROM minutes GROUP BY host
+    SELECT host, max(recorded_at) AS last_hour FROM hours GROUP BY host
 )
-SELECT host, last_minute
+SELECT host, last_hour
 FROM last
-WHERE last_minute < (SELECT max(last_minute) FROM last) - INTERVAL 1 HOUR
-ORDER BY last_minute, host;
+WHERE last_hour < (SELECT max(last_hour) FROM last) - INTERVAL 1 HOUR
+ORDER BY last_hour, host;

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -37,6 +37,17 @@ impl Machine {
     }
 
     fn record(&self, rows: impl Iterator<Item = (u64, u64)>) {
+        let incident = Incident {
+            schema: INCIDENT_SCHEMA,
+            started_unix_ms: START_MS + 660_000,
+            ended_unix_ms: START_MS + 662_000,
+            verdict: "db did not answer".to_owned(),
+            ..Incident::default()
+        };
+        self.record_with(rows, Some(incident));
+    }
+
+    fn record_with(&self, rows: impl Iterator<Item = (u64, u64)>, incident: Option<Incident>) {
         let host = Host { name: "db1".to_owned(), ..Host::default() };
         let writer = Writer::start(&self.recording(), &host, Retention::default()).unwrap();
         writer.layout(&["vmstat.allocstall", "meminfo.MemFree"].map(str::to_owned));
@@ -45,14 +56,9 @@ impl Machine {
                 writer.offer(at, &[stalls, 1 << 30])
             });
         }
-        let incident = Incident {
-            schema: INCIDENT_SCHEMA,
-            started_unix_ms: START_MS + 660_000,
-            ended_unix_ms: START_MS + 662_000,
-            verdict: "db did not answer".to_owned(),
-            ..Incident::default()
-        };
-        writer.keep_incident(incident).unwrap();
+        if let Some(incident) = incident {
+            writer.keep_incident(incident).unwrap();
+        }
         assert!(writer.finish(PATIENCE));
     }
 
@@ -76,7 +82,7 @@ impl Machine {
         said(&self.command(self.data().to_str().unwrap()).output().unwrap())
     }
 
-    /// All files of the data set, with their contents.
+    /// All files of the data set with rows, with their contents.
     fn files(&self) -> BTreeMap<String, Vec<u8>> {
         let mut files = BTreeMap::new();
         let mut dirs = vec![self.data()];
@@ -92,8 +98,14 @@ impl Machine {
                 }
             }
         }
+        files.retain(|key, _| !is_of_columns(key));
         files
     }
+}
+
+/// Whether this is a file without rows, which each table has.
+fn is_of_columns(key: &str) -> bool {
+    key.contains("/date=1970-01-01/host=none/columns-")
 }
 
 fn said(output: &Output) -> String {
@@ -137,19 +149,63 @@ fn a_day_is_one_file_and_is_complete_once() {
     let dates: Vec<&str> = files.keys().filter_map(|key| key.split('/').nth(1)).collect();
     assert_eq!(
         dates,
-        ["date=2023-11-15", "date=2023-11-14", "date=2023-11-15"],
+        [
+            "date=2023-11-14",
+            "date=2023-11-15",
+            "date=2023-11-15",
+            "date=2023-11-14",
+            "date=2023-11-15"
+        ],
         "{:?}",
         files.keys()
     );
     // 120 rows, the first without one before it.
     assert_eq!(total(&files, "minutes", "allocation_stalls"), (238, 20));
     assert_eq!(total(&files, "minutes", "rows"), (120, 20));
+    assert_eq!(total(&files, "hours", "allocation_stalls"), (238, 2));
+    assert_eq!(total(&files, "hours", "minutes"), (20, 2));
     assert_eq!(total(&files, "incidents", "lasted_ms"), (2000, 1));
     assert_eq!(
         machine.ship(),
         format!("nothing new of db1 for {}; complete until 2023-11-15\n", machine.data().display())
     );
 }
+
+/// The first machine of a fleet has had no incident yet, and its name is not that of this machine, so that there are no
+/// facts: the queries say so, and do not fail for want of a table.
+#[test]
+fn every_query_runs_over_the_first_machine_and_once_compacted() {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let Some(python) = mw_test::python_with_duckdb(target) else { return };
+    let machine = Machine { dir: TempDir::new().unwrap() };
+    std::fs::create_dir(machine.data()).unwrap();
+    machine.record_with((0..120).map(|row| (START_MS + row * 10_000, row * 2)), None);
+    machine.ship();
+    let script = machine.dir.path().join("ask.py");
+    std::fs::write(&script, ASK).unwrap();
+    let fleet = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fleet");
+    let asked = Command::new(python).arg(script).arg(fleet).current_dir(machine.data()).output();
+    let said = said(&asked.unwrap());
+    let rows = "headroom [('db1', None, None, None)]\nkernels [('unknown', 1, 0.0, 0, 0.0)]\n\
+        pressure [('db1', None, None, None)]\n";
+    assert_eq!(said, format!("{rows}{rows}"));
+}
+
+/// Prints what the queries say over a data set, and over the one that compact.sql makes of it.
+const ASK: &str = r#"
+import duckdb, os, pathlib, sys
+fleet = pathlib.Path(sys.argv[1])
+db = duckdb.connect()
+os.mkdir("compacted")
+for directory in [".", "compacted"]:
+    os.chdir(directory)
+    db.execute((fleet / "duckdb.sql").read_text())
+    for query in sorted((fleet / "queries").glob("*.sql")):
+        rows = db.execute(query.read_text()).fetchall()
+        if rows:
+            print(query.stem, rows)
+    db.execute((fleet / "compact.sql").read_text()) if directory == "." else None
+"#;
 
 #[test]
 fn without_the_state_the_same_is_shipped_again() {
@@ -294,8 +350,10 @@ fn a_bucket_in_trouble_gets_all_of_it_once() {
         s3(&["close", "lost", "503 Slow Down", "404 Not Found", "429 Too Many Requests"]);
     let text = said(&to_s3(&machine, port).output().unwrap());
     assert!(text.contains("complete until 2023-11-15"), "{text}");
-    let objects = store.lock().unwrap().objects.clone();
-    assert_eq!(objects.len(), 3, "{:?}", objects.keys());
+    let mut objects = store.lock().unwrap().objects.clone();
+    assert_eq!(objects.keys().filter(|key| is_of_columns(key)).count(), 5, "{:?}", objects.keys());
+    objects.retain(|key, _| !is_of_columns(key));
+    assert_eq!(objects.len(), 5, "{:?}", objects.keys());
     assert!(objects.keys().all(|key| key.starts_with("/fleet/memwright/")), "{:?}", objects.keys());
     assert_eq!(total(&objects, "minutes", "allocation_stalls"), (238, 20));
     // The same rows as in a directory.
@@ -312,7 +370,7 @@ fn a_bucket_that_refuses_is_one_line_and_goes_on_later() {
     let error = String::from_utf8(refused.stderr).unwrap();
     assert_eq!(refused.status.code(), Some(3), "{error}");
     assert_eq!(error.lines().count(), 1, "{error}");
-    assert!(error.contains("PUT s3://fleet/memwright/minutes/date=2023-11-14/"), "{error}");
+    assert!(error.contains("PUT s3://fleet/memwright/hours/date=2023-11-14/"), "{error}");
     assert!(error.contains("HTTP 403 SomeCode"), "{error}");
     assert!(!error.contains("topsecret") && !error.contains("Signature"), "{error}");
     said(&to_s3(&machine, port).output().unwrap());

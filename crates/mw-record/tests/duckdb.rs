@@ -1,4 +1,4 @@
-//! DuckDB reads what is exported. It comes from the Python package index, into the target directory.
+//! DuckDB reads what is exported.
 
 #![cfg(feature = "parquet")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
@@ -8,36 +8,14 @@ mod common;
 use common::{EVER, offer, start};
 use mw_record::{ExportFormat, Recording, export};
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
 
-const PACKAGE: &str = "duckdb==2.0.0";
-
-/// A Python that has DuckDB; nothing, with the reason, where there is no Python or no network.
-fn python() -> Option<PathBuf> {
-    let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("duckdb");
-    let python = home.join("bin/python");
-    let has_duckdb = || Command::new(&python).args(["-c", "import duckdb"]).output();
-    if has_duckdb().is_ok_and(|output| output.status.success()) {
-        return Some(python);
-    }
-    let venv = Command::new("python3").args(["-m", "venv"]).arg(&home).output();
-    if !venv.is_ok_and(|output| output.status.success()) {
-        mw_test::skip("python3 -m venv does not work (Debian: python3-venv)");
-        return None;
-    }
-    let pip = Command::new(home.join("bin/pip")).args(["install", "-q", PACKAGE]).output().unwrap();
-    if !pip.status.success() {
-        mw_test::skip(format!("no {PACKAGE}: {}", String::from_utf8_lossy(&pip.stderr)));
-        return None;
-    }
-    Some(python)
-}
-
 #[test]
 fn duckdb_queries_every_format() {
-    let Some(python) = python() else { return };
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let Some(python) = mw_test::python_with_duckdb(target) else { return };
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("recording.db");
     let writer = start(&path);

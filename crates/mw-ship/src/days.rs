@@ -109,6 +109,8 @@ impl Shipper<'_> {
             }
             state.set(&key, &progress).map_err(state_failed)?;
         }
+        self.ship_columns(&mut progress.sent)?;
+        state.set(&key, &progress).map_err(state_failed)?;
         shipped.complete = progress.complete_day.map(date);
         Ok(shipped)
     }
@@ -148,6 +150,24 @@ impl Shipper<'_> {
         }
         shipped.days += usize::from(shipped.objects > before);
         Ok(has_ended)
+    }
+
+    /// A file without rows for each table, so that engines know its columns before any machine has had an incident. Columns
+    /// are only added: their number tells versions apart.
+    fn ship_columns(&self, sent: &mut BTreeMap<String, u64>) -> Result<(), ShipError> {
+        for table in tables::TABLES {
+            let empty = table.empty();
+            let count = empty.columns.len();
+            let key = format!("{}/date={}/host=none/columns-{count}.parquet", table.name, date(0));
+            if sent.contains_key(&key) {
+                continue;
+            }
+            if !self.target.has(&key)? {
+                self.target.put(&key, &empty.parquet()?)?;
+            }
+            sent.insert(key, 0);
+        }
+        Ok(())
     }
 
     fn key(&self, table: TableSpec, day: u64) -> String {

@@ -5,7 +5,7 @@ use parquet::basic::{
 };
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int64Type};
 use parquet::errors::ParquetError;
-use parquet::file::properties::WriterProperties;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{ColumnPath, Type};
 use std::sync::Arc;
@@ -84,6 +84,9 @@ impl Frame {
     pub(crate) fn parquet(&self) -> Result<Vec<u8>, ParquetError> {
         let mut properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL)?))
+            // A column is a page or two, for which an index of pages is larger than what it saves.
+            .set_statistics_enabled(EnabledStatistics::Chunk)
+            .set_offset_index_disabled(true)
             .set_created_by(concat!("memwright ", env!("CARGO_PKG_VERSION")).to_owned());
         for column in self.columns.iter().filter(|column| column.kind != Kind::Text) {
             let path = ColumnPath::from(column.name);

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! minutes/date=2026-11-24/host=db1/1764000000000.parquet     a row a minute
+//! hours/date=2026-11-24/host=db1/1764000000000.parquet       a row an hour, made of its minutes
 //! incidents/date=2026-11-24/host=db1/1764000000000.parquet   a row an incident, on the day when it began
 //! holders/date=2026-11-24/host=db1/1764000000000.parquet     who held how much memory
 //! facts/date=2026-11-24/host=db1/1764000000000.parquet       how the machine was set
@@ -14,6 +15,7 @@
 
 mod days;
 mod frame;
+mod hours;
 mod minutes;
 mod replace;
 mod state;

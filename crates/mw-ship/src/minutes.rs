@@ -4,6 +4,7 @@
 use crate::frame::{Cell, Column, Kind};
 use mw_model::{NO_VALUE, Table};
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 
 pub(crate) const MINUTE_MS: u64 = 60_000;
 
@@ -12,6 +13,9 @@ pub(crate) const LONGEST_GAP_MS: u64 = 3 * MINUTE_MS;
 
 /// From this size on a free block can become a huge page of the usual size.
 const HUGE_BYTES: u64 = 2 << 20;
+
+/// The values of a minute, in the order of the columns.
+pub(crate) type Row = Vec<Option<u64>>;
 
 /// How a column of a minute is made of recorded metrics.
 #[derive(Debug, Clone, Copy)]
@@ -37,7 +41,7 @@ use How::{Growth, GrowthOfAll, Last, Least, LeastFreeHuge, Most, MostOfAny, Rows
 
 /// Name, unit and meaning, and where it comes from.
 const COLUMNS: &[(&str, &str, How)] = &[
-    ("rows", "rows of the recording in this minute", Rows),
+    ("rows", "rows of the recording", Rows),
     ("free_bytes_min", "the least free memory", Least("meminfo.MemFree")),
     ("available_bytes_min", "the least available memory", Least("meminfo.MemAvailable")),
     ("free_2m_bytes_min", "the least memory in free blocks of 2 MiB and more", LeastFreeHuge),
@@ -123,7 +127,7 @@ pub(crate) fn columns() -> impl Iterator<Item = Column> {
 pub(crate) struct Minutes {
     page_bytes: u64,
     /// By the beginning of the minute.
-    rows: BTreeMap<u64, Vec<Option<u64>>>,
+    rows: BTreeMap<u64, Row>,
     /// The value of each counter before, and when that was.
     before: HashMap<String, (u64, u64)>,
 }
@@ -138,14 +142,11 @@ impl Minutes {
         let sources: Vec<Vec<Source<'_>>> =
             COLUMNS.iter().map(|(_, _, how)| self.sources(table, *how)).collect();
         for (place, at) in table.at_unix_ms.iter().enumerate() {
-            for (column, ((_, _, how), sources)) in COLUMNS.iter().zip(&sources).enumerate() {
-                let value = self.value(*how, sources, place, *at);
-                let row = self.rows.entry(at - at % MINUTE_MS).or_default();
-                row.resize(COLUMNS.len(), None);
-                if let (Some(cell), Some(value)) = (row.get_mut(column), value) {
-                    *cell = Some(cell.map_or(value, |before| how.join(before, value)));
-                }
-            }
+            let columns = COLUMNS.iter().zip(&sources);
+            let values: Row = columns
+                .map(|((_, _, how), sources)| self.value(*how, sources, place, *at))
+                .collect();
+            join(self.rows.entry(at - at % MINUTE_MS).or_default(), &values);
         }
     }
 
@@ -203,10 +204,26 @@ impl Minutes {
         (at.saturating_sub(before_at) <= LONGEST_GAP_MS).then(|| value.checked_sub(before))?
     }
 
-    /// The minutes from `since` until before `until`.
-    pub(crate) fn rows(self, since: u64, until: u64) -> impl Iterator<Item = (u64, Vec<Cell>)> {
-        let rows = self.rows.into_iter().filter(move |(at, _)| (since..until).contains(at));
-        rows.map(|(at, row)| (at, row.into_iter().map(Cell::from).collect()))
+    /// The minutes of this time, in Unix milliseconds.
+    pub(crate) fn within(self, time: &Range<u64>) -> BTreeMap<u64, Row> {
+        self.rows.into_iter().filter(|(at, _)| time.contains(at)).collect()
+    }
+}
+
+/// The rows of a table with these columns.
+pub(crate) fn rows(
+    minutes: impl IntoIterator<Item = (u64, Row)>,
+) -> impl Iterator<Item = (u64, Vec<Cell>)> {
+    minutes.into_iter().map(|(at, row)| (at, row.into_iter().map(Cell::from).collect()))
+}
+
+/// Adds a later row of the same time.
+pub(crate) fn join(row: &mut Row, later: &Row) {
+    row.resize(COLUMNS.len(), None);
+    for ((cell, value), (_, _, how)) in row.iter_mut().zip(later).zip(COLUMNS) {
+        if let Some(value) = *value {
+            *cell = Some(cell.map_or(value, |before| how.join(before, value)));
+        }
     }
 }
 
@@ -285,7 +302,7 @@ mod tests {
         }
         let mut minutes = Minutes::new(4096);
         minutes.add(&table);
-        let rows: Vec<_> = minutes.rows(0, u64::MAX).collect();
+        let rows: Vec<_> = rows(minutes.within(&(0..u64::MAX))).collect();
         assert_eq!(rows.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [0, 60_000, 3_660_000]);
         assert_eq!(cell(&rows, 0, "free_bytes_min"), Cell::Number(70));
         assert_eq!(cell(&rows, 0, "rows"), Cell::Number(3));
@@ -305,7 +322,7 @@ mod tests {
         }
         let mut minutes = Minutes::new(4096);
         minutes.add(&table);
-        let rows: Vec<_> = minutes.rows(0, u64::MAX).collect();
+        let rows: Vec<_> = rows(minutes.within(&(0..u64::MAX))).collect();
         let kills: Vec<Cell> = (0..rows.len()).map(|at| cell(&rows, at, "oom_kills")).collect();
         // The last row comes ten minutes after the one before it.
         assert_eq!(kills, [Cell::Number(1), Cell::Number(1)]);

@@ -1,7 +1,8 @@
 //! The tables of the data set: their columns, and the rows of a day.
 
 use crate::frame::{Cell, Column, Frame, Kind};
-use crate::minutes::{self, LONGEST_GAP_MS, Minutes};
+use crate::hours::{self, HOUR_MS};
+use crate::minutes::{self, LONGEST_GAP_MS, Minutes, Row};
 use mw_model::{Host, IncidentRow, IncidentState, SizeHistory};
 use mw_record::{RecordError, Recording, word};
 use std::collections::BTreeMap;
@@ -13,60 +14,71 @@ pub struct TableSpec {
     pub name: &'static str,
     /// What a row is.
     pub about: &'static str,
-    /// Its columns after `recorded_at` and `host`; those of `minutes` are made from a list of their own.
-    columns: &'static [Column],
+    /// Its columns after `recorded_at` and `host`.
+    columns: fn() -> Vec<Column>,
 }
 
 /// All tables.
-pub const TABLES: [TableSpec; 4] = [MINUTES, INCIDENTS, HOLDERS, FACTS];
+pub const TABLES: [TableSpec; 5] = [MINUTES, HOURS, INCIDENTS, HOLDERS, FACTS];
 
 pub(crate) const MINUTES: TableSpec = TableSpec {
     name: "minutes",
     about: "a minute of a machine; `recorded_at` is its beginning",
-    columns: &[],
+    columns: || minutes::columns().collect(),
+};
+
+const HOURS: TableSpec = TableSpec {
+    name: "hours",
+    about: "an hour of a machine, made of its minutes; `recorded_at` is its beginning",
+    columns: || hours::columns().collect(),
 };
 
 const INCIDENTS: TableSpec = TableSpec {
     name: "incidents",
     about: "a stall or failure; `recorded_at` is when it began",
-    columns: &[
-        number("incident", "its number in the recording"),
-        text("state", "open, closed or interrupted"),
-        number("lasted_ms", "from its beginning to its end"),
-        text("trigger_kind", "what kind of look showed it"),
-        text("trigger_name", "the probe, or the kind"),
-        number("worst_us", "what that look came to at worst"),
-        text("cause", "the rule of the first cause"),
-        number("confidence_percent", "how sure that is"),
-        text("subject", "what the cause is about"),
-        text("failure", "how the probe failed"),
-        text("verdict", "the answer in one line"),
-        text("kernel", "the release of the kernel"),
-        text("memwright", "the version that recorded"),
-        number("cpus", "processors"),
-        number("memory_bytes", "memory that the kernel manages"),
-    ],
+    columns: || {
+        vec![
+            number("incident", "its number in the recording"),
+            text("state", "open, closed or interrupted"),
+            number("lasted_ms", "from its beginning to its end"),
+            text("trigger_kind", "what kind of look showed it"),
+            text("trigger_name", "the probe, or the kind"),
+            number("worst_us", "what that look came to at worst"),
+            text("cause", "the rule of the first cause"),
+            number("confidence_percent", "how sure that is"),
+            text("subject", "what the cause is about"),
+            text("failure", "how the probe failed"),
+            text("verdict", "the answer in one line"),
+            text("kernel", "the release of the kernel"),
+            text("memwright", "the version that recorded"),
+            number("cpus", "processors"),
+            number("memory_bytes", "memory that the kernel manages"),
+        ]
+    },
 };
 
 const HOLDERS: TableSpec = TableSpec {
     name: "holders",
     about: "the last size in an hour of what held memory",
-    columns: &[
-        text("holder", "what it is: `cgroup./system.slice`, `process.PID.START.NAME`, `slab.NAME`"),
-        text("kind", "the part before the first dot"),
-        text("name", "the path of a cgroup, the name of a process or of a cache"),
-        number("bytes", "its size"),
-        number("limit_bytes", "how large it may become"),
-    ],
+    columns: || {
+        vec![
+            text(
+                "holder",
+                "what it is: `cgroup./system.slice`, `process.PID.START.NAME`, `slab.NAME`",
+            ),
+            text("kind", "the part before the first dot"),
+            text("name", "the path of a cgroup, the name of a process or of a cache"),
+            number("bytes", "its size"),
+            number("limit_bytes", "how large it may become"),
+        ]
+    },
 };
 
 const FACTS: TableSpec = TableSpec {
     name: "facts",
     about: "a fact of `memwright fleet facts`, as it was when the day was last shipped",
-    columns: &[text("fact", "its name"), text("value", "its value")],
+    columns: || vec![text("fact", "its name"), text("value", "its value")],
 };
-
-const HOUR_MS: u64 = 3_600_000;
 
 const AT: Column = Column { name: "recorded_at", kind: Kind::Time, about: "when, in UTC" };
 
@@ -84,9 +96,12 @@ impl TableSpec {
     /// All columns, in their order.
     #[must_use]
     pub fn columns(&self) -> Vec<Column> {
-        let own = self.columns.iter().copied();
-        let minutes = minutes::columns().filter(|_| self.name == MINUTES.name);
-        [AT, HOST].into_iter().chain(own).chain(minutes).collect()
+        [AT, HOST].into_iter().chain((self.columns)()).collect()
+    }
+
+    /// A table without rows.
+    pub(crate) fn empty(&self) -> Frame {
+        Frame { columns: self.columns(), rows: Vec::new() }
     }
 
     /// Rows of one machine, each with its time.
@@ -110,8 +125,10 @@ pub(crate) fn of_day(
         incidents.iter().filter(|incident| day.contains(&incident.started_unix_ms)).collect();
     let has_ended = incidents.iter().all(|incident| incident.state != IncidentState::Open);
     let sizes = recording.sizes(day.start, day.end.saturating_sub(1))?;
+    let minutes = minutes_of(recording, day)?;
     let frames = vec![
-        (MINUTES, MINUTES.frame(host, minutes_of(recording, day)?)),
+        (HOURS, HOURS.frame(host, hours::rows(&minutes))),
+        (MINUTES, MINUTES.frame(host, minutes::rows(minutes))),
         (
             INCIDENTS,
             INCIDENTS.frame(host, incidents.iter().map(|row| incident(row, recording.host()))),
@@ -128,10 +145,7 @@ pub(crate) fn facts(host: &str, facts: &BTreeMap<String, String>, now: u64) -> (
     (FACTS, FACTS.frame(host, facts.iter().map(row)))
 }
 
-fn minutes_of(
-    recording: &Recording,
-    day: &Range<u64>,
-) -> Result<impl Iterator<Item = (u64, Vec<Cell>)>, RecordError> {
+fn minutes_of(recording: &Recording, day: &Range<u64>) -> Result<BTreeMap<u64, Row>, RecordError> {
     let mut minutes = Minutes::new(match recording.host().page_bytes {
         0 => mw_model::derived::USUAL_PAGE_BYTES,
         bytes => bytes,
@@ -142,7 +156,7 @@ fn minutes_of(
         minutes.add(&table);
         Ok::<(), RecordError>(())
     })?;
-    Ok(minutes.rows(day.start, day.end))
+    Ok(minutes.within(day))
 }
 
 fn incident(row: &IncidentRow, host: &Host) -> (u64, Vec<Cell>) {

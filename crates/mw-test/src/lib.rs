@@ -11,6 +11,7 @@
 
 mod built;
 mod cgroup;
+mod duckdb;
 mod folio_switches;
 mod fragmented;
 mod http;
@@ -24,6 +25,7 @@ mod wait;
 
 pub use built::{BUILT_DIR, built};
 pub use cgroup::Cgroup;
+pub use duckdb::python_with_duckdb;
 pub use folio_switches::FolioSwitches;
 pub use fragmented::{Fragmented, compactions, free_mib};
 pub use http::{read_request, read_request_bytes};

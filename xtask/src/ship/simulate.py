@@ -23,7 +23,7 @@ directory, machines, days, recorded = sys.argv[1], int(sys.argv[2]), int(sys.arg
 db = duckdb.connect()
 db.execute("SET TimeZone = 'UTC'")
 db.execute("SET threads = 2")
-db.execute("CREATE MACRO noise(m, t, salt, most) AS hash(m * 1000003 + t * 101 + salt) % most")
+db.execute("CREATE MACRO noise(m, t, salt, most) AS (hash(m * 1000003 + t * 101 + salt) % most)::BIGINT")
 # lpad cuts what is longer.
 db.execute("CREATE MACRO named(m) AS 'n' || lpad(m::VARCHAR, greatest(4, length(m::VARCHAR))::INTEGER, '0')")
 GIB = 1 << 30
@@ -32,6 +32,8 @@ GIB = 1 << 30
 PIECE = 10
 # Machines in a file.
 IN_A_FILE = 10_000
+# As in compact.sql.
+FORMAT = "FORMAT parquet, PARQUET_VERSION v2, COMPRESSION zstd, COMPRESSION_LEVEL 9"
 
 # Of each gauge: its least level, and how far levels differ.
 GAUGES = {
@@ -78,38 +80,74 @@ db.execute(f"""
 pieces = db.execute("SELECT max(piece) + 1 FROM pieces").fetchone()[0]
 
 
-def save(table: str, day: int) -> None:
+def save(day: int) -> None:
     """The files of the day, as compact.sql makes them."""
-    date = db.execute(f"SELECT (DATE '2026-10-01' + {day})::VARCHAR").fetchone()[0]
-    folder = os.path.join(directory, table, f"date={date}")
-    os.makedirs(folder, exist_ok=True)
     for first in range(1, machines + 1, IN_A_FILE):
         hosts = f"range({first}, {min(first + IN_A_FILE, machines + 1)}) AS hosts(m)"
         file = "all" if machines <= IN_A_FILE else f"all-{first:06}"
-        select = TABLES[table](day, hosts)
-        db.execute(f"COPY ({select}) TO '{folder}/{file}.parquet' (FORMAT parquet, COMPRESSION zstd)")
+        whole = write("minutes", day, file, minutes(day, hosts))
+        write("hours", day, file, hours(whole))
+        write("incidents", day, file, incidents(day, hosts))
+        write("holders", day, file, holders(day, hosts))
+        write("facts", day, file, facts(day, hosts))
+
+
+def write(table: str, day: int, file: str, select: str) -> str:
+    """The path of the file that it writes."""
+    date = db.execute(f"SELECT (DATE '2026-10-01' + {day})::VARCHAR").fetchone()[0]
+    folder = os.path.join(directory, table, f"date={date}")
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, f"{file}.parquet")
+    db.execute(f"COPY ({select}) TO '{path}' ({FORMAT})")
+    return path
 
 
 def minutes(day: int, hosts: str) -> str:
-    columns = ["make_timestamptz(2026, 10, 1, 0, 0, 0) + to_minutes(t) AS recorded_at", "named(m) AS host", "rows"]
-    for salt, (name, (least, most)) in enumerate(GAUGES.items()):
-        # The level of the machine, and that of these minutes, in pages.
-        level = f"{least} + 4096 * noise(m, 0, {salt}, {-(-most // 4096)}) + 4096 * noise(m, t // {PIECE}, {salt}, {-(-most // 16384)})"
-        level = "0" if most == 1 else level
-        value = f"({level})::BIGINT + {name}{CONDITIONS.get(name, '')}"
-        columns.append(f"CASE WHEN {name} IS NOT NULL THEN greatest(0, {value})::BIGINT END AS {name}")
-    factor = f"(500 + noise(m, t // {PIECE}, 100, 1000)::BIGINT)"
+    # The level of the machine, and that of these minutes, in pages.
+    levels = ", ".join(
+        f"{least} + 4096 * (noise(m, 0, {salt}, {-(-most // 4096)}) + noise(m, slot, {salt}, {-(-most // 16384)})) AS level_{name}"
+        if most > 1 else f"0 AS level_{name}"
+        for salt, (name, (least, most)) in enumerate(GAUGES.items())
+    )
+    a_day = 1440 // PIECE
+    columns = ["make_timestamptz(2026, 10, 1, 0, 0, 0) + to_minutes(t) AS recorded_at", "host", "rows"]
+    for name in GAUGES:
+        value = f"greatest(0, level_{name} + {name}{CONDITIONS.get(name, '')})::BIGINT"
+        columns.append(f"CASE WHEN {name} IS NOT NULL THEN {value} END AS {name}")
     for name in COUNTERS:
         step = 4096 if name.endswith("_bytes") else 1
         most = 60_000_000 if name.endswith(("some_us", "full_us")) else 1 << 62
-        value = f"least({name} * {factor} // {1000 * step} * {step}{CONDITIONS.get(name, '')}, {most})"
-        columns.append(f"CASE WHEN {name} IS NOT NULL THEN {value}::BIGINT END AS {name}")
-    silent = f"NOT (m = 11 AND t >= {(days - 2) * 1440})"
-    return (
-        f"SELECT {', '.join(columns)} FROM {hosts}, range({day * 1440}::BIGINT, {(day + 1) * 1440}::BIGINT) AS times(t) "
-        f"JOIN pieces ON pieces.piece = noise(m, t // {PIECE}, 99, {pieces}) AND pieces.at = t % {PIECE} "
-        f"WHERE {silent} ORDER BY host, recorded_at"
-    )
+        value = f"least({name} * factor // {1000 * step} * {step}{CONDITIONS.get(name, '')}, {most})::BIGINT"
+        columns.append(f"CASE WHEN {name} IS NOT NULL THEN {value} END AS {name}")
+    # Materialized, so that what follows has all threads.
+    return f"""
+        WITH slots AS MATERIALIZED (
+            SELECT m, named(m) AS host, slot, noise(m, slot, 99, {pieces}) AS piece, 500 + noise(m, slot, 100, 1000) AS factor,
+                {levels}
+            FROM {hosts}, range({day * a_day}::BIGINT, {(day + 1) * a_day}::BIGINT) AS slots(slot)
+        )
+        SELECT {', '.join(columns)}
+        FROM (SELECT *, slot * {PIECE} + pieces.at AS t FROM slots JOIN pieces USING (piece))
+        WHERE NOT (m = 11 AND t >= {(days - 2) * 1440})
+        ORDER BY host, recorded_at
+        """
+
+
+def hours(minutes: str) -> str:
+    columns = ["date_trunc('hour', recorded_at) AS recorded_at", "host", "count(*) AS minutes", "sum(rows)::BIGINT AS rows"]
+    for name in [*GAUGES, *COUNTERS]:
+        joined = "arg_max({}, recorded_at)"
+        if name in COUNTERS:
+            joined = "sum({})::BIGINT"
+        if name.endswith("_min"):
+            joined = "min({})"
+        if name.endswith("_max") or "_worst_" in name:
+            joined = "max({})"
+        columns.append(f"{joined.format('minutes.' + name)} AS {name}")
+    return f"""
+        SELECT {', '.join(columns)} FROM read_parquet('{minutes}') AS minutes
+        GROUP BY date_trunc('hour', recorded_at), host ORDER BY host, date_trunc('hour', recorded_at)
+        """
 
 
 def incidents(day: int, hosts: str) -> str:
@@ -155,8 +193,5 @@ def facts(day: int, hosts: str) -> str:
         """
 
 
-TABLES = {"minutes": minutes, "incidents": incidents, "holders": holders, "facts": facts}
-
 for day in range(days):
-    for table in TABLES:
-        save(table, day)
+    save(day)
