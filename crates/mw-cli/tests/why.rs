@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed test panics")]
 
 use mw_test::Killed;
-use rustix::mount::MountFlags;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -12,8 +11,6 @@ use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-const TRACEFS: &str = "/sys/kernel/tracing";
-
 fn why(arguments: &[&str]) -> Output {
     let memwright = assert_cmd::cargo::cargo_bin!("memwright");
     Command::new(memwright).arg("why").args(arguments).output().unwrap()
@@ -21,18 +18,6 @@ fn why(arguments: &[&str]) -> Output {
 
 fn report(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
-}
-
-/// Whether the scheduler can be traced: with a tracefs of this test's own where the machine has none.
-fn can_trace() -> bool {
-    if !mw_test::is_root() {
-        return false;
-    }
-    if !Path::new(TRACEFS).join("events").exists() {
-        mw_test::own_mounts();
-        rustix::mount::mount("tracefs", TRACEFS, "tracefs", MountFlags::empty(), None).unwrap();
-    }
-    true
 }
 
 /// The report of a shell script.
@@ -59,7 +44,7 @@ fn output_and_exit_code_are_the_commands() {
 
 #[test]
 fn a_sleep_slept() {
-    if !can_trace() {
+    if !mw_test::is_root() {
         return;
     }
     let report = report(&why(&["--", "sleep", "1"]));
@@ -69,7 +54,7 @@ fn a_sleep_slept() {
 
 #[test]
 fn a_wait_for_another_program_is_what_that_program_did() {
-    if !can_trace() {
+    if !mw_test::is_root() {
         return;
     }
     let report = of_script("sleep 0.7 | cat; true");
@@ -81,7 +66,7 @@ fn a_wait_for_another_program_is_what_that_program_did() {
 
 #[test]
 fn a_program_that_computes_ran() {
-    if !can_trace() {
+    if !mw_test::is_root() {
         return;
     }
     let report = of_script("i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done");
@@ -90,7 +75,7 @@ fn a_program_that_computes_ran() {
 
 #[test]
 fn a_stopped_program_is_not_explained_by_who_continues_it() {
-    if !can_trace() {
+    if !mw_test::is_root() {
         return;
     }
     // The one that continues it is no child of the shell, which its end would wake as well.
@@ -120,7 +105,7 @@ fn without_the_privilege_the_command_runs_and_the_report_says_what_is_missing() 
 
 #[test]
 fn the_path_is_written_for_a_trace_viewer() {
-    if !can_trace() {
+    if !mw_test::is_root() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -177,7 +162,7 @@ fn server() {
 
 #[test]
 fn the_slowest_request_of_a_server_is_explained_and_its_idle_time_is_not() {
-    if !can_trace() {
+    if !mw_test::is_root() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -221,7 +206,7 @@ fn connected(socket: &Path) -> UnixStream {
 
 #[test]
 fn a_program_that_only_waits_is_idle() {
-    if !can_trace() {
+    if !mw_test::is_root() {
         return;
     }
     let sleep = silent(Command::new("sleep").arg("100"));
@@ -232,7 +217,7 @@ fn a_program_that_only_waits_is_idle() {
 
 #[test]
 fn a_program_that_ends_ends_the_trace() {
-    if !can_trace() {
+    if !mw_test::is_root() {
         return;
     }
     let mut shell = silent(Command::new("sh").args(["-c", "sleep 1; exit 0"]));
@@ -245,7 +230,7 @@ fn a_program_that_ends_ends_the_trace() {
 
 #[test]
 fn an_interrupt_ends_the_trace_early_with_a_report() {
-    if !can_trace() {
+    if !mw_test::is_root() {
         return;
     }
     let sleep = silent(Command::new("sleep").arg("100"));

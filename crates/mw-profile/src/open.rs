@@ -1,15 +1,12 @@
 //! Opening events on every processor, and saying what may not be opened.
 
-use crate::points::{Decoder, FLOOD, Point, WAITS};
-use crate::tracepoint::Format;
+use crate::points::{Decoder, FLOOD, WAITS};
+use crate::tracefs::Tracefs;
 use mw_model::Missing;
 use mw_sys::{PerfAttr, PerfEvent, PerfRing, PerfSource, SamplePeriod};
 use std::collections::HashMap;
 use std::io;
-use std::path::PathBuf;
 
-/// Where tracefs is mounted; it is used there and never mounted.
-const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 const ONLINE: &str = "/sys/devices/system/cpu/online";
 /// Frames of a stack; deeper ones lose their outermost.
 const STACK_FRAMES: u16 = 48;
@@ -215,7 +212,7 @@ fn wanted(rates: Rates, missing: &mut Vec<Missing>) -> Vec<Wanted> {
         origin: Origin::MajorFault,
         list: List::Faults,
     }];
-    let tracefs = match tracefs() {
+    let tracefs = match Tracefs::open() {
         Ok(tracefs) => tracefs,
         Err(why) => {
             missing.push(why);
@@ -227,7 +224,7 @@ fn wanted(rates: Rates, missing: &mut Vec<Missing>) -> Vec<Wanted> {
             true => (List::Flood, rates.flood_period.max(1)),
             false => (List::Waits, 1),
         };
-        match format(&tracefs, point) {
+        match tracefs.format(point.path) {
             Ok(format) => wanted.push(Wanted {
                 source: PerfSource::Tracepoint(format.id),
                 period,
@@ -238,38 +235,6 @@ fn wanted(rates: Rates, missing: &mut Vec<Missing>) -> Vec<Wanted> {
         }
     }
     wanted
-}
-
-pub(crate) fn tracefs() -> Result<PathBuf, Missing> {
-    let mut denied = None;
-    for place in TRACEFS {
-        match std::fs::read_dir(format!("{place}/events")) {
-            Ok(_) => return Ok(place.into()),
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => denied = Some(place),
-            Err(_) => {}
-        }
-    }
-    Err(match denied {
-        Some(place) => Missing::skipped(
-            place,
-            "waits and page cache are not seen: only root may read it (or CAP_DAC_READ_SEARCH)",
-        ),
-        None => Missing::skipped(
-            TRACEFS[0],
-            "waits and page cache are not seen: tracefs is not mounted; \
-             `mount -t tracefs tracefs /sys/kernel/tracing` mounts it",
-        ),
-    })
-}
-
-fn format(tracefs: &std::path::Path, point: &Point) -> Result<Format, Missing> {
-    let path = tracefs.join("events").join(point.path).join("format");
-    let what = path.display().to_string();
-    let text = std::fs::read_to_string(&path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => Missing::absent(&what, "this kernel does not have it"),
-        _ => Missing::failed(&what, error.to_string()),
-    })?;
-    Format::parse(&text).ok_or_else(|| Missing::failed(what, "has no line `ID:`"))
 }
 
 /// What would make an event work that the kernel refused.

@@ -13,9 +13,10 @@ mod recorded;
 mod stacks;
 mod states;
 
-use crate::open::{cpus, raise_descriptors, refused, ring_bytes, tracefs, wake_bytes};
+use crate::open::{cpus, raise_descriptors, refused, ring_bytes, wake_bytes};
 use crate::records::records;
 use crate::symbols::Symbols;
+use crate::tracefs::Tracefs;
 use crate::tracepoint::Format;
 pub use copy::TraceCopy;
 use hashbrown::HashMap;
@@ -281,11 +282,7 @@ fn point_attr(id: u64, ring_bytes: usize) -> PerfAttr {
 }
 
 fn format(name: &str) -> Result<Format, Missing> {
-    let path = tracefs()?.join("events/sched").join(name).join("format");
-    let what = path.display().to_string();
-    let text = std::fs::read_to_string(&path)
-        .map_err(|error| Missing::failed(what.clone(), error.to_string()))?;
-    Format::parse(&text).ok_or_else(|| Missing::failed(what, "has no line `ID:`"))
+    Tracefs::open()?.format(&format!("sched/{name}"))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Busy, with_tracefs};
+use common::Busy;
 use mw_profile::{Blocked, LOOK, Options, Profiler, SchedTracer, TaskFiles, Tasks, TraceOptions};
 use mw_test::{alone, is_root};
 use std::fs;
@@ -52,7 +52,6 @@ fn it_is_cheap() {
         return;
     }
     let _alone = alone();
-    let _tracefs = with_tracefs();
     let (without, resident_before_kib) = (fill(), resident_kib());
     let (profiler, missing) = Profiler::start(Options::default());
     assert_eq!(missing, []);
@@ -121,7 +120,6 @@ fn reading_the_trace_is_cheap() {
         return;
     }
     let _alone = alone();
-    let _tracefs = with_tracefs();
     let mut tracer = SchedTracer::open(TraceOptions::RECORDER).unwrap();
     tracer.start(&[]);
     let mut read = Duration::ZERO;

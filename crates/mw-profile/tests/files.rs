@@ -5,7 +5,6 @@
 
 mod common;
 
-use common::with_tracefs;
 use mw_model::FloodShare;
 use mw_profile::{Options, Profiler};
 use mw_test::{alone, is_root};
@@ -74,7 +73,6 @@ fn files_are_named_wherever_they_are() {
         return;
     }
     let _alone = alone();
-    let _tracefs = with_tracefs();
     let dir = TempDir::new_in("/var/tmp").unwrap();
     let at = |name: &str| dir.path().join(name);
     for name in ["lower", "upper", "work", "merged"] {

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Busy, Setting, with_tracefs};
+use common::{Busy, Setting};
 use mw_model::{Profile, WaitKind};
 use mw_profile::{Blocked, Options, Profiler, TaskFiles, Tasks, delays_off};
 use mw_test::{Cgroup, alone, is_root};
@@ -78,7 +78,6 @@ fn reclaim_in_a_cgroup_is_a_wait_of_who_reclaims() {
         return;
     }
     let _alone = alone();
-    let _tracefs = with_tracefs();
     let cgroup = match Cgroup::with_memory(24 * MIB as u64) {
         Ok(cgroup) => cgroup,
         Err(error) => return mw_test::skip(format!("no memory cgroup: {error}")),
@@ -112,7 +111,6 @@ fn compaction_is_a_wait_with_its_node() {
         return;
     }
     let _alone = alone();
-    let _tracefs = with_tracefs();
     let (profiler, _) = Profiler::start(Options::default());
     profiler.begin();
     let mut child = Command::new("sh")
@@ -135,7 +133,6 @@ fn who_fills_the_page_cache_is_known_by_process_and_path() {
         return;
     }
     let _alone = alone();
-    let _tracefs = with_tracefs();
     let (profiler, _) = Profiler::start(Options { flood_period: 64, ..Options::default() });
     let mut file = tempfile::NamedTempFile::new_in("/var/tmp").unwrap();
     // Small writes make small folios, and so enough samples.

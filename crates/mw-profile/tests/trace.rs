@@ -4,7 +4,6 @@
 
 mod common;
 
-use common::with_tracefs;
 use mw_critical_path::{EventKind, Trace};
 use mw_profile::{SchedTracer, Symbols, TraceCopy, TraceOptions};
 use mw_test::{alone, is_root};
@@ -48,7 +47,6 @@ fn a_trace_that_was_suspended_goes_on_with_a_gap() {
         return;
     }
     let _alone = alone();
-    let _tracefs = with_tracefs();
     let mut tracer = SchedTracer::open(TraceOptions::RECORDER).unwrap();
     tracer.start(&[]);
     let before = sleeper();
@@ -75,7 +73,6 @@ fn what_was_cleared_is_forgotten() {
         return;
     }
     let _alone = alone();
-    let _tracefs = with_tracefs();
     let mut tracer = SchedTracer::open(TraceOptions::RECORDER).unwrap();
     tracer.start(&[]);
     let before = sleeper();

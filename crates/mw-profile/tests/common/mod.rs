@@ -7,31 +7,10 @@ use std::fs;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-
-/// tracefs, mounted while this lives where it was not.
-pub(crate) struct Tracefs(bool);
-
-pub(crate) fn with_tracefs() -> Tracefs {
-    let mounted = Path::new("/sys/kernel/tracing/events").exists();
-    if !mounted {
-        let mount = ["-t", "tracefs", "tracefs", "/sys/kernel/tracing"];
-        assert!(Command::new("mount").args(mount).status().unwrap().success());
-    }
-    Tracefs(!mounted)
-}
-
-impl Drop for Tracefs {
-    fn drop(&mut self) {
-        if self.0 {
-            let _ = Command::new("umount").arg("/sys/kernel/tracing").status();
-        }
-    }
-}
 
 /// A thread that is busy until this is dropped.
 pub(crate) struct Busy {

@@ -144,9 +144,13 @@ fn settings(machine: &Machine) -> Check {
 }
 
 fn tracefs(machine: &Machine) -> Check {
-    let check = Check::works("tracefs", "watch, why", "mounted and readable");
+    let works = match machine.tracepoint.is_of_own_mount {
+        true => "not mounted; memwright mounts it for itself, where no other process sees it",
+        false => "mounted and readable",
+    };
+    let check = Check::works("tracefs", "watch, why", works);
     let lost = "requests and waits are not traced, and causes are less certain";
-    match machine.tracepoint {
+    match machine.tracepoint.id {
         Ok(_) => check,
         Err(Errno::ACCESS | Errno::PERM) => {
             check.unknown("only root may look", machine.privilege())

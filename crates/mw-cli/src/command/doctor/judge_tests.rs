@@ -3,7 +3,7 @@
 use super::diagnosis::{Check, Diagnosis, State};
 use super::judge::checks;
 use super::machine::{
-    BootLoader, Configuration, INITIAL_PID_NAMESPACE, Machine, Recording, Service, Unit,
+    BootLoader, Configuration, INITIAL_PID_NAMESPACE, Machine, Recording, Service, Tracepoint, Unit,
 };
 use crate::Exit;
 use rustix::io::Errno;
@@ -26,7 +26,7 @@ fn complete() -> Machine {
         pid_namespace: text(INITIAL_PID_NAMESPACE),
         boot_loader: BootLoader::UpdateGrub,
         mountinfo: text("28 24 0:12 / /sys/kernel/tracing rw - tracefs tracefs rw\n"),
-        tracepoint: text("317\n"),
+        tracepoint: Tracepoint { id: text("317\n"), is_of_own_mount: false },
         perf_event: Ok(()),
         perf_event_paranoid: text("3\n"),
         kallsyms: text("0000000000000000 A fixed_percpu_data\nffffffff81000000 T startup_64\n"),
@@ -94,15 +94,22 @@ fn a_complete_machine_works() {
     assert!(text.starts_with("everything works\n\nin place: privileges, whole-machine"), "{text}");
     assert!(text.lines().all(|line| line.len() <= 100), "{text}");
     assert!(diagnosis.text(true).contains("\n* tracefs: mounted and readable (watch, why)\n"));
+    let mut machine = complete();
+    machine.tracepoint.is_of_own_mount = true;
+    let diagnosis = Diagnosis::new(checks(&machine));
+    assert_eq!(diagnosis.summary, "everything works");
+    assert!(
+        diagnosis.text(true).contains("\n* tracefs: not mounted; memwright mounts it for itself")
+    );
 }
 
 #[test]
 fn what_the_kernel_lacks() {
     lacks("tracefs", "mount -t tracefs tracefs /sys/kernel/tracing", |machine| {
-        machine.tracepoint = Err(Errno::NOENT);
+        machine.tracepoint.id = Err(Errno::NOENT);
         machine.mountinfo = text("22 1 8:1 / / rw - ext4 /dev/sda1 rw\n");
     });
-    lacks("tracefs", "CONFIG_FTRACE", |machine| machine.tracepoint = Err(Errno::NOENT));
+    lacks("tracefs", "CONFIG_FTRACE", |machine| machine.tracepoint.id = Err(Errno::NOENT));
     lacks("perf-events", "CONFIG_PERF_EVENTS", |machine| machine.perf_event = Err(Errno::NOSYS));
     lacks("kernel-symbols", "sysctl -p /etc/sysctl.d/90-kernel-kptr_restrict.conf", |machine| {
         machine.kallsyms = text("0000000000000000 A fixed_percpu_data\n");
@@ -195,7 +202,7 @@ fn an_ordinary_user_is_told_what_only_root_may_see() {
     let mut machine = complete();
     machine.is_root = false;
     machine.capabilities = Some(0);
-    machine.tracepoint = Err(Errno::ACCESS);
+    machine.tracepoint.id = Err(Errno::ACCESS);
     machine.extfrag = Err(Errno::ACCESS);
     machine.perf_event = Err(Errno::ACCESS);
     machine.settings = Err(Errno::ACCESS);
@@ -218,7 +225,7 @@ fn a_container_is_told_to_hide_the_machine() {
     machine.container = Some("docker".to_owned());
     machine.capabilities = Some(0xa804_25fb);
     machine.pid_namespace = text("pid:[4026532458]");
-    machine.tracepoint = Err(Errno::NOENT);
+    machine.tracepoint.id = Err(Errno::NOENT);
     machine.perf_event = Err(Errno::PERM);
     machine.settings = Err(Errno::ROFS);
     machine.extfrag = Err(Errno::NOENT);

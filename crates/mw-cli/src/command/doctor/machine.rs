@@ -20,8 +20,7 @@ pub(super) struct Machine {
     pub(super) pid_namespace: File,
     pub(super) boot_loader: BootLoader,
     pub(super) mountinfo: File,
-    /// The number of a tracepoint.
-    pub(super) tracepoint: File,
+    pub(super) tracepoint: Tracepoint,
     /// An event of the profiler, opened.
     pub(super) perf_event: Result<(), Errno>,
     pub(super) perf_event_paranoid: File,
@@ -44,6 +43,15 @@ pub(super) struct Machine {
 }
 
 /// What belongs to memwright itself.
+/// An event of the scheduler in tracefs.
+#[derive(Debug, Clone)]
+pub(super) struct Tracepoint {
+    /// Its number.
+    pub(super) id: File,
+    /// tracefs is not mounted, and was mounted for this process alone.
+    pub(super) is_of_own_mount: bool,
+}
+
 #[derive(Debug, Clone)]
 pub(super) struct Service {
     /// The file that is read, or what is wrong with it.

@@ -1,8 +1,11 @@
 //! Reads what is judged. Nothing is changed, and nothing that is opened stays open.
 
-use super::machine::{BootLoader, Configuration, File, Machine, Recording, Service, Unit};
+use super::machine::{
+    BootLoader, Configuration, File, Machine, Recording, Service, Tracepoint, Unit,
+};
 use crate::config::Config;
 use mw_pool::Client;
+use mw_profile::Tracefs;
 use mw_record::Retention;
 use mw_sys::{PerfAttr, PerfEvent, PerfSource, SamplePeriod};
 use rustix::fs::{Access, MemfdFlags, access, memfd_create, statvfs};
@@ -15,9 +18,7 @@ use std::process::Command;
 /// Enough for every file but kallsyms, whose addresses do not begin with zero after the first pages.
 const MAX_BYTES: u64 = 256 << 10;
 
-/// Where tracefs is mounted.
-const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-const TRACEPOINT: &str = "events/sched/sched_switch/id";
+const TRACEPOINT: &str = "sched/sched_switch/id";
 const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0";
 
 /// How long systemd may take to answer, in seconds.
@@ -93,10 +94,18 @@ fn boot_loader() -> BootLoader {
     }
 }
 
-fn tracepoint() -> File {
-    let files = TRACEFS.map(|mount| read(&format!("{mount}/{TRACEPOINT}")));
-    let [first, second] = files;
-    if first == Err(Errno::NOENT) && second != Err(Errno::NOENT) { second } else { first }
+fn tracepoint() -> Tracepoint {
+    match Tracefs::open() {
+        Ok(tracefs) => {
+            let id = tracefs.read(TRACEPOINT);
+            let id = id.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO));
+            Tracepoint { id, is_of_own_mount: tracefs.is_own() }
+        }
+        Err(_) => {
+            let id = read(&format!("/sys/kernel/tracing/events/{TRACEPOINT}"));
+            Tracepoint { id, is_of_own_mount: false }
+        }
+    }
 }
 
 /// Opens what the profiler opens on every CPU.
