@@ -9,7 +9,8 @@
  * as much as takes so long, and GET /grow/MIB has one allocate so much; both answer at once. GET /fork/MIB/MS maps so
  * much, and has every later request of /work start processes for so long, until /fork/0/0. GET /child/MIB starts a
  * process that maps so much; the next request of /work kills it and waits for its end, as all others then do.
- * GET /fail/1 makes all requests fail until /fail/0.
+ * GET /touch/MS/HOW has every later request of /work map, touch (0) or populate (1) and unmap memory for so long, until
+ * /touch/0/0. GET /fail/1 makes all requests fail until /fail/0.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -35,7 +36,8 @@ static int listener, file, record;
 static long file_pages, anon_pages;
 static char *anon;
 static volatile int failing;
-static volatile long fork_ms;
+static volatile long fork_ms, touch_ms;
+static volatile int populates;
 static pthread_mutex_t restart = PTHREAD_MUTEX_INITIALIZER;
 static pid_t child;
 
@@ -75,6 +77,23 @@ static void spin(long us)
 
 static void end_child(void);
 
+/* Takes new memory and returns it again and again. */
+static void touch_for(long ms)
+{
+	const size_t size = 16 << 20;
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | (populates ? MAP_POPULATE : 0);
+
+	for (double until = now_ms() + ms; now_ms() < until;) {
+		char *map = mmap(NULL, size, PROT_READ | PROT_WRITE, flags, -1, 0);
+
+		if (map == MAP_FAILED)
+			break;
+		for (size_t at = 0; at < size; at += PAGE)
+			map[at] = 1;
+		munmap(map, size);
+	}
+}
+
 static void work(uint64_t *seed, long reads, long touches, long syncs, long spin_us)
 {
 	char page[PAGE], *map;
@@ -94,6 +113,7 @@ static void work(uint64_t *seed, long reads, long touches, long syncs, long spin
 		munmap(map, PAGE);
 	}
 	spin(spin_us);
+	touch_for(touch_ms);
 	for (double until = now_ms() + fork_ms; now_ms() < until;)
 		if (!fork())
 			_exit(0);
@@ -252,6 +272,8 @@ static int answer(uint64_t *seed, const char *request)
 		beside(lock_for, a, b, c);
 	else if (sscanf(request, "GET /fork/%ld/%ld", &a, &b) == 2)
 		fork_from_now_on(a, b);
+	else if (sscanf(request, "GET /touch/%ld/%ld", &a, &b) == 2)
+		populates = b, touch_ms = a;
 	else if (sscanf(request, "GET /grow/%ld", &a) == 1)
 		beside(grow, a, 1, LOCK);
 	else if (sscanf(request, "GET /child/%ld", &a) == 1)

@@ -73,6 +73,29 @@ fn the_service_is_followed_by_who_owns_the_connection() {
     assert!(path.hops[shares[0].hop].inferred);
 }
 
+/// The service's first thread waits for clients, the second one waits for mmap_lock, which the third one holds.
+#[test]
+fn who_holds_up_the_thread_that_waits_for_mmap_lock_is_followed() {
+    let mut readings = readings();
+    let of = |task| move || Task { name: format!("t{task}"), process: SERVER };
+    for at in (1000..=2000).step_by(50) {
+        read(&mut readings, CLIENT, at, "do_sys_poll", (0, 0));
+        let [poll, mmap] = ["do_sys_poll", "vm_mmap_pgoff"]
+            .map(|function| readings.stack(vec![function.to_owned()]));
+        let blocked =
+            |stack, state| Reading { at, state, stack, ran: 0, delayed: 0, ticks: (0, 0) };
+        readings.push(SERVER, of(SERVER), blocked(poll, TaskState::Waiting));
+        readings.push(SERVER + 1, of(SERVER + 1), blocked(mmap, TaskState::Waiting));
+        let (ran, ticks) = (at - 1000, (0, (at - 1000) / 10));
+        let runs = Reading { ran, ticks, ..blocked(StackId::default(), TaskState::Runnable) };
+        readings.push(SERVER + 2, of(SERVER + 2), runs);
+    }
+    let path = path(readings, &[SERVER]);
+    let tasks: Vec<Tid> = path.hops.iter().map(|hop| hop.task).collect();
+    assert_eq!(tasks, [CLIENT, SERVER + 1, SERVER + 2]);
+    assert_eq!(path.hops[2].waited_for_by, Some((1, Wait::Semaphore)));
+}
+
 #[test]
 fn the_kernels_clocks_tell_running_from_waiting_for_a_cpu() {
     let mut readings = readings();

@@ -5,8 +5,8 @@
 //! reclaim waits in direct reclaim.
 
 use crate::functions::{
-    CONNECTS, DISK_COMPLETIONS, EXIT, IDLE_THREADS, KILLS, PACKETS, RECLAIM_THREADS,
-    REMOTE_COMPLETIONS, ROOM, SENDERS, THAWS, TIMER_SIGNALS, TIMERS, WAITS, WORKS,
+    CONNECTS, DISK_COMPLETIONS, EXIT, IDLE_THREADS, KILLS, MMAP_LOCK_TAKERS, PACKETS,
+    RECLAIM_THREADS, REMOTE_COMPLETIONS, ROOM, SENDERS, THAWS, TIMER_SIGNALS, TIMERS, WAITS, WORKS,
 };
 pub use crate::kinds::{KernelWork, Wait};
 use std::collections::HashMap;
@@ -156,8 +156,10 @@ fn class<'a>(stack: &'a [String], known: &mut HashMap<&'a str, Says>) -> Class {
         all.is_reclaim_thread |= says.is_reclaim_thread;
         all.is_exit |= says.is_exit;
     }
+    let wants_mmap_lock = || has_any(stack.get(..1).unwrap_or_default(), MMAP_LOCK_TAKERS);
+    let wait = WAITS.get(all.wait).map(|(wait, _)| *wait);
     Class {
-        wait: WAITS.get(all.wait).map(|(wait, _)| *wait),
+        wait: wait.or_else(|| wants_mmap_lock().then_some(Wait::Semaphore)),
         is_sender: all.is_sender,
         is_for_room: all.is_for_room,
         interrupt: INTERRUPTS.get(all.interrupt).map_or(Source::Interrupt, |(from, _)| *from),
@@ -321,6 +323,19 @@ mod tests {
         ] {
             assert_eq!(wait(&stack(functions)), Some(expected), "{functions}");
         }
+    }
+
+    #[test]
+    fn who_takes_mmap_lock_and_sleeps_there_waits_for_it() {
+        let from_proc = "vm_mmap_pgoff < ksys_mmap_pgoff < do_syscall_64";
+        assert_eq!(wait(&stack(from_proc)), Some(Wait::Semaphore));
+        assert_eq!(wait(&stack("lock_mm_and_find_vma < exc_page_fault")), Some(Wait::Semaphore));
+        assert_eq!(wait(&stack("some_wait < vm_mmap_pgoff < do_syscall_64")), None);
+        assert_eq!(
+            wait(&stack("folio_wait_bit_common < filemap_fault < do_user_addr_fault")),
+            Some(Wait::FileRead)
+        );
+        assert_eq!(wait(&[]), None);
     }
 
     #[test]

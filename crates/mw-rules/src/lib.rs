@@ -36,6 +36,7 @@ mod stack;
 mod stall;
 pub mod trend;
 mod trends;
+mod untraced;
 mod watermark;
 
 pub use account::account;

@@ -2,6 +2,7 @@
 
 use crate::disk_writers::{OtherWriter, disks_of, other_cgroup};
 use crate::request::{Request, Spent, is_of_probe, is_task_within};
+use crate::rules::not_memory::hog;
 use crate::stall::Stall;
 use mw_critical_path::{Link, PathPart, PathTask};
 use mw_model::{Area, Cause, DiskMetric, Finding, Metric, Quantity, Remedy, Severity, Step};
@@ -76,11 +77,12 @@ const DISK: &[Spent] =
 const SERVICE: &[Spent] =
     &[Spent::Sleep, Spent::TimeLimit, Spent::Computing, Spent::Lock, Spent::Idle];
 
-fn cpus(_: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
+fn cpus(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
     let waiter = named(&part.task);
-    let (by, sure) = match &part.holder {
-        Some(holder) => (format!(", caused by '{}'", holder.name), CONFIRMED),
-        None => (String::new(), LIKELY),
+    let (by, sure) = match (&part.holder, hog(stall)) {
+        (Some(holder), _) => (format!(", caused by '{}'", holder.name), CONFIRMED),
+        (None, Some((name, _))) => (format!(", probably caused by '{name}'"), LIKELY),
+        (None, None) => (String::new(), LIKELY),
     };
     let headline = format!("not memory: CPU contention{by}; {waiter} was ready to run");
     let finding = Finding::new(Severity::Critical, Area::Cpus, headline)

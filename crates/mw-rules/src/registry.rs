@@ -157,6 +157,7 @@ pub const RULES: &[Rule] = &[
         .of_condition(MemoryStalling),
     rule!("shm-limit", shm_limit: hazard),
     rule!("slab-bloat", slab_bloat: hazard, cause).explains(&[Spent::Reclaim]),
+    rule!("slow-population", slow_population: cause).explains(&[Spent::Population]),
     rule!("swap-thrash", swap_thrash: hazard, cause)
         .explains(&[Spent::SwapIn, Spent::Reclaim])
         .of_condition(MemoryStalling),

@@ -6,6 +6,7 @@
 
 use crate::forced_work::{Forced, ForcedWork, forced, is_kernel_proactive};
 use crate::share::{percent, pressure_percent};
+use crate::untraced;
 use mw_critical_path::{
     Basis, CpuHolder, KernelWork, Kind, PathPart, PathSummary, PathTask, RunMode, Unseen, Wait,
 };
@@ -56,6 +57,8 @@ pub(crate) enum Spent {
     Fork,
     /// Waiting for a process that ended, or for the CPU on which it freed its memory.
     Teardown,
+    /// In page faults, or populating or unmapping memory.
+    Population,
     /// Running otherwise.
     Computing,
     /// Runnable while a program had the CPU that dropped caches, compacted, had memory reclaimed by hand, or reserved
@@ -171,6 +174,7 @@ impl<'a> Request<'a> {
             matches!(
                 spent,
                 Spent::Computing
+                    | Spent::Population
                     | Spent::CpuContention
                     | Spent::Fork
                     | Spent::Teardown
@@ -178,9 +182,9 @@ impl<'a> Request<'a> {
             )
         };
         let on_cpu = |(spent, part): &&(Spent, &PathPart)| {
-            let is_idle = part.kind == Kind::Runnable(CpuHolder::Idle);
+            let waits = matches!(part.kind, Kind::Runnable(CpuHolder::Idle | CpuHolder::Unknown));
             let is_other = matches!(part.kind, Kind::Running(_) | Kind::Runnable(_));
-            (wants_cpu(spent) && is_other) || (is_idle && *spent == Spent::Unknown)
+            (wants_cpu(spent) && is_other) || (waits && *spent == Spent::Unknown)
         };
         let total: u64 = self.parts.iter().filter(on_cpu).map(|(_, part)| part.total_ns).sum();
         let stolen = percent(cpus.stolen_ms, cpus.stolen_ms.saturating_add(cpus.busy_ms));
@@ -327,6 +331,12 @@ impl Conditions<'_> {
             RunMode::Kernel(KernelWork::Exit) if part.holder.is_some() => Spent::Fork,
             RunMode::Kernel(KernelWork::Exit) => Spent::Teardown,
             RunMode::Kernel(_) if holds_mmap_lock(path, part) => Spent::AddressSpace,
+            RunMode::Kernel(KernelWork::Populate | KernelWork::PageFault | KernelWork::Unmap) => {
+                Spent::Population
+            }
+            RunMode::Kernel(KernelWork::Other) if path.basis == Basis::Polling => {
+                untraced::ran_in_kernel(self.incident, part)
+            }
             // To read a page again takes CPU time as well.
             RunMode::Kernel(KernelWork::FileIo) => match self.read(part) {
                 again @ (Spent::GroupRefault | Spent::Refault) => again,
@@ -368,6 +378,9 @@ impl Conditions<'_> {
             CpuHolder::Exiting(_) => Spent::Teardown,
             CpuHolder::Task(_) => Spent::CpuContention,
             CpuHolder::Tracer => Spent::Memwright,
+            CpuHolder::Unknown if untraced::others_ran(self.incident, path, part) => {
+                Spent::CpuContention
+            }
             CpuHolder::Idle | CpuHolder::Unknown => Spent::Unknown,
         }
     }

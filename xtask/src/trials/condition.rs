@@ -284,6 +284,17 @@ pub(super) const CONDITIONS: &[Condition] = &[
         probe: Probe::Request,
     },
     Condition {
+        name: "slow-population",
+        services: &[App, Nginx],
+        arguments: &[1200..=4000, 0..=1],
+        hold_s: 4..=6,
+        needs: Need::Nothing,
+        // Requests take memory beside each other.
+        truth: Truth::Cause(&[rule("slow-population")], &[rule("mmap-lock"), CPUS]),
+        is_memory: true,
+        probe: Probe::Request,
+    },
+    Condition {
         name: "fork-copy",
         services: &[App, Nginx],
         arguments: &[512..=1536, 1000..=3000],

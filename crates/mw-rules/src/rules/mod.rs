@@ -34,6 +34,7 @@ pub(crate) mod proactive_compaction;
 pub(crate) mod reclaim_storm;
 pub(crate) mod shm_limit;
 pub(crate) mod slab_bloat;
+pub(crate) mod slow_population;
 pub(crate) mod swap_thrash;
 pub(crate) mod thp_compaction;
 pub(crate) mod tmpfs_full;

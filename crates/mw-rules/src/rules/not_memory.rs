@@ -200,7 +200,7 @@ fn cpus(stall: &Stall<'_>) -> Option<Candidate> {
 }
 
 /// The program whose processes used most of the CPU time, in percent of it.
-fn hog(stall: &Stall<'_>) -> Option<(String, f64)> {
+pub(crate) fn hog(stall: &Stall<'_>) -> Option<(String, f64)> {
     let mut names: Vec<(&str, u64)> = Vec::new();
     for task in &stall.incident.tasks {
         let ms = task.user_ms.saturating_add(task.system_ms);

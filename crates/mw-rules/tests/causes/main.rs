@@ -9,6 +9,7 @@ mod groups;
 mod made;
 mod mutated;
 mod paths;
+mod polled;
 mod stalls;
 
 use made::Made;

@@ -1,0 +1,48 @@
+//! What tells how a request's time was spent where nothing was traced: then the states and clocks of tasks say that a task
+//! ran in the kernel, and not in what, and that it waited for a CPU, and not who had it.
+
+use crate::request::Spent;
+use crate::share::percent;
+use mw_critical_path::{Basis, Kind, PathPart, PathSummary};
+use mw_model::Incident;
+
+/// What a task runs in that takes page faults, or populates or unmaps memory.
+const POPULATION: &[&str] = &[
+    "handle_mm_fault",
+    "exc_page_fault",
+    "populate_vma_page_range",
+    "__mm_populate",
+    "unmap_vmas",
+    "zap_",
+];
+
+/// In what the part's task ran in the kernel, by the kernel's samples of its process.
+pub(crate) fn ran_in_kernel(incident: &Incident, part: &PathPart) -> Spent {
+    const LEAST_SAMPLES: u64 = 20;
+    const LEAST_PERCENT: f64 = 50.0;
+    let Some(profile) = incident.profile.as_ref() else { return Spent::Unknown };
+    let is_it = |name: &str| POPULATION.iter().any(|function| name.starts_with(function));
+    let (mut all, mut below) = (0_u64, 0_u64);
+    for stack in profile.stacks.iter().filter(|stack| stack.pid == part.task.process) {
+        all = all.saturating_add(stack.samples);
+        if profile.names(stack).any(is_it) {
+            below = below.saturating_add(stack.samples);
+        }
+    }
+    if all >= LEAST_SAMPLES && percent(below, all) >= LEAST_PERCENT {
+        Spent::Population
+    } else {
+        Spent::Unknown
+    }
+}
+
+/// Whether other processes used the CPUs while the request's tasks waited for one: otherwise the virtual machine may not
+/// have run at all.
+pub(crate) fn others_ran(incident: &Incident, path: &PathSummary, part: &PathPart) -> bool {
+    const LEAST_PERCENT: f64 = 80.0;
+    let waits = path.parts.iter().filter(|part| matches!(part.kind, Kind::Runnable(_)));
+    let waited_ms = waits.map(|part| part.total_ns).sum::<u64>() / 1_000_000;
+    let others = incident.tasks.iter().filter(|task| task.pid != part.task.process);
+    let used_ms = others.map(|task| task.user_ms.saturating_add(task.system_ms)).sum::<u64>();
+    path.basis == Basis::Polling && percent(used_ms, waited_ms) >= LEAST_PERCENT
+}
