@@ -123,10 +123,12 @@ pub struct Args {
 
 const EXIT_CODES: &str = "Exit codes:
   0  success, nothing found
-  1  findings at or above --fail-on, a request that would fail, findings that fix left, trends, things
-     that doctor misses, hazards that drain a node, or receivers that notify --test does not reach
+  1  findings at or above --fail-on, a request that would fail, findings that
+     fix left, trends, things that doctor misses, hazards that drain a node, or
+     receivers that notify --test does not reach
   2  usage: invalid command line or configuration
-  3  unknown: could not be checked, or a limit that could not be read may refuse the request
+  3  unknown: could not be checked, or a limit that could not be read may
+     refuse the request
   4  permission denied: a privilege is missing
   5  a change failed and was rolled back
   126, 127  run: the command cannot be executed, or was not found";

@@ -30,7 +30,7 @@
 //! Linux, mm/memory.c, `handle_mm_fault`, and mm/gup.c, `populate_vma_page_range`; mmap(2), madvise(2), mallopt(3).
 
 use crate::outside_memory::named;
-use crate::request::Spent;
+use crate::request::{Spent, is_of_probe};
 use crate::stall::Stall;
 use mw_critical_path::{KernelWork, Kind, PathPart, RunMode};
 use mw_model::{
@@ -43,9 +43,11 @@ const CONFIRMED: u8 = 90;
 const GROWTH_BYTES: i64 = 64 << 20;
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
-    let Some(part) = stall.request.and_then(|request| request.largest(&[Spent::Population])) else {
+    let Some(request) = stall.request else { return Ok(None) };
+    let Some(part) = request.largest(&[Spent::Population]) else { return Ok(None) };
+    if is_of_probe(stall.incident, request.path, part) {
         return Ok(None);
-    };
+    }
     let process = stall.incident.tasks.iter().find(|task| task.pid == part.task.process);
     let name = part.task.name.clone();
     let mut finding =
