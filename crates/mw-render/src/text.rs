@@ -14,7 +14,7 @@ pub use incidents::{IncidentList, incidents};
 pub use program::{ProgramReport, SlowCycle, program};
 pub use trends::trends;
 
-use crate::visible::on_terminal;
+use crate::visible::{on_terminal, whole_words};
 use anstyle::{AnsiColor, Style};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -100,7 +100,7 @@ impl Page {
     fn folded(&mut self, indent: usize, first: &str, text: &str) {
         let room = self.layout.width.saturating_sub(indent).max(MIN_WIDTH / 2);
         let (first, text) = (visible::line(first), visible::line(text));
-        for (number, line) in textwrap::wrap(&text, room).iter().enumerate() {
+        for (number, line) in textwrap::wrap(&text, whole_words(room)).iter().enumerate() {
             let before = if number == 0 { first.as_str() } else { "" };
             let _ = writeln!(self.text, "{before:<indent$}{line}");
         }
@@ -108,7 +108,7 @@ impl Page {
 
     fn heading(&mut self, text: &str) {
         self.text.push('\n');
-        for line in textwrap::wrap(&visible::line(text), self.layout.width) {
+        for line in textwrap::wrap(&visible::line(text), whole_words(self.layout.width)) {
             let line = self.painted(Style::new().bold(), &line);
             self.line(&line);
         }

@@ -2,6 +2,11 @@
 
 use mw_model::visible::is_invisible;
 
+/// Folds text to a width between words. Words with hyphens stay whole: a name of a rule can be copied.
+pub(crate) fn whole_words<'a>(width: usize) -> textwrap::Options<'a> {
+    textwrap::Options::new(width).word_splitter(textwrap::WordSplitter::NoHyphenation)
+}
+
 /// A page for a terminal, in which only ends of lines and, where it has `colour`, colours do
 /// something; the rest is spelt out. Names are spelt out before they come into the page, or they
 /// could forge lines and colours: this is for those that were forgotten.

@@ -2,7 +2,7 @@
 
 use super::{Layout, MIN_WIDTH, Page};
 use crate::path_words::{answer, chain, doer, duration, kind, percent, remarks, stacks};
-use crate::visible::on_terminal;
+use crate::visible::{on_terminal, whole_words};
 use anstyle::{AnsiColor, Color, Style};
 use mw_critical_path::{PathPart, PathSummary};
 use mw_model::visible;
@@ -24,7 +24,7 @@ impl Page {
     pub(super) fn critical_path(&mut self, path: &PathSummary) {
         let Some(answer) = answer(path) else { return };
         let room = self.layout.width.saturating_sub(1);
-        for line in textwrap::wrap(&visible::line(&answer), room) {
+        for line in textwrap::wrap(&visible::line(&answer), whole_words(room)) {
             let line = self.painted(Style::new().bold(), &line);
             self.line(&line);
         }
@@ -73,7 +73,8 @@ impl Page {
         let numbers = format!("{percent:5.1}%  {:>9}  ", duration(time));
         let indent = 2 + numbers.chars().count();
         let room = self.layout.width.saturating_sub(indent).max(MIN_WIDTH / 2);
-        for (at, line) in textwrap::wrap(&visible::line(text), room).iter().enumerate() {
+        for (at, line) in textwrap::wrap(&visible::line(text), whole_words(room)).iter().enumerate()
+        {
             match at {
                 0 => self.line(&format!("{mark} {numbers}{line}")),
                 _ => self.line(&format!("{:indent$}{line}", "")),

@@ -3,7 +3,7 @@
 use super::{Layout, MIN_WIDTH, Page, time};
 use crate::incident_words::{heartbeats, sections};
 use crate::path_words::unit;
-use crate::visible::on_terminal;
+use crate::visible::{on_terminal, whole_words};
 use anstyle::AnsiColor;
 use jiff::tz::TimeZone;
 use mw_model::{
@@ -103,12 +103,10 @@ impl Page {
         }
     }
 
-    /// A line of a list, whose later lines are indented. Names with hyphens stay whole.
+    /// A line of a list, whose later lines are indented.
     fn item(&mut self, text: &str) {
-        let folding = textwrap::Options::new(self.layout.width)
-            .word_splitter(textwrap::WordSplitter::NoHyphenation)
-            .initial_indent("  ")
-            .subsequent_indent("      ");
+        let folding =
+            whole_words(self.layout.width).initial_indent("  ").subsequent_indent("      ");
         for line in textwrap::wrap(&visible::line(text), folding) {
             self.line(&line);
         }

@@ -1,7 +1,7 @@
 //! The list of incidents: open ones first, then the others, similar ones as one entry, the latest last.
 
 use super::{Layout, MIN_WIDTH, Page, time};
-use crate::visible::on_terminal;
+use crate::visible::{on_terminal, whole_words};
 use anstyle::{AnsiColor, Style};
 use jiff::tz::TimeZone;
 use mw_model::{
@@ -119,7 +119,7 @@ impl View {
     /// Painted text, of which all lines but the first are indented.
     fn hanging(&mut self, style: Style, text: &str) {
         let indent = " ".repeat(INDENT);
-        let folding = textwrap::Options::new(self.page.layout.width).subsequent_indent(&indent);
+        let folding = whole_words(self.page.layout.width).subsequent_indent(&indent);
         for line in textwrap::wrap(&visible::line(text), folding) {
             let line = self.page.painted(style, &line);
             self.page.line(&line);

@@ -2,7 +2,7 @@
 
 use super::{Layout, MIN_WIDTH, Page};
 use crate::path_words::{answer, chain, duration, name, remarks, stacks};
-use crate::visible::on_terminal;
+use crate::visible::{on_terminal, whole_words};
 use anstyle::Style;
 use mw_critical_path::{Nanos, PathSummary};
 use mw_model::visible;
@@ -63,7 +63,7 @@ pub fn program(report: &ProgramReport, layout: Layout) -> String {
 
 impl Page {
     fn bold(&mut self, text: &str) {
-        for line in textwrap::wrap(&visible::line(text), self.layout.width) {
+        for line in textwrap::wrap(&visible::line(text), whole_words(self.layout.width)) {
             let line = self.painted(Style::new().bold(), &line);
             self.line(&line);
         }

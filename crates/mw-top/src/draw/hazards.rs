@@ -225,8 +225,9 @@ fn command(finding: &Finding, remedy: &Remedy) -> String {
 /// Text over as many lines as it needs, indented.
 pub(super) fn folded(text: &str, width: usize, indent: usize, role: Role) -> Vec<Row> {
     let room = width.saturating_sub(indent).max(10);
+    let folding = textwrap::Options::new(room).word_splitter(textwrap::WordSplitter::NoHyphenation);
     let mut rows = Vec::new();
-    for line in textwrap::wrap(&visible::line(text), room) {
+    for line in textwrap::wrap(&visible::line(text), folding) {
         let mut row = Row::new();
         row.fill_to(indent).put(&line, role);
         rows.push(row);
