@@ -18,6 +18,7 @@ mod disk_writers;
 mod explain;
 mod failure;
 mod forced_work;
+mod hog;
 mod kernel;
 mod node_condition;
 mod oom_tie;

@@ -1,8 +1,8 @@
 //! What else than memory a request spent its time on: findings of the critical path.
 
 use crate::disk_writers::{OtherWriter, disks_of, other_cgroup};
+use crate::hog::hog;
 use crate::request::{Request, Spent, is_of_probe, is_task_within};
-use crate::rules::not_memory::hog;
 use crate::stall::Stall;
 use mw_critical_path::{Link, PathPart, PathTask};
 use mw_model::{Area, Cause, DiskMetric, Finding, Metric, Quantity, Remedy, Severity, Step};

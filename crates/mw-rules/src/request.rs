@@ -335,7 +335,11 @@ impl Conditions<'_> {
                 Spent::Population
             }
             RunMode::Kernel(KernelWork::Other) if path.basis == Basis::Polling => {
-                untraced::ran_in_kernel(self.incident, part)
+                if untraced::populates(self.incident, part) {
+                    Spent::Population
+                } else {
+                    Spent::Unknown
+                }
             }
             // To read a page again takes CPU time as well.
             RunMode::Kernel(KernelWork::FileIo) => match self.read(part) {

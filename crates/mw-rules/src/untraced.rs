@@ -1,7 +1,6 @@
 //! What tells how a request's time was spent where nothing was traced: then the states and clocks of tasks say that a task
 //! ran in the kernel, and not in what, and that it waited for a CPU, and not who had it.
 
-use crate::request::Spent;
 use crate::share::percent;
 use mw_critical_path::{Basis, Kind, PathPart, PathSummary};
 use mw_model::Incident;
@@ -16,11 +15,11 @@ const POPULATION: &[&str] = &[
     "zap_",
 ];
 
-/// In what the part's task ran in the kernel, by the kernel's samples of its process.
-pub(crate) fn ran_in_kernel(incident: &Incident, part: &PathPart) -> Spent {
+/// Whether most of the kernel's samples of the part's process are of page faults, or of populating or unmapping memory.
+pub(crate) fn populates(incident: &Incident, part: &PathPart) -> bool {
     const LEAST_SAMPLES: u64 = 20;
     const LEAST_PERCENT: f64 = 50.0;
-    let Some(profile) = incident.profile.as_ref() else { return Spent::Unknown };
+    let Some(profile) = incident.profile.as_ref() else { return false };
     let is_it = |name: &str| POPULATION.iter().any(|function| name.starts_with(function));
     let (mut all, mut below) = (0_u64, 0_u64);
     for stack in profile.stacks.iter().filter(|stack| stack.pid == part.task.process) {
@@ -29,11 +28,7 @@ pub(crate) fn ran_in_kernel(incident: &Incident, part: &PathPart) -> Spent {
             below = below.saturating_add(stack.samples);
         }
     }
-    if all >= LEAST_SAMPLES && percent(below, all) >= LEAST_PERCENT {
-        Spent::Population
-    } else {
-        Spent::Unknown
-    }
+    all >= LEAST_SAMPLES && percent(below, all) >= LEAST_PERCENT
 }
 
 /// Whether other processes used the CPUs while the request's tasks waited for one: otherwise the virtual machine may not

@@ -45,23 +45,19 @@
 //! Linux, Documentation/accounting/psi.rst; proc_pid_stat(5); systemd.resource-control(5).
 
 use crate::cause_score::WORTH_NAMING;
+use crate::hog::hog;
 use crate::kernel::BLOCK_PREFIXES;
 use crate::outside_memory::{busiest_disk, manual};
 use crate::request::Spent;
-use crate::share::percent;
 use crate::stall::{Canary, Stall};
 use std::cmp::Reverse;
 
 use mw_model::{
-    Area, BlockedTask, Cause, Finding, Missing, Quantity, Resource, Severity, TriggerKind, derived,
+    Area, BlockedTask, Cause, Finding, Missing, Quantity, Resource, Severity, TriggerKind,
 };
 
-/// Share of the stall that tasks waited for a CPU, and of the CPU time that one program used.
+/// Share of the stall that tasks waited for a CPU.
 const CPU_PRESSURE_PERCENT: f64 = 20.0;
-const HOG_PERCENT: f64 = 50.0;
-
-/// A program that uses less of one CPU causes no contention.
-const HOG_OF_ONE_CPU_PERCENT: f64 = 25.0;
 
 /// Share of the stall that tasks waited for I/O or one was blocked, and that a disk was busy.
 const IO_PERCENT: f64 = 33.0;
@@ -197,23 +193,6 @@ fn cpus(stall: &Stall<'_>) -> Option<Candidate> {
             "systemctl set-property UNIT CPUWeight=1000",
         ));
     Some((sure, finding))
-}
-
-/// The program whose processes used most of the CPU time, in percent of it.
-pub(crate) fn hog(stall: &Stall<'_>) -> Option<(String, f64)> {
-    let mut names: Vec<(&str, u64)> = Vec::new();
-    for task in &stall.incident.tasks {
-        let ms = task.user_ms.saturating_add(task.system_ms);
-        match names.iter_mut().find(|(name, _)| *name == task.task) {
-            Some((_, sum)) => *sum = sum.saturating_add(ms),
-            None => names.push((&task.task, ms)),
-        }
-    }
-    let used = derived::total(names.iter().map(|(_, ms)| *ms));
-    let (name, ms) = names.into_iter().max_by_key(|(_, ms)| *ms)?;
-    let share = percent(ms, used);
-    let much = percent(ms, stall.incident.duration_ms()) >= HOG_OF_ONE_CPU_PERCENT;
-    (much && share >= HOG_PERCENT).then(|| (name.to_owned(), share))
 }
 
 /// A slow disk.
