@@ -42,7 +42,7 @@ const AFTER_S: u64 = 90;
 const AROUND_S: u64 = 900;
 
 /// What is available when the database has locked its memory: what the software reads of its files is more than this.
-const LEFT_MIB: u64 = 40;
+const LEFT_MIB: u64 = 50;
 
 const CASE: &str = "description = 'cluster software'
 [machine]
