@@ -9,6 +9,10 @@ use std::process::{Command, Output};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_memwright");
 
+/// Takes tracefs out of a mount namespace.
+const WITHOUT_TRACEFS: &str = "umount -R /sys/kernel/tracing 2>/dev/null || true
+        umount -R /sys/kernel/debug 2>/dev/null || true";
+
 /// What `doctor` says once `script` has run in a mount namespace of its own; as in `sh -c`.
 fn doctor(script: &str, args: &[&str]) -> (i32, String) {
     let script = format!("set -e\n{script}\nexec $by \"$@\"");
@@ -83,9 +87,7 @@ fn the_command_that_it_gives_turns_it_on() {
     if !mw_test::is_root() {
         return;
     }
-    let hidden = "umount -R /sys/kernel/tracing 2>/dev/null || true
-        umount -R /sys/kernel/debug 2>/dev/null || true";
-    let hidden_for_good = format!("{hidden}\nby='setpriv --bounding-set=-sys_admin'");
+    let hidden_for_good = format!("{WITHOUT_TRACEFS}\nby='setpriv --bounding-set=-sys_admin'");
     let (code, diagnosis) = json(&hidden_for_good);
     assert_eq!((code, state(&diagnosis, "tracefs")), (1, "missing"), "{diagnosis:#}");
     let remedy = check(&diagnosis, "tracefs")["remedy"].as_str().unwrap();
@@ -99,13 +101,11 @@ fn tracefs_that_is_not_mounted_is_mounted_for_memwright_alone() {
     if !mw_test::is_root() {
         return;
     }
-    let hidden = "umount -R /sys/kernel/tracing 2>/dev/null || true
-        umount -R /sys/kernel/debug 2>/dev/null || true";
-    let (_, text) = doctor(hidden, &["doctor", "--verbose"]);
+    let (_, text) = doctor(WITHOUT_TRACEFS, &["doctor", "--verbose"]);
     assert!(text.contains("* tracefs: not mounted; memwright mounts it for itself"), "{text}");
     let output = Command::new("unshare")
         .args(["--mount", "--propagation", "private", "sh", "-c"])
-        .arg(format!("{hidden}\n\"$1\" doctor > /dev/null; cat /proc/self/mountinfo"))
+        .arg(format!("{WITHOUT_TRACEFS}\n\"$1\" doctor > /dev/null; cat /proc/self/mountinfo"))
         .args(["sh", PROGRAM])
         .output()
         .unwrap();

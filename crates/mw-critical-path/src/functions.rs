@@ -6,23 +6,22 @@
 
 use crate::kinds::{KernelWork, Wait};
 
-/// What takes mmap_lock. `/proc/PID/stack` and `wchan` omit the scheduler's functions, to which those of semaphores and
-/// mutexes belong: where one of these is the innermost function, its task waits for that lock.
-pub(crate) const MMAP_LOCK_TAKERS: &[&str] = &[
+/// What takes mmap_lock: page faults and calls that change the address space. `/proc/PID/stack` and `wchan` omit the
+/// scheduler's functions, to which those of semaphores and mutexes belong: where one of these is the innermost function, its
+/// task waits for that lock.
+pub const MMAP_LOCK_TAKERS: &[&str] = &[
     "lock_mm_and_find_vma",
     "do_user_addr_fault",
     "exc_page_fault",
-    "asm_exc_page_fault",
     "vm_mmap_pgoff",
     "__vm_munmap",
-    "__mm_populate",
     "do_madvise",
     "madvise_lock",
     "do_mprotect_pkey",
     "__do_sys_brk",
-    "__x64_sys_brk",
-    "__do_sys_mremap",
+    "__mm_populate",
     "dup_mmap",
+    "exit_mmap",
 ];
 
 /// What a blocked task waits for, by its stack. What causes others comes first.

@@ -40,6 +40,7 @@ mod wait;
 mod walk;
 
 pub use filled::filled_path;
+pub use functions::MMAP_LOCK_TAKERS;
 pub use path::{CpuHolder, Hop, Kind, Part, Path, RunMode, Share, SiblingWait, Unseen};
 pub use polled::{Reading, Readings};
 pub use program::{Cycle, Program, ProgramTime};

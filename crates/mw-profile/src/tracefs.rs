@@ -10,8 +10,6 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 
-const MOUNTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-
 /// On earlier kernels a second mount resets the owner and the mode that the first one was given.
 const KEEPS_MODES: KernelVersion = KernelVersion::new(6, 0, 0);
 
@@ -23,6 +21,9 @@ pub struct Tracefs {
 }
 
 impl Tracefs {
+    /// Where it may be mounted.
+    pub const MOUNTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+
     /// tracefs where it is mounted. Where it is not, and this process may mount (CAP_SYS_ADMIN), a mount that is attached
     /// to no directory: no other process sees it, and it ends with the descriptor.
     ///
@@ -30,7 +31,7 @@ impl Tracefs {
     /// It is neither mounted nor may it be; or only root may read it.
     pub fn open() -> Result<Self, Missing> {
         let mut denied = None;
-        for place in MOUNTS {
+        for place in Self::MOUNTS {
             match openat(CWD, format!("{place}/events"), directory(OFlags::RDONLY), Mode::empty()) {
                 Ok(_) => {
                     let dir = openat(CWD, place, directory(OFlags::PATH), Mode::empty());
@@ -50,7 +51,7 @@ impl Tracefs {
         let own = keeps_modes().then(mount).and_then(Result::ok);
         own.map(|dir| Self { dir, is_own: true }).ok_or_else(|| {
             Missing::skipped(
-                MOUNTS[0],
+                Self::MOUNTS[0],
                 "waits and page cache are not seen: tracefs is not mounted; \
                  `mount -t tracefs tracefs /sys/kernel/tracing` mounts it",
             )
@@ -78,7 +79,7 @@ impl Tracefs {
     /// How the records of an event such as `sched/sched_switch` are laid out.
     pub(crate) fn format(&self, event: &str) -> Result<Format, Missing> {
         let file = format!("{event}/format");
-        let what = format!("{}/events/{file}", MOUNTS[0]);
+        let what = format!("{}/events/{file}", Self::MOUNTS[0]);
         let text = self.read(&file).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => Missing::absent(&what, "this kernel does not have it"),
             _ => Missing::failed(&what, error.to_string()),

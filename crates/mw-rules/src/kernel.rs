@@ -115,22 +115,6 @@ pub(crate) const MMAP_LOCK: &[&str] = &[
     "lock_mm_and_find_vma",
 ];
 
-/// What takes mmap_lock: page faults and calls that change the address space.
-pub(crate) const MMAP_LOCK_TAKERS: &[&str] = &[
-    "lock_mm_and_find_vma",
-    "do_user_addr_fault",
-    "exc_page_fault",
-    "vm_mmap_pgoff",
-    "__vm_munmap",
-    "do_madvise",
-    "madvise_lock",
-    "do_mprotect_pkey",
-    "__do_sys_brk",
-    "__mm_populate",
-    "dup_mmap",
-    "exit_mmap",
-];
-
 /// Looking for pages on other nodes than their task's, and moving them.
 pub(crate) const NUMA_BALANCING: &[&str] = &[
     "do_numa_page",

@@ -79,10 +79,10 @@ const SERVICE: &[Spent] =
 
 fn cpus(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
     let waiter = named(&part.task);
-    let (by, sure) = match (&part.holder, hog(stall)) {
-        (Some(holder), _) => (format!(", caused by '{}'", holder.name), CONFIRMED),
-        (None, Some((name, _))) => (format!(", probably caused by '{name}'"), LIKELY),
-        (None, None) => (String::new(), LIKELY),
+    let by_use = |(name, _): (String, f64)| format!(", probably caused by '{name}'");
+    let (by, sure) = match &part.holder {
+        Some(holder) => (format!(", caused by '{}'", holder.name), CONFIRMED),
+        None => (hog(stall).map(by_use).unwrap_or_default(), LIKELY),
     };
     let headline = format!("not memory: CPU contention{by}; {waiter} was ready to run");
     let finding = Finding::new(Severity::Critical, Area::Cpus, headline)

@@ -382,7 +382,10 @@ impl Conditions<'_> {
             CpuHolder::Exiting(_) => Spent::Teardown,
             CpuHolder::Task(_) => Spent::CpuContention,
             CpuHolder::Tracer => Spent::Memwright,
-            CpuHolder::Unknown if untraced::others_ran(self.incident, path, part) => {
+            CpuHolder::Unknown
+                if path.basis == Basis::Polling
+                    && untraced::others_ran(self.incident, part, runnable_us) =>
+            {
                 Spent::CpuContention
             }
             CpuHolder::Idle | CpuHolder::Unknown => Spent::Unknown,
@@ -594,5 +597,5 @@ fn holds_mmap_lock(path: &PathSummary, part: &PathPart) -> bool {
 
 /// Whether a semaphore's waiter wanted mmap_lock, by the functions that take it.
 fn is_of_mmap_lock(part: &PathPart) -> bool {
-    crate::stack::is_in(&part.stack, crate::kernel::MMAP_LOCK_TAKERS)
+    crate::stack::is_in(&part.stack, mw_critical_path::MMAP_LOCK_TAKERS)
 }

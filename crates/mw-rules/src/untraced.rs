@@ -2,7 +2,7 @@
 //! ran in the kernel, and not in what, and that it waited for a CPU, and not who had it.
 
 use crate::share::percent;
-use mw_critical_path::{Basis, Kind, PathPart, PathSummary};
+use mw_critical_path::PathPart;
 use mw_model::Incident;
 
 /// What a task runs in that takes page faults, or populates or unmaps memory.
@@ -31,13 +31,11 @@ pub(crate) fn populates(incident: &Incident, part: &PathPart) -> bool {
     all >= LEAST_SAMPLES && percent(below, all) >= LEAST_PERCENT
 }
 
-/// Whether other processes used the CPUs while the request's tasks waited for one: otherwise the virtual machine may not
-/// have run at all.
-pub(crate) fn others_ran(incident: &Incident, path: &PathSummary, part: &PathPart) -> bool {
+/// Whether other processes used the CPUs while the request's tasks waited so long for one: otherwise the virtual machine may
+/// not have run at all.
+pub(crate) fn others_ran(incident: &Incident, part: &PathPart, waited_us: u64) -> bool {
     const LEAST_PERCENT: f64 = 80.0;
-    let waits = path.parts.iter().filter(|part| matches!(part.kind, Kind::Runnable(_)));
-    let waited_ms = waits.map(|part| part.total_ns).sum::<u64>() / 1_000_000;
     let others = incident.tasks.iter().filter(|task| task.pid != part.task.process);
     let used_ms = others.map(|task| task.user_ms.saturating_add(task.system_ms)).sum::<u64>();
-    path.basis == Basis::Polling && percent(used_ms, waited_ms) >= LEAST_PERCENT
+    percent(used_ms, waited_us / 1000) >= LEAST_PERCENT
 }

@@ -5,12 +5,12 @@
 //! ## What it finds
 //! No hazard: this rule only explains stalls. The request's thread took page faults, populated a mapping (MAP_POPULATE,
 //! MADV_POPULATE_WRITE, mlock(2)) or unmapped one, and the kernel worked for that thread all the while: it found, cleared and
-//! mapped, or freed, one page after the other. Where other threads waited for mmap_lock meanwhile, that is [mmap-lock](mmap-lock.md); where
-//! the kernel had to reclaim or compact for the pages, the rules for that apply.
+//! mapped, or freed, one page after the other. Where other threads waited for mmap_lock meanwhile, that is
+//! [mmap-lock](mmap-lock.md); where the kernel had to reclaim or compact for the pages, the rules for that apply.
 //!
 //! ## Why it hurts
-//! One thread populates 0.2 to 4 GiB a second with pages of 4 KiB. A virtual machine is at the lower end: its host has to
-//! back each page as well. A process that returns memory and takes it again pays each time.
+//! One thread populated 0.7 to 3.5 GiB a second with pages of 4 KiB on two virtual machines, whose host has to back each
+//! page as well. A process that returns memory and takes it again pays each time.
 //!
 //! ## What it looks like
 //! The thread is on a CPU, in the kernel (`%sys` of one CPU is 100%). Its minor faults (`minflt`) go up by thousands or

@@ -42,7 +42,6 @@ pub(super) struct Machine {
     pub(super) service: Service,
 }
 
-/// What belongs to memwright itself.
 /// An event of the scheduler in tracefs.
 #[derive(Debug, Clone)]
 pub(super) struct Tracepoint {
@@ -52,6 +51,7 @@ pub(super) struct Tracepoint {
     pub(super) is_of_own_mount: bool,
 }
 
+/// What belongs to memwright itself.
 #[derive(Debug, Clone)]
 pub(super) struct Service {
     /// The file that is read, or what is wrong with it.

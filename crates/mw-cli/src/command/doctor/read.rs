@@ -102,7 +102,10 @@ fn tracepoint() -> Tracepoint {
             Tracepoint { id, is_of_own_mount: tracefs.is_own() }
         }
         Err(_) => {
-            let id = read(&format!("/sys/kernel/tracing/events/{TRACEPOINT}"));
+            let [first, second] =
+                Tracefs::MOUNTS.map(|mount| read(&format!("{mount}/events/{TRACEPOINT}")));
+            let is_second = first == Err(Errno::NOENT) && second != Err(Errno::NOENT);
+            let id = if is_second { second } else { first };
             Tracepoint { id, is_of_own_mount: false }
         }
     }
