@@ -3,8 +3,9 @@
 //! # Format
 //! A zstd-compressed tar of one tree: the files under their own paths (`proc/meminfo`), and below
 //! `memwright/` what is no file on the machine: `statfs` (usage of memory filesystems), `map_counts`
-//! (how many mappings processes have that may have too many), `page_size`, `clock_unix_ms`, and `earlier/` with the fast counters as they were `interval_ms`
-//! milliseconds before, so that rates can be computed. Only the files named here are captured; no
+//! (how many mappings processes have that may have too many), `page_blocks` (what the blocks of fragmented memory consist
+//! of), `oom_history` (the latest kills), `page_size`, `clock_unix_ms`, and `earlier/` with the fast counters as they were `interval_ms` milliseconds
+//! before, so that rates can be computed. Only the files named here are captured; no
 //! process's environment or command line is ever read, and of the boot line only what concerns
 //! memory is kept. Readers ignore files that they do not know, so an older memwright reads a newer
 //! capture.
@@ -12,7 +13,10 @@
 use crate::collector::{cgroup, map_count, mounts, processes, sysctl};
 use crate::redact::Redactor;
 use crate::source::{MAX_FILE_BYTES, Source};
-use mw_model::{Absence, MapCounts, Missing, OriginKind, Processes, Reading, Sample, Sysctl};
+use mw_model::{
+    Absence, MapCounts, Missing, OomHistory, OomShortage, OomVictim, OriginKind, PageBlocks,
+    Processes, Reading, Sample, ServiceProcess, Sysctl,
+};
 use mw_proc::vmstat::Vmstat;
 use std::io::{self, Read, Write};
 use std::path::{Component, Path, PathBuf};
@@ -38,6 +42,10 @@ const ZSTD_LEVEL: i32 = 9;
 pub(crate) const PAGE_SIZE: &str = "/memwright/page_size";
 pub(crate) const CLOCK: &str = "/memwright/clock_unix_ms";
 const INTERVAL_MS: &str = "/memwright/interval_ms";
+const PAGE_BLOCKS: &str = "/memwright/page_blocks";
+const OOM_HISTORY: &str = "/memwright/oom_history";
+const OF_MACHINE: &str = "machine";
+const OF_CGROUP: &str = "cgroup";
 const EARLIER: &str = "/memwright/earlier";
 const EARLIER_FILES: [&str; 2] = ["/proc/vmstat", "/proc/meminfo"];
 
@@ -162,6 +170,7 @@ pub fn write(source: &Source, redact: bool, out: impl Write) -> io::Result<Captu
     add_filesystems(source, &mut archive, &mut redactor)?;
     add_cgroups(source, &mut archive, &mut redactor)?;
     add_processes(source, &mut archive)?;
+    add_judged(source, &mut archive)?;
     archive.add(PAGE_SIZE, format!("{}\n", rustix::param::page_size()).as_bytes())?;
     if let Some(now) = now_unix_ms() {
         archive.add(CLOCK, format!("{now}\n").as_bytes())?;
@@ -179,6 +188,62 @@ fn add_filesystems<W: Write>(
         filesystem.target = redactor.mount(&filesystem.target);
     }
     archive.add(mounts::STATFS, mounts::write_statfs(&filesystems).as_bytes())
+}
+
+/// What decides how severe a state is: the page blocks of fragmented memory, and when the OOM killer last killed.
+fn add_judged<W: Write>(source: &Source, archive: &mut Archive<W>) -> io::Result<()> {
+    let (_, snapshot) = crate::free_memory(source);
+    if let Ok(blocks) = crate::blocks_of_fragmented(source, &snapshot) {
+        let lines: String = blocks.iter().map(|blocks| blocks.line() + "\n").collect();
+        archive.add(PAGE_BLOCKS, lines.as_bytes())?;
+    }
+    if let Ok(history) = crate::oom_history(source, &snapshot.sample) {
+        archive.add(OOM_HISTORY, write_oom_history(&history).as_bytes())?;
+    }
+    Ok(())
+}
+
+/// `machine` or `cgroup`, when, and who, a line each. Paths of cgroups are left out: people choose them.
+fn write_oom_history(history: &OomHistory) -> String {
+    let of = [(OF_MACHINE, &history.of_machine), (OF_CGROUP, &history.of_cgroup)];
+    let line = |(of, victim): (&str, &Option<OomVictim>)| {
+        let OomVictim { last_unix_ms, process, .. } = victim.as_ref()?;
+        Some(format!("{of} {last_unix_ms} {}\n", process.name))
+    };
+    of.into_iter().filter_map(line).collect()
+}
+
+/// The latest kills of a captured tree.
+pub(crate) fn oom_history(source: &Source) -> Result<OomHistory, Missing> {
+    let bytes = source.read(OOM_HISTORY)?;
+    let lines = String::from_utf8_lossy(&bytes);
+    let mut history = OomHistory::default();
+    for line in lines.lines() {
+        let malformed = || Missing::failed(OOM_HISTORY, "malformed line".to_owned());
+        history.add(parse_kill(line).ok_or_else(malformed)?);
+    }
+    Ok(history)
+}
+
+fn parse_kill(line: &str) -> Option<OomVictim> {
+    let (of, rest) = line.split_once(' ')?;
+    let (at, name) = rest.split_once(' ')?;
+    let shortage = match of {
+        OF_MACHINE => OomShortage::Machine,
+        OF_CGROUP => OomShortage::Cgroup(None),
+        _ => return None,
+    };
+    let last_unix_ms = at.parse().ok()?;
+    let process = ServiceProcess { pid: 0, name: name.to_owned() };
+    Some(OomVictim { process, count: 1, last_unix_ms, shortage, ..OomVictim::default() })
+}
+
+/// The page blocks of a captured tree.
+pub(crate) fn page_blocks(source: &Source) -> Result<Vec<PageBlocks>, Missing> {
+    let bytes = source.read(PAGE_BLOCKS)?;
+    let lines = String::from_utf8_lossy(&bytes);
+    let malformed = || Missing::failed(PAGE_BLOCKS, "malformed line".to_owned());
+    lines.lines().map(|line| PageBlocks::parse(line).ok_or_else(malformed)).collect()
 }
 
 fn add_cgroups<W: Write>(
@@ -406,6 +471,25 @@ mod tests {
     fn only_boot_parameters_of_memory_are_kept() {
         let line = "root=/dev/vda rd.luks.key=SECRET hugepages=4 psi=1 token=hugepages";
         assert_eq!(boot_parameters(line), "hugepages=4 psi=1\n");
+    }
+
+    #[test]
+    fn the_latest_kills_are_kept_without_paths() {
+        let kill = |name: &str, last_unix_ms, shortage| OomVictim {
+            process: ServiceProcess { pid: 7, name: name.to_owned() },
+            last_unix_ms,
+            shortage,
+            ..OomVictim::default()
+        };
+        let mut history = OomHistory::default();
+        history.add(kill("my db", 5, OomShortage::Machine));
+        history.add(kill("toy", 9, OomShortage::Cgroup(Some("/user/secret".to_owned()))));
+        let text = write_oom_history(&history);
+        assert_eq!(text, "machine 5 my db\ncgroup 9 toy\n");
+        let read: Vec<_> = text.lines().filter_map(parse_kill).collect();
+        assert_eq!((read[0].process.name.as_str(), read[0].last_unix_ms), ("my db", 5));
+        assert_eq!(read[1].shortage, OomShortage::Cgroup(None));
+        assert_eq!(parse_kill("machine x y"), None);
     }
 
     #[test]

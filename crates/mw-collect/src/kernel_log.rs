@@ -1,6 +1,6 @@
 //! What the kernel's log says of the end of processes and of dropped caches, from /dev/kmsg.
 
-use mw_model::{MemoryHolder, OomShortage, OomVictim, ServiceProcess};
+use mw_model::{MemoryHolder, Missing, OomHistory, OomShortage, OomVictim, ServiceProcess};
 use mw_proc::kmsg::{self, Message, OomChoice, OomConstraint, OomTableHead, OomTask};
 use mw_sys::{monotonic_ns, unix_ms};
 use rustix::fs::{Mode, OFlags, SeekFrom, open, seek};
@@ -9,6 +9,8 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
+
+const FILE: &str = "/dev/kmsg";
 
 /// Messages that are kept, the latest.
 const MAX_KEPT: usize = 256;
@@ -82,6 +84,10 @@ struct Shortage {
     of_group: bool,
 }
 
+fn open_log() -> Result<OwnedFd, Errno> {
+    open(FILE, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())
+}
+
 impl Default for KernelLog {
     fn default() -> Self {
         Self::open()
@@ -91,9 +97,11 @@ impl Default for KernelLog {
 impl KernelLog {
     /// Opens the log at its end. Where it may not be read (without `CAP_SYSLOG`), it stays empty.
     pub fn open() -> Self {
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = open("/dev/kmsg", flags, Mode::empty());
-        let file = file.and_then(|file| seek(&file, SeekFrom::End(0)).map(|_| file));
+        let file = open_log();
+        Self::of(file.and_then(|file| seek(&file, SeekFrom::End(0)).map(|_| file)))
+    }
+
+    fn of(file: Result<OwnedFd, Errno>) -> Self {
         let namespace = std::fs::read_link("/proc/self/ns/pid");
         Self {
             file: file.map_err(io::Error::from),
@@ -102,6 +110,27 @@ impl KernelLog {
             untaken: LoggedEvents::default(),
             shortage: Shortage::default(),
         }
+    }
+
+    /// The latest kills in the log of the running machine.
+    ///
+    /// # Errors
+    /// The log cannot be read: it needs `CAP_SYSLOG`.
+    pub fn history() -> Result<OomHistory, Missing> {
+        let file = open_log().map_err(|error| match error {
+            Errno::NOENT => Missing::absent(FILE, "no such file"),
+            error => Missing::skipped(FILE, format!("{error} (needs root)")),
+        })?;
+        let mut log = Self::of(Ok(file));
+        let mut history = OomHistory::default();
+        let mut bytes = [0; RECORD_BYTES];
+        for _ in 0..MAX_RECORDS {
+            if !log.read_record(&mut bytes) {
+                break;
+            }
+            log.untaken.kills.drain(..).for_each(|kill| history.add(kill.victim));
+        }
+        Ok(history)
     }
 
     /// A descriptor that is readable when there is something to read.
@@ -119,19 +148,27 @@ impl KernelLog {
     pub(crate) fn read(&mut self) -> &VecDeque<LoggedEnd> {
         let mut bytes = [0; RECORD_BYTES];
         for _ in 0..MAX_RECORDS {
-            let Ok(file) = &self.file else { break };
-            match rustix::io::read(file, &mut bytes) {
-                Ok(0) | Err(Errno::AGAIN) => break,
-                Ok(got) => self.note(bytes.get(..got).unwrap_or_default()),
-                Err(Errno::PIPE) => {
-                    self.untaken.has_lost = true;
-                    self.shortage = Shortage::default();
-                }
-                Err(Errno::INTR) => {}
-                Err(_) => break,
+            if !self.read_record(&mut bytes) {
+                break;
             }
         }
         &self.kept
+    }
+
+    /// Reads the next record; false if there is none, or the log cannot be read.
+    fn read_record(&mut self, bytes: &mut [u8; RECORD_BYTES]) -> bool {
+        let Ok(file) = &self.file else { return false };
+        match rustix::io::read(file, &mut bytes[..]) {
+            Ok(0) | Err(Errno::AGAIN) => return false,
+            Ok(got) => self.note(bytes.get(..got).unwrap_or_default()),
+            Err(Errno::PIPE) => {
+                self.untaken.has_lost = true;
+                self.shortage = Shortage::default();
+            }
+            Err(Errno::INTR) => {}
+            Err(_) => return false,
+        }
+        true
     }
 
     /// What was logged since the last call.

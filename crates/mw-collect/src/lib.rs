@@ -45,7 +45,9 @@ use collector::{
     block, cgroup, hugepages, map_count, mounts, node, processes, sysctl, transparent_hugepage,
     zram,
 };
-use mw_model::{Origin, OriginKind, Snapshot, Window, derived};
+use mw_model::{
+    Missing, OomHistory, Origin, OriginKind, PageBlocks, Sample, Snapshot, Window, derived, zones,
+};
 use mw_proc::dentry_state::DentryState;
 use mw_proc::extfrag::Extfrag;
 use mw_proc::inode_state::InodeState;
@@ -60,28 +62,41 @@ use std::time::Duration;
 /// scan rates of a reclaim storm to show, short enough for `check` to stay below 30 ms.
 pub const MIN_WINDOW: Duration = Duration::from_millis(10);
 
+/// How long the blocks of fragmented memory are sampled.
+const BLOCKS_TIME: Duration = Duration::from_millis(10);
+
 pub fn snapshot(source: &Source) -> Snapshot {
     collect(source).1
 }
 
-/// Collects a snapshot with two samples of the fast counters: at least [`MIN_WINDOW`] apart on a
-/// running machine, as far apart as in the capture for a captured tree.
+/// Collects a snapshot with two samples of the fast counters: on a running machine at least [`MIN_WINDOW`] apart, and a
+/// second where the kernel reclaimed, compacted or swapped meanwhile, so that a burst is told from a condition; as far
+/// apart as in the capture for a captured tree.
 pub fn window(source: &Source) -> Window {
     window_of(source, MIN_WINDOW)
 }
 
 /// [`window`], with at least `span` between the samples of a running machine.
 pub fn window_of(source: &Source, span: Duration) -> Window {
-    let (mut sampler, mut snapshot) = collect(source);
-    let earlier = if source.is_running() {
-        let first = snapshot.sample.clone();
-        std::thread::sleep(span.saturating_sub(sampler.since(&first)));
-        sampler.sample(&mut snapshot.sample);
-        Some(first)
-    } else {
-        capture::earlier_sample(source, &snapshot.sample)
-    };
-    Window { earlier: earlier.into_iter().collect(), now: snapshot }
+    let (mut sampler, now) = collect(source);
+    if !source.is_running() {
+        let earlier = capture::earlier_sample(source, &now.sample);
+        return Window { earlier: earlier.into_iter().collect(), now };
+    }
+    let mut window = Window { earlier: vec![now.sample.clone()], now };
+    sample_after(&mut sampler, &mut window, span);
+    if window.has_work() && !window.is_sustained() {
+        let sustained = Duration::from_secs_f64(Window::SUSTAINED_MS / 1000.0);
+        sample_after(&mut sampler, &mut window, sustained);
+    }
+    window
+}
+
+/// Samples again once `span` has passed since the first sample.
+fn sample_after(sampler: &mut Sampler, window: &mut Window, span: Duration) {
+    let passed = window.earlier.first().map_or(Duration::ZERO, |first| sampler.since(first));
+    std::thread::sleep(span.saturating_sub(passed));
+    sampler.sample(&mut window.now.sample);
 }
 
 /// Takes what changes while memory is moved and reclaimed into a snapshot: the fast counters and the pools.
@@ -141,12 +156,38 @@ fn fill(source: &Source, snapshot: &mut Snapshot) {
     let page_bytes: Vec<u64> = pools.iter().map(|pool| pool.page_bytes).collect();
     snapshot.cgroups = cgroup::collect(source, &page_bytes).into();
     snapshot.disks = block::collect(source).into();
+    snapshot.page_blocks = blocks_of_fragmented(source, snapshot).into();
+    snapshot.oom_history = oom_history(source, &snapshot.sample).into();
     snapshot.extfrag_unusable =
         source.reading("/sys/kernel/debug/extfrag/unusable_index", |bytes| {
             let mut extfrag = Extfrag::default();
             extfrag.parse_into(bytes)?;
             Ok(extfrag)
         });
+}
+
+/// The page blocks where free memory is fragmented: what they consist of decides whether compaction makes them whole.
+fn blocks_of_fragmented(source: &Source, snapshot: &Snapshot) -> Result<Vec<PageBlocks>, Missing> {
+    if source.kind() == OriginKind::Tree {
+        return capture::page_blocks(source);
+    }
+    if !zones::has_fragmented(snapshot) {
+        return Err(Missing::skipped(page_flags::FILE, "no zone is fragmented"));
+    }
+    page_blocks(source, snapshot, derived::huge_page_bytes(snapshot), BLOCKS_TIME)
+}
+
+/// The latest kills of the OOM killer, where it has killed at all.
+fn oom_history(source: &Source, sample: &Sample) -> Result<OomHistory, Missing> {
+    if source.kind() == OriginKind::Tree {
+        return capture::oom_history(source);
+    }
+    let kills = sample.vmstat.required()?.get(Counter::OomKill);
+    if kills.is_some_and(|count| count > 0) {
+        KernelLog::history()
+    } else {
+        Ok(OomHistory::default())
+    }
 }
 
 /// Sizes of a base page that kernels have.

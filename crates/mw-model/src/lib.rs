@@ -61,7 +61,8 @@ pub use metric::{
 pub use mw_critical_path::PathSummary;
 pub use mw_memory::PageSize;
 pub use oom::{
-    CacheDrop, MemoryHolder, OomKills, OomShortage, OomVictim, ServiceFate, WriterProcess,
+    CacheDrop, MemoryHolder, OomHistory, OomKills, OomShortage, OomVictim, ServiceFate,
+    WriterProcess,
 };
 pub use page_blocks::PageBlocks;
 pub use preflight::{

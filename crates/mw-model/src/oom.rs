@@ -44,6 +44,34 @@ pub struct OomVictim {
     pub resident_bytes: Option<u64>,
 }
 
+/// The latest kills, apart from one another: those of a cgroup at its limit are as many as its owner likes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OomHistory {
+    /// For want of memory of the machine, or of the nodes that a cpuset or a policy allows.
+    pub of_machine: Option<OomVictim>,
+    pub of_cgroup: Option<OomVictim>,
+}
+
+impl OomHistory {
+    /// Takes a kill that came after those before.
+    pub fn add(&mut self, victim: OomVictim) {
+        let last = match victim.shortage {
+            OomShortage::Cgroup(_) => &mut self.of_cgroup,
+            _ => &mut self.of_machine,
+        };
+        *last = Some(victim);
+    }
+
+    /// The last one of all.
+    #[must_use]
+    pub fn last(&self) -> Option<&OomVictim> {
+        [&self.of_machine, &self.of_cgroup]
+            .into_iter()
+            .flatten()
+            .max_by_key(|victim| victim.last_unix_ms)
+    }
+}
+
 /// What had no memory left.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

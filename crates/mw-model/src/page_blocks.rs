@@ -9,7 +9,7 @@ pub struct PageBlocks {
     pub block_bytes: u64,
     /// All blocks of the zone.
     pub blocks: u64,
-    /// Blocks that were looked at: spread evenly over the zone.
+    /// Blocks that were sampled: spread evenly over the zone.
     pub sampled: u64,
     /// All pages are free or can be moved.
     pub movable: u64,
@@ -24,6 +24,41 @@ pub struct PageBlocks {
 }
 
 impl PageBlocks {
+    /// The line of a captured tree: the fields in their order, with spaces between them.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let Self { node, block_bytes, blocks, sampled, .. } = self;
+        let Self { movable, uncertain, unflagged, slab, stuck_free_pages, .. } = self;
+        format!(
+            "{node} {block_bytes} {blocks} {sampled} {movable} {uncertain} {unflagged} {slab} {stuck_free_pages}"
+        )
+    }
+
+    /// The blocks of such a line; `None` where it is not one, or counts more than it sampled.
+    #[must_use]
+    pub fn parse(line: &str) -> Option<Self> {
+        let fields: Vec<u64> =
+            line.split(' ').map(|field| field.parse().ok()).collect::<Option<_>>()?;
+        let [node, block_bytes, blocks, sampled, movable, uncertain, unflagged, slab, stuck] =
+            fields[..]
+        else {
+            return None;
+        };
+        let counted = [movable, uncertain, unflagged, slab];
+        let counted = counted.into_iter().try_fold(0_u64, u64::checked_add)?;
+        (counted <= sampled && sampled <= blocks).then_some(Self {
+            node: u32::try_from(node).ok()?,
+            block_bytes,
+            blocks,
+            sampled,
+            movable,
+            uncertain,
+            unflagged,
+            slab,
+            stuck_free_pages: stuck,
+        })
+    }
+
     /// Memory in movable blocks at least, in bytes.
     #[must_use]
     pub fn least_bytes(&self) -> u64 {
@@ -104,5 +139,24 @@ mod tests {
         assert!(least < 6000 << 20 && 5600 << 20 < least, "{}", least >> 20);
         assert!(6200 << 20 < most && most < 6600 << 20, "{}", most >> 20);
         assert_eq!(PageBlocks::default().most_bytes(), 0);
+    }
+
+    #[test]
+    fn a_line_holds_all_and_a_forged_one_none() {
+        let blocks = PageBlocks {
+            node: 1,
+            block_bytes: 2 << 20,
+            blocks: 4000,
+            sampled: 400,
+            movable: 300,
+            uncertain: 10,
+            unflagged: 20,
+            slab: 30,
+            stuck_free_pages: 50,
+        };
+        assert_eq!(PageBlocks::parse(&blocks.line()), Some(blocks));
+        for line in ["", "1 2 3", "0 2 9 8 9 0 0 0 0", "0 2 7 8 1 0 0 0 0", "-1 2 9 8 1 0 0 0 0"] {
+            assert_eq!(PageBlocks::parse(line), None, "{line}");
+        }
     }
 }

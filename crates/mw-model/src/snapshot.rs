@@ -2,7 +2,7 @@
 
 use crate::{
     Cgroups, Disk, HugePool, HugepagesWanted, MapCounts, MemoryFilesystem, Missing, Node,
-    PageBlocks, Processes, Reading, Sysctl, Thp, Zram,
+    OomHistory, PageBlocks, Processes, Reading, Sysctl, Thp, Zram,
 };
 use mw_proc::buddyinfo::Buddyinfo;
 use mw_proc::dentry_state::DentryState;
@@ -57,6 +57,8 @@ pub struct Snapshot {
     pub zrams: Reading<Vec<Zram>>,
     /// The blocks of the requested huge page's size; collected only for a request that needs them.
     pub page_blocks: Reading<Vec<PageBlocks>>,
+    /// The latest kills of the OOM killer in the kernel's log; read only where vmstat counts kills.
+    pub oom_history: Reading<OomHistory>,
     /// The kernel's own unusable free space index, where debugfs is mounted.
     pub extfrag_unusable: Reading<Extfrag>,
 }

@@ -109,6 +109,12 @@ impl Subject {
         )
     }
 
+    /// Whether it is the machine, and not a process, a cgroup or a mount, whose state any user may bring about.
+    #[must_use]
+    pub fn is_machine(&self) -> bool {
+        !matches!(self, Self::Cgroup(_) | Self::Mount(_) | Self::Process(_))
+    }
+
     /// The subject with this text.
     fn from_text(text: &str) -> Self {
         Area::from_text(text)

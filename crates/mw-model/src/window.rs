@@ -12,6 +12,22 @@ pub struct Window {
 }
 
 impl Window {
+    /// The shortest span over which a rate is a condition and not a burst, in milliseconds: kswapd and a single reader
+    /// work in bursts of some 10 ms.
+    pub const SUSTAINED_MS: f64 = 1000.0;
+
+    /// Counters of what the kernel does to provide memory. Each is 0 a second while memory is plentiful.
+    const WORK: [Counter; 8] = [
+        Counter::PgscanKswapd,
+        Counter::PgscanDirect,
+        Counter::Allocstall,
+        Counter::CompactStall,
+        Counter::Pswpin,
+        Counter::Pswpout,
+        Counter::WorkingsetRefaultFile,
+        Counter::OomKill,
+    ];
+
     /// A window without earlier samples.
     pub fn new(now: Snapshot) -> Self {
         Self { earlier: Vec::new(), now }
@@ -21,6 +37,16 @@ impl Window {
     pub fn span_ms(&self) -> Option<f64> {
         let oldest = self.earlier.first()?;
         Some(self.now.sample.at_ms - oldest.at_ms).filter(|ms| *ms > 0.0)
+    }
+
+    /// Whether its rates are those of a second at least.
+    pub fn is_sustained(&self) -> bool {
+        self.span_ms().is_some_and(|ms| ms >= Self::SUSTAINED_MS)
+    }
+
+    /// Whether the kernel reclaimed, compacted, swapped or killed between the samples.
+    pub fn has_work(&self) -> bool {
+        Self::WORK.iter().any(|counter| self.rate(*counter).is_ok_and(|rate| rate > 0.0))
     }
 
     /// The rate of a counter per second, from the oldest sample to the latest.

@@ -110,6 +110,54 @@ pub fn free_in_blocks_bytes(
     Ok(derived::total(zones.filter(|zone| wanted(zone.node)).map(of_zone)))
 }
 
+/// The index from which on the free memory of a zone counts as fragmented, in thousandths.
+const FRAGMENTED_MILLI: u32 = 500;
+/// Share of a zone that has to be free and unusable for it to count.
+const MIN_UNUSABLE_PERCENT: u64 = 5;
+/// The same where the zone's size is unknown, and its minimum, in bytes.
+const MIN_UNUSABLE_BYTES: u64 = 64 << 20;
+
+/// The free memory of a zone by what a request of an order can use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FreeBySize {
+    pub free_bytes: u64,
+    /// In blocks of the order, and beyond.
+    pub usable_bytes: u64,
+    /// The unusable free space index, in thousandths.
+    pub unusable_milli: u32,
+}
+
+impl FreeBySize {
+    pub fn unusable_bytes(&self) -> u64 {
+        self.free_bytes.saturating_sub(self.usable_bytes)
+    }
+}
+
+/// The free memory of a zone, if much of it is in blocks that are too small for `order`.
+pub fn fragmented(snapshot: &Snapshot, zone: &BuddyZone, order: usize) -> Option<FreeBySize> {
+    let (sample, page_bytes) = (&snapshot.sample, snapshot.origin.page_bytes);
+    let unlisted = unlisted_bytes(sample, page_bytes, zone);
+    let bytes = |pages: u64| pages.saturating_mul(page_bytes).saturating_add(unlisted);
+    let free = FreeBySize {
+        free_bytes: bytes(fragmentation::free_pages(zone)),
+        usable_bytes: bytes(fragmentation::free_pages_from_order(zone, order)),
+        unusable_milli: unusable_milli(sample, page_bytes, zone, order),
+    };
+    let share = zone_of(sample, zone).map_or(0, |zone| {
+        let bytes = zone.managed_or_present_pages().saturating_mul(page_bytes);
+        (bytes / 100).saturating_mul(MIN_UNUSABLE_PERCENT)
+    });
+    let is_much = free.unusable_bytes() >= share.max(MIN_UNUSABLE_BYTES);
+    (free.unusable_milli >= FRAGMENTED_MILLI && is_much).then_some(free)
+}
+
+/// Whether some zone is fragmented for huge pages by its free lists.
+pub fn has_fragmented(snapshot: &Snapshot) -> bool {
+    let order = derived::order_of(derived::huge_page_bytes(snapshot), snapshot.origin.page_bytes);
+    let zones = snapshot.sample.buddyinfo.value().map_or(&[][..], |info| info.zones.as_slice());
+    zones.iter().any(|zone| fragmented(snapshot, zone, order).is_some())
+}
+
 /// Memory that can hold page cache, in bytes: what the kernel's dirty limits are shares of
 /// (`global_dirtyable_memory()`). By vmstat, which is of the same moment as the limit.
 ///
