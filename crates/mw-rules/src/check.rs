@@ -30,8 +30,6 @@ pub fn check_rules(
             Err(missing) => skipped.push(SkippedRule { rule: rule.id.to_owned(), missing }),
         }
     }
-    // Stable: within a severity the order of the catalogue stays.
-    findings.sort_by_key(|finding: &Finding| std::cmp::Reverse(finding.severity));
     let origin = &window.now.origin;
     let machine = derived::ready_bytes(&window.now).ok();
     let available = machine.map(|bytes| caller::available(&window.now, bytes));
@@ -51,7 +49,7 @@ pub fn check_rules(
         verdict: String::new(),
         replaced: origin.replaced.clone(),
         unchecked: unchecked(window, &skipped, wanted.len()),
-        worst: findings.first().map(|finding| finding.severity),
+        worst: None,
         memory_bytes: derived::memory_bytes(&window.now.sample).ok(),
         ready_bytes,
         limited_by,
@@ -62,8 +60,16 @@ pub fn check_rules(
         quiet,
         skipped,
     };
-    report.verdict = verdict(&report);
+    sum_up(&mut report);
     report
+}
+
+/// Sorts the findings and draws the verdict from their severities.
+pub fn sum_up(report: &mut Report) {
+    // Stable: within a severity the order of the catalogue stays.
+    report.findings.sort_by_key(|finding: &Finding| std::cmp::Reverse(finding.severity));
+    report.worst = report.findings.first().map(|finding| finding.severity);
+    report.verdict = verdict(report);
 }
 
 /// What the running machine hides of itself that a check cannot do without: what another mount

@@ -23,6 +23,7 @@ mod kernel;
 mod node_condition;
 mod oom_tie;
 mod oom_words;
+mod outlook;
 mod outside_memory;
 pub mod preflight;
 pub mod profiles;
@@ -42,7 +43,7 @@ mod watermark;
 
 pub use account::account;
 pub use cause_score::PLAUSIBLE_PERCENT;
-pub use check::{check, check_rules};
+pub use check::{check, check_rules, sum_up};
 pub use condition_state::ConditionState;
 pub use confidence::CONFIDENCE_BY_SCORE;
 pub use explain::{Explanation, explain};

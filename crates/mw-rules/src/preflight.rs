@@ -41,9 +41,11 @@ mod thp;
 mod time;
 mod unreclaimable;
 
+pub(crate) use disk::bytes_per_s as disk_bytes_per_s;
 pub use memwright_pool::from_pool;
 use mw_model::{
-    Answer, Calibration, Missing, Obstacle, PageSize, Preflight, Request, Snapshot, Window,
+    Answer, Calibration, Missing, Obstacle, PageSize, PoolGrowth, Preflight, Request, Snapshot,
+    Window,
 };
 use node_memory::NodeMemory;
 use notes::Notes;
@@ -103,6 +105,50 @@ pub fn answer(
         folios: notes.folios,
         unseen: notes.unseen,
     })
+}
+
+/// The machine's answer to a request for base pages, without the limits of the calling process.
+///
+/// # Errors
+/// meminfo was not read.
+pub(crate) fn of_machine(snapshot: &Snapshot, size_bytes: u64) -> Result<Answer, Missing> {
+    let request = base_pages(size_bytes);
+    let mut notes = Notes::default();
+    let nodes = node_memory::read(snapshot, &request, &mut notes)?;
+    let plan = ordinary(snapshot, &request, &nodes, &mut notes);
+    Ok(notes.within_limits(notes.answer(plan.is_slow())))
+}
+
+fn base_pages(size_bytes: u64) -> Request {
+    Request { size_bytes, lock: false, page: PageSize::Base, node: None }
+}
+
+/// What a node can provide in huge pages. All sizes in bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct HugeSupply {
+    /// Now, and after reclaim and compaction where the snapshot has the page blocks.
+    pub(crate) growth: PoolGrowth,
+    /// All memory of the node.
+    pub(crate) total_bytes: u64,
+    /// Free, and clean page cache.
+    pub(crate) ready_bytes: u64,
+}
+
+/// What each node can provide in huge pages of `page_bytes`, by its number.
+///
+/// # Errors
+/// meminfo was not read.
+pub(crate) fn huge_supplies(
+    snapshot: &Snapshot,
+    page_bytes: u64,
+) -> Result<Vec<(u32, HugeSupply)>, Missing> {
+    let nodes = node_memory::read(snapshot, &base_pages(0), &mut Notes::default())?;
+    let supply = |node: &NodeMemory| HugeSupply {
+        growth: growth::of_node(snapshot, page_bytes, node, 0),
+        total_bytes: node.total,
+        ready_bytes: node.free.saturating_add(node.clean),
+    };
+    Ok(nodes.iter().map(|node| (node.node, supply(node))).collect())
 }
 
 /// The answer where one obstacle rules the request out by itself.

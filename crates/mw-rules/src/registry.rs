@@ -8,7 +8,7 @@ use crate::roles;
 use crate::rules::*;
 use crate::stall::Stall;
 use Precedence::{Intermediate, LastResort, Symptom};
-use mw_model::{Cause, Finding, Missing, Role, Window};
+use mw_model::{Cause, Consent, Finding, Missing, Role, Severity, Window};
 
 /// A rule: everything about it that code outside its own file uses.
 #[derive(Clone, Copy)]
@@ -187,6 +187,15 @@ pub fn find(id: &str) -> Option<&'static Rule> {
     RULES.iter().find(|rule| rule.id == id)
 }
 
+/// A process, cgroup or mount at its own limit stalls itself. Any user can bring that about, so that it is not critical
+/// for the machine, and no setting of the machine is changed for it unless the rule is named.
+fn limit_to_its_subject(finding: &mut Finding) {
+    finding.severity = finding.severity.min(Severity::Warning);
+    if let Some(remedy) = &mut finding.remedy {
+        remedy.consent = Consent::Named;
+    }
+}
+
 impl Rule {
     const fn new(id: &'static str, source: &'static str) -> Self {
         Self {
@@ -263,6 +272,9 @@ impl Rule {
         let mut findings = hazard(window)?;
         for finding in &mut findings {
             self.id.clone_into(&mut finding.rule);
+            if !finding.subject.is_machine() {
+                limit_to_its_subject(finding);
+            }
         }
         Ok(findings)
     }

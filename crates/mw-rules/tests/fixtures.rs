@@ -80,7 +80,7 @@ fn a_node_stalls_only_by_rates_and_pressure() {
         window.now.sample.pressure.memory = Reading::Value(Pressure::default());
         assert!(!is_stalling(&window), "{}", variant.display());
     }
-    assert!(stalling >= 4, "{stalling}");
+    assert!(stalling >= 1, "a machine that swaps in both directions");
 }
 
 #[test]

@@ -20,8 +20,8 @@
 //!
 //! ## Threshold
 //! Page cache fills every limit in time and is reclaimable. With the rest at 90%, too little cache is
-//! left for the group's own programs and files. The finding is critical at 97%, or when the group has
-//! had OOM kills and is at 90% again.
+//! left for the group's own programs and files. It is never critical: only programs of the group wait,
+//! and any user's group can be at its limit.
 //!
 //! ## How to fix it
 //! Raise the limit, or give the program less memory to use: `systemctl set-property UNIT MemoryMax=8G`,
@@ -43,7 +43,6 @@ use mw_model::{
 use std::collections::BTreeSet;
 
 const WARNING_PERCENT: f64 = 90.0;
-const CRITICAL_PERCENT: f64 = 97.0;
 
 /// What the limit's own reclaim makes a request wait for, and with the reads of what it reclaimed.
 const RECLAIM_BY_LIMIT: &[Spent] = &[Spent::CgroupReclaim, Spent::GroupSwapIn];
@@ -177,9 +176,6 @@ fn finding(group: &Cgroup, cgroups: &Cgroups) -> Option<Finding> {
     if share < WARNING_PERCENT {
         return None;
     }
-    let kills = group.events.oom_kill.unwrap_or(0);
-    let severity =
-        if share >= CRITICAL_PERCENT || kills > 0 { Severity::Critical } else { Severity::Warning };
     let (limit_file, current_file) = match cgroups.version {
         CgroupVersion::V1 => ("memory.limit_in_bytes", "memory.usage_in_bytes"),
         CgroupVersion::V2 if group.high_bytes == Some(limit) => ("memory.high", "memory.current"),
@@ -190,25 +186,25 @@ fn finding(group: &Cgroup, cgroups: &Cgroups) -> Option<Finding> {
         format_bytes(hard),
         format_bytes(limit)
     );
-    let mut finding = Finding::new(severity, Subject::Cgroup(Some(group.path.clone())), headline)
-        .with_evidence(limit_file, Quantity::Bytes(limit), limit_file)
-        .with_evidence(
-            current_file,
-            Quantity::Bytes(group.current_bytes.unwrap_or(0)),
-            current_file,
-        )
-        .with_evidence("unreclaimable", Quantity::Bytes(hard), "memory.stat")
-        .with_impact(
-            "The next allocation of this group reclaims memory of its own processes, or the OOM \
+    let mut finding = Finding::new(
+        Severity::Warning,
+        Subject::Cgroup(Some(group.path.clone())),
+        headline,
+    )
+    .with_evidence(limit_file, Quantity::Bytes(limit), limit_file)
+    .with_evidence(current_file, Quantity::Bytes(group.current_bytes.unwrap_or(0)), current_file)
+    .with_evidence("unreclaimable", Quantity::Bytes(hard), "memory.stat")
+    .with_impact(
+        "The next allocation of this group reclaims memory of its own processes, or the OOM \
              killer kills one of them.",
-        )
-        .with_remedy(Remedy::named(
-            "raise the limit of the group, or give its program less memory to use",
-            vec![Step::manual_on(
-                &format!("echo {} >", limit.saturating_add(limit / 4)),
-                &format!("{}{}/{limit_file}", cgroups.mount, group.path.trim_end_matches('/')),
-            )],
-        ));
+    )
+    .with_remedy(Remedy::named(
+        "raise the limit of the group, or give its program less memory to use",
+        vec![Step::manual_on(
+            &format!("echo {} >", limit.saturating_add(limit / 4)),
+            &format!("{}{}/{limit_file}", cgroups.mount, group.path.trim_end_matches('/')),
+        )],
+    ));
     for (what, count) in [("limit reached", group.events.max), ("OOM kills", group.events.oom_kill)]
     {
         if let Some(count) = count {

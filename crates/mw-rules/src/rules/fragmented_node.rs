@@ -24,11 +24,23 @@
 //! ## Threshold
 //! An index of 0.5: half of the free memory is unusable. In the field report the zone of a node that had
 //! thrashed stood at 0.51, its other zones, which still worked, at 0.37 and below, and all zones of a
-//! freshly booted node at 0.01 or below. From 0.8 on it is critical: in our measurements allocating
-//! 1 GiB of huge pages then took 9.7 s instead of 0.6 s. A zone counts only if its unusable free memory
-//! is at least 5% of the zone (64 MiB where the zone's size is unknown). A machine whose memory is in
-//! use has little free memory, in small blocks; that is no hazard, since page cache is easily moved and
-//! reclaimed.
+//! freshly booted node at 0.01 or below. A zone counts only if its unusable free memory is at least 5% of
+//! the zone (64 MiB where the zone's size is unknown).
+//!
+//! The severity is what a request for huge pages would meet. On every machine whose page cache is full,
+//! the little free memory is in small blocks, and reclaim and compaction make it whole in seconds. So
+//! `check` samples what the blocks of a huge page's size consist of (/proc/kpageflags, as root, 10 ms):
+//!
+//! | a quarter of the node in huge pages | severity |
+//! |---|---|
+//! | reclaim and compaction certainly provide it | note |
+//! | they may | warning |
+//! | they cannot, because too many blocks hold a page that cannot be moved | warning, critical from an index of 0.8 on |
+//!
+//! With an index of 0.8, allocating 1 GiB of huge pages took 9.7 s instead of 0.6 s in our measurements.
+//! Where the blocks are unknown (an ordinary user, a tree of another program), it is a note unless the
+//! kernel has no compaction, pages are pinned as below, or direct compaction mostly fails at the moment;
+//! where even the kernel is unknown, it is a warning.
 //!
 //! A zone that the kernel is still adding memory to (deferred initialization, a balloon that deflates, a
 //! memory block being onlined) is not judged: the memory to come is contiguous. Memory that a
@@ -61,23 +73,18 @@
 //! M. Gorman, A. Whitcroft, "Supporting the allocation of large contiguous regions of memory", 2007.
 
 use crate::cause_score::CauseScore;
+use crate::outlook::{self, HugeOutlook};
 use crate::rules::thp_compaction;
 use crate::stall::Stall;
+use mw_model::zones::FreeBySize;
 use mw_model::{
-    Cause, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Subject, WaitKind, Window,
-    derived, format_bytes, fragmentation, zones,
+    Cause, Finding, Missing, PoolGrowth, Quantity, Remedy, Severity, Snapshot, Step, Subject,
+    WaitKind, Window, derived, format_bytes, zones,
 };
 use mw_proc::buddyinfo::BuddyZone;
 use mw_proc::meminfo::Meminfo;
 
-const WARNING_MILLI: u32 = 500;
 const CRITICAL_MILLI: u32 = 800;
-
-/// Share of a zone that has to be free and unusable for it to count.
-const MIN_PERCENT: u64 = 5;
-
-/// The same where the zone's size is unknown, and its minimum.
-const MIN_BYTES: u64 = 64 << 20;
 
 /// The kernel's counters may be off by less than this.
 const MIN_PINNED_BYTES: u64 = 16 << 20;
@@ -95,7 +102,10 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         .zones
         .iter()
         .filter(|zone| !zones::is_growing(window, zone))
-        .filter_map(|zone| finding(snapshot, zone, order, huge_bytes))
+        .filter_map(|zone| {
+            let free = zones::fragmented(snapshot, zone, order)?;
+            Some(finding(window, zone, free, order))
+        })
         .collect())
 }
 
@@ -117,72 +127,91 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     score.cause(finding)
 }
 
-fn finding(
-    snapshot: &Snapshot,
-    zone: &BuddyZone,
-    order: usize,
-    huge_bytes: u64,
-) -> Option<Finding> {
-    let page_bytes = snapshot.origin.page_bytes;
-    let sample = &snapshot.sample;
-    let index = zones::unusable_milli(sample, page_bytes, zone, order);
-    let unlisted = zones::unlisted_bytes(sample, page_bytes, zone);
-    let bytes = |pages: u64| pages.saturating_mul(page_bytes).saturating_add(unlisted);
-    let free_bytes = bytes(fragmentation::free_pages(zone));
-    let usable_bytes = bytes(fragmentation::free_pages_from_order(zone, order));
-    let unusable_bytes = free_bytes.saturating_sub(usable_bytes);
-    if index < WARNING_MILLI || unusable_bytes < floor_bytes(snapshot, zone) {
-        return None;
-    }
-    let severity = if index >= CRITICAL_MILLI { Severity::Critical } else { Severity::Warning };
+fn finding(window: &Window, zone: &BuddyZone, free: FreeBySize, order: usize) -> Finding {
+    let snapshot = &window.now;
+    let huge_bytes = derived::huge_page_bytes(snapshot);
+    let pinned_bytes = pinned_bytes(snapshot, zone.node);
+    let is_pinned = is_kept_fragmented(snapshot, free, pinned_bytes);
+    let outlook = outlook::for_huge_pages(snapshot, huge_bytes, zone.node);
     let subject = Subject::Zone { node: zone.node, zone: zone.name.to_string() };
     let huge = format_bytes(huge_bytes);
-    let pinned_bytes = pinned_bytes(snapshot, zone.node);
-    let pinned_pages = pinned_bytes.checked_div(page_bytes).unwrap_or(0);
-    let unusable_huge_pages = unusable_bytes.checked_div(huge_bytes).unwrap_or(0);
-    let is_pinned = pinned_bytes >= MIN_PINNED_BYTES && pinned_pages >= unusable_huge_pages;
+    let and_then = match outlook {
+        HugeOutlook::Served(growth) => after_compaction(growth, zone.node),
+        _ if is_pinned => ", and pinned pages keep it fragmented".to_owned(),
+        _ => String::new(),
+    };
     let headline = format!(
-        "{:.0}% of the free memory of {subject} cannot serve a {huge} page ({} of {}){}",
-        f64::from(index) / 10.0,
-        format_bytes(unusable_bytes),
-        format_bytes(free_bytes),
-        if is_pinned { ", and pinned pages keep it fragmented" } else { "" },
+        "{:.0}% of the free memory of {subject} cannot serve a {huge} page ({} of {}){and_then}",
+        f64::from(free.unusable_milli) / 10.0,
+        format_bytes(free.unusable_bytes()),
+        format_bytes(free.free_bytes),
     );
-    let ratio = f64::from(index) / 1000.0;
-    let finding = Finding::new(severity, subject, headline)
+    let severity = severity(window, free, outlook, is_pinned);
+    let impact = match severity {
+        Severity::Note => "A request for huge pages waits while the kernel compacts.",
+        _ => {
+            "A request for huge pages compacts first, or fails; the next large job on this node stalls \
+             although memory is free."
+        }
+    };
+    let index = Quantity::Ratio(f64::from(free.unusable_milli) / 1000.0);
+    let mut finding = Finding::new(severity, subject, headline)
         .with_evidence(
             format!("unusable free space index at order {order}"),
-            Quantity::Ratio(ratio),
+            index,
             "/proc/buddyinfo",
         )
-        .with_evidence("free", Quantity::Bytes(free_bytes), "/proc/buddyinfo")
+        .with_evidence("free", Quantity::Bytes(free.free_bytes), "/proc/buddyinfo")
         .with_evidence(
             format!("free in blocks of {huge}"),
-            Quantity::Bytes(usable_bytes),
+            Quantity::Bytes(free.usable_bytes),
             "/proc/buddyinfo",
         )
-        .with_impact(
-            "A request for huge pages compacts first, or fails; the next large job on this \
-                 node stalls although memory is free.",
-        )
+        .with_impact(impact)
         .with_remedy(remedy(zone.node, is_pinned));
-    let finding = if is_pinned {
-        finding.with_evidence(
-            "pinned",
-            Quantity::Bytes(pinned_bytes),
-            format!("/sys/devices/system/node/node{}/meminfo", zone.node),
-        )
-    } else {
-        finding
-    };
-    Some(match kernel_index(snapshot, zone, order) {
+    if is_pinned {
+        let file = format!("/sys/devices/system/node/node{}/meminfo", zone.node);
+        finding = finding.with_evidence("pinned", Quantity::Bytes(pinned_bytes), file);
+    }
+    match kernel_index(snapshot, zone, order) {
         Some(milli) => finding.with_evidence(
             "the kernel's own value of the index",
             Quantity::Ratio(f64::from(milli) / 1000.0),
             "/sys/kernel/debug/extfrag/unusable_index",
         ),
         None => finding,
-    })
+    }
+}
+
+/// What a request for huge pages meets decides, where that is known. Where the page blocks are not, a kernel that
+/// compacts is given the benefit of the doubt unless something shows that it cannot.
+fn severity(window: &Window, free: FreeBySize, outlook: HugeOutlook, is_pinned: bool) -> Severity {
+    let by_lists =
+        if free.unusable_milli >= CRITICAL_MILLI { Severity::Critical } else { Severity::Warning };
+    match outlook {
+        HugeOutlook::Served(_) => Severity::Note,
+        HugeOutlook::Refused => by_lists,
+        HugeOutlook::Uncertain => Severity::Warning,
+        HugeOutlook::Unknown => match outlook::has_compaction(&window.now) {
+            None => Severity::Warning,
+            Some(false) => by_lists,
+            Some(true) if is_pinned || outlook::compaction_fails(window) => by_lists,
+            Some(true) => Severity::Note,
+        },
+    }
+}
+
+fn after_compaction(growth: PoolGrowth, node: u32) -> String {
+    let provided = growth.least_bytes.unwrap_or(growth.now_bytes);
+    format!("; reclaim and compaction provide {} on node {node}", format_bytes(provided))
+}
+
+/// Whether there is a pinned page for every huge page that the unusable free memory would make.
+fn is_kept_fragmented(snapshot: &Snapshot, free: FreeBySize, pinned_bytes: u64) -> bool {
+    let pinned_pages = pinned_bytes.checked_div(snapshot.origin.page_bytes).unwrap_or(0);
+    let huge_bytes = derived::huge_page_bytes(snapshot);
+    let unusable_huge_pages = free.unusable_bytes().checked_div(huge_bytes).unwrap_or(0);
+    pinned_bytes >= MIN_PINNED_BYTES && pinned_pages >= unusable_huge_pages
 }
 
 fn remedy(node: u32, is_pinned: bool) -> Remedy {
@@ -226,15 +255,4 @@ fn kernel_index(snapshot: &Snapshot, zone: &BuddyZone, order: usize) -> Option<i
     let zones = &snapshot.extfrag_unusable.value()?.zones;
     let own = zones.iter().find(|own| own.node == zone.node && own.name == zone.name)?;
     own.values().get(order).copied()
-}
-
-/// From how much free and unusable memory on a zone counts.
-fn floor_bytes(snapshot: &Snapshot, zone: &BuddyZone) -> u64 {
-    let zones = snapshot.sample.zoneinfo.value().map_or(&[][..], |z| z.zones.as_slice());
-    let known = zones.iter().find(|z| z.node == zone.node && z.name == zone.name);
-    let share = known.map_or(0, |z| {
-        let bytes = z.managed_or_present_pages().saturating_mul(snapshot.origin.page_bytes);
-        (bytes / 100).saturating_mul(MIN_PERCENT)
-    });
-    share.max(MIN_BYTES)
 }

@@ -18,8 +18,8 @@
 //! `HugePages_Total` is smaller than configured; `htlb_buddy_alloc_fail` in /proc/vmstat is not 0.
 //!
 //! ## Threshold
-//! Any missing page is a warning. It is critical if less than half was allocated. A failure for which
-//! the configured number is unknown is a note.
+//! Any missing page is a warning. It is critical if less than half was allocated, and the rest cannot
+//! certainly be allocated now. A failure for which the configured number is unknown is a note.
 //!
 //! ## How to fix it
 //! `memwright fix hugepage-shortage` compacts memory and writes the number again. That moves pages of
@@ -35,11 +35,12 @@
 
 use crate::cause_score::CauseScore;
 use crate::kernel::HUGE_POOL;
+use crate::preflight;
 use crate::stall::Stall;
 use mw_memory::huge_pool_dir;
 use mw_model::{
-    Area, Cause, Finding, HugePool, HugepagesWanted, Missing, Quantity, Remedy, Severity, Step,
-    Subject, Window, derived, format_bytes,
+    Area, Cause, Finding, HugePool, HugepagesWanted, Missing, PoolGrowth, Quantity, Remedy,
+    Severity, Snapshot, Step, Subject, Window, derived, format_bytes,
 };
 use mw_proc::vmstat::Counter;
 
@@ -56,7 +57,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         .filter_map(|pool| {
             // Sysctl files are applied after the boot line, in their order: the last one counts.
             let configured = wanted.iter().rfind(|wanted| wanted.page_bytes == pool.page_bytes)?;
-            finding(pool, configured, failures, available)
+            finding(&window.now, pool, configured, failures, available)
         })
         .collect();
     if findings.is_empty() {
@@ -101,7 +102,15 @@ fn failed_allocations(failures: u64) -> Finding {
         ))
 }
 
+/// What the nodes can provide in huge pages of this size for certain, in bytes.
+fn certain_bytes(snapshot: &Snapshot, page_bytes: u64) -> u64 {
+    let supplies = preflight::huge_supplies(snapshot, page_bytes).unwrap_or_default();
+    let least = |growth: PoolGrowth| growth.least_bytes.unwrap_or(growth.now_bytes);
+    derived::total(supplies.into_iter().map(|(_, supply)| least(supply.growth)))
+}
+
 fn finding(
+    snapshot: &Snapshot,
     pool: &HugePool,
     configured: &HugepagesWanted,
     failures: Option<u64>,
@@ -109,13 +118,19 @@ fn finding(
 ) -> Option<Finding> {
     let has = pool.total_pages.saturating_sub(pool.surplus_pages);
     let missing = configured.pages.checked_sub(has).filter(|missing| *missing > 0)?;
-    let severity = if has < configured.pages / 2 { Severity::Critical } else { Severity::Warning };
+    let missing_bytes = missing.saturating_mul(pool.page_bytes);
+    let is_little = has < configured.pages / 2;
+    let severity = if is_little && certain_bytes(snapshot, pool.page_bytes) < missing_bytes {
+        Severity::Critical
+    } else {
+        Severity::Warning
+    };
     let size = format_bytes(pool.page_bytes);
     let headline = format!(
         "{} configures {} huge pages of {size}, the kernel allocated {has}: {} are missing",
         configured.source,
         configured.pages,
-        format_bytes(missing.saturating_mul(pool.page_bytes))
+        format_bytes(missing_bytes)
     );
     let file = format!("{}/nr_hugepages", huge_pool_dir(pool.page_bytes, None));
     let mut finding = Finding::new(severity, Subject::HugePool(pool.page_bytes), headline)

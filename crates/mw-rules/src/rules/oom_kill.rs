@@ -23,8 +23,11 @@
 //! "Out of memory: Killed process" in the kernel log; services that restart unexpectedly.
 //!
 //! ## Threshold
-//! A kill within the last day, or one a day on average since boot, is a warning; older ones are a note.
-//! It is critical while processes are being killed (between the two samples of this check).
+//! The kernel log has when the last process was killed and whose memory had run out. A kill for want of memory of the
+//! machine is critical while processes are being killed (between the two samples of this check), a warning for a day,
+//! and then a note. A kill at the limit of a cgroup is a note: it concerns that group alone, and any user can bring it
+//! about. After a week a kill is not mentioned. Where the log cannot be read, a kill in a machine that has been up for
+//! less than a day, or between the two samples, is a warning, any other a note.
 //!
 //! ## How to fix it
 //! The kernel log (`dmesg | grep -A 40 'invoked oom-killer'`) shows which task allocated, which was
@@ -38,13 +41,16 @@ use crate::share::counter;
 use crate::stall::Stall;
 use crate::{oom_tie, oom_words, roles};
 use mw_model::{
-    Area, Cause, EndKind, Finding, MemoryHolder, Missing, OomShortage, OomVictim, Quantity, Remedy,
-    Role, ServiceProcess, Severity, Step, Subject, TriggerKind, WaitKind, Window, derived,
-    format_bytes,
+    Area, Cause, EndKind, Finding, MemoryHolder, Missing, OomHistory, OomShortage, OomVictim,
+    Quantity, Remedy, Role, ServiceProcess, Severity, Step, Subject, TriggerKind, WaitKind, Window,
+    derived, format_bytes, format_duration_ms,
 };
 use mw_proc::vmstat::Counter;
 
 const DAY_S: f64 = 86_400.0;
+
+/// After so many days a kill is no finding.
+const FORGOTTEN_DAYS: f64 = 7.0;
 
 /// Tasks that are named as killed.
 const MAX_SHOWN: usize = 3;
@@ -60,22 +66,59 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         return Ok(Vec::new());
     }
     let killing = window.rate(Counter::OomKill).is_ok_and(|rate| rate > 0.0);
-    let days = window.now.origin.uptime_s.map_or(1.0, |seconds| seconds / DAY_S);
-    let severity = if killing {
-        Severity::Critical
-    } else if days <= 1.0 || kills as f64 >= days {
-        Severity::Warning
-    } else {
-        Severity::Note
+    let uptime_days = window.now.origin.uptime_s.map(|seconds| seconds / DAY_S);
+    let history = window.now.oom_history.value();
+    let now_unix_ms = window.now.origin.taken_unix_ms;
+    let days_ago = |victim: &OomVictim| {
+        let ago_ms = now_unix_ms?.saturating_sub(victim.last_unix_ms);
+        Some(ago_ms as f64 / 1000.0 / DAY_S)
     };
-    let headline = format!("the OOM killer has killed {} since boot", oom_words::processes(kills));
-    Ok(vec![
-        Finding::new(severity, Area::OomKiller, headline)
-            .with_evidence("oom_kill", Quantity::Count(kills), "/proc/vmstat")
-            .with_evidence("uptime in days", Quantity::Ratio(days), "/proc/uptime")
-            .with_impact("The killed program needs the same memory again when it is restarted.")
-            .with_remedy(remedy()),
-    ])
+    let severity = match history {
+        Some(OomHistory { of_machine: Some(victim), .. }) => {
+            let is_recent = days_ago(victim).is_none_or(|days| days <= 1.0);
+            by_machine(killing && is_recent, is_recent)
+        }
+        Some(OomHistory { of_cgroup: Some(_), .. }) => Severity::Note,
+        // The log does not have them (any more), or cannot be read: whose limit was met is unknown.
+        _ if killing || uptime_days.is_none_or(|days| days <= 1.0) => Severity::Warning,
+        _ => Severity::Note,
+    };
+    let last = history.and_then(OomHistory::last);
+    if last.and_then(days_ago).is_some_and(|days| days > FORGOTTEN_DAYS) {
+        return Ok(Vec::new());
+    }
+    let last = last.map_or(String::new(), |victim| last_words(victim, days_ago(victim)));
+    let headline =
+        format!("the OOM killer has killed {} since boot{last}", oom_words::processes(kills));
+    let mut finding = Finding::new(severity, Area::OomKiller, headline)
+        .with_evidence("oom_kill", Quantity::Count(kills), "/proc/vmstat")
+        .with_impact("The killed program needs the same memory again when it is restarted.")
+        .with_remedy(remedy());
+    if let Some(days) = uptime_days {
+        let uptime = Quantity::Text(format_duration_ms(days * DAY_S * 1000.0));
+        finding = finding.with_evidence("uptime", uptime, "/proc/uptime");
+    }
+    Ok(vec![finding])
+}
+
+fn by_machine(killing: bool, is_recent: bool) -> Severity {
+    match (killing, is_recent) {
+        (true, _) => Severity::Critical,
+        (false, true) => Severity::Warning,
+        (false, false) => Severity::Note,
+    }
+}
+
+/// `; the last, redis, 2 h ago at the limit of its cgroup`.
+fn last_words(victim: &OomVictim, days_ago: Option<f64>) -> String {
+    let ago = days_ago.map_or(String::new(), |days| {
+        format!(", {} ago", format_duration_ms(days * DAY_S * 1000.0))
+    });
+    let whose = match victim.shortage {
+        OomShortage::Cgroup(_) => " at the limit of its cgroup",
+        _ => "",
+    };
+    format!("; the last was {}{ago}{whose}", victim.process.name)
 }
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {

@@ -29,9 +29,12 @@
 //!
 //! ## Threshold
 //! 10,000 pages a second is the scan rate that the field report's author calls severe. A tenth of memory
-//! dirty, with free memory below twice the high watermarks, shows that the writer outpaces its device
-//! and that nothing is left for other programs. It is critical if tasks reclaim directly at the same
-//! time.
+//! dirty, with free memory below twice the high watermarks, shows that the writer outpaces its device.
+//!
+//! Neither harms others by itself: the kernel gives them clean page cache. It is a note while a large
+//! request needs no writeback and no swap, otherwise a warning, and critical if tasks wait as well (see
+//! reclaim-storm). Dirty memory that the disk needs more than 5 s for is a warning in any case, because
+//! whoever syncs waits for it.
 //!
 //! ## How to fix it
 //! Keep large and sequential writes out of the page cache: `memwright run --direct-io 64k -- COMMAND`,
@@ -54,6 +57,8 @@
 
 use crate::cause_score::CauseScore;
 use crate::disk_writers::{flood_bytes, is_flooded, other_cgroup, other_program};
+use crate::outlook;
+use crate::preflight::disk_bytes_per_s;
 use crate::request::Spent;
 use crate::share::{field, high_watermark_bytes, percent};
 use crate::stall::{Stall, swaps_out};
@@ -69,6 +74,9 @@ const CACHE_PERCENT: f64 = 25.0;
 
 /// From which share of memory on pages brought into the page cache during a stall are a flood.
 const FLOOD_PERCENT: f64 = 5.0;
+
+/// How long the disk needs to write what is dirty for it to hold up others.
+const BACKLOG_S: f64 = 5.0;
 
 /// The dirty memory that a device may have: what it writes in this time, at least so much.
 const DEVICE_DIRTY_S: u64 = 2;
@@ -93,8 +101,10 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     if !dirty_flood && !scan_flood {
         return Ok(Vec::new());
     }
-    let direct = window.rate(Counter::Allocstall).unwrap_or(0.0) > 0.0;
-    let severity = if direct { Severity::Critical } else { Severity::Warning };
+    // Whoever syncs waits for a backlog that the disk needs long for, however much clean memory there is.
+    let is_backlog = dirty_flood && unwritten as f64 >= disk_bytes_per_s(&window.now) * BACKLOG_S;
+    let least = if is_backlog { Severity::Warning } else { Severity::Note };
+    let severity = outlook::reclaim_severity(window).max(least);
     let headline = if dirty_flood {
         format!(
             "{} are dirty or under writeback while {} are free: buffered writes fill memory",

@@ -21,9 +21,14 @@
 //!
 //! ## Threshold
 //! 10,000 pages a second is the scan rate at which heartbeats were missed in the field report "The Case
-//! of the RAM Starved Cluster". It is critical if tasks reclaim directly (10 stalls a second and 1,000
-//! pages a second), or if pressure stopped all programs for 10% of the last ten seconds. 10% of pressure
-//! is where systemd-oomd and Android's lmkd begin to act.
+//! of the RAM Starved Cluster". 10% of pressure is where systemd-oomd and Android's lmkd begin to act.
+//!
+//! A high rate alone harms nobody: whoever reads a file that is larger than memory has the kernel drop
+//! clean pages as fast as it reads them, and every other request is still served at the speed of memory.
+//! It is a note while a large request (a quarter of memory, at most half of what is available) needs no
+//! writeback and no swap. Otherwise it is a warning, and critical if tasks wait as well: 10 direct
+//! reclaims or compactions a second, or 10% of pressure. All rates are those of a second at least; `check`
+//! takes that long only where the kernel reclaims.
 //!
 //! ## How to fix it
 //! Find out which program uses the memory: `page-cache-flood`, `swap-thrash` or `cgroup-limit` usually
@@ -35,13 +40,12 @@
 //! watermark_scale_factor; mm/vmscan.c.
 
 use crate::cause_score::CauseScore;
+use crate::outlook;
 use crate::stall::Stall;
 use mw_model::{Area, Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Sysctl, Window};
 use mw_proc::vmstat::Counter;
 
 const SCAN_PAGES_PER_S: f64 = 10_000.0;
-const DIRECT_PAGES_PER_S: f64 = 1000.0;
-const DIRECT_STALLS_PER_S: f64 = 10.0;
 const PRESSURE_PERCENT: f64 = 10.0;
 
 const SCALE_FACTOR: &str = "vm.watermark_scale_factor";
@@ -53,7 +57,6 @@ struct Storm {
     direct_per_s: f64,
     stalls_per_s: f64,
     some_percent: f64,
-    full_percent: f64,
 }
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
@@ -62,13 +65,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     if !scans && storm.some_percent < PRESSURE_PERCENT {
         return Ok(Vec::new());
     }
-    let direct =
-        storm.direct_per_s >= DIRECT_PAGES_PER_S && storm.stalls_per_s >= DIRECT_STALLS_PER_S;
-    let severity = if direct || storm.full_percent >= PRESSURE_PERCENT {
-        Severity::Critical
-    } else {
-        Severity::Warning
-    };
+    let severity = outlook::reclaim_severity(window);
     let headline = if scans {
         format!("the kernel scans {:.0} pages a second to reclaim memory", storm.scan_per_s)
     } else {
@@ -102,13 +99,11 @@ fn storm(window: &Window) -> Result<Storm, Missing> {
     if let (Err(missing), Err(_)) = (&scans, &pressure) {
         return Err(missing.clone());
     }
-    let full = |p: &mw_proc::pressure::Pressure| p.full.map_or(0.0, |full| full.avg10_percent);
     Ok(Storm {
         scan_per_s: scans.unwrap_or(0.0),
         direct_per_s: window.rate(Counter::PgscanDirect).unwrap_or(0.0),
         stalls_per_s: window.rate(Counter::Allocstall).unwrap_or(0.0),
         some_percent: pressure.as_ref().map_or(0.0, |p| p.some.avg10_percent),
-        full_percent: pressure.as_ref().map_or(0.0, |p| full(p)),
     })
 }
 

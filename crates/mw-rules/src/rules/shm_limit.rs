@@ -19,13 +19,13 @@
 //!
 //! ## Threshold
 //! Since 3.16 the kernel's defaults are practically unlimited; smaller values come from old sysctl
-//! files. Databases use up to 80% of memory, so less than half is a warning. 90% in use is critical: the
-//! next segment is refused. By default a tmpfs may take half of memory; 1% is a note, because many programs
+//! files. Databases use up to 80% of memory, so less than half is a warning, and so is 90% in use: the
+//! next segment may be refused. By default a tmpfs may take half of memory; 1% is a note, because many programs
 //! use no shared memory.
 //!
 //! ## How to fix it
-//! `memwright fix shm-limit` sets the kernel's defaults (for the number of segments: twice the present
-//! value). These limits protect nothing; cgroups do. /dev/shm is enlarged by `mount -o remount,size=50%
+//! `memwright fix` sets the kernel's defaults where a limit is low. Where a limit is nearly used up, only `memwright fix
+//! shm-limit` does, because any user can use it up (for the number of segments: twice the present value). These limits protect nothing; cgroups do. /dev/shm is enlarged by `mount -o remount,size=50%
 //! /dev/shm`; in a container it is set when that is created: `--shm-size=16g` of Docker and Podman, in Kubernetes an
 //! `emptyDir` with `medium: Memory` that is mounted there.
 //!
@@ -111,10 +111,11 @@ fn too_low(setting: &str, limit: u64, what: &str) -> Finding {
 }
 
 fn raise(setting: &str, value: u64) -> Remedy {
-    Remedy::automatic(
-        format!("set {setting} to {value}"),
-        vec![Step::write(Sysctl::path(setting), value)],
-    )
+    Remedy::automatic(format!("set {setting} to {value}"), raising(setting, value))
+}
+
+fn raising(setting: &str, value: u64) -> Vec<Step> {
+    vec![Step::write(Sysctl::path(setting), value)]
 }
 
 /// Limits that are nearly reached.
@@ -140,10 +141,13 @@ fn used_up(snapshot: &Snapshot, sysctl: &Sysctl, shmall_bytes: u64) -> Vec<Findi
     findings
         .into_iter()
         .map(|(setting, headline, used, target)| {
-            Finding::new(Severity::Critical, Subject::Sysctl(setting.to_owned()), headline)
+            // Any user can create segments: that raises no limit by itself.
+            let summary =
+                format!("remove unused segments (ipcs -m, ipcrm), or set {setting} to {target}");
+            Finding::new(Severity::Warning, Subject::Sysctl(setting.to_owned()), headline)
                 .with_evidence("in use", used, "/proc/sysvipc/shm")
                 .with_impact("The next shmget fails with ENOSPC although memory is free.")
-                .with_remedy(raise(setting, target))
+                .with_remedy(Remedy::named(summary, raising(setting, target)))
         })
         .collect()
 }

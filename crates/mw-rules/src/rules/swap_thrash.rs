@@ -21,8 +21,9 @@
 //!
 //! ## Threshold
 //! Traffic in one direction is harmless: idle pages are swapped out, or come back after a peak. 1 MiB/s
-//! in both directions is more than such an exchange causes on an idle machine. Ten times that, or memory
-//! pressure above 10%, is critical.
+//! in both directions, over a second at least, is more than such an exchange causes on an idle machine. Ten
+//! times that, or memory pressure above 10%, is critical, unless a large request is served without swap
+//! all the same: then a cgroup thrashes at its own limit.
 //!
 //! ## How to fix it
 //! Limit the program that outgrew the machine: with its cgroup
@@ -35,6 +36,7 @@
 
 use crate::cause_score::CauseScore;
 use crate::kernel::SWAP;
+use crate::outlook;
 use crate::share::percent;
 use crate::stall::Stall;
 use mw_model::{Area, Cause, Finding, Missing, Quantity, Remedy, Severity, Step, WaitKind, Window};
@@ -68,7 +70,11 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         return Ok(Vec::new());
     }
     let heavy = pages_in + pages_out >= CRITICAL_PAGES_PER_S || some >= PRESSURE_PERCENT;
-    let severity = if heavy { Severity::Critical } else { Severity::Warning };
+    let severity = match (window.is_sustained(), outlook::is_served(&window.now)) {
+        (false, _) => Severity::Note,
+        (true, false) if heavy => Severity::Critical,
+        _ => Severity::Warning,
+    };
     let headline =
         format!("{pages_out:.0} pages a second are swapped out while {pages_in:.0} are swapped in");
     let finding = Finding::new(severity, Area::Swap, headline)

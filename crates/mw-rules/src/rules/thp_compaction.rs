@@ -19,9 +19,11 @@
 //! increases, and `compact_fail` with it when memory is badly fragmented.
 //!
 //! ## Threshold
-//! `always` for both is a warning, since the stall shows only when memory is fragmented. It is critical
-//! if at least 100 faults have compacted since boot and half of them failed, or if faults compact now
-//! (10 a second; in our reproduction of the field report it was 108 a second). The kernel's own default
+//! `always` for both is a warning, since the stall shows only when memory is fragmented. Faults compact
+//! now if `compact_stall` increases by 10 a second, and so do `thp_fault_alloc` and `thp_fault_fallback`
+//! together (in our reproduction of the field report by 108 a second), over a second at least. It is critical if
+//! half of that fails and a node cannot provide a quarter of its memory in huge pages (see
+//! fragmented-node); a program that advises huge pages and gets them is a note. The kernel's own default
 //! has been `madvise` since 4.6 because of such stalls.
 //!
 //! ## How to fix it
@@ -37,7 +39,7 @@
 //! default to madvise").
 
 use crate::cause_score::CauseScore;
-use crate::share::percent;
+use crate::outlook;
 use crate::stall::Stall;
 use mw_model::{
     Area, Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Thp, Window, derived,
@@ -51,8 +53,6 @@ const ENABLED: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 const BETTER: [&str; 3] = ["defer+madvise", "madvise", "never"];
 
 const STALLS_NOW_PER_S: f64 = 10.0;
-const MIN_STALLS: u64 = 100;
-const VAIN_PERCENT: f64 = 50.0;
 
 /// The score's factor where the setting is mild and programs request huge pages: then the remedy is
 /// less fragmentation.
@@ -64,16 +64,15 @@ const IF_FOR_A_POOL: f64 = 0.7;
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let thp = window.now.thp.required()?;
     let every_fault = every_fault_compacts(thp);
-    let rate = window.rate(Counter::CompactStall).unwrap_or(0.0);
-    let compacting = rate >= STALLS_NOW_PER_S;
+    let rate = window.rate(Counter::CompactStall).unwrap_or(0.0).min(faults_per_s(window));
+    let compacting = window.is_sustained() && rate >= STALLS_NOW_PER_S;
     if !every_fault && !compacting {
         return Ok(Vec::new());
     }
     let vmstat = window.now.sample.vmstat.value();
     let count = |counter| vmstat.and_then(|v| v.get(counter)).unwrap_or(0);
     let (stalls, failed) = (count(Counter::CompactStall), count(Counter::CompactFail));
-    let in_vain = stalls >= MIN_STALLS && percent(failed, stalls) >= VAIN_PERCENT;
-    let severity = if compacting || in_vain { Severity::Critical } else { Severity::Warning };
+    let severity = severity(window, every_fault, compacting);
     let headline = if compacting {
         format!("page faults are compacting memory now, {rate:.0} a second")
     } else {
@@ -115,6 +114,25 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
         .with_impact("Threads blocked in page faults while the kernel moved pages.")
         .with_remedy(remedy(thp));
     score.cause(finding)
+}
+
+/// Compaction that succeeds is what a program asks for that advises huge pages. Where it mostly fails, every fault waits for
+/// nothing, unless other nodes have the pages.
+fn severity(window: &Window, every_fault: bool, compacting: bool) -> Severity {
+    let huge_bytes = derived::huge_page_bytes(&window.now);
+    let in_vain = compacting && outlook::compaction_fails(window);
+    if in_vain && !outlook::is_served_in_huge_pages(&window.now, huge_bytes) {
+        Severity::Critical
+    } else if in_vain || every_fault {
+        Severity::Warning
+    } else {
+        Severity::Note
+    }
+}
+
+/// Page faults a second for huge pages: the page cache and kernel objects have the kernel compact as well.
+fn faults_per_s(window: &Window) -> f64 {
+    window.rate_of(&[Counter::ThpFaultAlloc, Counter::ThpFaultFallback]).unwrap_or(0.0)
 }
 
 /// Whether the settings let every fault that finds no huge page compact.

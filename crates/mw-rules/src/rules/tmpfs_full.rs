@@ -17,8 +17,8 @@
 //! plenty.
 //!
 //! ## Threshold
-//! 95% is a warning. For /dev/shm 99% is critical: programs create shared segments there in large
-//! pieces. A tmpfs below 1 MiB is a marker, not storage, and does not count.
+//! 95% is a warning. It is never critical: any user can fill /dev/shm and /tmp, and only programs that
+//! use them fail. A tmpfs below 1 MiB is a marker, not storage, and does not count.
 //!
 //! ## How to fix it
 //! Remove leftover files (`ls -l /dev/shm`; segments stay when their programs have ended), or enlarge
@@ -31,7 +31,6 @@
 
 use crate::cause_score::CauseScore;
 use crate::share::percent;
-use crate::shared_memory::POSIX_MOUNT;
 use crate::stall::Stall;
 use mw_model::{
     Cause, Finding, MemoryFilesystem, Missing, Quantity, Remedy, Severity, Step, Subject, Window,
@@ -39,7 +38,6 @@ use mw_model::{
 };
 
 const WARNING_PERCENT: f64 = 95.0;
-const CRITICAL_PERCENT: f64 = 99.0;
 const MIN_BYTES: u64 = 1 << 20;
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
@@ -67,7 +65,7 @@ fn finding(filesystem: &MemoryFilesystem, available_bytes: u64) -> Option<Findin
     let inodes =
         filesystem.inodes.zip(filesystem.inodes_used).map_or(0.0, |(all, used)| percent(used, all));
     let target = &filesystem.target;
-    let (share, headline, grow) = if space >= WARNING_PERCENT {
+    let (headline, grow) = if space >= WARNING_PERCENT {
         let headline = format!(
             "{target} is nearly full: {} of {} used",
             format_bytes(used),
@@ -76,18 +74,13 @@ fn finding(filesystem: &MemoryFilesystem, available_bytes: u64) -> Option<Findin
         // Memory must be available for what the file system may grow by.
         let grow =
             (size <= available_bytes).then(|| format!("size={}M", size.saturating_mul(2) >> 20));
-        (space, headline, grow)
+        (headline, grow)
     } else if inodes >= WARNING_PERCENT {
         let all = filesystem.inodes.unwrap_or(0);
         let headline = format!("{target} uses {inodes:.0}% of its {all} inodes");
-        (inodes, headline, Some(format!("nr_inodes={}", all.saturating_mul(2))))
+        (headline, Some(format!("nr_inodes={}", all.saturating_mul(2))))
     } else {
         return None;
-    };
-    let severity = if target == POSIX_MOUNT && share >= CRITICAL_PERCENT {
-        Severity::Critical
-    } else {
-        Severity::Warning
     };
     let mut steps = vec![Step::manual_on("ls -lS", target)];
     let summary = match grow {
@@ -98,7 +91,7 @@ fn finding(filesystem: &MemoryFilesystem, available_bytes: u64) -> Option<Findin
         None => "remove leftover files: too little memory is available to enlarge the file system",
     };
     Some(
-        Finding::new(severity, Subject::Mount(target.clone()), headline)
+        Finding::new(Severity::Warning, Subject::Mount(target.clone()), headline)
             .with_evidence("space used", Quantity::Percent(space), "statfs")
             .with_evidence("inodes used", Quantity::Percent(inodes), "statfs")
             .with_impact("Creating shared memory there fails with ENOSPC, or its program is killed by SIGBUS.")

@@ -21,7 +21,8 @@
 //!
 //! ## Threshold
 //! A hazard: refaults alone are harmless, and a backup that reads each file once has none. From a memory pressure of
-//! 30% on it is critical. Anonymous pages are counted apart: see swap-thrash.
+//! 30% on it is critical, unless a large request is served all the same: then a cgroup's limit is too small for what it
+//! reads. Anonymous pages are counted apart: see swap-thrash.
 //!
 //! A cause: these reads take at least half of the request; refaults are at least 30% of the pages read.
 //!
@@ -33,6 +34,7 @@
 //! ## References
 //! Linux, mm/workingset.c; Documentation/admin-guide/cgroup-v2.rst, memory.stat.
 
+use crate::outlook;
 use crate::request::{Spent, is_limited, limit_events};
 use crate::stall::Stall;
 use mw_model::{Area, Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Subject, Window};
@@ -52,8 +54,12 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     if pages < PAGES_PER_S {
         return Ok(Vec::new());
     }
-    let is_critical = pressure >= CRITICAL_PRESSURE_PERCENT;
-    let severity = if is_critical { Severity::Critical } else { Severity::Warning };
+    let is_short = pressure >= CRITICAL_PRESSURE_PERCENT && !outlook::is_served(&window.now);
+    let severity = match window.is_sustained() {
+        false => Severity::Note,
+        true if is_short => Severity::Critical,
+        true => Severity::Warning,
+    };
     let headline = format!(
         "{pages:.0} file pages a second are read again after reclaim; tasks waited for memory for {pressure:.0}% \
          of the last 10 s"

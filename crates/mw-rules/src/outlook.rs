@@ -1,0 +1,111 @@
+//! The outcome for a large request, by preflight's arithmetic. The severity of a hazard is what a request would meet, not
+//! a state of the free lists or a rate.
+
+use crate::preflight::{self, HugeSupply};
+use crate::share::pressure_percent;
+use mw_model::{Answer, PoolGrowth, Resource, Severity, Snapshot, Window, derived};
+use mw_proc::vmstat::Counter;
+
+/// A large request is this share of memory, and at most half of what is ready; where that is less than a twentieth of
+/// memory, a twentieth.
+const LARGE_SHARE: u64 = 4;
+const LEAST_SHARE: u64 = 20;
+
+/// Direct reclaims and compactions a second over a whole second that are more than a single burst.
+const STALLS_PER_S: f64 = 10.0;
+/// Of the time, in which some task waited for memory: where systemd-oomd and Android's lmkd begin to act.
+const PRESSURE_PERCENT: f64 = 10.0;
+
+/// The size of a large request in bytes.
+fn large_bytes(snapshot: &Snapshot) -> Option<u64> {
+    let memory = derived::memory_bytes(&snapshot.sample).ok()?;
+    let ready = derived::ready_bytes(snapshot).ok()?;
+    Some((memory / LARGE_SHARE).min(ready / 2).max(memory / LEAST_SHARE))
+}
+
+/// Whether a large request gets base pages without writeback and swap: from free memory and clean page cache, which are
+/// had at the speed of memory.
+pub(crate) fn is_served(snapshot: &Snapshot) -> bool {
+    large_bytes(snapshot)
+        .is_some_and(|bytes| preflight::of_machine(snapshot, bytes) == Ok(Answer::Yes))
+}
+
+/// The outcome of a large request for huge pages on a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HugeOutlook {
+    /// Reclaim and compaction provide them.
+    Served(PoolGrowth),
+    /// They cannot.
+    Refused,
+    /// They may: the sample of page blocks permits both.
+    Uncertain,
+    /// The page blocks are unknown.
+    Unknown,
+}
+
+/// The outcome of a request on one node, for a quarter of it in huge pages of `page_bytes`, or for half of what is free
+/// and clean there.
+pub(crate) fn for_huge_pages(snapshot: &Snapshot, page_bytes: u64, node: u32) -> HugeOutlook {
+    let supplies = preflight::huge_supplies(snapshot, page_bytes).unwrap_or_default();
+    let supply = supplies.into_iter().find(|(number, _)| *number == node);
+    supply.map_or(HugeOutlook::Unknown, |(_, supply)| judge(supply))
+}
+
+/// Whether every node serves such a request.
+pub(crate) fn is_served_in_huge_pages(snapshot: &Snapshot, page_bytes: u64) -> bool {
+    let supplies = preflight::huge_supplies(snapshot, page_bytes).unwrap_or_default();
+    let is_served = |supply| matches!(judge(supply), HugeOutlook::Served(_));
+    !supplies.is_empty() && supplies.into_iter().all(|(_, supply)| is_served(supply))
+}
+
+fn judge(supply: HugeSupply) -> HugeOutlook {
+    let wanted = (supply.total_bytes / LARGE_SHARE).min(supply.ready_bytes / 2);
+    let PoolGrowth { now_bytes, least_bytes, most_bytes } = supply.growth;
+    match (least_bytes, most_bytes) {
+        _ if now_bytes >= wanted => HugeOutlook::Served(supply.growth),
+        (Some(least), _) if least >= wanted => HugeOutlook::Served(supply.growth),
+        (_, Some(most)) if most < wanted => HugeOutlook::Refused,
+        (Some(_), Some(_)) => HugeOutlook::Uncertain,
+        _ => HugeOutlook::Unknown,
+    }
+}
+
+/// Whether this kernel compacts memory at all; unknown where vmstat was not read.
+pub(crate) fn has_compaction(snapshot: &Snapshot) -> Option<bool> {
+    let vmstat = snapshot.sample.vmstat.value()?;
+    Some(vmstat.get(Counter::CompactStall).is_some())
+}
+
+/// Whether direct compaction mostly fails, over a second at least.
+pub(crate) fn compaction_fails(window: &Window) -> bool {
+    let rate = |counter| window.rate(counter).unwrap_or(0.0);
+    let failed = rate(Counter::CompactFail);
+    window.is_sustained() && failed >= STALLS_PER_S && failed >= rate(Counter::CompactSuccess)
+}
+
+/// Whether tasks wait for memory now: direct reclaim or compaction, or pressure, over a second at least. A short window
+/// shows bursts, which are no condition.
+fn is_waited_for(window: &Window) -> bool {
+    if !window.is_sustained() {
+        return false;
+    }
+    let rate = |counter| window.rate(counter).unwrap_or(0.0);
+    let stalls = rate(Counter::Allocstall).max(rate(Counter::CompactStall));
+    let now = pressure_percent(window, Resource::Memory);
+    // A captured tree has one reading of pressure, with the average of the last 10 s.
+    let recent = || window.now.sample.pressure.memory.value().map(|p| p.some.avg10_percent);
+    stalls >= STALLS_PER_S || now.or_else(recent).is_some_and(|some| some >= PRESSURE_PERCENT)
+}
+
+/// The severity of reclaim that goes on now: critical where tasks wait and a large request would as well; a warning where
+/// one of both holds; a note where the kernel only reclaims clean pages for whoever reads them.
+pub(crate) fn reclaim_severity(window: &Window) -> Severity {
+    if !window.is_sustained() {
+        return Severity::Note;
+    }
+    match (is_waited_for(window), is_served(&window.now)) {
+        (true, false) => Severity::Critical,
+        (false, false) => Severity::Warning,
+        (_, true) => Severity::Note,
+    }
+}
