@@ -49,6 +49,7 @@ use mw_segment::Kind;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 #[cfg(feature = "doctor")]
 pub use doctor::DoctorArgs;
@@ -231,6 +232,14 @@ pub struct CheckArgs {
     /// Exit with 1 at this severity or above [default: critical]
     #[arg(long, value_name = "SEVERITY")]
     pub fail_on: Option<FailOn>,
+    /// Count a critical finding as a warning until it has been there for this long, in at least three checks: for
+    /// programs that act on the exit code
+    #[arg(long, value_name = "TIME", value_parser = duration::delay, conflicts_with = "root")]
+    #[cfg_attr(feature = "watch", arg(conflicts_with = "recording"))]
+    pub after: Option<Duration>,
+    /// Directory of the findings of earlier checks, for --after [default: /var/lib/memwright]
+    #[arg(long, value_name = "DIR", requires = "after")]
+    pub state_dir: Option<PathBuf>,
     #[command(flatten)]
     pub format: FormatArgs<Format>,
     /// Write to this file, which is replaced only once the output is complete; - is standard output

@@ -137,7 +137,7 @@ fn a_sosreport_is_looked_at() {
         "Filesystem 1K-blocks Used Available Use% Mounted on\ntmpfs 65536 65536 0 100% /dev/shm\n",
     );
     let text = out(&["check", "--root", dir.path().to_str().unwrap()]);
-    for found in ["warning zone-reclaim", "critical tmpfs-full: /dev/shm"] {
+    for found in ["warning zone-reclaim", "warning tmpfs-full: /dev/shm"] {
         assert!(text.contains(found), "no '{found}' in:\n{text}");
     }
 }

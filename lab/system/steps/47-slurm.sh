@@ -31,7 +31,7 @@ cat >/etc/slurm/memwright-health <<'END'
 #!/bin/sh
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 export PATH
-exec memwright slurm health --drain-on fragmented-node --make-room 256M,huge=thp >>/mnt/log/health 2>&1
+exec memwright slurm health --after 0s --severity note --drain-on fragmented-node --make-room 256M,huge=thp >>/mnt/log/health 2>&1
 END
 chmod 755 /etc/slurm/memwright-health
 mkdir -p /var/lib/slurm/state

@@ -1,6 +1,6 @@
 //! Arguments of `k8s`.
 
-use super::duration::duration;
+use super::duration::{delay, duration};
 use clap::{Args as ClapArgs, Subcommand};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -32,6 +32,9 @@ pub struct K8sConditionArgs {
     /// Check at this interval until SIGTERM, at least 5s; an unchanged result is reported every five minutes
     #[arg(long, value_name = "TIME", value_parser = interval)]
     pub every: Option<Duration>,
+    /// Set a condition to True only once the finding has been there for this long, in at least three checks
+    #[arg(long, value_name = "TIME", default_value = "3m", value_parser = delay, requires = "every")]
+    pub after: Duration,
     /// Root of the host's file system in a container; as for check
     #[arg(long, value_name = "DIR|FILE")]
     pub root: Option<PathBuf>,

@@ -1,9 +1,11 @@
 //! Arguments of `slurm`.
 
+use super::duration::delay;
 use super::{FailOn, MaxCost, room_request};
 use clap::{Args as ClapArgs, Subcommand};
 use mw_model::Request;
 use std::path::PathBuf;
+use std::time::Duration;
 
 #[derive(Debug, Clone, ClapArgs)]
 pub struct SlurmArgs {
@@ -24,12 +26,18 @@ pub struct SlurmHealthArgs {
     /// Name of the node [default: $SLURMD_NODENAME, or the host name up to the first dot]
     #[arg(long, value_name = "NAME")]
     pub node: Option<String>,
-    /// Drain at this severity or above [default: critical, or note with --drain-on]
+    /// Drain at this severity or above [default: critical, or warning with --drain-on]
     #[arg(long, value_name = "SEVERITY")]
     pub severity: Option<FailOn>,
     /// Drain for findings of these rules only
     #[arg(long, value_name = "RULE", value_delimiter = ',')]
     pub drain_on: Vec<String>,
+    /// Drain only once the finding has been there for this long, in at least three checks
+    #[arg(long, value_name = "TIME", default_value = "3m", value_parser = delay)]
+    pub after: Duration,
+    /// Drain only if a job of this size would wait or fail: SIZE[,lock][,huge=2M|1G|thp][,node=N]
+    #[arg(long, value_name = "REQUEST")]
+    pub job: Option<Request>,
     /// Once the node is drained and idle, make room for this much, check again, and resume the node if the
     /// hazard is gone: SIZE[,lock][,huge=2M|1G|thp][,node=N]
     #[arg(long, value_name = "REQUEST", value_parser = room_request)]
@@ -47,7 +55,8 @@ pub struct SlurmHealthArgs {
     /// Judge a captured tree instead of this machine, to rehearse: as for check
     #[arg(long, value_name = "DIR|FILE")]
     pub root: Option<PathBuf>,
-    /// Directory of the journal, for --make-room [default: /var/lib/memwright]
+    /// Directory of the findings of earlier checks, and of the journal for --make-room [default:
+    /// /var/lib/memwright]
     #[arg(long, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
 }

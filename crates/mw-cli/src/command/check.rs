@@ -1,5 +1,6 @@
 //! `memwright check`: the verdict, what is wrong, and what fixes it.
 
+use super::lasting::Kept;
 use crate::args::{CheckArgs, Format};
 use crate::config::Config;
 use crate::output::{self, Readers, STANDARD_OUTPUT};
@@ -49,6 +50,11 @@ fn check(args: &CheckArgs, config: &Config) -> Result<Exit, Failure> {
     }
     if let Some(root) = checked.root {
         report.root = root.display().to_string();
+    }
+    if let Some(least) = args.after {
+        let mut kept = Kept::open(&config.state_dir(args.state_dir.as_deref()));
+        kept.note(&report)?;
+        kept.sightings.settle(&mut report, least);
     }
     let format = args.format.chosen();
     let text = match format {

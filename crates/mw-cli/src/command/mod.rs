@@ -26,6 +26,7 @@ pub(crate) mod iotune;
 pub(crate) mod k8s;
 #[cfg(feature = "lab")]
 pub(crate) mod lab;
+mod lasting;
 pub(crate) mod make_room;
 #[cfg(feature = "watch")]
 pub(crate) mod notify;

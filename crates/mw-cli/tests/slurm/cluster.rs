@@ -46,9 +46,10 @@ impl Drop for Cluster {
 }
 
 impl Cluster {
-    /// Starts it and waits for its nodes. `health` is added to the command line of `memwright slurm health`.
+    /// Starts it and waits for its nodes, which are drained at once. `health` is added to the command line of `memwright
+    /// slurm health`.
     pub(super) fn start(health: &str) -> Self {
-        Self::start_with(health, [HEALTHY; 2], ["IDLE"; 2])
+        Self::start_with(&format!("--after 0s {health}"), [HEALTHY; 2], ["IDLE"; 2])
     }
 
     /// The same with what the health programs of n1 and n2 find, and the states that are waited for.
@@ -65,6 +66,7 @@ impl Cluster {
                 "#!/bin/sh\nexport SLURM_CONF={path}/slurm.conf\n\
                  echo $$ >>{path}/runs.$SLURMD_NODENAME\n\
                  exec >{path}/run.$$ 2>&1\n\
+                 cd {path}\n\
                  exec {memwright} slurm health --root {path}/$SLURMD_NODENAME {health}\n"
             ),
         );

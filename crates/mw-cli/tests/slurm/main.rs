@@ -82,9 +82,31 @@ fn a_node_is_drained_before_its_first_job() {
     if !mw_test::is_root() {
         return;
     }
-    let cluster = Cluster::start_with("", [SICK, HEALTHY], ["IDLE+DRAIN", "IDLE"]);
+    let cluster = Cluster::start_with("--after 0s", [SICK, HEALTHY], ["IDLE+DRAIN", "IDLE"]);
     // slurmd had not registered yet.
     assert!(cluster.runs("n1")[0].starts_with("node n1: drained: "), "{:?}", cluster.runs("n1"));
+}
+
+#[test]
+fn a_hazard_that_does_not_last_drains_nothing() {
+    if !mw_test::is_root() {
+        return;
+    }
+    let cluster = Cluster::start_with(
+        "--after 1s --state-dir state.$SLURMD_NODENAME",
+        [HEALTHY; 2],
+        ["IDLE"; 2],
+    );
+    let before = cluster.runs("n1").len();
+    cluster.set_sick("n1", true);
+    cluster.wait_for_state("n1", "IDLE+DRAIN");
+    let runs = cluster.runs("n1");
+    let of_sick: Vec<&String> =
+        runs.iter().skip(before.saturating_sub(1)).filter(|run| run.contains(REASON)).collect();
+    let not_yet = "node n1: found, to be drained if it lasts: ";
+    let drained = of_sick.iter().position(|run| run.starts_with("node n1: drained: "));
+    assert!(drained >= Some(2), "{of_sick:?}");
+    assert!(of_sick.iter().take(2).all(|run| run.starts_with(not_yet)), "{of_sick:?}");
 }
 
 #[test]
@@ -184,14 +206,19 @@ fn a_dry_run_changes_nothing_and_says_what_would_be() {
     let health = |root: &str, more: &[&str]| {
         let root = fixture(root);
         let mut command = cluster.command(memwright());
-        command.args(["slurm", "health", "--node", "n1", "--root"]).arg(root).args(more);
+        command
+            .args(["slurm", "health", "--after", "0s", "--node", "n1", "--root"])
+            .arg(root)
+            .args(more);
         let output = command.output().unwrap();
         (output.status.code(), text(&output.stdout))
     };
     let (code, said) = health(SICK, &["--dry-run"]);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.starts_with(&format!("node n1: would be drained: {REASON}")), "{said}");
-    for other in [&["--severity", "never"][..], &["--drain-on", "oom-kill"]] {
+    let others: [&[&str]; 3] =
+        [&["--severity", "never"], &["--drain-on", "oom-kill"], &["--job", "1M"]];
+    for other in others {
         assert_eq!(health(SICK, other), (Some(0), "node n1: no hazard\n".to_owned()), "{other:?}");
     }
     assert_eq!(cluster.node("n1").unwrap().0, "IDLE");
@@ -247,7 +274,7 @@ fn without_slurmctld_one_line_says_so() {
     cluster.output(&["scontrol", "shutdown", "slurmctld"]);
     cluster.wait("the end of slurmctld", || !cluster.dir.path().join("slurmctld.pid").exists());
     let mut command = cluster.command(memwright());
-    command.args(["slurm", "health", "--node", "n1", "--root"]).arg(fixture(SICK));
+    command.args(["slurm", "health", "--after", "0s", "--node", "n1", "--root"]).arg(fixture(SICK));
     let begun = Instant::now();
     let output = command.output().unwrap();
     assert_one_line(&output, begun.elapsed(), "scontrol");
@@ -257,7 +284,10 @@ fn without_slurmctld_one_line_says_so() {
 fn with_scontrol(dir: &TempDir, script: &str, words: &[&str]) -> (Output, Duration) {
     write_script(&dir.path().join("scontrol"), script);
     let mut command = Command::new(memwright());
-    command.args(["slurm", "health", "--node", "n1", "--root"]).arg(fixture(SICK)).args(words);
+    command
+        .args(["slurm", "health", "--after", "0s", "--node", "n1", "--root"])
+        .arg(fixture(SICK))
+        .args(words);
     command.env("PATH", format!("{}:/usr/bin:/bin", dir.path().display()));
     let begun = Instant::now();
     let output = command.output().unwrap();
@@ -292,7 +322,17 @@ fn once_room_was_made_the_check_and_the_state_count_that_are_new() {
         );
         write_script(&path("scontrol"), &script);
         let mut command = Command::new(memwright());
-        command.args(["slurm", "health", "--node", "n1", "--make-room", "1M", "--root"]);
+        command.args([
+            "slurm",
+            "health",
+            "--after",
+            "0s",
+            "--node",
+            "n1",
+            "--make-room",
+            "1M",
+            "--root",
+        ]);
         command.arg(path("tree")).env("PATH", format!("{}:/usr/bin:/bin", dir.path().display()));
         let output = command.output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{output:?}");

@@ -3,8 +3,10 @@
 use super::api::Api;
 use super::condition::{Condition, Known, Status, all_unknown, conditions, patch, removal};
 use crate::args::K8sConditionArgs;
+use crate::command::lasting::{Sightings, now_ms};
 use crate::command::tree;
 use crate::{Exit, Failure, live, terminal};
+use mw_model::Report;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::os::unix::net::UnixStream;
@@ -31,7 +33,7 @@ pub(super) fn run(args: &K8sConditionArgs) -> Result<Exit, Failure> {
     let publisher = Publisher { args, api, node };
     match args.every {
         None => {
-            let conditions = judge(args)?;
+            let conditions = conditions(&report(args)?);
             publisher.publish(&conditions).map_err(failed)?;
             for line in publisher.lines(&conditions) {
                 terminal::print(&(line + "\n"));
@@ -61,17 +63,17 @@ fn dry_run(args: &K8sConditionArgs) -> Result<Exit, Failure> {
         super::super::print_json(&removal())?;
         return Ok(Exit::Fine);
     }
-    let conditions = judge(args)?;
+    let conditions = conditions(&report(args)?);
     super::super::print_json(&patch(&conditions, &Known::default(), &now()))?;
     Ok(exit(&conditions))
 }
 
-fn judge(args: &K8sConditionArgs) -> Result<Vec<Condition>, Failure> {
+fn report(args: &K8sConditionArgs) -> Result<Report, Failure> {
     let window = match &args.root {
         Some(root) => tree::read(root, |source| mw_collect::window_of(source, WINDOW))?,
         None => live::window_of(WINDOW)?,
     };
-    Ok(conditions(&mw_rules::check(&window, None)))
+    Ok(mw_rules::check(&window, None))
 }
 
 fn exit(conditions: &[Condition]) -> Exit {
@@ -111,10 +113,11 @@ impl Publisher<'_> {
         let signals = signals()
             .map_err(|error| Failure::new(Exit::CouldNotCheck, format!("signals: {error}")))?;
         let mut sent = None;
+        let mut sightings = Sightings::default();
         let mut trouble = None;
         loop {
             let due = Instant::now() + interval;
-            match self.step(sent.take()) {
+            match self.step(sent.take(), &mut sightings) {
                 Ok(last) => {
                     sent = Some(last);
                     trouble = None;
@@ -133,10 +136,16 @@ impl Publisher<'_> {
     }
 
     /// Checks, and sends what is new or due. The result is what the API server has.
-    fn step(&self, sent: Option<Sent>) -> Result<Sent, String> {
+    fn step(&self, sent: Option<Sent>, sightings: &mut Sightings) -> Result<Sent, String> {
         let at = Instant::now();
-        let conditions =
-            judge(self.args).unwrap_or_else(|failure| all_unknown(&failure.to_string()));
+        let conditions = match report(self.args) {
+            Ok(mut report) => {
+                sightings.note(&report, now_ms());
+                sightings.settle(&mut report, self.args.after);
+                conditions(&report)
+            }
+            Err(failure) => all_unknown(&failure.to_string()),
+        };
         let as_sent = sent.filter(|sent| are_as(&sent.conditions, &conditions));
         if let Some(sent) = as_sent.as_ref().filter(|sent| sent.at.elapsed() < HEARTBEAT) {
             return Ok(sent.clone());

@@ -59,20 +59,25 @@ fn plain(text: &str) -> String {
     text.chars().map(plain).collect()
 }
 
-/// Which findings drain a node.
+/// Which findings drain a node: those about the machine, never those about a process, a cgroup or a mount.
 #[derive(Debug)]
 pub(super) struct Policy<'a> {
     /// These rules only, unless there is none.
     pub(super) rules: &'a [String],
     /// Never without it.
     pub(super) severity: Option<Severity>,
+    /// A job of the usual size gets its memory without a wait: nothing drains.
+    pub(super) is_job_served: bool,
 }
 
 impl Policy<'_> {
     pub(super) fn judge(&self, report: &Report) -> Judgement {
         let drains = |finding: &&Finding| {
             let is_named = self.rules.is_empty() || self.rules.contains(&finding.rule);
-            is_named && self.severity.is_some_and(|least| finding.severity >= least)
+            is_named
+                && finding.subject.is_machine()
+                && !self.is_job_served
+                && self.severity.is_some_and(|least| finding.severity >= least)
         };
         match report.findings.iter().find(drains) {
             Some(finding) => Judgement::Hazard(Reason::new(finding)),
@@ -106,14 +111,24 @@ pub(super) enum Why {
         hazard: Option<Reason>,
     },
     StillThere(Reason),
+    /// The hazard has not been there for long enough.
+    NotYet(Reason),
     /// The hazard is gone, and jobs are still on the node.
     Busy,
     /// The rule for which it was drained could not be checked.
     Unchecked(String),
 }
 
-/// Decides. `can_remedy`: making room is allowed, and was not yet tried.
-pub(super) fn decide(node: &Node, judgement: &Judgement, can_remedy: bool) -> Option<Decision> {
+/// What may be done.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Leave {
+    /// The hazard has lasted: the node may be drained for it.
+    pub(super) drain: bool,
+    /// Making room is allowed, and was not yet tried.
+    pub(super) remedy: bool,
+}
+
+pub(super) fn decide(node: &Node, judgement: &Judgement, leave: Leave) -> Option<Decision> {
     let reason = node.reason.as_deref();
     let own_rule = reason.filter(|_| node.is_drained()).and_then(rule_of);
     let hazard = match judgement {
@@ -127,10 +142,15 @@ pub(super) fn decide(node: &Node, judgement: &Judgement, can_remedy: bool) -> Op
             reason: reason.map(str::to_owned),
             hazard: hazard.cloned(),
         }),
-        (None, Some(hazard)) => Decision::Drain(hazard.clone()),
+        (None, Some(hazard)) if leave.drain => Decision::Drain(hazard.clone()),
+        (None, Some(hazard)) => Decision::Nothing(Why::NotYet(hazard.clone())),
         (None, None) => Decision::Nothing(Why::Healthy),
-        (Some(rule), Some(hazard)) if rule != hazard.rule => Decision::Drain(hazard.clone()),
-        (Some(_), Some(hazard)) if can_remedy && node.is_idle() => Decision::Remedy(hazard.clone()),
+        (Some(rule), Some(hazard)) if rule != hazard.rule && leave.drain => {
+            Decision::Drain(hazard.clone())
+        }
+        (Some(_), Some(hazard)) if leave.remedy && node.is_idle() => {
+            Decision::Remedy(hazard.clone())
+        }
         (Some(_), Some(hazard)) => Decision::Nothing(Why::StillThere(hazard.clone())),
         (Some(rule), None) => after(node, rule, judgement),
     })

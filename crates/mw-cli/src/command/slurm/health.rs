@@ -3,14 +3,15 @@
 //! The state of the node is read anew right before it is changed. Between that and the change lie milliseconds in which
 //! an administrator's drain would be lost: Slurm has no change with a condition.
 
-use super::decision::{Decision, Policy, Reason, Why, decide};
+use super::decision::{Decision, Judgement, Leave, Policy, Reason, Why, decide};
 use super::extra::Offer;
 use super::node::Node;
 use super::scontrol;
 use crate::args::{FailOn, SlurmHealthArgs};
+use crate::command::lasting::Kept;
 use crate::config::Config;
 use crate::{Exit, Failure, live, terminal};
-use mw_model::{Severity, Window};
+use mw_model::{Answer, Report, Severity, Window};
 use std::time::{Duration, Instant};
 
 /// In which it ends: slurmd allows 60 s.
@@ -69,7 +70,8 @@ impl Health<'_> {
     }
 
     fn severity(&self) -> Option<Severity> {
-        let default = if self.args.drain_on.is_empty() { FailOn::Critical } else { FailOn::Note };
+        let default =
+            if self.args.drain_on.is_empty() { FailOn::Critical } else { FailOn::Warning };
         let severities = [Severity::Note, Severity::Warning, Severity::Critical];
         let least = self.args.severity.unwrap_or(default);
         severities.into_iter().find(|severity| least.is_reached_by(*severity))
@@ -77,10 +79,39 @@ impl Health<'_> {
 
     /// Checks the machine, and decides.
     fn decide(&self, node: &Node, window: &Window, can_remedy: bool) -> Result<Decision, Failure> {
-        let policy = Policy { rules: &self.args.drain_on, severity: self.severity() };
-        let judgement = policy.judge(&mw_rules::check(window, None));
-        decide(node, &judgement, can_remedy)
+        let policy = Policy {
+            rules: &self.args.drain_on,
+            severity: self.severity(),
+            is_job_served: self.is_job_served(window),
+        };
+        let report = mw_rules::check(window, None);
+        let judgement = policy.judge(&report);
+        let drain = self.lasts(&judgement, &report)?;
+        decide(node, &judgement, Leave { drain, remedy: can_remedy })
             .ok_or_else(|| self.failure("could not be checked: see memwright check"))
+    }
+
+    /// Whether the hazard has been there for as long as a drain needs. A rehearsal keeps nothing.
+    fn lasts(&self, judgement: &Judgement, report: &Report) -> Result<bool, Failure> {
+        let least = self.args.after;
+        if least.is_zero() {
+            return Ok(true);
+        }
+        let mut kept = Kept::open(&self.config.state_dir(self.args.state_dir.as_deref()));
+        if !self.args.dry_run {
+            kept.note(report)?;
+        }
+        Ok(match judgement {
+            Judgement::Hazard(reason) => kept.sightings.lasts(&reason.rule, least),
+            Judgement::Fine { .. } | Judgement::Unknown => false,
+        })
+    }
+
+    /// Whether a job of the usual size gets its memory without a wait.
+    fn is_job_served(&self, window: &Window) -> bool {
+        let answer =
+            self.args.job.as_ref().map(|job| mw_rules::preflight::answer(window, job, None));
+        answer.is_some_and(|answer| answer.is_ok_and(|answer| answer.answer == Answer::Yes))
     }
 
     /// Does it, and says it.
@@ -163,6 +194,9 @@ fn nothing(why: &Why) -> (Exit, String) {
             }
         }
         Why::StillThere(reason) => (Exit::Findings, still_there(reason)),
+        Why::NotYet(reason) => {
+            (Exit::Findings, format!("found, to be drained if it lasts: {}", reason.line()))
+        }
         Why::Busy => (Exit::Fine, "the hazard is gone; stays drained until it is idle".to_owned()),
         Why::Unchecked(rule) => {
             (Exit::CouldNotCheck, format!("stays drained: {rule} could not be checked"))

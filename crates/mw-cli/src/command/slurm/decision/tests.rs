@@ -30,7 +30,11 @@ const THEIRS: &str = "fan broken [alice@2026-11-25T03:34:11]";
 
 /// Decides and says in a word what is to be done.
 fn word(state: &str, reason: &str, judgement: &Judgement, can_remedy: bool) -> &'static str {
-    match decide(&node(state, reason), judgement, can_remedy) {
+    word_of(state, reason, judgement, Leave { drain: true, remedy: can_remedy })
+}
+
+fn word_of(state: &str, reason: &str, judgement: &Judgement, leave: Leave) -> &'static str {
+    match decide(&node(state, reason), judgement, leave) {
         None => "unknown",
         Some(Decision::Drain(_)) => "drain",
         Some(Decision::Remedy(_)) => "remedy",
@@ -39,6 +43,7 @@ fn word(state: &str, reason: &str, judgement: &Judgement, can_remedy: bool) -> &
             Why::Healthy => "healthy",
             Why::TakenOut { .. } => "taken out",
             Why::StillThere(_) => "still there",
+            Why::NotYet(_) => "not yet",
             Why::Busy => "busy",
             Why::Unchecked(_) => "unchecked",
         },
@@ -120,7 +125,7 @@ fn severity_and_rules_choose_the_findings_that_drain() {
     ]);
     let rule = |rules: &[&str], severity| {
         let rules: Vec<String> = rules.iter().map(|rule| (*rule).to_owned()).collect();
-        match (Policy { rules: &rules, severity }).judge(&report) {
+        match (Policy { rules: &rules, severity, is_job_served: false }).judge(&report) {
             Judgement::Hazard(reason) => reason.rule,
             other => format!("{other:?}"),
         }
@@ -139,7 +144,7 @@ fn what_could_not_be_checked_is_no_health() {
     report
         .skipped
         .push(SkippedRule { rule: "fragmented-node".to_owned(), missing: missing.clone() });
-    let policy = Policy { rules: &[], severity: Some(Severity::Critical) };
+    let policy = Policy { rules: &[], severity: Some(Severity::Critical), is_job_served: false };
     let unchecked = vec!["fragmented-node".to_owned()];
     assert_eq!(policy.judge(&report), Judgement::Fine { unchecked });
     report.unchecked.push(missing);
@@ -155,4 +160,37 @@ fn a_reason_is_one_plain_bounded_line() {
     let line = Reason::new(&found).line();
     assert!(line.len() == MAX_REASON_BYTES && line.ends_with(CUT), "{line}");
     assert_eq!(rule_of(&line), Some("fragmented-node"));
+}
+
+#[test]
+fn only_what_lasts_drains() {
+    let found = hazard("fragmented-node");
+    let leave = Leave { drain: false, remedy: true };
+    assert_eq!(word_of("IDLE", "", &found, leave), "not yet");
+    assert_eq!(word_of("IDLE+DRAIN", OURS, &found, leave), "remedy");
+    let other = hazard("reclaim-storm");
+    assert_eq!(word_of("ALLOCATED+DRAIN", OURS, &other, leave), "still there", "the reason stays");
+    assert_eq!(word_of("IDLE+DRAIN", THEIRS, &found, leave), "taken out");
+}
+
+#[test]
+fn a_process_or_a_job_that_is_served_drains_nothing() {
+    let judged = |subject: Subject, is_job_served| {
+        let mut report = mw_rules::check(&mw_model::Window::default(), None);
+        report.unchecked.clear();
+        let mut finding = Finding::new(Severity::Critical, subject, "found");
+        finding.rule = "map-count-limit".to_owned();
+        report.findings = vec![finding];
+        let policy = Policy { rules: &[], severity: Some(Severity::Note), is_job_served };
+        matches!(policy.judge(&report), Judgement::Hazard(_))
+    };
+    assert!(judged(Subject::Node(0), false));
+    assert!(!judged(Subject::Node(0), true));
+    for subject in [
+        Subject::Process("toy".to_owned()),
+        Subject::Cgroup(Some("/user".to_owned())),
+        Subject::Mount("/dev/shm".to_owned()),
+    ] {
+        assert!(!judged(subject.clone(), false), "{subject}");
+    }
 }

@@ -1,0 +1,216 @@
+//! Since when findings are there: what acts on a node (a drain, a condition) acts on what lasts, not on a moment.
+
+use crate::output::{self, Readers};
+use crate::{Exit, Failure};
+use mw_model::{Report, Severity};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The checks that have to find it.
+const MIN_CHECKS: u32 = 3;
+
+/// A finding that no check has confirmed for so long begins anew.
+const GAP: Duration = Duration::from_secs(15 * 60);
+
+const FILE: &str = "sightings.json";
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+const MAX_BYTES: u64 = 64 << 10;
+
+/// Rules with a finding, and when it was found; of one boot.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Sightings {
+    boot_id: String,
+    by_rule: BTreeMap<String, Sighting>,
+}
+
+/// Times are in milliseconds since boot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Sighting {
+    first_ms: u64,
+    last_ms: u64,
+    checks: u32,
+}
+
+impl Sightings {
+    /// Takes what a check has found; a rule without a finding is forgotten.
+    pub(crate) fn note(&mut self, report: &Report, now_ms: u64) {
+        let gap_ms = GAP.as_millis() as u64;
+        let before = std::mem::take(&mut self.by_rule);
+        for finding in report.findings.iter().filter(|f| f.subject.is_machine()) {
+            let known = before.get(&finding.rule).copied();
+            let known = known.filter(|known| now_ms.saturating_sub(known.last_ms) <= gap_ms);
+            let first_ms = known.map_or(now_ms, |known| known.first_ms.min(now_ms));
+            let checks = known.map_or(0, |known| known.checks).saturating_add(1);
+            let sighting = Sighting { first_ms, last_ms: now_ms, checks };
+            self.by_rule.insert(finding.rule.clone(), sighting);
+        }
+    }
+
+    /// Whether a rule's finding has been there for `least`, in several checks; in this one, where that is zero.
+    pub(crate) fn lasts(&self, rule: &str, least: Duration) -> bool {
+        let min_checks = if least.is_zero() { 1 } else { MIN_CHECKS };
+        let least_ms = least.as_millis() as u64;
+        self.by_rule.get(rule).is_some_and(|Sighting { first_ms, last_ms, checks }| {
+            *checks >= min_checks && last_ms.saturating_sub(*first_ms) >= least_ms
+        })
+    }
+
+    /// Has critical findings that do not last count as warnings.
+    pub(crate) fn settle(&self, report: &mut Report, least: Duration) {
+        for finding in &mut report.findings {
+            if !self.lasts(&finding.rule, least) {
+                finding.severity = finding.severity.min(Severity::Warning);
+            }
+        }
+        mw_rules::sum_up(report);
+    }
+}
+
+/// Milliseconds since boot, with those in suspend.
+pub(crate) fn now_ms() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    u64::try_from(now.tv_sec).unwrap_or(0) * 1000
+        + u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000_000
+}
+
+/// The sightings of checks that are processes of their own, kept in a file of the state directory.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    path: PathBuf,
+    pub(crate) sightings: Sightings,
+}
+
+impl Kept {
+    /// Reads the file; one that is missing, malformed or of another boot is empty.
+    pub(crate) fn open(dir: &Path) -> Self {
+        let path = dir.join(FILE);
+        let boot_id = std::fs::read_to_string(BOOT_ID).unwrap_or_default().trim().to_owned();
+        let known = read(&path).ok();
+        let known = known.and_then(|bytes| serde_json::from_slice::<Sightings>(&bytes).ok());
+        let known = known.filter(|known| known.boot_id == boot_id);
+        Self { path, sightings: known.unwrap_or(Sightings { boot_id, ..Sightings::default() }) }
+    }
+
+    /// Takes what a check has found, and writes the file, unless nothing is found and nothing was.
+    ///
+    /// # Errors
+    /// The file cannot be written: without it, nothing ever lasts.
+    pub(crate) fn note(&mut self, report: &Report) -> Result<(), Failure> {
+        let was_empty = self.sightings.by_rule.is_empty();
+        self.sightings.note(report, now_ms());
+        if was_empty && self.sightings.by_rule.is_empty() {
+            return Ok(());
+        }
+        let path = &self.path;
+        let failed = |error: &std::io::Error| {
+            let line = format!(
+                "{}: {error}; choose a directory that can be written with --state-dir, or act at once with \
+                 --after 0s",
+                path.display()
+            );
+            Failure::new(Exit::CouldNotCheck, line)
+        };
+        let json = serde_json::to_vec(&self.sightings).map_err(|error| failed(&error.into()))?;
+        if let Some(dir) = path.parent() {
+            std::fs::create_dir_all(dir).map_err(|error| failed(&error))?;
+        }
+        output::write(path, Readers::Owner, &failed, |file| {
+            file.write_all(&json).map_err(|error| failed(&error))
+        })
+    }
+}
+
+fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MAX_BYTES).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use mw_model::{Area, Finding, Subject};
+
+    const MINUTE: u64 = 60_000;
+    const LEAST: Duration = Duration::from_secs(180);
+
+    fn report(subjects: &[Subject]) -> Report {
+        let mut report = mw_rules::check(&mw_model::Window::default(), None);
+        report.findings = subjects
+            .iter()
+            .map(|subject| {
+                let mut finding = Finding::new(Severity::Critical, subject.clone(), "found");
+                finding.rule = "reclaim-storm".to_owned();
+                finding
+            })
+            .collect();
+        report
+    }
+
+    fn seen_at(minutes: &[u64]) -> Sightings {
+        let mut sightings = Sightings::default();
+        for minute in minutes {
+            sightings.note(&report(&[Area::Reclaim.into()]), minute * MINUTE);
+        }
+        sightings
+    }
+
+    #[test]
+    fn a_finding_lasts_after_minutes_and_several_checks() {
+        let lasts = |minutes: &[u64]| seen_at(minutes).lasts("reclaim-storm", LEAST);
+        assert!(!lasts(&[0]));
+        assert!(!lasts(&[0, 1, 2]), "too short");
+        assert!(!lasts(&[0, 5]), "two checks may have met two moments");
+        assert!(lasts(&[0, 1, 2, 3]));
+        assert!(!lasts(&[0, 1, 2, 30]), "nobody checked between");
+    }
+
+    #[test]
+    fn a_check_without_the_finding_begins_anew() {
+        let mut sightings = seen_at(&[0, 1, 2]);
+        sightings.note(&report(&[]), 3 * MINUTE);
+        sightings.note(&report(&[Area::Reclaim.into()]), 4 * MINUTE);
+        assert!(!sightings.lasts("reclaim-storm", LEAST));
+    }
+
+    #[test]
+    fn a_process_at_its_limit_never_lasts() {
+        let mut sightings = Sightings::default();
+        for minute in 0..9 {
+            let of_a_user = report(&[Subject::Process("toy".to_owned())]);
+            sightings.note(&of_a_user, minute * MINUTE);
+        }
+        assert!(!sightings.lasts("reclaim-storm", LEAST));
+    }
+
+    #[test]
+    fn what_does_not_last_is_a_warning() {
+        let mut report = report(&[Area::Reclaim.into()]);
+        seen_at(&[0, 1, 2, 3]).settle(&mut report, LEAST);
+        assert_eq!(report.worst, Some(Severity::Critical));
+        seen_at(&[0]).settle(&mut report, LEAST);
+        assert_eq!(report.worst, Some(Severity::Warning));
+    }
+
+    #[test]
+    fn sightings_are_kept_within_a_boot() {
+        let dir = tempfile::tempdir().unwrap();
+        for checks in 1..=3 {
+            let mut kept = Kept::open(dir.path());
+            kept.note(&report(&[Area::Reclaim.into()])).unwrap();
+            assert_eq!(kept.sightings.by_rule["reclaim-storm"].checks, checks);
+        }
+        let path = dir.path().join(FILE);
+        let text = std::fs::read_to_string(&path).unwrap();
+        let boot = std::fs::read_to_string(BOOT_ID).unwrap();
+        std::fs::write(&path, text.replace(boot.trim(), "another")).unwrap();
+        assert_eq!(Kept::open(dir.path()).sightings.by_rule.len(), 0);
+        std::fs::write(&path, "{").unwrap();
+        assert_eq!(Kept::open(dir.path()).sightings.by_rule.len(), 0);
+    }
+}
