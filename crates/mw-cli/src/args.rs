@@ -234,7 +234,7 @@ pub struct CheckArgs {
     pub fail_on: Option<FailOn>,
     /// Count a critical finding as a warning until it has been there for this long, in at least three checks: for
     /// programs that act on the exit code
-    #[arg(long, value_name = "TIME", value_parser = duration::delay, conflicts_with = "root")]
+    #[arg(long, value_name = "TIME", value_parser = duration::delay)]
     #[cfg_attr(feature = "watch", arg(conflicts_with = "recording"))]
     pub after: Option<Duration>,
     /// Directory of the findings of earlier checks, for --after [default: /var/lib/memwright]

@@ -28,7 +28,9 @@ pub(super) fn plugin() -> Value {
     let rules = NodeCondition::ALL.iter().flat_map(|condition| {
         condition.rules().map(|rule| {
             json!({
-                "args": ["check", "--root", HOST, "--format", "npd", "--only", rule.id],
+                "args": [
+                    "check", "--root", HOST, "--format", "npd", "--after", "3m", "--only", rule.id,
+                ],
                 "condition": condition.name(),
                 "path": PROGRAM,
                 "reason": rule.camel_case(),

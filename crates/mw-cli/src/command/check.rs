@@ -51,7 +51,7 @@ fn check(args: &CheckArgs, config: &Config) -> Result<Exit, Failure> {
     if let Some(root) = checked.root {
         report.root = root.display().to_string();
     }
-    if let Some(least) = args.after {
+    if let Some(least) = args.after.filter(|least| !least.is_zero()) {
         let mut kept = Kept::open(&config.state_dir(args.state_dir.as_deref()));
         kept.note(&report)?;
         kept.sightings.settle(&mut report, least);

@@ -14,17 +14,20 @@ use std::time::Duration;
 const MIN_CHECKS: u32 = 3;
 
 /// A finding that no check has confirmed for so long begins anew.
-const GAP: Duration = Duration::from_secs(15 * 60);
+const GAP_MS: u64 = 15 * 60 * 1000;
 
 const FILE: &str = "sightings.json";
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 const MAX_BYTES: u64 = 64 << 10;
 
-/// Rules with a finding, and when it was found; of one boot.
+const SEVERITIES: [Severity; 3] = [Severity::Note, Severity::Warning, Severity::Critical];
+
+/// Rules with a finding of a severity at least, and when it was found; of one boot.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Sightings {
     boot_id: String,
-    by_rule: BTreeMap<String, Sighting>,
+    /// By `RULE SEVERITY`.
+    found: BTreeMap<String, Sighting>,
 }
 
 /// Times are in milliseconds since boot.
@@ -35,34 +38,59 @@ struct Sighting {
     checks: u32,
 }
 
+impl Sighting {
+    /// With another check that found it.
+    fn again(known: Option<Self>, now_ms: u64) -> Self {
+        let known = known.filter(|known| now_ms.saturating_sub(known.last_ms) <= GAP_MS);
+        Self {
+            first_ms: known.map_or(now_ms, |known| known.first_ms.min(now_ms)),
+            last_ms: now_ms,
+            checks: known.map_or(0, |known| known.checks).saturating_add(1),
+        }
+    }
+}
+
+fn key(rule: &str, severity: Severity) -> String {
+    format!("{rule} {severity}")
+}
+
 impl Sightings {
-    /// Takes what a check has found; a rule without a finding is forgotten.
+    /// Takes what a check has found about the machine. Rules that it did not check, or could not, stay as they were.
     pub(crate) fn note(&mut self, report: &Report, now_ms: u64) {
-        let gap_ms = GAP.as_millis() as u64;
-        let before = std::mem::take(&mut self.by_rule);
-        for finding in report.findings.iter().filter(|f| f.subject.is_machine()) {
-            let known = before.get(&finding.rule).copied();
-            let known = known.filter(|known| now_ms.saturating_sub(known.last_ms) <= gap_ms);
-            let first_ms = known.map_or(now_ms, |known| known.first_ms.min(now_ms));
-            let checks = known.map_or(0, |known| known.checks).saturating_add(1);
-            let sighting = Sighting { first_ms, last_ms: now_ms, checks };
-            self.by_rule.insert(finding.rule.clone(), sighting);
+        let mut worst: BTreeMap<&str, Option<Severity>> =
+            report.quiet.iter().map(|rule| (rule.as_str(), None)).collect();
+        for finding in &report.findings {
+            let severity = Some(finding.severity).filter(|_| finding.subject.is_machine());
+            let known = worst.entry(&finding.rule).or_default();
+            *known = severity.max(*known);
+        }
+        for (rule, worst) in worst {
+            for severity in SEVERITIES {
+                let key = key(rule, severity);
+                let known = self.found.remove(&key);
+                if worst >= Some(severity) {
+                    self.found.insert(key, Sighting::again(known, now_ms));
+                }
+            }
         }
     }
 
-    /// Whether a rule's finding has been there for `least`, in several checks; in this one, where that is zero.
-    pub(crate) fn lasts(&self, rule: &str, least: Duration) -> bool {
+    /// Whether a rule's finding has been of this severity at least for `least`, in several checks; in this one, where
+    /// that is zero.
+    pub(crate) fn lasts(&self, rule: &str, severity: Severity, least: Duration) -> bool {
         let min_checks = if least.is_zero() { 1 } else { MIN_CHECKS };
-        let least_ms = least.as_millis() as u64;
-        self.by_rule.get(rule).is_some_and(|Sighting { first_ms, last_ms, checks }| {
-            *checks >= min_checks && last_ms.saturating_sub(*first_ms) >= least_ms
-        })
+        let least_ms = u64::try_from(least.as_millis()).unwrap_or(u64::MAX);
+        self.found.get(&key(rule, severity)).is_some_and(
+            |Sighting { first_ms, last_ms, checks }| {
+                *checks >= min_checks && last_ms.saturating_sub(*first_ms) >= least_ms
+            },
+        )
     }
 
     /// Has critical findings that do not last count as warnings.
     pub(crate) fn settle(&self, report: &mut Report, least: Duration) {
         for finding in &mut report.findings {
-            if !self.lasts(&finding.rule, least) {
+            if !self.lasts(&finding.rule, Severity::Critical, least) {
                 finding.severity = finding.severity.min(Severity::Warning);
             }
         }
@@ -100,9 +128,9 @@ impl Kept {
     /// # Errors
     /// The file cannot be written: without it, nothing ever lasts.
     pub(crate) fn note(&mut self, report: &Report) -> Result<(), Failure> {
-        let was_empty = self.sightings.by_rule.is_empty();
+        let was_empty = self.sightings.found.is_empty();
         self.sightings.note(report, now_ms());
-        if was_empty && self.sightings.by_rule.is_empty() {
+        if was_empty && self.sightings.found.is_empty() {
             return Ok(());
         }
         let path = &self.path;
@@ -139,30 +167,41 @@ mod tests {
     const MINUTE: u64 = 60_000;
     const LEAST: Duration = Duration::from_secs(180);
 
-    fn report(subjects: &[Subject]) -> Report {
+    const RULE: &str = "reclaim-storm";
+
+    /// With a finding of the rule, or none.
+    fn report(found: Option<(Severity, Subject)>) -> Report {
         let mut report = mw_rules::check(&mw_model::Window::default(), None);
-        report.findings = subjects
-            .iter()
-            .map(|subject| {
-                let mut finding = Finding::new(Severity::Critical, subject.clone(), "found");
-                finding.rule = "reclaim-storm".to_owned();
-                finding
-            })
-            .collect();
+        match found {
+            Some((severity, subject)) => {
+                let mut finding = Finding::new(severity, subject, "found");
+                finding.rule = RULE.to_owned();
+                report.findings = vec![finding];
+            }
+            None => report.quiet = vec![RULE.to_owned()],
+        }
         report
+    }
+
+    fn found(severity: Severity) -> Report {
+        report(Some((severity, Area::Reclaim.into())))
     }
 
     fn seen_at(minutes: &[u64]) -> Sightings {
         let mut sightings = Sightings::default();
         for minute in minutes {
-            sightings.note(&report(&[Area::Reclaim.into()]), minute * MINUTE);
+            sightings.note(&found(Severity::Critical), minute * MINUTE);
         }
         sightings
     }
 
+    fn lasts(sightings: &Sightings) -> bool {
+        sightings.lasts(RULE, Severity::Critical, LEAST)
+    }
+
     #[test]
     fn a_finding_lasts_after_minutes_and_several_checks() {
-        let lasts = |minutes: &[u64]| seen_at(minutes).lasts("reclaim-storm", LEAST);
+        let lasts = |minutes: &[u64]| lasts(&seen_at(minutes));
         assert!(!lasts(&[0]));
         assert!(!lasts(&[0, 1, 2]), "too short");
         assert!(!lasts(&[0, 5]), "two checks may have met two moments");
@@ -172,25 +211,48 @@ mod tests {
 
     #[test]
     fn a_check_without_the_finding_begins_anew() {
+        for other in [report(None), found(Severity::Note)] {
+            let mut sightings = seen_at(&[0, 1, 2]);
+            sightings.note(&other, 3 * MINUTE);
+            sightings.note(&found(Severity::Critical), 4 * MINUTE);
+            assert!(!lasts(&sightings));
+        }
+    }
+
+    #[test]
+    fn a_check_of_other_rules_changes_nothing() {
         let mut sightings = seen_at(&[0, 1, 2]);
-        sightings.note(&report(&[]), 3 * MINUTE);
-        sightings.note(&report(&[Area::Reclaim.into()]), 4 * MINUTE);
-        assert!(!sightings.lasts("reclaim-storm", LEAST));
+        let mut other = report(None);
+        other.quiet = vec!["oom-kill".to_owned()];
+        sightings.note(&other, 2 * MINUTE);
+        sightings.note(&found(Severity::Critical), 3 * MINUTE);
+        assert!(lasts(&sightings));
+    }
+
+    #[test]
+    fn a_note_for_hours_makes_no_critical_moment_last() {
+        let mut sightings = Sightings::default();
+        for minute in 0..60 {
+            sightings.note(&found(Severity::Note), minute * MINUTE);
+        }
+        sightings.note(&found(Severity::Critical), 60 * MINUTE);
+        assert!(!lasts(&sightings));
+        assert!(sightings.lasts(RULE, Severity::Note, LEAST));
     }
 
     #[test]
     fn a_process_at_its_limit_never_lasts() {
         let mut sightings = Sightings::default();
         for minute in 0..9 {
-            let of_a_user = report(&[Subject::Process("toy".to_owned())]);
-            sightings.note(&of_a_user, minute * MINUTE);
+            let of_a_user = (Severity::Critical, Subject::Process("toy".to_owned()));
+            sightings.note(&report(Some(of_a_user)), minute * MINUTE);
         }
-        assert!(!sightings.lasts("reclaim-storm", LEAST));
+        assert!(!sightings.lasts(RULE, Severity::Note, Duration::ZERO));
     }
 
     #[test]
     fn what_does_not_last_is_a_warning() {
-        let mut report = report(&[Area::Reclaim.into()]);
+        let mut report = found(Severity::Critical);
         seen_at(&[0, 1, 2, 3]).settle(&mut report, LEAST);
         assert_eq!(report.worst, Some(Severity::Critical));
         seen_at(&[0]).settle(&mut report, LEAST);
@@ -202,15 +264,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         for checks in 1..=3 {
             let mut kept = Kept::open(dir.path());
-            kept.note(&report(&[Area::Reclaim.into()])).unwrap();
-            assert_eq!(kept.sightings.by_rule["reclaim-storm"].checks, checks);
+            kept.note(&found(Severity::Note)).unwrap();
+            assert_eq!(kept.sightings.found["reclaim-storm note"].checks, checks);
         }
         let path = dir.path().join(FILE);
         let text = std::fs::read_to_string(&path).unwrap();
         let boot = std::fs::read_to_string(BOOT_ID).unwrap();
         std::fs::write(&path, text.replace(boot.trim(), "another")).unwrap();
-        assert_eq!(Kept::open(dir.path()).sightings.by_rule.len(), 0);
+        assert_eq!(Kept::open(dir.path()).sightings.found.len(), 0);
         std::fs::write(&path, "{").unwrap();
-        assert_eq!(Kept::open(dir.path()).sightings.by_rule.len(), 0);
+        assert_eq!(Kept::open(dir.path()).sightings.found.len(), 0);
     }
 }

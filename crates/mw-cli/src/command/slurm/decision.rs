@@ -28,12 +28,17 @@ pub(super) enum Judgement {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reason {
     pub(super) rule: String,
+    pub(super) severity: Severity,
     text: String,
 }
 
 impl Reason {
     fn new(finding: &Finding) -> Self {
-        Self { rule: finding.rule.clone(), text: plain(&finding.headline) }
+        Self {
+            rule: finding.rule.clone(),
+            severity: finding.severity,
+            text: plain(&finding.headline),
+        }
     }
 
     /// `memwright: RULE: text`, which scontrol takes as it is.

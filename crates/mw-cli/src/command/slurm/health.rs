@@ -102,7 +102,7 @@ impl Health<'_> {
             kept.note(report)?;
         }
         Ok(match judgement {
-            Judgement::Hazard(reason) => kept.sightings.lasts(&reason.rule, least),
+            Judgement::Hazard(reason) => kept.sightings.lasts(&reason.rule, reason.severity, least),
             Judgement::Fine { .. } | Judgement::Unknown => false,
         })
     }
