@@ -20,9 +20,10 @@
 //! with reads.
 //!
 //! ## Threshold
-//! A hazard: refaults alone are harmless, and a backup that reads each file once has none. From a memory pressure of
-//! 30% on it is critical, unless a large request is served all the same: then a cgroup's limit is too small for what it
-//! reads. Anonymous pages are counted apart: see swap-thrash.
+//! A hazard: refaults alone are harmless, and a backup that reads each file once has none. It is a
+//! note while a large request is served all the same: then a cgroup's limit is too small for what it reads, or a program
+//! reads files that are larger than memory. Otherwise it is a warning, and critical from a memory pressure of 30% on.
+//! Anonymous pages are counted apart: see swap-thrash.
 //!
 //! A cause: these reads take at least half of the request; refaults are at least 30% of the pages read.
 //!
@@ -54,11 +55,11 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     if pages < PAGES_PER_S {
         return Ok(Vec::new());
     }
-    let is_short = pressure >= CRITICAL_PRESSURE_PERCENT && !outlook::is_served(&window.now);
-    let severity = match window.is_sustained() {
-        false => Severity::Note,
-        true if is_short => Severity::Critical,
-        true => Severity::Warning,
+    let is_harmless = !window.is_sustained() || outlook::is_served(&window.now);
+    let severity = match pressure >= CRITICAL_PRESSURE_PERCENT {
+        _ if is_harmless => Severity::Note,
+        true => Severity::Critical,
+        false => Severity::Warning,
     };
     let headline = format!(
         "{pages:.0} file pages a second are read again after reclaim; tasks waited for memory for {pressure:.0}% \
