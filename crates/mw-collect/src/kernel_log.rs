@@ -210,9 +210,10 @@ impl KernelLog {
             Message::OomTableRow(row) => shortage.row(row),
             Message::OomChoice(choice) => shortage.choice = Some(choice.clone()),
             Message::OomGroup => shortage.of_group = true,
-            Message::OomKill { pid, name, within_cgroup, resident_bytes } => {
+            Message::OomKill { pid, name, within_cgroup, resident_bytes, user } => {
                 let process = ServiceProcess { pid: *pid, name: name.clone() };
-                let kill = shortage.kill(unix_ms, process, *within_cgroup, *resident_bytes);
+                let mut kill = shortage.kill(unix_ms, process, *within_cgroup);
+                (kill.victim.resident_bytes, kill.victim.user) = (*resident_bytes, *user);
                 if self.untaken.kills.len() < MAX_UNTAKEN {
                     self.untaken.kills.push(kill);
                 } else {
@@ -241,13 +242,7 @@ impl Shortage {
 
     /// The kill that follows. The records before it are of another where the kernel left out those of this one, which
     /// it does where many are killed.
-    fn kill(
-        &self,
-        unix_ms: u64,
-        process: ServiceProcess,
-        within_cgroup: bool,
-        resident_bytes: Option<u64>,
-    ) -> LoggedKill {
+    fn kill(&self, unix_ms: u64, process: ServiceProcess, within_cgroup: bool) -> LoggedKill {
         let choice = self.choice.as_ref();
         let choice = choice.filter(|choice| self.of_group || choice.pid == process.pid);
         let is_of_these = choice.is_some();
@@ -270,7 +265,7 @@ impl Shortage {
             limit_bytes: self.limit_bytes.filter(|_| is_of_these && within_cgroup),
             cgroup: choice.and_then(|choice| choice.group.clone()),
             invoked_by: self.invoked_by.clone().filter(|_| is_of_these),
-            resident_bytes,
+            ..OomVictim::default()
         };
         let holders = self.largest.iter().filter(|_| is_of_these).map(holder).collect();
         LoggedKill { victim, holders }

@@ -9,6 +9,7 @@
 mod account;
 pub mod caller;
 pub mod derived;
+pub mod fair;
 mod finding;
 pub mod folios;
 pub mod fragmentation;

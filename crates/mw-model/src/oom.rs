@@ -42,6 +42,9 @@ pub struct OomVictim {
     pub invoked_by: Option<String>,
     /// Resident memory of the last of them.
     pub resident_bytes: Option<u64>,
+    /// Whose processes they were, where the kernel says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<u32>,
 }
 
 /// The latest kills, apart from one another: those of a cgroup at its limit are as many as its owner likes.

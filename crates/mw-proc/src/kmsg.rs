@@ -29,7 +29,14 @@ pub enum Message {
     /// `Tasks in /db are going to be killed due to memory.oom.group set`: more kills of the same choice follow.
     OomGroup,
     /// `Killed process 812 (postgres)`, by the OOM killer.
-    OomKill { pid: u32, name: String, within_cgroup: bool, resident_bytes: Option<u64> },
+    OomKill {
+        pid: u32,
+        name: String,
+        within_cgroup: bool,
+        resident_bytes: Option<u64>,
+        /// Whose process it was (5.5 and later), in the first user namespace.
+        user: Option<u32>,
+    },
     /// `postgres[812]: segfault at …`, and other faults that end a process.
     Fault { pid: u32, name: String, what: String },
     /// `bash (812): drop_caches: 3`: who wrote to the file, and what.
@@ -198,6 +205,7 @@ fn oom_kill(line: &str) -> Option<Message> {
         name: name.to_owned(),
         within_cgroup: before.starts_with("Memory cgroup"),
         resident_bytes: resident.and_then(|kib| kib.checked_mul(1024)),
+        user: sizes.split_once("UID:").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok()),
     })
 }
 
@@ -270,22 +278,24 @@ mod tests {
 
     #[test]
     fn whom_the_oom_killer_ended() {
-        let kill = |pid, name: &str, within_cgroup, kib: Option<u64>| {
+        let kill = |pid, name: &str, within_cgroup, kib: Option<u64>, user| {
             Some(Message::OomKill {
                 pid,
                 name: name.to_owned(),
                 within_cgroup,
                 resident_bytes: kib.map(|kib| kib << 10),
+                user,
             })
         };
         let line = "Memory cgroup out of memory: Killed process 812 (postgres) total-vm:9kB, \
-            anon-rss:2kB, file-rss:3kB, shmem-rss:4kB, UID:0 pgtables:60kB oom_score_adj:0";
-        assert_eq!(message(line), kill(812, "postgres", true, Some(9)));
+            anon-rss:2kB, file-rss:3kB, shmem-rss:4kB, UID:105 pgtables:60kB oom_score_adj:0";
+        assert_eq!(message(line), kill(812, "postgres", true, Some(9), Some(105)));
         let hostile = line.replace("(postgres)", "(x) total-vm:1kB)");
-        assert_eq!(message(&hostile), kill(812, "x) total-vm:1kB", true, Some(9)));
+        assert_eq!(message(&hostile), kill(812, "x) total-vm:1kB", true, Some(9), Some(105)));
         let line = "Out of memory: Killed process 7 (a b) total-vm:1kB";
-        assert_eq!(message(line), kill(7, "a b", false, None));
-        assert_eq!(message("Killed process 7 (a), UID 0, total-vm:1kB"), kill(7, "a", false, None));
+        assert_eq!(message(line), kill(7, "a b", false, None, None));
+        let old = message("Killed process 7 (a), UID 0, total-vm:1kB");
+        assert_eq!(old, kill(7, "a", false, None, None));
         let line = "Tasks in /db are going to be killed due to memory.oom.group set";
         assert_eq!(message(line), Some(Message::OomGroup));
         assert_eq!(
