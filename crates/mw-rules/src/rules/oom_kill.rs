@@ -8,7 +8,9 @@
 //!
 //! The recorder reports kills as an incident of their own, also where no service stalled: who was killed, at
 //! whose limit, who held most memory then, and what became of the probed services that lost a process. Kills
-//! that follow one another belong to one incident.
+//! that follow one another belong to one incident: those at the limit of one cgroup, and those of one shortage of
+//! the machine. A shortage that goes on has another incident for each user, service or container that it had not
+//! hit in its first 10 s. Nobody's kills thereby hide those of another.
 //!
 //! As the cause of a stall: the OOM killer killed a process of the service, by its number, name or cgroup, or met the
 //! limit of a cgroup that the service is in; or memory was short beyond a single cgroup, and the service was slow
@@ -29,6 +31,9 @@
 //! about. After a week a kill is not mentioned. Where the log cannot be read, a kill in a machine that has been up for
 //! less than a day, or between the two samples, is a warning, any other a note.
 //!
+//! An incident is a warning where all kills were at limits of users' own cgroups (below /user.slice) and no probed
+//! service lost a process; otherwise it is critical.
+//!
 //! ## How to fix it
 //! The kernel log (`dmesg | grep -A 40 'invoked oom-killer'`) shows which task allocated, which was
 //! killed and what used the memory. Give the largest program less memory, or a cgroup limit of its own.
@@ -41,9 +46,9 @@ use crate::share::counter;
 use crate::stall::Stall;
 use crate::{oom_tie, oom_words, roles};
 use mw_model::{
-    Area, Cause, EndKind, Finding, MemoryHolder, Missing, OomHistory, OomShortage, OomVictim,
-    Quantity, Remedy, Role, ServiceProcess, Severity, Step, Subject, TriggerKind, WaitKind, Window,
-    derived, format_bytes, format_duration_ms,
+    Area, Cause, EndKind, Finding, MemoryHolder, Missing, OomHistory, OomKills, OomShortage,
+    OomVictim, Quantity, Remedy, Role, ServiceProcess, Severity, Step, Subject, TriggerKind,
+    WaitKind, Window, derived, format_bytes, format_duration_ms,
 };
 use mw_proc::vmstat::Counter;
 
@@ -181,11 +186,7 @@ fn reported(stall: &Stall<'_>) -> Option<Cause> {
     }
     let fate = oom_words::fates(oom);
     let headline = format!("{}{fate}", oom_words::headline(oom));
-    let subject = match oom.victims.as_slice() {
-        [OomVictim { shortage: OomShortage::Cgroup(path), .. }] => Subject::Cgroup(path.clone()),
-        _ => Area::OomKiller.into(),
-    };
-    let mut finding = Finding::new(Severity::Critical, subject, headline)
+    let mut finding = Finding::new(severity(oom), subject(oom), headline)
         .with_impact("The killed process needs the same memory again when it is restarted.")
         .with_remedy(remedy());
     for victim in oom.victims.iter().take(MAX_VICTIMS) {
@@ -204,6 +205,41 @@ fn reported(stall: &Stall<'_>) -> Option<Cause> {
         finding = finding.with_evidence("not seen", Quantity::Text(unseen.clone()), "/dev/kmsg");
     }
     Some(Cause::new(with_holders(finding, stall), CERTAIN))
+}
+
+/// Below it are the cgroups that ordinary users make.
+const USERS: &str = "/user.slice/";
+
+/// What users do within their own limits concerns them; where a probed service lost a process, everybody.
+fn severity(oom: &OomKills) -> Severity {
+    let is_users = |victim: &OomVictim| match &victim.shortage {
+        OomShortage::Cgroup(Some(path)) => path.starts_with(USERS),
+        _ => false,
+    };
+    let are_users = !oom.victims.is_empty() && oom.victims.iter().all(is_users);
+    if are_users && oom.services.is_empty() { Severity::Warning } else { Severity::Critical }
+}
+
+/// The cgroup whose limit was met, or the one that all such are below.
+fn subject(oom: &OomKills) -> Subject {
+    let limits = oom.victims.iter().map(|victim| match &victim.shortage {
+        OomShortage::Cgroup(path) => Some(path.as_deref()),
+        _ => None,
+    });
+    let Some(limits) = limits.collect::<Option<Vec<_>>>() else { return Area::OomKiller.into() };
+    match limits.as_slice() {
+        [] => Area::OomKiller.into(),
+        [None, ..] => Subject::Cgroup(None),
+        [Some(first), others @ ..] => {
+            let names: Vec<&str> = first.split('/').collect();
+            let shared = others.iter().fold(names.len(), |shared, other| {
+                let other = other.unwrap_or_default().split('/');
+                names.iter().zip(other).take_while(|(a, b)| *a == b).count().min(shared)
+            });
+            let path = names.get(..shared).unwrap_or_default().join("/");
+            if path.is_empty() { Area::OomKiller.into() } else { Subject::Cgroup(Some(path)) }
+        }
+    }
 }
 
 fn with_holders(mut finding: Finding, stall: &Stall<'_>) -> Finding {

@@ -5,9 +5,9 @@ use crate::paths::{GROUP, explained, group, made, task, with_group};
 use crate::stalls::{HEALTHY, Stall};
 use mw_critical_path::{CpuHolder, Kind, Wait};
 use mw_model::{
-    CacheDrop, EndKind, FailureKind, GroupIo, GroupUse, Incident, MemoryHolder, OomKills,
-    OomShortage, OomVictim, Outage, ProcessEnd, Service, ServiceFate, ServiceProcess, Subject,
-    TriggerKind, WriterProcess,
+    Area, CacheDrop, EndKind, FailureKind, GroupIo, GroupUse, Incident, MemoryHolder, OomKills,
+    OomShortage, OomVictim, Outage, ProcessEnd, Service, ServiceFate, ServiceProcess, Severity,
+    Subject, TriggerKind, WriterProcess,
 };
 use mw_proc::vmstat::Counter;
 
@@ -337,6 +337,30 @@ fn an_incident_of_kills_says_who_and_what_became_of_the_service() {
     let unknown = OomKills { count: 1, unseen: Some("EPERM".to_owned()), ..OomKills::default() };
     made.incident.oom = Some(unknown);
     assert!(said(&made).starts_with("out of memory: the OOM killer killed 1 process (oom-kill"));
+}
+
+/// Whoever has his own processes killed pages nobody as critical.
+#[test]
+fn kills_at_a_user_s_own_limit_are_no_critical_incident() {
+    const MINE: &str = "/user.slice/user-1000.slice/mine";
+    let finding = |oom: OomKills| {
+        let mut made = Made::on(HEALTHY).trigger(TriggerKind::OomKill, "oom_kill", 0.0);
+        made.incident.oom = Some(oom);
+        explained(&made).causes[0].finding.clone()
+    };
+    assert_eq!(finding(kills(MINE)).severity, Severity::Warning);
+    let fate = ServiceFate { probe: "web".to_owned(), ..ServiceFate::default() };
+    let of_service = OomKills { services: vec![fate], ..kills(MINE) };
+    assert_eq!(finding(of_service).severity, Severity::Critical);
+    assert_eq!(finding(kills("/system.slice/db.service")).severity, Severity::Critical);
+    let several = |path: &str| {
+        let victims = [kills(&format!("{MINE}/a")), kills(path)].map(|kills| kills.victims);
+        finding(OomKills { victims: victims.concat(), ..kills(MINE) })
+    };
+    let both = several(&format!("{MINE}/b"));
+    assert_eq!(both.subject, Subject::Cgroup(Some(MINE.to_owned())));
+    let wide = several("/db");
+    assert_eq!((wide.severity, wide.subject), (Severity::Critical, Area::OomKiller.into()));
 }
 
 /// Pages of another service's cgroup count in those above it, which both are in.
