@@ -23,6 +23,8 @@ pub struct Incident {
     pub id: u64,
     pub state: IncidentState,
     pub host: Host,
+    /// The process that recorded it; 0 in recordings that do not say.
+    pub recorder: u32,
     /// What showed the stall.
     pub trigger: Trigger,
     /// When the look that passed its limit began, in milliseconds since 1970.

@@ -7,8 +7,9 @@
 //! counters show what the kernel did, not that a task waited for it: if waits were recorded and there
 //! were none, they do not make a cause plausible.
 
+use crate::outside_memory::named;
 use crate::request::{Request, Spent};
-use crate::stall::{Canary, Stall};
+use crate::stall::{Canary, Stall, is_canary};
 use mw_model::{
     Cause, Evidence, Finding, Missing, Quantity, Resource, TriggerKind, WaitKind,
     format_duration_ms,
@@ -114,7 +115,7 @@ impl<'a> CauseScore<'a> {
     #[must_use]
     pub(crate) fn waits(mut self, kinds: &[WaitKind]) -> Self {
         if let Some(request) = self.stall.request {
-            return self.request_spent(request, &spent_in(kinds));
+            return self.request_spent(request, kinds);
         }
         let Some(waited) = self.stall.longest_wait(kinds) else {
             self.nobody_waited = self.stall.waits_were_looked_for();
@@ -127,8 +128,10 @@ impl<'a> CauseScore<'a> {
         let what = format!("{} waited in {}{times}", waited.task, names.join(" or "));
         self.add(share, self.stall.weight_of(&waited.task), MOST_OF_WAITS);
         if share >= LEAST_SHARE_PERCENT {
+            // That the canary waited is what showed the stall.
+            let is_other = !is_canary(&waited.task);
             self.longest_waiter =
-                Some(format!("{} waited {}", waited.task, format_duration_ms(ms)));
+                is_other.then(|| format!("{} waited {}", waited.task, format_duration_ms(ms)));
         } else {
             self.nobody_waited = self.stall.waits_were_looked_for();
         }
@@ -146,7 +149,8 @@ impl<'a> CauseScore<'a> {
 
     /// How much of the request was spent on these, by its critical path. What other tasks waited for is no evidence
     /// beside it.
-    fn request_spent(mut self, request: &Request<'_>, on: &[Spent]) -> Self {
+    fn request_spent(mut self, request: &Request<'_>, kinds: &[WaitKind]) -> Self {
+        let on = &spent_in(kinds);
         let share = request.percent(on);
         let Some(part) = request.largest(on).filter(|_| share >= LEAST_SHARE_PERCENT) else {
             self.nobody_waited = true;
@@ -154,9 +158,15 @@ impl<'a> CauseScore<'a> {
         };
         self.looked = true;
         self.add(share, 1.0, MOST_OF_WAITS);
-        let ms = part.total_ns as f64 / 1e6;
-        let waiter = format!("{} ({})", part.task.name, part.task.tid);
-        self.longest_waiter = Some(format!("{waiter} waited {}", format_duration_ms(ms)));
+        let waited = |who: &str, ms| format!("{who} waited {}", format_duration_ms(ms));
+        let waiter = named(self.stall, &part.task);
+        self.longest_waiter = if self.stall.is_recorder(&part.task) {
+            // What the recorder met others meet as well: one of them is named.
+            let other = self.stall.longest_wait(kinds);
+            other.map(|other| waited(&other.task, other.total_us as f64 / 1000.0))
+        } else {
+            Some(waited(&waiter, part.total_ns as f64 / 1e6))
+        };
         let what = format!("share of the request, longest by {waiter}");
         self.with_evidence(what, Quantity::Percent(share), "critical path")
     }

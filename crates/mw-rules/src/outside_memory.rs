@@ -5,7 +5,9 @@ use crate::hog::hog;
 use crate::request::{Request, Spent, is_of_probe, is_task_within};
 use crate::stall::Stall;
 use mw_critical_path::{Link, PathPart, PathTask};
-use mw_model::{Area, Cause, DiskMetric, Finding, Metric, Quantity, Remedy, Severity, Step};
+use mw_model::{
+    Area, Cause, DiskMetric, Finding, Metric, Quantity, Remedy, Severity, Step, TriggerKind,
+};
 
 /// The largest part is in the path itself; nothing beside it has to be confirmed.
 const CONFIRMED: u8 = 90;
@@ -36,7 +38,7 @@ pub(crate) fn hypervisor(stall: &Stall<'_>, request: &Request<'_>) -> Option<Cau
     let cpus = stall.incident.cpus?;
     let stolen = request.stolen_percent(cpus);
     let (_, part) = request.main().filter(|_| stolen >= LEAST_PERCENT)?;
-    let who = named(&part.task);
+    let who = named(stall, &part.task);
     let headline = format!(
         "not memory: the hypervisor ran other virtual machines on the CPUs that {who} needed"
     );
@@ -78,7 +80,7 @@ const SERVICE: &[Spent] =
     &[Spent::Sleep, Spent::TimeLimit, Spent::Computing, Spent::Lock, Spent::Idle];
 
 fn cpus(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
-    let waiter = named(&part.task);
+    let waiter = named(stall, &part.task);
     let by_use = |(name, _): (String, f64)| format!(", probably caused by '{name}'");
     let (by, sure) = match &part.holder {
         Some(holder) => (format!(", caused by '{}'", holder.name), CONFIRMED),
@@ -94,10 +96,10 @@ fn cpus(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
     (finding, sure)
 }
 
-fn memwright(_: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
+fn memwright(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
     let headline = format!(
         "not memory: CPU contention, caused by memwright itself; {} was ready to run",
-        named(&part.task)
+        named(stall, &part.task)
     );
     let finding = Finding::new(Severity::Warning, Area::Cpus, headline)
         .with_impact("Taking evidence of a stall used a CPU for most of the request.")
@@ -114,7 +116,8 @@ fn disk(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
     let by = writer
         .as_ref()
         .map_or(String::new(), |writer| format!(", to which cgroup {} wrote most", writer.path));
-    let headline = format!("not memory: {disk} was slow{by}; {} waited for it", named(&part.task));
+    let headline =
+        format!("not memory: {disk} was slow{by}; {} waited for it", named(stall, &part.task));
     let mut finding = Finding::new(Severity::Critical, Area::Disk, headline)
         .with_impact("Every task that read from the disk or synced to it had to wait.")
         .with_remedy(manual("find the writer and give it a smaller I/O weight", "pidstat -d 1"));
@@ -128,7 +131,8 @@ fn disk(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
 fn io_limit(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
     let group = stall.incident.groups.iter().find(|group| !group.io_limits.is_empty());
     let path = group.map_or("its cgroup", |group| group.path.as_str());
-    let headline = format!("not memory: {} waited for the I/O limit of {path}", named(&part.task));
+    let headline =
+        format!("not memory: {} waited for the I/O limit of {path}", named(stall, &part.task));
     let limits = group.map(|group| group.io_limits.join("; ")).unwrap_or_default();
     let finding = Finding::new(Severity::Critical, Area::IoLimit, headline)
         .with_evidence("io.max", Quantity::Text(limits), "io.max")
@@ -161,7 +165,7 @@ fn frozen(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) 
     let own = frozen().filter(|path| is_task_within(&part.task, path));
     let path = own.or_else(|| part.task.cgroup.clone()).or_else(frozen);
     let path = path.unwrap_or_else(|| "its cgroup".to_owned());
-    let headline = format!("not memory: {} was frozen with {path}", named(&part.task));
+    let headline = format!("not memory: {} was frozen with {path}", named(stall, &part.task));
     let finding = Finding::new(Severity::Critical, Area::FrozenCgroup, headline)
         .with_impact("No task of a frozen cgroup runs; connections stay open.")
         .with_remedy(manual("thaw the cgroup", "systemctl thaw UNIT"));
@@ -174,7 +178,8 @@ fn network(stall: &Stall<'_>, request: &Request<'_>, part: &PathPart) -> (Findin
     {
         return (finding, CONFIRMED);
     }
-    let headline = format!("not memory: {} waited for a peer on the network", named(&part.task));
+    let headline =
+        format!("not memory: {} waited for a peer on the network", named(stall, &part.task));
     let finding = Finding::new(Severity::Warning, Area::Network, headline)
         .with_impact("The answer of another machine was late, or packets were lost.")
         .with_remedy(manual("look at the connections of the task", "ss -tinp"));
@@ -203,16 +208,16 @@ fn full_queue(stall: &Stall<'_>) -> Option<Finding> {
     )
 }
 
-fn fuse(_: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
-    let headline = format!("not memory: {} waited for a FUSE server", named(&part.task));
+fn fuse(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
+    let headline = format!("not memory: {} waited for a FUSE server", named(stall, &part.task));
     let finding = Finding::new(Severity::Warning, Area::FuseServer, headline)
         .with_impact("Every access to files of this file system waits for its server.")
         .with_remedy(manual("find the server of the file system", "findmnt -t fuse"));
     (finding, CONFIRMED)
 }
 
-fn nfs(_: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
-    let headline = format!("not memory: {} waited for an NFS server", named(&part.task));
+fn nfs(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
+    let headline = format!("not memory: {} waited for an NFS server", named(stall, &part.task));
     let finding = Finding::new(Severity::Warning, Area::NfsServer, headline)
         .with_impact("Every access to files of this mount waits for the server or the network.")
         .with_remedy(manual("look at the latency of the mount", "nfsiostat 1"));
@@ -232,7 +237,7 @@ fn service(stall: &Stall<'_>, request: &Request<'_>, part: &PathPart) -> (Findin
         Some(Spent::Lock) => ("waited for a lock", LIKELY),
         _ => ("waited for an event", POSSIBLE),
     };
-    let who = named(&part.task);
+    let who = named(stall, &part.task);
     let Some(link) = leaves_service(stall, request, part) else {
         let headline = format!("not memory: the service itself: {who} {did}");
         let finding = Finding::new(Severity::Warning, Area::Service, headline)
@@ -240,7 +245,7 @@ fn service(stall: &Stall<'_>, request: &Request<'_>, part: &PathPart) -> (Findin
             .with_remedy(see(part.task.process));
         return (finding, sure);
     };
-    let (waiter, other) = (named(&link.waiter), named(&link.other));
+    let (waiter, other) = (named(stall, &link.waiter), named(stall, &link.other));
     let then = if link.other.tid == part.task.tid {
         format!("which {did}")
     } else {
@@ -256,7 +261,7 @@ fn service(stall: &Stall<'_>, request: &Request<'_>, part: &PathPart) -> (Findin
 
 /// The thread that asked had a CPU all the time: the service may have answered long before.
 fn probe(part: &PathPart) -> Finding {
-    let who = named(&part.task);
+    let who = format!("{} ({})", part.task.name, part.task.tid);
     let headline = format!(
         "not memory: the probe itself: {who} had a CPU; the service may not have been slow"
     );
@@ -317,7 +322,17 @@ fn busiest(stall: &Stall<'_>, is_wanted: impl Fn(&str) -> bool) -> Option<(Strin
     table.columns.iter().filter_map(share).max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-pub(crate) fn named(task: &PathTask) -> String {
+/// A task of a path for a headline. The recorder's own threads wait as others do, and are nobody's service.
+pub(crate) fn named(stall: &Stall<'_>, task: &PathTask) -> String {
+    if stall.is_recorder(task) {
+        let asked = stall.incident.path.as_ref().map(|path| path.task.tid);
+        let who = match stall.incident.trigger.kind {
+            _ if asked != Some(task.tid) => "a thread of memwright's own",
+            TriggerKind::Probe => "the probe",
+            _ => "the canary",
+        };
+        return who.to_owned();
+    }
     format!("{} ({})", task.name, task.tid)
 }
 

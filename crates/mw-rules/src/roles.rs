@@ -2,7 +2,7 @@
 
 use crate::kernel::{COLLAPSE, COMPACTION, RECLAIM};
 use crate::share::percent;
-use crate::stall::{Stall, is_background};
+use crate::stall::{Stall, is_background, is_canary};
 use mw_model::{
     Area, BlockedTask, Cause, KernelWait, OomVictim, Role, Subject, TaskUse, TriggerKind, WaitKind,
     derived, format_bytes, format_duration_ms,
@@ -52,6 +52,9 @@ pub(crate) fn victims(stall: &Stall<'_>) -> Vec<Role> {
     for victim in killed(stall) {
         let process = &victim.process;
         add(&mut parts, process.pid, &process.name, WAS_KILLED.to_owned(), f64::INFINITY);
+    }
+    if parts.iter().any(|part| !is_canary(&part.role.task)) {
+        parts.retain(|part| !is_canary(&part.role.task));
     }
     for part in &mut parts {
         if stall.is_probed(&part.role.task) {

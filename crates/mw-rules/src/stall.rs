@@ -3,6 +3,7 @@
 use crate::request::Request;
 use crate::share::{percent, pressure_percent};
 use crate::stack::is_in;
+use mw_critical_path::PathTask;
 use mw_model::derived::total;
 use mw_model::{
     BlockedTask, CanaryMetric, GroupUse, Incident, KernelWait, Metric, Missing, Resource, TaskUse,
@@ -64,6 +65,10 @@ const DELAYED_US: u64 = 20_000;
 /// A row counts what ended since the row before, so that the stall's last row comes late.
 const LATE_ROWS_MS: u64 = 1000;
 
+/// How the names of the recorder's threads begin.
+const RECORDER_PREFIX: &str = "mw-";
+const CANARY_PREFIX: &str = "mw-canary";
+
 /// Kernel threads that reclaim and compact in the background: no task waits for them.
 const BACKGROUND: [&str; 3] = ["kswapd", "kcompactd", "khugepaged"];
 
@@ -107,6 +112,13 @@ impl<'a> Stall<'a> {
         let longest = tasks.into_iter().max_by_key(|w| (weight(w), w.total_us))?;
         let most_us = (self.length_ms() * 1000.0) as u64;
         Some(Waited { total_us: longest.total_us.min(most_us), ..longest })
+    }
+
+    /// Whether a task of the path is one of the recorder's threads.
+    pub(crate) fn is_recorder(&self, task: &PathTask) -> bool {
+        let recorder = self.incident.recorder;
+        let is_unknown = task.process == 0 && task.name.starts_with(RECORDER_PREFIX);
+        recorder != 0 && (task.process == recorder || task.tid == recorder || is_unknown)
     }
 
     /// Waits of these kinds.
@@ -330,6 +342,11 @@ impl<'a> Stall<'a> {
 pub(crate) fn swaps_out(window: &Window) -> bool {
     const PAGES_PER_S: f64 = 256.0;
     window.rate(Counter::Pswpout).unwrap_or(0.0) >= PAGES_PER_S
+}
+
+/// Whether a task is the recorder's canary, which is evidence of what it measured.
+pub(crate) fn is_canary(task: &str) -> bool {
+    task.starts_with(CANARY_PREFIX)
 }
 
 /// Whether a task is a thread of the kernel that works on memory in the background.

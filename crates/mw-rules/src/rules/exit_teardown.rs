@@ -44,7 +44,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
         _ => &part.task,
     };
     let subject = Subject::Process(ending.name.clone());
-    let mut finding = Finding::new(Severity::Warning, subject, headline(request.path, part))
+    let mut finding = Finding::new(Severity::Warning, subject, headline(stall, request.path, part))
         .with_impact(
             "Until its memory was freed, its sockets stayed open, and whoever waits for its end waited.",
         )
@@ -59,16 +59,22 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     Ok(Some(Cause::new(finding, CONFIRMED)))
 }
 
-fn headline(path: &PathSummary, part: &PathPart) -> String {
-    let who = named(&part.task);
+fn headline(stall: &Stall<'_>, path: &PathSummary, part: &PathPart) -> String {
+    let who = named(stall, &part.task);
     if matches!(part.kind, Kind::Runnable(_)) {
-        let ending = part.holder.as_ref().map_or_else(|| "a process".to_owned(), named);
+        let ending = part
+            .holder
+            .as_ref()
+            .map_or_else(|| "a process".to_owned(), |holder| named(stall, holder));
         return format!("{ending} ended and freed its memory on the CPU that {who} waited for");
     }
     let waits = path.chain.iter().find(|link| link.other.tid == part.task.tid);
     match waits {
         Some(link) if link.wait == Wait::Child => {
-            format!("{who} ended, and {} waited until its memory was freed", named(&link.waiter))
+            format!(
+                "{who} ended, and {} waited until its memory was freed",
+                named(stall, &link.waiter)
+            )
         }
         _ => format!("{who} freed its memory because it ended, and did not answer meanwhile"),
     }

@@ -40,21 +40,25 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let Some(request) = stall.request else { return Ok(None) };
     let Some(part) = request.largest(&[Spent::Fork]) else { return Ok(None) };
     let name = part.task.name.clone();
-    let finding =
-        Finding::new(Severity::Warning, Subject::Process(name), headline(request.path, part))
-            .with_impact(
-                "The process did not answer until its page tables, or the pages, were copied.",
-            )
-            .with_remedy(Remedy::named(
-                "use huge pages for the data of the process, or fork less often",
-                vec![Step::manual("memwright run --huge auto -- COMMAND")],
-            ));
+    let finding = Finding::new(
+        Severity::Warning,
+        Subject::Process(name),
+        headline(stall, request.path, part),
+    )
+    .with_impact("The process did not answer until its page tables, or the pages, were copied.")
+    .with_remedy(Remedy::named(
+        "use huge pages for the data of the process, or fork less often",
+        vec![Step::manual("memwright run --huge auto -- COMMAND")],
+    ));
     Ok(Some(Cause::new(finding, CONFIRMED)))
 }
 
-fn headline(path: &PathSummary, part: &PathPart) -> String {
-    let who = named(&part.task);
-    let other = part.holder.as_ref().map_or_else(|| "a forked process".to_owned(), named);
+fn headline(stall: &Stall<'_>, path: &PathSummary, part: &PathPart) -> String {
+    let who = named(stall, &part.task);
+    let other = part
+        .holder
+        .as_ref()
+        .map_or_else(|| "a forked process".to_owned(), |holder| named(stall, holder));
     match part.kind {
         Kind::Running(RunMode::Kernel(KernelWork::CopyOnWrite)) => {
             format!(

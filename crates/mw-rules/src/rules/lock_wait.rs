@@ -57,7 +57,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let session = blocked_session(stall, request);
     let (headline, sure) = match (session, link) {
         (Some(session), _) => (said(session), CONFIRMED),
-        (None, Some(link)) => (waited(link), LIKELY),
+        (None, Some(link)) => (waited(stall, link), LIKELY),
         (None, None) => return Ok(None),
     };
     let headline = format!("not memory: {headline}");
@@ -66,7 +66,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
         .with_remedy(remedy(stall, link, part));
     if let Some(link) = link {
         let wait = Quantity::Text(link.wait.label().to_owned());
-        finding = finding.with_evidence(waited(link), wait, "critical path");
+        finding = finding.with_evidence(waited(stall, link), wait, "critical path");
     }
     if let (Some(session), Some(view)) = (session, &stall.incident.service_view) {
         let wait = session.waits_in.clone().unwrap_or_else(|| session.state.clone());
@@ -118,8 +118,12 @@ fn said(session: &ServiceSession) -> String {
     format!("session {} waited for session {}{wait}", session.session, blockers.join(", "))
 }
 
-fn waited(link: &Link) -> String {
-    format!("{} waited for {} of the same service", named(&link.waiter), named(&link.other))
+fn waited(stall: &Stall<'_>, link: &Link) -> String {
+    format!(
+        "{} waited for {} of the same service",
+        named(stall, &link.waiter),
+        named(stall, &link.other)
+    )
 }
 
 /// Whether both are tasks of one service that wait for each other in a lock: threads of one process, or processes

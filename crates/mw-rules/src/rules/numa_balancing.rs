@@ -45,7 +45,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let Some(part) = request.largest(&[Spent::NumaBalancing]) else { return Ok(None) };
     let headline = format!(
         "NUMA balancing moved pages between nodes, and {} waited for them",
-        named(&part.task)
+        named(stall, &part.task)
     );
     let subject = Subject::Process(part.task.name.clone());
     let mut finding = Finding::new(Severity::Warning, subject, headline)

@@ -51,7 +51,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let process = stall.incident.tasks.iter().find(|task| task.pid == part.task.process);
     let name = part.task.name.clone();
     let mut finding =
-        Finding::new(Severity::Warning, Subject::Process(name), headline(part, process))
+        Finding::new(Severity::Warning, Subject::Process(name), headline(stall, part, process))
             .with_impact("The thread went on only when the kernel had found, cleared and mapped, or freed, each page.")
             .with_remedy(Remedy::named(
                 "populate with several threads beforehand, use huge pages, or keep memory instead of returning it",
@@ -65,8 +65,8 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     Ok(Some(Cause::new(finding, CONFIRMED)))
 }
 
-fn headline(part: &PathPart, process: Option<&TaskUse>) -> String {
-    let who = named(&part.task);
+fn headline(stall: &Stall<'_>, part: &PathPart, process: Option<&TaskUse>) -> String {
+    let who = named(stall, &part.task);
     let grown = process.map(|process| process.resident_growth_bytes);
     let grown = grown.filter(|bytes| *bytes >= GROWTH_BYTES);
     let what = match part.kind {

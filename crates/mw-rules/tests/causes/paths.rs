@@ -7,7 +7,7 @@ use mw_critical_path::{
 };
 use mw_model::{
     CpuUse, EndKind, FailureKind, GroupIo, GroupUse, Incident, ListenQueue, Outage, ProcessEnd,
-    Service, ServiceProcess, WaitKind, Window,
+    Service, ServiceProcess, TriggerKind, WaitKind, Window,
 };
 use mw_proc::vmstat::Counter;
 use mw_rules::explain;
@@ -370,6 +370,45 @@ fn what_memwright_takes_itself_is_subtracted() {
 
 pub(crate) fn first_rule(made: &Made) -> String {
     explained(made).causes[0].finding.rule.clone()
+}
+
+/// The canary shares its address space with all threads of the recorder, and waits for those that reclaim.
+#[test]
+fn a_thread_of_the_recorder_is_no_sufferer_in_a_headline() {
+    let mut made = made(&[(Kind::Waiting(Wait::DirectReclaim), 95)]).trigger(
+        TriggerKind::Canary,
+        "canary",
+        13_400.0,
+    );
+    let helper = PathTask { process: 230, ..task(234, "mw-helper") };
+    made.incident.recorder = 230;
+    if let Some(path) = made.incident.path.as_mut() {
+        path.task = PathTask { process: 230, ..task(231, "mw-canary") };
+        path.parts.iter_mut().for_each(|part| part.task = helper.clone());
+    }
+    let verdict = explained(&made).verdict;
+    assert!(verdict.contains("reclaim-storm") && !verdict.contains("mw-"), "{verdict}");
+    let beside = made.clone().waits((812, "postgres"), WaitKind::DirectReclaim, 9_000, 90);
+    let verdict = explained(&beside).verdict;
+    assert!(verdict.contains("; postgres waited 9.0 s"), "{verdict}");
+    // Without a path as well.
+    let mut counted = made.clone().waits((231, "mw-canary"), WaitKind::DirectReclaim, 13_000, 9);
+    counted.incident.path = None;
+    let alone = explained(&counted);
+    assert!(
+        alone.verdict.contains("(reclaim-storm, ") && !alone.verdict.contains("mw-"),
+        "{}",
+        alone.verdict
+    );
+    assert_eq!(alone.suffering[0].task, "mw-canary", "nobody else did");
+    let beside = explained(&counted.waits((812, "postgres"), WaitKind::DirectReclaim, 900, 9));
+    let suffering: Vec<&str> = beside.suffering.iter().map(|role| role.task.as_str()).collect();
+    assert_eq!(suffering, ["postgres"]);
+    if let Some(path) = made.incident.path.as_mut() {
+        path.parts.iter_mut().for_each(|part| part.kind = Kind::Waiting(Wait::FileRead));
+    }
+    let verdict = explained(&made).verdict;
+    assert!(verdict.contains("a thread of memwright's own waited"), "{verdict}");
 }
 
 /// Half of the request waited for flushes of the disk, and nearly all of it for the disk.
