@@ -1,7 +1,8 @@
 //! Incidents as the file holds them: what is listed, the body, and the rows of the table.
 
 use crate::codec::{self, Block};
-use mw_model::{FailureKind, INCIDENT_SCHEMA, Incident, IncidentRow};
+use mw_model::fair::cgroup_tree;
+use mw_model::{FailureKind, INCIDENT_SCHEMA, Incident, IncidentRow, TriggerKind};
 use serde::Serialize;
 use serde::de::value::{Error, StrDeserializer};
 use serde::de::{DeserializeOwned, IntoDeserializer};
@@ -18,6 +19,33 @@ pub(crate) struct Packed {
     pub(crate) body: Vec<u8>,
     /// The rows of its table.
     pub(crate) rows: Vec<u8>,
+}
+
+impl Packed {
+    /// Whose it is.
+    pub(crate) fn source(&self) -> String {
+        let IncidentRow { trigger_kind, trigger_name, subject, .. } = &self.row;
+        let subject = subject.as_ref().map(ToString::to_string);
+        source(&word(trigger_kind), trigger_name, subject.as_deref())
+    }
+}
+
+/// What an incident takes of the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct IncidentSize {
+    pub(crate) id: u64,
+    pub(crate) bytes: u64,
+    /// Whose it is, for [`mw_model::fair::place_to_free`].
+    pub(crate) source: String,
+}
+
+/// Whose an incident is: the probe's, or the trigger's and of the user, service or container whose cgroup it is about.
+pub(crate) fn source(kind: &str, name: &str, subject: Option<&str>) -> String {
+    if kind == word(TriggerKind::Probe) {
+        return format!("probe/{name}");
+    }
+    let cgroup = subject.and_then(|subject| subject.strip_prefix("cgroup "));
+    format!("{name}{}", cgroup.map(cgroup_tree).unwrap_or_default())
 }
 
 /// An incident as the file will hold it.

@@ -3,7 +3,9 @@
 use crate::RecordError;
 use crate::chunk::{Chunk, Merge};
 use crate::format::{AS_TAKEN, LOOSE};
+use crate::incident::IncidentSize;
 use crate::store::Store;
+use mw_model::fair::place_to_free;
 use std::time::Duration;
 
 /// How densely and for how long rows are stored. Ages are recorded time.
@@ -15,7 +17,8 @@ pub struct Retention {
     pub ten_seconds_for: Duration,
     /// Rows are deleted at this age.
     pub max_age: Duration,
-    /// The oldest rows are deleted beyond this size of the file; then the oldest incidents.
+    /// The oldest rows are deleted beyond this size of the file. Incidents have a half of it, of which whoever has
+    /// most loses his oldest.
     pub max_bytes: u64,
 }
 
@@ -68,10 +71,27 @@ pub(crate) fn enforce(store: &mut Store, retention: &Retention) -> Result<(), Re
     }
     store.keep_captures(NEWEST_CAPTURES, retention.max_bytes / CAPTURE_SHARE)?;
     store.keep_sizes(retention.max_age, retention.max_bytes / SIZES_SHARE)?;
-    store.keep_incidents(retention.max_bytes / INCIDENT_SHARE)?;
+    let incidents = store.incident_sizes()?;
+    store.delete_incidents(&expendable(incidents, retention.max_bytes / INCIDENT_SHARE))?;
     store.drop_unused_layouts()?;
     shrink(store, retention.max_bytes)?;
     store.give_back_pages()
+}
+
+/// Incidents beyond a number of bytes, of the oldest first: each the oldest one of whoever has most, so that nobody's
+/// incidents push out another's.
+fn expendable(mut incidents: Vec<IncidentSize>, max_bytes: u64) -> Vec<u64> {
+    let sizes = incidents.iter().map(|incident| incident.bytes);
+    let mut bytes = sizes.fold(0, u64::saturating_add);
+    let mut ids = Vec::new();
+    while bytes > max_bytes {
+        let all = incidents.iter().map(|incident| (incident.source.as_str(), incident.bytes));
+        let Some(place) = place_to_free(all) else { break };
+        let incident = incidents.remove(place);
+        bytes = bytes.saturating_sub(incident.bytes);
+        ids.push(incident.id);
+    }
+    ids
 }
 
 /// Deletes the oldest chunks while the file is too large.
@@ -136,6 +156,7 @@ fn merges(chunks: &[Chunk], retention: &Retention, rows_per_chunk: usize) -> Vec
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::incident;
 
     const PACK_MS: u64 = 300_000;
 
@@ -157,6 +178,30 @@ mod tests {
         for merge in &merges {
             assert_eq!((merge.seqs.len(), merge.step_ms, merge.span_ms), (10, 10_000, 3_000_000));
         }
+    }
+
+    fn sizes(sources: &[&str]) -> Vec<IncidentSize> {
+        let size = |(id, source): (u64, &&str)| IncidentSize {
+            id,
+            bytes: 10,
+            source: (*source).to_owned(),
+        };
+        (1..).zip(sources).map(size).collect()
+    }
+
+    #[test]
+    fn a_user_s_incidents_push_out_his_own() {
+        let mine = incident::source("oom-kill", "oom_kill", Some("cgroup /user.slice/u1/x/y"));
+        let db = incident::source("probe", "db", Some("cgroup /user.slice/u1/x"));
+        assert_eq!((mine.as_str(), db.as_str()), ("oom_kill/user.slice/u1", "probe/db"));
+        let pressure = incident::source("pressure", "pressure", Some("reclaim"));
+        let mut sources = vec![db.as_str(), "oom_kill/system.slice/db", &pressure];
+        sources.extend(vec![mine.as_str(); 100]);
+        let goes = expendable(sizes(&sources), 200);
+        assert_eq!(goes, (4..=86).collect::<Vec<u64>>());
+        assert_eq!(expendable(sizes(&sources), 2000), [] as [u64; 0]);
+        // Alone it may have all of it, and the oldest go.
+        assert_eq!(expendable(sizes(&vec!["probe/db"; 30]), 200), (1..=10).collect::<Vec<u64>>());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::RecordError;
 use crate::chunk::{CHUNKS, Chunk, Merge};
 use crate::codec::{self, Block};
 use crate::format::{AS_TAKEN, LOOSE, damaged, failed, log, size};
-use crate::incident::{self, Packed};
+use crate::incident::{self, IncidentSize, Packed};
 use crate::thin::thin;
 use mw_model::{Aggregation, Host, IncidentState, Metric};
 use rusqlite::{Connection, Transaction, params};
@@ -289,13 +289,32 @@ impl Store {
         Ok(())
     }
 
-    /// Keeps the newest incidents that fit into so many bytes, and those that are open.
-    pub(crate) fn keep_incidents(&mut self, max_bytes: u64) -> Result<(), RecordError> {
-        let beyond = oldest_beyond("incident", "length(body) + length(rows)");
-        let beyond = format!("{beyond} AND state <> ?");
-        let open = incident::word(IncidentState::Open);
-        self.write(|transaction| transaction.execute(&beyond, params![max_bytes, open]))?;
-        Ok(())
+    /// Whose the incidents are and how large, the oldest first, without those that are open.
+    pub(crate) fn incident_sizes(&self) -> Result<Vec<IncidentSize>, RecordError> {
+        let query = "SELECT id, length(body) + length(rows), trigger_kind, trigger_name, subject \
+                     FROM incident WHERE state <> ? ORDER BY id";
+        let size = |row: &rusqlite::Row<'_>| {
+            let (kind, name): (String, String) = (row.get(2)?, row.get(3)?);
+            let subject: Option<String> = row.get(4)?;
+            let source = incident::source(&kind, &name, subject.as_deref());
+            Ok(IncidentSize { id: row.get(0)?, bytes: row.get(1)?, source })
+        };
+        let sizes = || {
+            let open = incident::word(IncidentState::Open);
+            let mut statement = self.connection.prepare_cached(query)?;
+            statement.query_map([open], size)?.collect::<rusqlite::Result<_>>()
+        };
+        sizes().map_err(|error| failed(&self.path, error))
+    }
+
+    pub(crate) fn delete_incidents(&mut self, ids: &[u64]) -> Result<(), RecordError> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        self.write(|transaction| {
+            let mut statement = transaction.prepare_cached("DELETE FROM incident WHERE id = ?")?;
+            ids.iter().try_for_each(|id| statement.execute([signed(*id)]).map(|_| ()))
+        })
     }
 
     /// Deletes layouts that no chunk has; the newest may be of rows that are still to come.

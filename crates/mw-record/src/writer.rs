@@ -12,7 +12,7 @@ use mw_model::{HolderSize, Host, Incident, NO_VALUE};
 use shared::{Command, MAX_LAYOUTS, Row, Shared, held};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -29,6 +29,9 @@ const MIN_QUEUE_ROWS: usize = 8;
 
 /// Captures, sizes and incidents that may wait for the writer.
 const MAX_COMMANDS: usize = 16;
+
+/// How long an incident may take to be written before whoever keeps it goes on: a disk may not respond.
+const KEEP_LIMIT: Duration = Duration::from_secs(10);
 
 /// From one look at whether the thread has ended to the next.
 const LOOK: Duration = Duration::from_millis(2);
@@ -128,12 +131,20 @@ impl Writer {
     }
 
     /// Keeps an incident and gives its number: its own, or a new one where that is 0. It replaces the
-    /// incident that has this number. Waits for the writer: not for a thread that must be punctual.
+    /// incident that has this number. Waits for the writer, for 10 s at most: not for a thread that must be punctual.
     ///
     /// # Errors
-    /// It could not be written. It is tried again after the next rows that can be, unless four later
+    /// It could not be written, or not yet. It is tried again after the next rows that can be, unless eight later
     /// ones wait for that too; what still waits when the writer ends is lost.
     pub fn keep_incident(&self, incident: Incident) -> Result<u64, RecordError> {
+        self.keep_incident_within(KEEP_LIMIT, incident)
+    }
+
+    fn keep_incident_within(
+        &self,
+        limit: Duration,
+        incident: Incident,
+    ) -> Result<u64, RecordError> {
         let stopped = || RecordError::Stopped { path: self.path.clone() };
         let id = if incident.id == 0 { self.number_incident() } else { incident.id };
         let (reply, answer) = mpsc::channel();
@@ -141,7 +152,14 @@ impl Writer {
         if !self.command(Command::Incident(incident, Some(reply))) {
             return Err(stopped());
         }
-        answer.recv().unwrap_or_else(|_| Err(stopped()))?;
+        match answer.recv_timeout(limit) {
+            Ok(kept) => kept?,
+            Err(RecvTimeoutError::Disconnected) => return Err(stopped()),
+            Err(RecvTimeoutError::Timeout) => {
+                let why = format!("{}: no answer within {limit:?}", self.path.display());
+                return Err(RecordError::Trouble { why });
+            }
+        }
         Ok(id)
     }
 
@@ -233,5 +251,29 @@ impl Drop for Writer {
         {
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A disk that does not respond, as another connection that holds the file.
+    #[test]
+    fn whoever_keeps_an_incident_does_not_wait_for_the_disk_for_ever() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let path = dir.path().join("recording.db");
+        let writer = Writer::start(&path, &Host::default(), Retention::default()).unwrap();
+        let other = rusqlite::Connection::open(&path).unwrap();
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let limit = Duration::from_millis(20);
+        let late = writer.keep_incident_within(limit, Incident::default());
+        assert!(
+            matches!(&late, Err(RecordError::Trouble { why }) if why.contains("no answer")),
+            "{late:?}"
+        );
+        other.execute_batch("COMMIT").unwrap();
+        let count = || other.query_row("SELECT count(*) FROM incident", [], |row| row.get(0));
+        mw_test::wait_until("it is kept", Duration::from_secs(30), || count() == Ok(1_u64));
     }
 }

@@ -6,6 +6,7 @@ use crate::lock::Lock;
 use crate::store::{self, Store};
 use crate::{RecordError, Retention, retention};
 use mw_model::Host;
+use mw_model::fair::place_to_free;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,8 +20,8 @@ const RETRY: Duration = Duration::from_secs(1);
 /// Packed chunks between two rounds of thinning and deleting: an hour.
 const CHUNKS_PER_ROUND: u32 = 12;
 
-/// Incidents to write again after an error; beyond this limit the oldest are dropped.
-const MAX_WAITING: usize = 4;
+/// Incidents to write again after an error; beyond this limit the oldest of whoever has most are dropped.
+const MAX_WAITING: usize = 8;
 
 pub(super) struct Worker {
     path: PathBuf,
@@ -180,11 +181,18 @@ impl Worker {
         };
         self.waiting.retain(|earlier| earlier.row.id != incident.row.id);
         if kept.is_err() {
-            let excess = (self.waiting.len() + 1).saturating_sub(MAX_WAITING);
-            self.waiting.drain(..excess);
             self.waiting.push_back(incident);
+            self.make_room();
         }
         kept
+    }
+
+    fn make_room(&mut self) {
+        while self.waiting.len() > MAX_WAITING {
+            let sources: Vec<String> = self.waiting.iter().map(Packed::source).collect();
+            let place = place_to_free(sources.iter().map(|source| (source.as_str(), 1)));
+            self.waiting.remove(place.unwrap_or(0));
+        }
     }
 
     /// Retries the incidents that could not be written.
