@@ -112,7 +112,8 @@ fn next_incident(watch: &Watch, at_most: Duration) -> Option<Incident> {
     loop {
         match watch.event(at_most)? {
             Event::Incident(incident) => return Some(*incident),
-            Event::Begun(_) | Event::Provisional(_) | Event::NotCaptured(_) => {}
+            Event::Begun(_) | Event::Provisional(_) | Event::Updated(_) | Event::NotCaptured(_) => {
+            }
             Event::Delayed { error, .. } => panic!("{error}"),
         }
     }

@@ -1,4 +1,4 @@
-//! Puts an incident together from what was gathered. Pure.
+//! Puts an incident together from what was gathered. Pure, but for a look at which threads are the recorder's.
 
 use crate::stalls::Begun;
 use mw_model::{
@@ -8,7 +8,6 @@ use mw_model::{
 };
 use mw_probe::ProbeFailure;
 use mw_profile::{Evidence, difference};
-use mw_sys::HELPER_THREAD_NAME;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What was gathered during a stall.
@@ -57,7 +56,7 @@ pub(crate) fn incident(
     if let Some(failure) = failure.filter(|_| largest(&table, &failures, &during) > Some(0)) {
         (trigger.failure_kind, trigger.failure) = (Some(failure.kind), Some(failure.text));
     }
-    let gathered = without_own(&trigger, gathered);
+    let gathered = without_own(&trigger, gathered, &is_own);
     let Gathered { evidence, flood, tasks, blocked, cgroups, unseen, writers } = gathered;
     let difference = match (&evidence.baseline, &evidence.profile) {
         (Some(baseline), Some(profile)) => difference(baseline, profile),
@@ -67,6 +66,7 @@ pub(crate) fn incident(
     Incident {
         schema: INCIDENT_SCHEMA,
         host: host.clone(),
+        recorder: std::process::id(),
         trigger,
         started_unix_ms: begun.started_unix_ms,
         seen_unix_ms: begun.seen_unix_ms,
@@ -99,26 +99,39 @@ pub(crate) fn drop_chronic(blocked: &mut Vec<BlockedTask>, after: &[BlockedTask]
     });
 }
 
-/// The recorder's own threads are never evidence; but the canary's are that of a stall which it measured.
-fn without_own(trigger: &Trigger, mut gathered: Gathered) -> Gathered {
+/// The recorder's own threads are never evidence; but the canary's are that of a stall which it measured. `is_own` tells
+/// them by number and name.
+fn without_own(
+    trigger: &Trigger,
+    mut gathered: Gathered,
+    is_own: &dyn Fn(u32, &str) -> bool,
+) -> Gathered {
     let is_canary = !matches!(trigger.kind, TriggerKind::Probe | TriggerKind::Pressure);
-    let is_own = |task: &str| {
-        let of_canary = task.starts_with(CANARY_PREFIX) && is_canary;
-        (task.starts_with(OWN_PREFIX) && !of_canary) || task == HELPER_THREAD_NAME
-    };
-    let Gathered { evidence, tasks, blocked, .. } = &mut gathered;
+    let of_canary = |task: &str| task.starts_with(CANARY_PREFIX) && is_canary;
+    let is_left_out = |pid: u32, task: &str| is_own(pid, task) && !of_canary(task);
+    let Gathered { evidence, tasks, blocked, flood, .. } = &mut gathered;
     for profile in evidence.profile.iter_mut().chain(&mut evidence.baseline) {
-        profile.stacks.retain(|stack| !is_own(&stack.task));
+        profile.stacks.retain(|stack| !is_left_out(stack.pid, &stack.task));
     }
-    evidence.waits.retain(|wait| !is_own(&wait.task));
-    blocked.retain(|task| !is_own(&task.task));
+    evidence.waits.retain(|wait| !is_left_out(wait.pid, &wait.task));
+    blocked.retain(|task| !is_left_out(task.pid, &task.task));
     tasks.retain(|task| task.pid != std::process::id());
+    flood.retain(|share| !is_own(share.pid, &share.task));
     gathered
 }
 
 /// How the names of the recorder's threads begin, and of its canary's.
 const OWN_PREFIX: &str = "mw-";
 const CANARY_PREFIX: &str = "mw-canary";
+
+/// Whether a thread or a process is the recorder's. Anybody can take such a name, so that it decides only where the
+/// thread has ended since, or has no number.
+fn is_own(pid: u32, task: &str) -> bool {
+    let exists = |path: String| pid != 0 && std::fs::exists(path).unwrap_or(false);
+    pid == std::process::id()
+        || exists(format!("/proc/self/task/{pid}"))
+        || (task.starts_with(OWN_PREFIX) && !exists(format!("/proc/{pid}")))
+}
 
 /// Rows are so far apart, in milliseconds: what happens between two is in the second.
 const ROW_MS: u64 = 100;
@@ -192,6 +205,7 @@ fn tick_at(table: &Table, layout: &Layout, at: usize) -> Option<Tick> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mw_model::{KernelWait, WaitKind};
 
     #[test]
     fn what_is_blocked_for_good_is_no_part_of_a_stall() {
@@ -213,5 +227,35 @@ mod tests {
         let mut blocked = during.to_vec();
         drop_chronic(&mut blocked, &after);
         assert_eq!(blocked, during[1..], "seldom before, or elsewhere now");
+    }
+
+    fn wait(pid: u32, task: &str) -> KernelWait {
+        let kind = WaitKind::DirectReclaim;
+        let (order, node) = (None, None);
+        KernelWait {
+            pid,
+            task: task.to_owned(),
+            kind,
+            order,
+            node,
+            count: 1,
+            total_us: 9,
+            max_us: 9,
+        }
+    }
+
+    /// Whoever names his threads as the recorder does is not left out.
+    #[test]
+    fn own_threads_are_told_by_their_numbers() {
+        let own = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+        let ended = std::thread::spawn(|| rustix::thread::gettid().as_raw_nonzero().get());
+        let ended = ended.join().unwrap().unsigned_abs();
+        let flood = FloodShare { pid: std::process::id(), ..FloodShare::default() };
+        let waits = vec![wait(own, "renamed"), wait(1, "mw-helper"), wait(ended, "mw-helper")];
+        let evidence = Evidence { waits, ..Evidence::default() };
+        let gathered = Gathered { evidence, flood: vec![flood], ..Gathered::default() };
+        let left = without_own(&Trigger::default(), gathered, &is_own);
+        let pids: Vec<u32> = left.evidence.waits.iter().map(|wait| wait.pid).collect();
+        assert_eq!((pids, left.flood.len()), (vec![1], 0));
     }
 }

@@ -1,10 +1,11 @@
 //! What the evidence thread works with.
 
+use crate::cpu_budget::CpuBudget;
 use crate::kernel_events::KernelEvents;
 use crate::monitors::Monitors;
 use crate::requests::Requests;
 use crate::ring::Ring;
-use crate::services::Services;
+use crate::service_answers::ServiceAnswers;
 use crate::stalls::Stalls;
 use crate::tracing::Tracing;
 use mw_model::{Host, Missing, Snapshot};
@@ -27,11 +28,12 @@ pub(crate) struct Context {
     pub(crate) stalls: Arc<Stalls>,
     pub(crate) requests: Arc<Requests>,
     pub(crate) tracing: Arc<Tracing>,
-    pub(crate) services: Arc<Services>,
     pub(crate) kernel_events: Arc<KernelEvents>,
     /// Looks at the whole machine: a mount or a device may not answer.
     pub(crate) snapshot: HelperThread<(), (Snapshot, Duration)>,
     pub(crate) files: TaskFiles,
+    pub(crate) budget: Arc<CpuBudget>,
+    pub(crate) answers: ServiceAnswers,
     pub(crate) host: Host,
     /// What cannot be read on this machine.
     pub(crate) unseen: Vec<Missing>,

@@ -10,6 +10,7 @@
 
 use crate::context::AFTER;
 use crate::detector::{QUIET_MS, REQUESTED_MS};
+use crate::progress::Beat;
 use crate::requests::{Progress, Requests};
 use crate::wakeup::Wakeup;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -66,13 +67,15 @@ impl Control {
     }
 
     /// Serves until the recorder stops.
-    pub(crate) fn run(&self, requests: &Requests, trigger: &Wakeup) {
+    pub(crate) fn run(&self, requests: &Requests, trigger: &Wakeup, beat: &Beat) {
         loop {
             let mut fds = [
                 PollFd::new(&self.listener, PollFlags::IN),
                 PollFd::new(&self.stop, PollFlags::IN),
             ];
+            beat.rest();
             let _ = poll(&mut fds, None);
+            beat.step();
             if fds.last().is_some_and(|stop| !stop.revents().is_empty()) {
                 return;
             }

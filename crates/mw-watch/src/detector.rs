@@ -5,9 +5,11 @@
 //!   calm ───────────────────────────▶ stalled ───────────────────────────────────▶ calm
 //! ```
 //!
-//! Each probe has a stall of its own. What is not a probe (canary, heartbeat, pressure) begins one only while no
-//! other monitor is stalled: it is evidence of that stall then. A request for evidence begins one at any time, and keeps
-//! no other from beginning.
+//! Each probe has a stall of its own. What is not a probe (canary, heartbeat, pressure) begins none in the first minute
+//! of the stall of another monitor: it is evidence of that stall then. Anybody can keep the machine's pressure up, so that
+//! its stalls hide others no longer than that and not when they follow one another, and end after a while: what goes on
+//! begins the next one, which may last twice as long. A request for evidence begins one at any time, and keeps no other
+//! from beginning.
 
 use mw_model::{Trigger, TriggerKind};
 
@@ -19,6 +21,17 @@ pub const MAX_EVIDENCE_MS: f64 = 60_000.0;
 
 /// The share of a heartbeat's token time-out from which on its lateness is a stall, in percent.
 pub const HEARTBEAT_PERCENT: f64 = 25.0;
+
+/// A stall hides those that are evidence of it for so long.
+const HIDES_MS: f64 = MAX_EVIDENCE_MS;
+
+/// A stall of the machine that follows one within so long hides none.
+const FOLLOWS_MS: f64 = 10.0 * 60_000.0;
+
+/// A stall of the machine ends after so long. One that follows another within an hour may last twice as long as that.
+const FIRST_SPAN_MS: f64 = 5.0 * 60_000.0;
+const MAX_SPAN_MS: f64 = 30.0 * 60_000.0;
+const APART_MS: f64 = 60.0 * 60_000.0;
 
 /// Pressure lasts so long after the kernel's trigger has fired: it fires once a window, of a second.
 const PRESSURE_MS: f64 = 1500.0;
@@ -141,14 +154,15 @@ pub(crate) enum Monitor {
     Pressure,
     /// Somebody asked for evidence: no limit is exceeded.
     Requested,
-    /// The kernel's log and counter of kills: no limit is exceeded, and this detector does not follow it.
-    OomKill,
+    /// The kernel's log and counter of kills, with the number of the run of kills: no limit is exceeded, and this
+    /// detector does not follow it.
+    OomKill(u64),
 }
 
 impl Monitor {
     /// Whether tasks and stacks are looked at while its stall lasts: what a kill did is over when it is seen.
     pub(crate) fn needs_evidence(self) -> bool {
-        self != Self::OomKill
+        !matches!(self, Self::OomKill(_))
     }
 }
 
@@ -196,6 +210,12 @@ struct Followed {
     slowest: Option<RequestTimes>,
     /// When the last request that was seen under way began, and its command.
     command: Option<(u64, u32)>,
+    /// When the last stall began, and how long it may last, where it is the machine's.
+    began_ms: f64,
+    span_ms: f64,
+    ended_ms: Option<f64>,
+    /// Whether that followed another one shortly.
+    follows: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -252,24 +272,30 @@ impl Detector {
         let pressure = self.pressed(now_ms, seen.pressure);
         let requested = self.requested(now_ms, seen.requested);
         for (place, exceeded) in [heartbeat, canary, pressure, requested].into_iter().enumerate() {
-            let is_other_stalled = self.is_measured_stalled();
+            let is_hidden = self.hides(now_ms);
             let (Some(followed), Some(monitor)) = (self.others.get_mut(place), OTHERS.get(place))
             else {
                 continue;
             };
             followed.bad = exceeded.is_some();
-            let begins = *monitor == Monitor::Requested || !is_other_stalled;
+            let begins = *monitor == Monitor::Requested || !is_hidden;
             let exceeded = exceeded.filter(|_| followed.is_stalled() || begins);
-            into.extend(followed.step(now_ms, *monitor, exceeded));
+            let is_long = *monitor != Monitor::Requested && followed.is_long(now_ms);
+            into.extend(match is_long {
+                true => Some(followed.end(now_ms, *monitor, 0.0)),
+                false => followed.step(now_ms, *monitor, exceeded),
+            });
         }
     }
 
-    /// Whether a limit was exceeded, evidence that was asked for aside.
-    fn is_measured_stalled(&self) -> bool {
+    /// Whether a stall is under way of which others are evidence; one that was asked for is not.
+    fn hides(&self, now_ms: f64) -> bool {
+        let is_young =
+            |followed: &&Followed| followed.is_stalled() && now_ms - followed.began_ms < HIDES_MS;
         let others = self.others.iter().zip(OTHERS);
         let measured = others.filter(|(_, monitor)| *monitor != Monitor::Requested);
-        let mut all = self.probes.iter().chain(measured.map(|(followed, _)| followed));
-        all.any(Followed::is_stalled)
+        let mut measured = measured.map(|(followed, _)| followed).filter(is_young);
+        self.probes.iter().any(|probe| is_young(&probe)) || measured.any(|other| !other.follows)
     }
 
     fn followed(&self) -> impl Iterator<Item = &Followed> {
@@ -375,6 +401,26 @@ impl Followed {
         }
     }
 
+    fn begin(&mut self, now_ms: f64) {
+        let since = |ended_ms| now_ms - ended_ms;
+        let since_ms = self.ended_ms.map_or(f64::INFINITY, since);
+        self.follows = since_ms < FOLLOWS_MS;
+        self.span_ms =
+            if since_ms < APART_MS { (self.span_ms * 2.0).min(MAX_SPAN_MS) } else { FIRST_SPAN_MS };
+        self.began_ms = now_ms;
+        self.phase = Phase::Stalled { good_since_ms: None };
+    }
+
+    fn end(&mut self, now_ms: f64, monitor: Monitor, good_for_ms: f64) -> Transition {
+        (self.phase, self.ended_ms) = (Phase::Calm, Some(now_ms));
+        Transition::Over { monitor, good_for_ms, slowest: self.slowest.take() }
+    }
+
+    /// Whether its stall has lasted for so long that what goes on is another.
+    fn is_long(&self, now_ms: f64) -> bool {
+        self.is_stalled() && now_ms - self.began_ms >= self.span_ms
+    }
+
     /// The next phase.
     fn step(
         &mut self,
@@ -385,7 +431,7 @@ impl Followed {
         match self.phase {
             Phase::Calm => {
                 let exceeded = exceeded?;
-                self.phase = Phase::Stalled { good_since_ms: None };
+                self.begin(now_ms);
                 Some(Transition::Begun(exceeded))
             }
             Phase::Stalled { .. } if self.bad || exceeded.is_some() => {
@@ -398,9 +444,7 @@ impl Followed {
                 let good_since_ms = good_since_ms.unwrap_or(now_ms);
                 let good_for_ms = now_ms - good_since_ms;
                 if good_for_ms >= QUIET_MS {
-                    self.phase = Phase::Calm;
-                    let slowest = self.slowest.take();
-                    return Some(Transition::Over { monitor, good_for_ms, slowest });
+                    return Some(self.end(now_ms, monitor, good_for_ms));
                 }
                 self.phase = Phase::Stalled { good_since_ms: Some(good_since_ms) };
                 None
@@ -417,7 +461,7 @@ impl Exceeded {
             Monitor::Canary => (TriggerKind::Canary, "canary"),
             Monitor::Pressure => (TriggerKind::Pressure, "pressure"),
             Monitor::Heartbeat => (TriggerKind::Heartbeat, "heartbeat"),
-            Monitor::OomKill => (TriggerKind::OomKill, "oom_kill"),
+            Monitor::OomKill(_) => (TriggerKind::OomKill, "oom_kill"),
             Monitor::Requested => (TriggerKind::Requested, "requested"),
         };
         Trigger {

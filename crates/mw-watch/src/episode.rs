@@ -2,9 +2,11 @@
 
 use crate::assemble::{self, Gathered};
 use crate::context::Context;
+use crate::cpu_budget::{LeftOut, Work};
 use crate::detector::MAX_EVIDENCE_MS;
 use crate::stall::OpenStall;
 use mw_collect::service::writer_process;
+use mw_model::Missing;
 use mw_profile::{Blocked, Profiler, Tasks};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -29,6 +31,8 @@ pub(crate) struct Episode {
     tasks: Tasks,
     blocked: Blocked,
     next_look: Instant,
+    /// What had been left out before it began.
+    left_out: LeftOut,
 }
 
 impl Episode {
@@ -44,6 +48,7 @@ impl Episode {
             tasks: Tasks::look(&mut with.files, LOOK_LIMIT),
             blocked: Blocked::default(),
             next_look: Instant::now(),
+            left_out: with.budget.left_out(),
         }
     }
 
@@ -55,7 +60,7 @@ impl Episode {
     /// Looks at tasks once, unless it is too early.
     pub(crate) fn look(&mut self, with: &mut Context) {
         let began = Instant::now();
-        if began < self.next_look {
+        if began < self.next_look || !with.budget.permits(Work::Look) {
             return;
         }
         if !with.stalls.is_good() {
@@ -90,6 +95,10 @@ impl Episode {
                 .chain(profiler.and_then(Profiler::flood_missing))
                 .collect(),
         };
+        let left_out = with.budget.left_out().since(self.left_out);
+        if !left_out.is_nothing() {
+            gathered.unseen.push(Missing::skipped("a part of the evidence", left_out.to_string()));
+        }
         // A command is gone soon, a loop is not.
         let profile = gathered.evidence.profile.as_ref();
         let forcing = profile.map(mw_rules::forcing_processes).unwrap_or_default();

@@ -10,6 +10,8 @@ pub enum Event {
     Begun(Trigger),
     /// A stall lasts; its incident is stored with a provisional cause.
     Provisional(Box<Incident>),
+    /// A stall that lasts was explained again.
+    Updated(Box<Incident>),
     /// A stall is over and its incident is kept.
     Incident(Box<Incident>),
     /// The machine could not be looked at for a capture.

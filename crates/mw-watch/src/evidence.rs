@@ -6,6 +6,8 @@ use crate::clock::{millis, thread_time_since};
 use crate::context::{AFTER, BEFORE, Context};
 use crate::episode::Episode;
 use crate::event::Event;
+use crate::priority::yield_on_few_cpus;
+use crate::progress::Beat;
 use crate::requests::Progress;
 use crate::stall::OpenStall;
 use crate::stalls::{Next, StallEvent};
@@ -40,12 +42,16 @@ impl Evidence {
     }
 
     /// Gathers until the recorder stops, or nobody listens.
-    pub(crate) fn run(mut self) {
+    pub(crate) fn run(mut self, beat: &Beat) {
+        yield_on_few_cpus(self.context.host.cpus);
         let mut stalls: Vec<OpenStall> = Vec::new();
         let mut episode: Option<Episode> = None;
         loop {
             let is_idle = stalls.is_empty() && episode.is_none();
-            match self.context.stalls.next((!is_idle).then_some(ROUND)) {
+            beat.rest();
+            let next = self.context.stalls.next((!is_idle).then_some(ROUND));
+            beat.step();
+            match next {
                 Next::Stopped => return self.interrupt(stalls, episode),
                 Next::Nothing => {}
                 Next::Event(StallEvent::Begun(begun)) => {
@@ -56,7 +62,7 @@ impl Evidence {
                         return;
                     }
                     let mut stall = OpenStall::new(begun);
-                    stall.ask_service(&self.context);
+                    stall.ask_service(&mut self.context);
                     if stall.is_requested() {
                         let id = stall.number(&self.context.writer);
                         self.context.requests.report(Progress::Begun(id));
@@ -76,8 +82,9 @@ impl Evidence {
                 }
             }
             for stall in stalls.iter_mut().filter(|stall| !stall.has_ended()) {
-                stall.note_failure(&self.context);
+                stall.note_failure(&mut self.context);
             }
+            beat.step();
             self.look(&mut episode, &mut stalls);
             if self.close(&mut stalls, &mut episode).is_err() || self.update(&mut stalls).is_err() {
                 return;
@@ -107,7 +114,7 @@ impl Evidence {
     /// Stores a provisional explanation of one of the stalls that last. An explanation takes a second on a busy machine:
     /// what was reported and what is complete comes before the next one.
     fn update(&mut self, stalls: &mut [OpenStall]) -> Result<(), NobodyListens> {
-        let rests = Instant::now() < self.rests_until;
+        let rests = Instant::now() < self.rests_until || !self.context.budget.has_room();
         let is_due =
             |stall: &&mut OpenStall| stall.is_update_due() && (!rests || stall.is_overdue());
         let due = stalls.iter_mut().filter(is_due);
@@ -117,10 +124,11 @@ impl Evidence {
         let is_first = stall.id().is_none();
         incident.id = stall.number(&self.context.writer);
         self.context.writer.update_incident(incident.clone());
-        if is_first {
-            self.send(Event::Provisional(Box::new(incident)))?;
-        }
-        Ok(())
+        let incident = Box::new(incident);
+        self.send(match is_first {
+            true => Event::Provisional(incident),
+            false => Event::Updated(incident),
+        })
     }
 
     /// Closes the incidents of stalls that have been over for [`AFTER`].
@@ -201,7 +209,7 @@ impl Evidence {
         let mut incident =
             assemble::incident(&self.context.host, begun, ended_unix_ms, failure, table, gathered);
         (incident.id, incident.state) = (stall.id().unwrap_or(0), state);
-        stall.describe(&self.context, &mut incident);
+        stall.describe(&mut self.context, &mut incident);
         incident.unseen.extend(self.context.unseen.iter().cloned());
         let cpu_of_helper = self.explain(&mut incident);
         self.explained(thread_time_since(cpu_before) + cpu_of_helper);

@@ -5,14 +5,16 @@
 use crate::clock;
 use crate::detector::Monitor;
 use crate::kills::{self, Kill};
-use crate::monitors::Monitors;
-use crate::oom_detector::{OomDetector, OomTransition};
+use crate::oom_detector::OomTransition;
+use crate::oom_runs::OomRuns;
+use crate::progress::Beat;
 use crate::services::{LostProcess, Services};
 use crate::sizes::Sizes;
 use crate::stalls::{Begun, StallEvent, Stalls};
 use crate::wakeup::Wakeup;
 use mw_collect::service::writer_process;
 use mw_collect::{KernelLog, LoggedEvents};
+use mw_model::fair::place_to_free;
 use mw_model::{CacheDrop, OomKills, Trigger, TriggerKind};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
@@ -22,15 +24,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Kills and drops that are kept for the incidents of stalls, for as long as a stall's rows are.
+/// Kills and drops that are kept for the incidents of stalls, for as long as a stall's rows are. Of more kills the first
+/// of whoever has most go.
 const MAX_KEPT: usize = 64;
 const KEPT_MS: u64 = 120_000;
-
-/// Incidents of kills that may wait to be closed at the same time.
-const MAX_RUNS: usize = 4;
-
-/// Probes of one incident whose services lost a process.
-const MAX_LOST: usize = 16;
 
 /// The log follows the counter within so long; then a kill was not logged.
 const LOG_DELAY_MS: f64 = 500.0;
@@ -58,18 +55,9 @@ pub(crate) struct KernelEvents {
 struct State {
     kills: VecDeque<Kill>,
     drops: VecDeque<CacheDrop>,
-    /// The latest incidents of kills.
-    runs: VecDeque<Run>,
-    detector: OomDetector,
+    runs: OomRuns<LostProcess>,
     unlogged: Unlogged,
     has_lost: bool,
-}
-
-/// The kills of one incident.
-#[derive(Debug, Clone, Default)]
-struct Run {
-    kills: OomKills,
-    lost: Vec<LostProcess>,
 }
 
 /// Compares the counter with the log.
@@ -118,31 +106,25 @@ impl KernelEvents {
         sizes: &Sizes,
         stalls: &Stalls,
         stop: &AtomicBool,
+        beat: &Beat,
     ) {
         let descriptor = self.log().descriptor();
         let is_logged = descriptor.is_ok();
         let missing = descriptor.as_ref().err().map(ToString::to_string);
         let mut descriptor = descriptor.ok();
         while !stop.load(Ordering::Relaxed) {
+            beat.rest();
             self.wait(&mut descriptor);
+            beat.step();
             let events = self.log().take();
             self.note_drops(&events);
-            let (killed, transition) = self.note_kills(events, is_logged);
-            for kill in &killed {
-                let lost = services.lost_to(kill);
-                self.note_lost(lost);
-            }
-            match transition {
-                Some((OomTransition::Begun, run)) => {
-                    self.complete(&run, sizes, missing.as_deref());
-                    stalls.send(StallEvent::Begun(begun(run.kills.first_unix_ms)));
-                }
-                Some((OomTransition::Over, run)) => stalls.send(StallEvent::Over {
-                    monitor: Monitor::OomKill,
-                    ended_unix_ms: run.kills.last_unix_ms,
-                    slowest: None,
-                }),
-                None => {}
+            let transitions = self.note_kills(events, is_logged, services);
+            for (transition, run) in transitions {
+                let told = match transition {
+                    OomTransition::Begun => self.begun(run, sizes, missing.as_deref()),
+                    OomTransition::Over => Some(self.over(run)),
+                };
+                told.into_iter().for_each(|event| stalls.send(event));
             }
             std::thread::sleep(PAUSE);
         }
@@ -150,7 +132,7 @@ impl KernelEvents {
 
     fn wait(&self, descriptor: &mut Option<OwnedFd>) {
         let state = self.state();
-        let is_waiting = state.detector.is_open() || state.unlogged.since_ms.is_some();
+        let is_waiting = state.runs.is_open() || state.unlogged.since_ms.is_some();
         drop(state);
         let timeout = if is_waiting { OPEN_INTERVAL } else { CALM_INTERVAL };
         let mut fds = vec![PollFd::new(&self.wakeup, PollFlags::IN)];
@@ -175,83 +157,76 @@ impl KernelEvents {
             writer: writer_process(&drop.process),
         });
         let drops: Vec<CacheDrop> = drops.collect();
-        keep(&mut self.state().drops, drops, |drop| drop.at_unix_ms);
+        let state = &mut *self.state();
+        keep(&mut state.drops, drops, |drop| drop.at_unix_ms);
+        let excess = state.drops.len().saturating_sub(MAX_KEPT);
+        state.drops.drain(..excess);
     }
 
-    /// Adds kills to the incident under way, or to a new one; what is new, and what it came to.
+    /// Adds kills to the incidents under way, or to new ones; which began, and which are over.
     fn note_kills(
         &self,
         events: LoggedEvents,
         is_logged: bool,
-    ) -> (Vec<Kill>, Option<(OomTransition, Run)>) {
-        let state = &mut *self.state();
-        state.has_lost |= events.has_lost;
+        services: &Services,
+    ) -> Vec<(OomTransition, u64)> {
         let logged = events.kills.len() as u64 + events.more_kills;
         let mut killed: Vec<Kill> = events.kills.into_iter().map(Kill::Logged).collect();
-        let counter = self.counter.load(Ordering::Relaxed);
         let now_ms = clock::monotonic_ms();
-        let counted = state.unlogged.turn(now_ms, counter, logged, is_logged);
+        let counter = self.counter.load(Ordering::Relaxed);
+        let counted = {
+            let state = &mut *self.state();
+            state.has_lost |= events.has_lost;
+            state.unlogged.turn(now_ms, counter, logged, is_logged)
+        };
         let count = counted.saturating_add(events.more_kills);
         if count > 0 {
             killed.push(Kill::Counted { unix_ms: mw_sys::unix_ms(), count });
         }
-        let transition = state.detector.turn(now_ms, !killed.is_empty());
-        if transition == Some(OomTransition::Begun) {
-            if state.runs.len() >= MAX_RUNS {
-                state.runs.pop_front();
-            }
-            state.runs.push_back(Run::default());
+        let with_lost = |kill: Kill| {
+            let lost = services.lost_to(&kill).into_iter().map(|lost| (lost.probe, lost)).collect();
+            (kill, lost)
+        };
+        let killed: Vec<_> = killed.into_iter().map(with_lost).collect();
+        let state = &mut *self.state();
+        let transitions = state.runs.turn(now_ms, &killed);
+        keep(&mut state.kills, killed.into_iter().map(|(kill, _)| kill).collect(), Kill::unix_ms);
+        while state.kills.len() > MAX_KEPT {
+            let sources: Vec<String> = state.kills.iter().map(Kill::source).collect();
+            let place = place_to_free(sources.iter().map(|source| (source.as_str(), 1)));
+            state.kills.remove(place.unwrap_or(0));
         }
-        if let Some(run) = state.runs.back_mut() {
-            killed.iter().for_each(|kill| kills::add(&mut run.kills, kill));
-        }
-        keep(&mut state.kills, killed.clone(), Kill::unix_ms);
-        let run = state.runs.back().cloned().unwrap_or_default();
-        (killed, transition.map(|transition| (transition, run)))
+        transitions
     }
 
-    fn note_lost(&self, lost: Vec<LostProcess>) {
-        let mut state = self.state();
-        let Some(run) = state.runs.back_mut() else { return };
-        for lost in lost {
-            let is_known = run.lost.iter().any(|known| known.probe == lost.probe);
-            if !is_known && run.lost.len() < MAX_LOST {
-                run.lost.push(lost);
-            }
-        }
-    }
-
-    /// Adds the largest holders as they were recorded last, where the log does not have them.
-    fn complete(&self, begun: &Run, sizes: &Sizes, missing: Option<&str>) {
-        let mut state = self.state();
+    /// A run of kills has begun: the largest holders as they were recorded last are added, where the log does not have
+    /// them.
+    fn begun(&self, number: u64, sizes: &Sizes, missing: Option<&str>) -> Option<StallEvent> {
+        let state = &mut *self.state();
         let has_lost = state.has_lost;
-        let Some(run) = state.runs.back_mut() else { return };
+        let run = state.runs.run_mut(number)?;
         run.kills.unseen = match missing {
             Some(error) => Some(format!("the kernel's log may not be read: {error}")),
             None if has_lost => Some("the kernel overwrote a part of its log".to_owned()),
             None => None,
         };
-        if begun.kills.holders.is_empty() {
+        if run.kills.holders.is_empty() {
             let (holders, source) = sizes.largest_processes();
             kills::set_holders(&mut run.kills, holders, source);
         }
+        Some(StallEvent::Begun(begun(number, run.kills.first_unix_ms)))
     }
 
-    /// The kills of an incident that began at this time.
-    pub(crate) fn kills_of(
-        &self,
-        started_unix_ms: u64,
-        services: &Services,
-        monitors: &Monitors,
-    ) -> Option<OomKills> {
-        let run = {
-            let state = self.state();
-            let is_it = |run: &&Run| run.kills.first_unix_ms == started_unix_ms;
-            state.runs.iter().find(is_it).cloned()?
-        };
-        let fates = run.lost.iter().filter_map(|lost| services.fate(lost, monitors));
-        let services = fates.collect();
-        Some(OomKills { services, ..run.kills })
+    fn over(&self, number: u64) -> StallEvent {
+        let last = self.state().runs.run(number).map(|run| run.kills.last_unix_ms);
+        let ended_unix_ms = last.unwrap_or_else(mw_sys::unix_ms);
+        StallEvent::Over { monitor: Monitor::OomKill(number), ended_unix_ms, slowest: None }
+    }
+
+    /// The kills of a run, and the services that lost a process, by the places of their probes.
+    pub(crate) fn kills_of(&self, number: u64) -> Option<(OomKills, Vec<(usize, LostProcess)>)> {
+        let run = self.state().runs.run(number).cloned()?;
+        Some((run.kills, run.lost))
     }
 
     /// The kills during a stall.
@@ -308,21 +283,21 @@ impl Unlogged {
     }
 }
 
-/// Keeps the latest, as long as a stall may ask for them.
+/// Keeps what a stall may ask for.
 fn keep<T>(kept: &mut VecDeque<T>, new: Vec<T>, unix_ms: impl Fn(&T) -> u64) {
     let oldest = mw_sys::unix_ms().saturating_sub(KEPT_MS);
     kept.extend(new);
-    while kept.len() > MAX_KEPT || kept.front().is_some_and(|first| unix_ms(first) < oldest) {
+    while kept.front().is_some_and(|first| unix_ms(first) < oldest) {
         kept.pop_front();
     }
 }
 
-fn begun(started_unix_ms: u64) -> Begun {
+fn begun(run: u64, started_unix_ms: u64) -> Begun {
     let trigger =
         Trigger { kind: TriggerKind::OomKill, name: "oom_kill".to_owned(), ..Trigger::default() };
     Begun {
         trigger,
-        monitor: Monitor::OomKill,
+        monitor: Monitor::OomKill(run),
         started_unix_ms,
         seen_unix_ms: mw_sys::unix_ms().max(started_unix_ms),
     }

@@ -1,9 +1,10 @@
 //! Sums up kills of the OOM killer. Pure.
 
 use mw_collect::LoggedKill;
-use mw_model::{MemoryHolder, OomKills, OomVictim};
+use mw_model::fair::place_to_free;
+use mw_model::{MemoryHolder, OomKills, OomShortage, OomVictim};
 
-/// Victims that are told apart in one incident: others are only counted.
+/// Victims that are told apart in one incident, one of each cgroup first: others are only counted.
 const MAX_VICTIMS: usize = 16;
 
 /// A kill, or kills of which only the kernel's counter tells.
@@ -19,6 +20,27 @@ impl Kill {
             Self::Logged(kill) => kill.victim.first_unix_ms,
             Self::Counted { unix_ms, .. } => *unix_ms,
         }
+    }
+
+    /// Whose it is, for [`place_to_free`].
+    pub(crate) fn source(&self) -> String {
+        match self {
+            Self::Logged(kill) => source(&kill.victim),
+            Self::Counted { .. } => "not logged".to_owned(),
+        }
+    }
+}
+
+/// The cgroup of a victim; its user where the kernel does not say the cgroup.
+fn source(victim: &OomVictim) -> String {
+    let of_limit = match &victim.shortage {
+        OomShortage::Cgroup(limit) => limit.as_ref(),
+        _ => None,
+    };
+    match (victim.cgroup.as_ref().or(of_limit), victim.user) {
+        (Some(path), _) => path.clone(),
+        (None, Some(user)) => format!("user {user}"),
+        (None, None) => "unknown".to_owned(),
     }
 }
 
@@ -66,7 +88,16 @@ fn add_victim(victims: &mut Vec<OomVictim>, victim: &OomVictim) {
             known.limit_bytes = victim.limit_bytes.or(known.limit_bytes);
         }
         None if count < MAX_VICTIMS => victims.push(victim.clone()),
-        None => {}
+        None => {
+            let sources: Vec<String> = victims.iter().map(source).collect();
+            let own = source(victim);
+            let all = sources.iter().chain([&own]).map(|source| (source.as_str(), 1));
+            let place = place_to_free(all).filter(|place| sources.get(*place) != Some(&own));
+            if let Some(place) = place.filter(|place| *place < count) {
+                victims.remove(place);
+                victims.push(victim.clone());
+            }
+        }
     }
 }
 
@@ -114,5 +145,25 @@ mod tests {
             add(&mut kills, &kill(5, pid, &pid.to_string()));
         }
         assert_eq!((kills.count, kills.victims.len()), (1000, MAX_VICTIMS));
+    }
+
+    #[test]
+    fn many_names_of_one_cgroup_leave_room_for_another() {
+        let of = |pid: u32, cgroup: &str| {
+            let Kill::Logged(mut kill) = kill(5, pid, &pid.to_string()) else { unreachable!() };
+            kill.victim.cgroup = Some(cgroup.to_owned());
+            Kill::Logged(kill)
+        };
+        let mut kills = OomKills::default();
+        for pid in 0..100 {
+            add(&mut kills, &of(pid, "/user.slice/user-1000.slice/mine"));
+        }
+        let first = kills.victims[0].process.pid;
+        add(&mut kills, &of(812, "/system.slice/db.service"));
+        for pid in 100..200 {
+            add(&mut kills, &of(pid, "/user.slice/user-1000.slice/mine"));
+        }
+        assert_eq!((first, kills.victims.len()), (0, MAX_VICTIMS));
+        assert!(kills.victims.iter().any(|victim| victim.process.pid == 812), "{kills:#?}");
     }
 }

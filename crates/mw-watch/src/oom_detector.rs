@@ -5,7 +5,7 @@
 //! hours makes a few incidents, the last of which goes on.
 
 /// The quiet time of an incident that follows none.
-const LEAST_QUIET_MS: f64 = 10_000.0;
+pub(crate) const LEAST_QUIET_MS: f64 = 10_000.0;
 const MOST_QUIET_MS: f64 = 30.0 * 60_000.0;
 
 /// After so long without one, an incident follows none.
@@ -29,6 +29,11 @@ pub(crate) enum OomTransition {
 impl OomDetector {
     pub(crate) fn is_open(&self) -> bool {
         self.last_kill_ms.is_some()
+    }
+
+    /// Whether a kill now would follow nothing.
+    pub(crate) fn is_forgotten(&self, now_ms: f64) -> bool {
+        !self.is_open() && self.ended_ms.is_none_or(|ended_ms| now_ms - ended_ms >= APART_MS)
     }
 
     /// Takes whether somebody was killed since the last turn.

@@ -3,6 +3,7 @@
 
 use crate::kills::Kill;
 use crate::monitors::Monitors;
+use crate::progress::Beat;
 use crate::stalls::Stalls;
 use crate::tracing::{TracedServices, Tracing};
 use mw_collect::service::{FormerProcess, Search, ServiceTracker};
@@ -67,11 +68,13 @@ impl Services {
     }
 
     /// Finds the services, and again where they changed, until the recorder stops.
-    pub(crate) fn run(&self, monitors: &Monitors, stalls: &Stalls, tracing: &Tracing) {
+    pub(crate) fn run(&self, monitors: &Monitors, stalls: &Stalls, tracing: &Tracing, beat: &Beat) {
         let mut rest = FIRST_REFRESH;
         while self.rest(rest) {
+            beat.step();
             rest = REFRESH;
             for (probe, prober) in monitors.probers.iter().enumerate() {
+                beat.step();
                 self.refresh(probe, prober);
                 if stalls.is_good() && !self.is_stopped() {
                     prober.prepare_view();
@@ -85,6 +88,7 @@ impl Services {
                 processes: processes.map(|process| process.pid).collect(),
                 groups: known.trackers.iter().flatten().flat_map(ServiceTracker::groups).collect(),
             });
+            beat.rest();
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::pages_left::PagesLeft;
 use crate::priority::yield_to_others;
+use crate::progress::Beat;
 use mw_collect::service::FormerProcess;
 use mw_collect::{SizeCollector, Source};
 use mw_model::{HolderSize, MemoryHolder, ServiceProcess, SizedHolder, format_duration_ms};
@@ -38,15 +39,18 @@ impl Sizes {
         interval: Duration,
         writer: &Writer,
         recording: &Path,
+        beat: &Beat,
     ) {
         yield_to_others();
         let mut pages = PagesLeft::new(&source);
         let mut collector = SizeCollector::new(source);
         let mut rest = FIRST.min(interval);
         for sample in 0_u32.. {
+            beat.rest();
             if !self.rest(rest) {
                 return;
             }
+            beat.step();
             rest = interval;
             let (unix_ms, mut sizes) = (mw_sys::unix_ms(), pages.collect(collector.source()));
             sizes.extend(collector.collect());

@@ -4,11 +4,10 @@ use crate::assemble::Gathered;
 use crate::clock::millis;
 use crate::context::{AFTER, BEFORE, Context};
 use crate::detector::{Monitor, RequestTimes};
-use crate::services::Services;
+use crate::service_answers::Question;
 use crate::stalls::Begun;
-use mw_collect::service::listen_queue;
 use mw_critical_path::{PathSummary, Request};
-use mw_model::{CpuUse, GroupUse, Incident, Missing, Outage, Service, ServiceView};
+use mw_model::{CpuUse, GroupUse, Incident, Missing, OomKills, Outage, Service, ServiceView};
 use mw_probe::ProbeFailure;
 use mw_record::Writer;
 use std::sync::Arc;
@@ -35,6 +34,8 @@ pub(crate) struct OpenStall {
     /// Why the service is not known.
     missing: Option<Missing>,
     outage: Option<Outage>,
+    /// What became of it was asked, once it had failed.
+    was_asked: bool,
     view: Option<ServiceView>,
     next_update: Instant,
     update_interval: Duration,
@@ -62,6 +63,7 @@ impl OpenStall {
             service: None,
             missing: None,
             outage: None,
+            was_asked: false,
             view: None,
             next_update: Instant::now() + FIRST_UPDATE,
             update_interval: FIRST_UPDATE,
@@ -111,29 +113,32 @@ impl OpenStall {
     }
 
     /// Asks who the service is, what it says of its sessions, and what became of it where it failed.
-    pub(crate) fn ask_service(&mut self, with: &Context) {
+    pub(crate) fn ask_service(&mut self, with: &mut Context) {
         let Monitor::Probe(probe) = self.begun.monitor else { return };
-        let Some(prober) = with.monitors.probers.get(probe) else { return };
-        let service = with.services.service(probe);
-        self.missing = with.services.missing(probe);
-        self.service = service.map(|service| Service {
-            listen_queue: prober.connection().as_ref().and_then(listen_queue),
-            ..service
-        });
-        if prober.last().is_some_and(|last| last.failed) {
-            self.outage = with.services.outage(probe, prober, self.begun.seen_unix_ms);
-        } else {
-            self.view = Services::view(prober);
+        let seen_unix_ms = self.begun.seen_unix_ms;
+        match with.answers.ask(probe, Question::Begin { seen_unix_ms }) {
+            Ok(answer) => {
+                (self.service, self.missing) = (answer.service, answer.missing);
+                (self.outage, self.view) = (answer.outage, answer.view);
+            }
+            Err(missing) => self.missing = Some(missing),
         }
     }
 
     /// A service that was slow first may fail while the stall lasts, as one that the OOM killer ends: what became of it
     /// is asked once.
-    pub(crate) fn note_failure(&mut self, with: &Context) {
+    pub(crate) fn note_failure(&mut self, with: &mut Context) {
         let Monitor::Probe(probe) = self.begun.monitor else { return };
         let Some(prober) = with.monitors.probers.get(probe) else { return };
-        if self.outage.is_none() && prober.last().is_some_and(|last| last.failed) {
-            self.outage = with.services.outage(probe, prober, mw_sys::unix_ms());
+        if self.outage.is_some() || self.was_asked || prober.last().is_none_or(|last| !last.failed)
+        {
+            return;
+        }
+        self.was_asked = true;
+        let failed_unix_ms = mw_sys::unix_ms();
+        match with.answers.ask(probe, Question::Outage { failed_unix_ms }) {
+            Ok(answer) => self.outage = answer.outage,
+            Err(missing) => self.missing = Some(missing),
         }
     }
 
@@ -196,7 +201,7 @@ impl OpenStall {
             }
             Monitor::Canary => (canary?.thread()?, canary?.slowest_touch()?),
             Monitor::Heartbeat => (canary?.thread()?, canary?.latest_turn()?),
-            Monitor::Pressure | Monitor::Requested | Monitor::OomKill => return None,
+            Monitor::Pressure | Monitor::Requested | Monitor::OomKill(_) => return None,
         };
         let processes = self.service.iter().flat_map(|service| &service.processes);
         let servers = processes.map(|process| process.pid).collect();
@@ -234,7 +239,7 @@ impl OpenStall {
     }
 
     /// Adds what only this stall has.
-    pub(crate) fn describe(&self, with: &Context, incident: &mut Incident) {
+    pub(crate) fn describe(&self, with: &mut Context, incident: &mut Incident) {
         self.describe_kernel(with, incident);
         incident.path.clone_from(&self.path);
         incident.groups.clone_from(&self.groups);
@@ -257,11 +262,19 @@ impl OpenStall {
     }
 
     /// Adds what the kernel told of kills and of dropped caches.
-    fn describe_kernel(&self, with: &Context, incident: &mut Incident) {
+    fn describe_kernel(&self, with: &mut Context, incident: &mut Incident) {
         let (begin, end) = (incident.started_unix_ms, incident.ended_unix_ms);
-        let events = &with.kernel_events;
+        let events = Arc::clone(&with.kernel_events);
         incident.oom = match self.begun.monitor {
-            Monitor::OomKill => events.kills_of(begin, &with.services, &with.monitors),
+            Monitor::OomKill(run) => events.kills_of(run).map(|(kills, lost)| {
+                let answers = lost
+                    .into_iter()
+                    .map(|(probe, lost)| with.answers.ask(probe, Question::Fate(Box::new(lost))));
+                let (fates, missing): (Vec<_>, Vec<_>) = answers.partition(Result::is_ok);
+                incident.unseen.extend(missing.into_iter().filter_map(Result::err));
+                let services = fates.into_iter().flatten().filter_map(|answer| answer.fate);
+                OomKills { services: services.collect(), ..kills }
+            }),
             _ => events.kills_between(begin, end),
         };
         incident.cache_drops = events.drops_between(begin.saturating_sub(millis(BEFORE)), end);

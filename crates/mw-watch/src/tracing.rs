@@ -11,6 +11,8 @@
 //! traced, the states of the clients' and the services' threads are polled instead.
 
 use crate::clock::thread_time_since;
+use crate::cpu_budget::{CpuBudget, Work};
+use crate::progress::Beat;
 use mw_collect::service::upstreams;
 use mw_collect::{CpuSample, GroupSample, GroupSampler, Source};
 use mw_critical_path::{PathSummary, Request, Trace, critical_path, filled_path};
@@ -73,6 +75,7 @@ pub(crate) struct Tracing {
     services: Mutex<TracedServices>,
     /// Whom the services asked when a stall began, and whom those did: pairs of processes.
     upstreams: Mutex<Vec<(u32, u32)>>,
+    budget: Arc<CpuBudget>,
     stop: AtomicBool,
 }
 
@@ -122,6 +125,7 @@ impl Tracing {
         source: &Source,
         is_wanted: bool,
         symbols: Arc<Mutex<Symbols>>,
+        budget: Arc<CpuBudget>,
         unseen: &mut Vec<Missing>,
     ) -> Self {
         let groups = GroupSampler::find(source).map_err(|missing| unseen.push(missing)).ok();
@@ -147,6 +151,7 @@ impl Tracing {
             })),
             services: Mutex::default(),
             upstreams: Mutex::default(),
+            budget,
             stop: AtomicBool::new(false),
         }
     }
@@ -313,17 +318,21 @@ impl Tracing {
     }
 
     /// Reads the rings while something is traced, until the recorder stops.
-    pub(crate) fn run(&self) {
+    pub(crate) fn run(&self, beat: &Beat) {
         while self.wait_for(|state| state.wanted) {
+            beat.step();
             self.begin();
-            self.record();
+            self.record(beat);
+            beat.rest();
             // A stall that begins while the last one is still explained goes on in its trace.
             if !self.wait_for(|state| state.holds == 0 || state.wanted) {
                 return;
             }
+            beat.step();
             if self.state().holds == 0 {
                 self.forget();
             }
+            beat.rest();
         }
     }
 
@@ -344,10 +353,11 @@ impl Tracing {
     }
 
     /// Reads the rings until nothing is wanted.
-    fn record(&self) {
+    fn record(&self, beat: &Beat) {
         let (began, mut cpu) = (Instant::now(), Duration::ZERO);
         let (mut stalls, mut stall_began) = (self.state().stalls, began);
         while self.state().wanted && !self.is_stopped() {
+            beat.step();
             self.wait_round();
             let cpu_before = mw_sys::thread_time();
             if let Some(tracer) = locked(&self.tracer).as_mut() {
@@ -364,13 +374,15 @@ impl Tracing {
     /// Samples cgroups at each alarm and at the beginning of each stall, and polls states where nothing is traced
     /// although it is wanted, until the recorder stops. A thread of its own: files of /proc take memory, which may have
     /// to be reclaimed, and the rings fill meanwhile.
-    pub(crate) fn poll_states(&self) {
+    pub(crate) fn poll_states(&self, beat: &Beat) {
         while self.wait_for(|state| state.wanted) {
+            beat.step();
             let services = locked(&self.services).clone();
             let cgroups = services.cgroups();
             self.sample_groups(&cgroups);
             let (began, mut begun) = (Instant::now(), 0);
             while self.state().wanted && !self.is_stopped() {
+                beat.step();
                 let TraceState { stalls, suspended, .. } = *self.state();
                 // Most alarms are no stalls.
                 if stalls != begun && stalls > 0 {
@@ -383,13 +395,18 @@ impl Tracing {
                     continue;
                 }
                 let rest = self.poll(&services).max(began.elapsed() / PART_TO_REST);
+                beat.rest();
                 self.rest(rest);
             }
+            beat.rest();
         }
     }
 
     /// Polls states once; how long to wait for the next time.
     fn poll(&self, services: &TracedServices) -> Duration {
+        if !self.budget.permits(Work::Poll) {
+            return ROUND;
+        }
         let began = Instant::now();
         let own = std::process::id();
         let processes = || services.processes.iter().copied().chain([own]).collect::<Vec<u32>>();
@@ -436,10 +453,15 @@ impl Tracing {
         let mut state = self.state();
         let Some(switch) = self.switch.as_ref().filter(|_| state.wanted) else { return };
         let takes = |percent: u32| cpu * 100 > lasted * percent;
-        if !state.suspended && (is_long || (lasted >= LEAST_JUDGED && takes(MAX_CPU_PERCENT))) {
+        let is_dear = || lasted >= LEAST_JUDGED && takes(MAX_CPU_PERCENT);
+        if !state.suspended && (is_long || is_dear() || !self.budget.permits(Work::Trace)) {
             switch.off();
             state.suspended = true;
-        } else if state.suspended && !is_long && !takes(RESUME_CPU_PERCENT) {
+        } else if state.suspended
+            && !is_long
+            && !takes(RESUME_CPU_PERCENT)
+            && self.budget.has_room()
+        {
             drop(state);
             self.resume();
         }

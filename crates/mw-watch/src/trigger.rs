@@ -7,6 +7,7 @@ use crate::clock;
 use crate::detector::{Detector, Exceeded, Limits, Monitor, Readings, Transition};
 use crate::monitors::Monitors;
 use crate::pace::FAST_INTERVAL;
+use crate::progress::Beat;
 use crate::requests::Requests;
 use crate::stalls::{Begun, StallEvent, Stalls};
 use crate::tracing::Tracing;
@@ -38,7 +39,7 @@ pub(crate) struct TriggerThread<'a> {
 
 impl TriggerThread<'_> {
     /// Monitors until it is told to stop.
-    pub(crate) fn run(&self, stop: &AtomicBool) {
+    pub(crate) fn run(&self, stop: &AtomicBool, beat: &Beat) {
         // Without the privilege it is as punctual as others are.
         let _ = mw_sys::set_sched_fifo();
         let monitors = self.monitors;
@@ -48,6 +49,7 @@ impl TriggerThread<'_> {
         let mut transitions = Vec::with_capacity(monitors.probers.len());
         let (mut rest, mut is_traced) = (Duration::ZERO, false);
         while !stop.load(Ordering::Relaxed) {
+            beat.step();
             let pressed = wakeups.wait(monitors, rest);
             let began = clock::monotonic();
             monitors.probe_readings(&mut probes);

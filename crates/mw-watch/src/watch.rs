@@ -3,6 +3,7 @@
 use crate::clock::thread_time_since;
 use crate::context::Context;
 use crate::control::Control;
+use crate::cpu_budget::CpuBudget;
 use crate::detector::Limits;
 use crate::event::Event;
 use crate::evidence::{Evidence, SNAPSHOT_LIMIT};
@@ -10,8 +11,10 @@ use crate::kernel_events::KernelEvents;
 use crate::monitors::Monitors;
 use crate::pace::Pace;
 use crate::priority::yield_to_others;
+use crate::progress::{Beat, Stuck, Threads};
 use crate::requests::Requests;
 use crate::sampling::{SampleAge, Sampling};
+use crate::service_answers::ServiceAnswers;
 use crate::services::Services;
 use crate::sizes::Sizes;
 use crate::stalls::Stalls;
@@ -90,6 +93,13 @@ pub enum WatchError {
     Thread(#[source] io::Error),
 }
 
+/// How long a step of a thread may take before the service manager is to start the recorder again: longer than a machine
+/// stalls that goes on afterwards. Threads of the lowest priority have to wait for others.
+const STEP_BOUND: Duration = Duration::from_secs(60);
+const EVIDENCE_BOUND: Duration = Duration::from_secs(120);
+const REQUEST_BOUND: Duration = Duration::from_secs(300);
+const IDLE_PRIORITY_BOUND: Duration = Duration::from_secs(600);
+
 /// How long the threads that look may take to end: one of them may wait in the kernel for what does
 /// not respond.
 const GRACE: Duration = Duration::from_secs(1);
@@ -118,6 +128,8 @@ pub struct Watch {
     monitors: Arc<Monitors>,
     writer: Arc<Writer>,
     sample_age: Arc<SampleAge>,
+    progress: Threads,
+    budget: Arc<CpuBudget>,
     events: Receiver<Event>,
     teller: Sender<Event>,
     capturing: Option<JoinHandle<()>>,
@@ -146,9 +158,15 @@ impl Watch {
                 None
             }
         };
+        let budget = Arc::new(CpuBudget::new(host.cpus));
         let symbols = monitors.profiler.as_ref().map(Profiler::symbols).unwrap_or_default();
-        let tracing =
-            Arc::new(Tracing::open(&source, options.profile, Arc::clone(&symbols), &mut unseen));
+        let tracing = Arc::new(Tracing::open(
+            &source,
+            options.profile,
+            Arc::clone(&symbols),
+            Arc::clone(&budget),
+            &mut unseen,
+        ));
         let kernel_events = Arc::new(KernelEvents::open().map_err(WatchError::Thread)?);
         let log = kernel_events.shared_log();
         let services = Arc::new(Services::new(&monitors, log, &mut unseen));
@@ -164,6 +182,8 @@ impl Watch {
             kernel_events,
             monitors: Arc::clone(&monitors),
             sample_age: Arc::default(),
+            progress: Threads::default(),
+            budget,
             writer: Arc::clone(&writer),
             threads: Vec::new(),
             evidence: None,
@@ -174,8 +194,9 @@ impl Watch {
         };
         watch.begin(&options, source, host, &monitors, pressure, sender)?;
         if options.profile {
-            watch.thread("mw-names", move || {
+            watch.thread("mw-names", IDLE_PRIORITY_BOUND, move |beat| {
                 yield_to_others();
+                beat.step();
                 Symbols::load(&symbols);
             })?;
         }
@@ -199,7 +220,7 @@ impl Watch {
         let sampling = Sampling::open(&source, Arc::clone(monitors), writer, kernel_events);
         let ring = sampling.ring();
         let (age, stop) = (Arc::clone(&self.sample_age), Arc::clone(&self.stop));
-        self.thread("mw-sample", move || sampling.run(&age, &stop))?;
+        self.thread("mw-sample", STEP_BOUND, move |_| sampling.run(&age, &stop))?;
         let snapshot = HelperThread::new(SNAPSHOT_LIMIT, move |_, ()| {
             let cpu_before = mw_sys::thread_time();
             let snapshot = mw_collect::snapshot(&source);
@@ -208,40 +229,47 @@ impl Watch {
         let context = Context {
             snapshot: snapshot.map_err(WatchError::Thread)?,
             files: TaskFiles::start().map_err(WatchError::Thread)?,
+            budget: Arc::clone(&self.budget),
+            answers: ServiceAnswers::start(&self.services, monitors).map_err(WatchError::Thread)?,
             monitors: Arc::clone(monitors),
             writer: Arc::clone(&self.writer),
             stalls: Arc::clone(&self.stalls),
             requests: Arc::clone(&self.requests),
             tracing: Arc::clone(&self.tracing),
-            services: Arc::clone(&self.services),
             kernel_events: Arc::clone(&self.kernel_events),
             unseen: self.unseen.clone(),
             ring,
             host,
         };
         let evidence = Evidence::new(context, events);
-        self.thread("mw-evidence", move || evidence.run())?;
+        self.thread("mw-evidence", EVIDENCE_BOUND, move |beat| evidence.run(beat))?;
         self.evidence = self.threads.pop();
         let tracing = Arc::clone(&self.tracing);
-        self.thread("mw-trace", move || tracing.run())?;
+        self.thread("mw-trace", STEP_BOUND, move |beat| tracing.run(beat))?;
         let tracing = Arc::clone(&self.tracing);
-        self.thread("mw-states", move || tracing.poll_states())?;
+        self.thread("mw-states", STEP_BOUND, move |beat| tracing.poll_states(beat))?;
         let (sizes, writer) = (Arc::clone(&self.sizes), Arc::clone(&self.writer));
         let (sized, interval) =
             (Source::live().map_err(WatchError::Source)?, options.sizes_interval);
         let recording = options.recording.clone();
-        self.thread("mw-sizes", move || sizes.run(sized, interval, &writer, &recording))?;
+        self.thread("mw-sizes", IDLE_PRIORITY_BOUND, move |beat| {
+            sizes.run(sized, interval, &writer, &recording, beat);
+        })?;
         let (kernel_events, stop) = (Arc::clone(&self.kernel_events), Arc::clone(&self.stop));
         let (services, sizes) = (Arc::clone(&self.services), Arc::clone(&self.sizes));
         let stalls = Arc::clone(&self.stalls);
-        self.thread("mw-kernel", move || kernel_events.run(&services, &sizes, &stalls, &stop))?;
+        self.thread("mw-kernel", STEP_BOUND, move |beat| {
+            kernel_events.run(&services, &sizes, &stalls, &stop, beat);
+        })?;
         let (services, tracing) = (Arc::clone(&self.services), Arc::clone(&self.tracing));
         let (known, stalls) = (Arc::clone(monitors), Arc::clone(&self.stalls));
-        self.thread("mw-services", move || services.run(&known, &stalls, &tracing))?;
+        self.thread("mw-services", STEP_BOUND, move |beat| {
+            services.run(&known, &stalls, &tracing, beat);
+        })?;
         let (monitors, stalls) = (Arc::clone(monitors), Arc::clone(&self.stalls));
         let (tracing, stop) = (Arc::clone(&self.tracing), Arc::clone(&self.stop));
         let requests = Arc::clone(&self.requests);
-        self.thread("mw-trigger", move || {
+        self.thread("mw-trigger", STEP_BOUND, move |beat| {
             let pressure = pressure.as_ref();
             TriggerThread {
                 monitors: &monitors,
@@ -250,7 +278,7 @@ impl Watch {
                 tracing: &tracing,
                 requests: &requests,
             }
-            .run(&stop);
+            .run(&stop, beat);
         })
     }
 
@@ -266,15 +294,23 @@ impl Watch {
         };
         self.control = Some(Arc::clone(&control));
         let (requests, monitors) = (Arc::clone(&self.requests), Arc::clone(&self.monitors));
-        self.thread("mw-control", move || control.run(&requests, &monitors.wakeup))
+        self.thread("mw-control", REQUEST_BOUND, move |beat| {
+            control.run(&requests, &monitors.wakeup, beat);
+        })
     }
 
     fn thread(
         &mut self,
         name: &str,
-        body: impl FnOnce() + Send + 'static,
+        bound: Duration,
+        body: impl FnOnce(&Beat) + Send + 'static,
     ) -> Result<(), WatchError> {
         let builder = std::thread::Builder::new().name(name.to_owned());
+        let beat = self.progress.add(name, bound);
+        let body = move || {
+            body(&beat);
+            beat.rest();
+        };
         self.threads.push(builder.spawn(body).map_err(WatchError::Thread)?);
         Ok(())
     }
@@ -297,6 +333,12 @@ impl Watch {
     /// How long ago the counters were last looked at.
     pub fn last_look_ms(&self) -> u64 {
         self.sample_age.ms()
+    }
+
+    /// The thread that makes no progress, where one has made none for its bound. The one that writes the recording is not
+    /// among them: [`Watch::trouble`] says what keeps it, and a recorder that is started again would wait for the same disk.
+    pub fn stuck(&self) -> Option<Stuck> {
+        self.progress.stuck()
     }
 
     /// What keeps the recording from being written, where something does.

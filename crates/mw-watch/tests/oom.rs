@@ -117,6 +117,44 @@ fn kills_one_after_another_are_one_incident_with_whom_and_why() {
     assert!(oom.services.is_empty());
 }
 
+/// Anybody can have his own processes killed all the time, under as many names as he likes.
+#[test]
+fn a_kill_beside_those_of_another_cgroup_is_an_incident_of_its_own() {
+    if !mw_test::is_root() {
+        return;
+    }
+    let _turn = mw_test::alone();
+    let (Some(his), Some(own)) = (group(), group()) else { return };
+    let dir = TempDir::new().unwrap();
+    let watch = watch(&dir, Vec::new());
+    for name in (0..17).map(|n| format!("his-{n}")).chain(["database".to_owned()]) {
+        std::os::unix::fs::symlink("/usr/bin/tail", dir.path().join(name)).unwrap();
+    }
+    let script = format!(
+        "while :; do for n in $(seq 0 16); do '{}/his-'$n /dev/zero; sleep 0.5; done; done",
+        dir.path().display()
+    );
+    let mut flood = within(&his, &script);
+    let begun = |watch: &Watch| {
+        let is_kill = |event: &Event| matches!(event, Event::Begun(trigger) if trigger.kind == TriggerKind::OomKill);
+        let until = Instant::now() + PATIENCE;
+        while !watch.event(Duration::from_secs(1)).as_ref().is_some_and(is_kill) {
+            assert!(Instant::now() < until, "no kill was seen");
+        }
+    };
+    begun(&watch);
+    let script = format!("'{}/database' /dev/zero", dir.path().display());
+    let _ = within(&own, &script).wait();
+    begun(&watch);
+    let incident = incident(&watch, |incident| kills(incident, "database"));
+    let _ = flood.kill();
+    let oom = incident.oom.unwrap();
+    assert_eq!((oom.count, oom.victims.len()), (1, 1), "{oom:#?}");
+    assert!(incident.verdict.contains("database ("), "{}", incident.verdict);
+    drop((watch, his));
+    let _ = flood.wait();
+}
+
 /// A service that grows when it is asked for `/grow`, and a supervisor that starts it again at once.
 const SERVICE: &str = "
 import http.server, os, socketserver

@@ -114,7 +114,7 @@ impl Recorder {
                 Some(Event::Begun(trigger)) => begun |= trigger.name == "web",
                 Some(Event::Incident(_)) => kept = begun,
                 Some(Event::NotCaptured(error)) => panic!("{error}"),
-                Some(Event::Provisional(_)) | None => {}
+                Some(Event::Provisional(_) | Event::Updated(_)) | None => {}
                 Some(Event::Delayed { error, .. }) => panic!("{error}"),
             }
         }

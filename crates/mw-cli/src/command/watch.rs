@@ -35,7 +35,7 @@ const TURN: Duration = Duration::from_secs(1);
 const CAPTURE_INTERVAL: Duration = Duration::from_secs(3600);
 const CAPTURE_INTERVAL_LEAST: Duration = Duration::from_secs(60);
 
-/// The watchdog is fed only while the counters are looked at.
+/// The watchdog is fed only while the counters are looked at, and every thread makes progress.
 const MAX_SILENCE_MS: u64 = 5000;
 
 const MAX_PROBES: usize = 64;
@@ -139,6 +139,8 @@ struct Service {
     notifier: Notifier,
     log: Log,
     trouble: Option<String>,
+    /// The thread that was said to make no progress.
+    stuck: Option<String>,
     captured: Option<Instant>,
     /// An incident has ended since the last capture.
     is_capture_wanted: bool,
@@ -162,8 +164,8 @@ impl Service {
             log.warning(&format!("cannot monitor {missing}"));
         }
         notify(&[NotifyState::Ready]);
-        let (trouble, captured, is_capture_wanted) = (None, None, false);
-        Ok(Some(Self { watch, notifier, log, trouble, captured, is_capture_wanted }))
+        let (trouble, stuck, captured, is_capture_wanted) = (None, None, None, false);
+        Ok(Some(Self { watch, notifier, log, trouble, stuck, captured, is_capture_wanted }))
     }
 
     /// Waits for a while for something to say.
@@ -177,6 +179,7 @@ impl Service {
                 self.notifier.tell(&incident);
                 self.log.warning(&provisional(&incident));
             }
+            Some(Event::Updated(incident)) => self.notifier.tell(&incident),
             Some(Event::Incident(incident)) => {
                 self.notifier.tell(&incident);
                 self.log.warning(&summary(&incident));
@@ -213,9 +216,19 @@ impl Service {
         if let Some(metrics) = metrics {
             metrics.recorder(Recorder { is_recording: self.trouble.is_none(), sample_age_ms });
         }
-        if sample_age_ms <= MAX_SILENCE_MS {
+        if sample_age_ms <= MAX_SILENCE_MS && !self.is_stuck() {
             notify(&[NotifyState::Watchdog]);
         }
+    }
+
+    /// Whether a thread makes no progress: said once of each.
+    fn is_stuck(&mut self) -> bool {
+        let stuck = self.watch.stuck();
+        if let Some(stuck) = stuck.as_ref().filter(|one| self.stuck.as_ref() != Some(&one.thread)) {
+            self.log.error(&format!("{stuck}; the watchdog is not fed while that is so"));
+        }
+        self.stuck = stuck.map(|stuck| stuck.thread);
+        self.stuck.is_some()
     }
 }
 

@@ -125,6 +125,38 @@ fn pressure_that_lasts_begins_one_stall() {
     check(LIMITS, &turns, &[(0.0, "pressure"), (4500.0, "over")]);
 }
 
+/// The stalls of so many hours in which the machine is always under pressure, and the canary is slow when it is asked.
+fn stalls_under_pressure(hours: u32, slow: impl Fn(u32) -> bool) -> Vec<(u32, String)> {
+    let mut detector = Detector::new(LIMITS, 1);
+    let (mut begun, mut transitions) = (Vec::new(), Vec::new());
+    for second in 0..hours * 3600 {
+        let touching_ms = if slow(second) { 300.0 } else { 0.0 };
+        let canary = Some(CanaryReading { touching_ms, late_ms: 0.0 });
+        let probes = [answered(1, 1.0, false)];
+        let seen = Readings { probes: &probes, canary, pressure: true, requested: false };
+        detector.turn(f64::from(second) * 1000.0, seen, &mut transitions);
+        begun.extend(transitions.iter().filter_map(|transition| match transition {
+            Transition::Begun(exceeded) => Some((second, exceeded.trigger("db").name)),
+            Transition::Over { .. } => None,
+        }));
+    }
+    begun
+}
+
+#[test]
+fn pressure_that_somebody_keeps_up_hides_no_stall_of_another_monitor() {
+    // Its first minute is evidence of the pressure.
+    let begun = stalls_under_pressure(2, |second| second == 30 || second == 1000);
+    let canary: Vec<u32> =
+        begun.iter().filter(|(_, name)| name == "canary").map(|(second, _)| *second).collect();
+    assert_eq!(canary, [1000]);
+    let begun = stalls_under_pressure(24, |_| false);
+    // After 5, 15 and 35 minutes, and then every half an hour.
+    assert_eq!(begun.len(), 50, "{begun:?}");
+    let seconds: Vec<u32> = begun.iter().map(|(second, _)| *second).take(5).collect();
+    assert_eq!(seconds, [0, 301, 902, 2103, 3904]);
+}
+
 #[test]
 fn each_probe_has_a_stall_of_its_own() {
     let mut detector = Detector::new(LIMITS, 2);

@@ -1,0 +1,96 @@
+//! What is asked of a probed service and of its processes when it stalls: on a thread that is abandoned where a file, a
+//! process or the service does not respond.
+
+use crate::monitors::Monitors;
+use crate::services::{LostProcess, Services};
+use mw_collect::service::listen_queue;
+use mw_model::{Missing, Outage, Service, ServiceFate, ServiceView};
+use mw_sys::HelperThread;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long an answer may take.
+const LIMIT: Duration = Duration::from_secs(2);
+
+#[derive(Debug, Clone)]
+pub(crate) enum Question {
+    /// Who it is, and what it says of its sessions, or what became of it where it failed.
+    Begin { seen_unix_ms: u64 },
+    /// What became of it.
+    Outage { failed_unix_ms: u64 },
+    /// What became of it since the OOM killer ended one of its processes.
+    Fate(Box<LostProcess>),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct ServiceAnswer {
+    pub(crate) service: Option<Service>,
+    /// Why it is not known.
+    pub(crate) missing: Option<Missing>,
+    pub(crate) outage: Option<Outage>,
+    pub(crate) view: Option<ServiceView>,
+    pub(crate) fate: Option<ServiceFate>,
+}
+
+pub(crate) struct ServiceAnswers {
+    helper: HelperThread<Question, ServiceAnswer>,
+}
+
+impl ServiceAnswers {
+    /// # Errors
+    /// The kernel gives no thread.
+    pub(crate) fn start(services: &Arc<Services>, monitors: &Arc<Monitors>) -> io::Result<Self> {
+        let (services, monitors) = (Arc::clone(services), Arc::clone(monitors));
+        let answer = move |probe: u32, question: &Question| {
+            answer(&services, &monitors, probe as usize, question).unwrap_or_default()
+        };
+        Ok(Self { helper: HelperThread::new(LIMIT, answer)? })
+    }
+
+    /// Asks of the service of a probe, by its place.
+    ///
+    /// # Errors
+    /// There is no answer in time, or an earlier one is still waited for.
+    pub(crate) fn ask(
+        &mut self,
+        probe: usize,
+        question: Question,
+    ) -> Result<ServiceAnswer, Missing> {
+        let place = u32::try_from(probe).unwrap_or(u32::MAX);
+        self.helper.run(&[(place, question)]).pop().flatten().ok_or_else(|| {
+            let why = "no answer within 2 s: one of its files or processes does not respond";
+            Missing::failed("the service", why)
+        })
+    }
+}
+
+fn answer(
+    services: &Services,
+    monitors: &Monitors,
+    probe: usize,
+    question: &Question,
+) -> Option<ServiceAnswer> {
+    let prober = monitors.probers.get(probe)?;
+    let none = ServiceAnswer::default();
+    Some(match question {
+        Question::Begin { seen_unix_ms } => {
+            let service = services.service(probe).map(|service| Service {
+                listen_queue: prober.connection().as_ref().and_then(listen_queue),
+                ..service
+            });
+            let known = ServiceAnswer { service, missing: services.missing(probe), ..none };
+            if prober.last().is_some_and(|last| last.failed) {
+                let outage = services.outage(probe, prober, *seen_unix_ms);
+                ServiceAnswer { outage, ..known }
+            } else {
+                ServiceAnswer { view: Services::view(prober), ..known }
+            }
+        }
+        Question::Outage { failed_unix_ms } => {
+            let outage = services.outage(probe, prober, *failed_unix_ms);
+            ServiceAnswer { outage, ..none }
+        }
+        Question::Fate(lost) => ServiceAnswer { fate: services.fate(lost, monitors), ..none },
+    })
+}
