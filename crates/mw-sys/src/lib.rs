@@ -12,6 +12,7 @@
 mod anonymous;
 mod background_thread;
 mod bare_threads;
+mod bounded_program;
 mod cached_pages;
 mod clock;
 mod direct;
@@ -49,6 +50,7 @@ mod zero;
 
 pub use background_thread::BackgroundThread;
 pub use bare_threads::run_bare_threads;
+pub use bounded_program::{ProgramEnd, ProgramError, ProgramLimits, run_program};
 pub use cached_pages::{CachedPages, cached_pages, cached_pages_before};
 pub use clock::{monotonic_ns, unix_ms};
 pub use direct::system_call;
