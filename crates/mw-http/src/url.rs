@@ -9,7 +9,9 @@ pub enum UrlError {
     Malformed,
     #[error("must not have credentials; write them to a file, and name that with token-file")]
     Credentials,
-    #[error("with a token must begin with https://, except for this machine")]
+    #[error(
+        "with a token, or in a file, is a secret and must begin with https://, except for this machine"
+    )]
     Unencrypted,
 }
 

@@ -11,21 +11,46 @@ pub struct Filter {
     pub min_severity: Option<Severity>,
     /// A kill of the OOM killer has no length, and is told whatever this is.
     pub min_stall: Option<Duration>,
-    /// Also while a stall lasts.
-    pub open: bool,
+    pub open: WhileOpen,
+}
+
+/// Which incidents are told while they last, beside their end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum WhileOpen {
+    /// Those that have lasted for a while; an outage after its first seconds.
+    #[default]
+    Long,
+    /// All, with their first cause.
+    AtOnce,
+    Never,
 }
 
 impl Filter {
+    /// Whether it is told now, as far as its length goes: of one that lasts that is not known yet.
     pub(crate) fn takes(&self, notice: &Notice) -> bool {
+        match notice.state {
+            IncidentState::Open if self.open == WhileOpen::Never => false,
+            IncidentState::Open if self.open == WhileOpen::Long => is_news(notice),
+            _ => self.is_wanted(notice) && self.is_long(notice),
+        }
+    }
+
+    /// By its cause and severity.
+    pub(crate) fn is_wanted(&self, notice: &Notice) -> bool {
         let is_of_cause = self.causes.is_empty() || self.causes.contains(&notice.cause);
         let is_severe = self.min_severity.is_none_or(|least| notice.severity >= least);
-        let least_ms = self.min_stall.map_or(0.0, |least| least.as_secs_f64() * 1000.0);
-        let is_due = self.open || notice.state != IncidentState::Open;
-        let is_long = notice.trigger == TriggerKind::OomKill || notice.stall_ms >= least_ms;
-        // Who asked for evidence knows of it.
-        let is_news = notice.trigger != TriggerKind::Requested;
-        is_of_cause && is_severe && is_due && is_long && is_news
+        is_of_cause && is_severe && is_news(notice)
     }
+
+    fn is_long(&self, notice: &Notice) -> bool {
+        let least_ms = self.min_stall.map_or(0.0, |least| least.as_secs_f64() * 1000.0);
+        notice.trigger == TriggerKind::OomKill || notice.stall_ms >= least_ms
+    }
+}
+
+/// Who asked for evidence knows of it.
+fn is_news(notice: &Notice) -> bool {
+    notice.trigger != TriggerKind::Requested
 }
 
 #[cfg(test)]
@@ -55,6 +80,10 @@ mod tests {
         notice.trigger = TriggerKind::Requested;
         check_on(&notice, usual(), false);
         (notice.trigger, notice.state) = (TriggerKind::Probe, IncidentState::Open);
-        assert!(!usual().takes(&notice) && Filter { open: true, ..usual() }.takes(&notice));
+        check_on(&notice, Filter { open: WhileOpen::Never, ..usual() }, false);
+        check_on(&notice, Filter { min_stall: Some(Duration::from_secs(3)), ..usual() }, true);
+        let at_once = Filter { open: WhileOpen::AtOnce, ..usual() };
+        check_on(&notice, at_once.clone(), true);
+        check_on(&notice, Filter { min_stall: Some(Duration::from_secs(3)), ..at_once }, false);
     }
 }

@@ -1,37 +1,21 @@
-//! One message for incidents of one cause and probe within a time, and a limit for all. Pure: it is told the time.
+//! One message for incidents of one cause and source within a time. Pure: it is told the time.
 //!
-//! The first incident is notified at once. Those that follow within [`Limits::group`] are held back; when that time is over,
-//! one message has the last of them and their number.
+//! The first incident is notified at once. Those that follow within the time are held back; when it is over, one message
+//! has the worst of them and their number.
 
 use crate::Notice;
 use mw_model::IncidentState;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Causes and probes that are told apart; with more, none is held back.
+/// Causes and sources that are told apart; with more, none is held back.
 const MAX_GROUPS: usize = 256;
-
-/// Stalls that are remembered as notified while they lasted.
-const MAX_OPENED: usize = 256;
-
-const HOUR: Duration = Duration::from_secs(3600);
-
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
-    pub(crate) group: Duration,
-    pub(crate) max_per_hour: usize,
-}
 
 #[derive(Debug)]
 pub(crate) struct Grouping {
-    limits: Limits,
+    time: Duration,
+    /// By cause, source, and whether it lasts.
     groups: BTreeMap<(String, String, bool), Group>,
-    /// When the messages of the last hour were sent.
-    sent: VecDeque<Duration>,
-    /// Stalls that were notified while they lasted, with their cause then.
-    opened: VecDeque<(String, String)>,
-    /// Messages beyond the limit.
-    pub(crate) refused: u64,
 }
 
 #[derive(Debug)]
@@ -42,44 +26,44 @@ struct Group {
 }
 
 impl Grouping {
-    pub(crate) fn new(limits: Limits) -> Self {
-        let (groups, sent, opened) = Default::default();
-        Self { limits, groups, sent, opened, refused: 0 }
+    pub(crate) fn new(time: Duration) -> Self {
+        Self { time, groups: BTreeMap::new() }
     }
 
     /// What is to be sent now.
-    pub(crate) fn offer(&mut self, now: Duration, mut notice: Notice) -> Option<Notice> {
+    pub(crate) fn offer(&mut self, now: Duration, notice: Notice) -> Option<Notice> {
         let is_open = notice.state == IncidentState::Open;
-        let key = notice.key();
-        if let Some(place) = self.opened.iter().position(|(opened, _)| *opened == key) {
-            notice.opened_as = self.opened.remove(place).map(|(_, cause)| cause);
-            // A receiver that was notified of the beginning is notified of the end.
-            return self.permit(now, notice);
-        }
-        let group = (notice.cause.clone(), notice.probe.clone(), is_open);
-        if let Some(group) = self.groups.get_mut(&group).filter(|group| now < group.until) {
-            group.count += 1;
-            group.held = Some(notice);
+        let key = (notice.cause.clone(), notice.source.clone(), is_open);
+        if let Some(group) = self.groups.get_mut(&key).filter(|group| now < group.until) {
+            // Of an incident that lasts more is known later.
+            let is_known = group.held.as_ref().is_some_and(|held| held.key() == notice.key());
+            group.count += u64::from(!is_open || !is_known);
+            let is_worse = |held: &Notice| is_worse(held, &notice);
+            if !group.held.as_ref().is_some_and(is_worse) {
+                group.held = Some(notice);
+            }
             return None;
         }
         if self.groups.len() < MAX_GROUPS {
-            let until = now + self.limits.group;
-            self.groups.insert(group, Group { until, held: None, count: 0 });
+            self.groups.insert(key, Group { until: now + self.time, held: None, count: 0 });
         }
-        let permitted = self.permit(now, notice)?;
-        if is_open {
-            self.opened.push_back((key, permitted.cause.clone()));
-            if self.opened.len() > MAX_OPENED {
-                self.opened.pop_front();
+        Some(notice)
+    }
+
+    /// An incident is over: that it lasts is not told any more.
+    pub(crate) fn retract(&mut self, key: &str) {
+        for group in self.groups.values_mut() {
+            let is_it = |held: &Notice| held.state == IncidentState::Open && held.key() == key;
+            if group.held.as_ref().is_some_and(is_it) {
+                (group.held, group.count) = (None, group.count.saturating_sub(1));
             }
         }
-        Some(permitted)
     }
 
     /// What was held back until now.
     pub(crate) fn due(&mut self, now: Duration) -> Vec<Notice> {
         let mut due = Vec::new();
-        let until = now + self.limits.group;
+        let until = now + self.time;
         self.groups.retain(|_, group| {
             if now < group.until {
                 return true;
@@ -89,32 +73,27 @@ impl Grouping {
             (group.until, group.count) = (until, 0);
             true
         });
-        due.into_iter().filter_map(|notice| self.permit(now, notice)).collect()
+        due
     }
 
     /// When something is due next.
     pub(crate) fn next(&self) -> Option<Duration> {
         self.groups.values().map(|group| group.until).min()
     }
+}
 
-    fn permit(&mut self, now: Duration, notice: Notice) -> Option<Notice> {
-        while self.sent.front().is_some_and(|sent| now.saturating_sub(*sent) >= HOUR) {
-            self.sent.pop_front();
-        }
-        if self.sent.len() >= self.limits.max_per_hour {
-            self.refused += 1;
-            return None;
-        }
-        self.sent.push_back(now);
-        Some(notice)
+/// Whether one is worse than a later one.
+fn is_worse(held: &Notice, later: &Notice) -> bool {
+    match held.severity.cmp(&later.severity) {
+        std::cmp::Ordering::Equal => held.stall_ms > later.stall_ms,
+        order => order == std::cmp::Ordering::Greater,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const LIMITS: Limits = Limits { group: Duration::from_secs(600), max_per_hour: 4 };
+    use mw_model::Severity;
 
     fn notice(cause: &str, at: u64) -> Notice {
         Notice { cause: cause.to_owned(), ..Notice::test("db1", at) }
@@ -126,9 +105,11 @@ mod tests {
 
     #[test]
     fn the_same_cause_within_a_time_is_one_message() {
-        let mut grouping = Grouping::new(LIMITS);
+        let mut grouping = Grouping::new(at(600));
         assert!(grouping.offer(at(0), notice("a", 0)).is_some());
         assert!(grouping.offer(at(1), notice("b", 1)).is_some(), "another cause");
+        let other = Notice { source: "oom_kill/db".to_owned(), ..notice("a", 1) };
+        assert!(grouping.offer(at(1), other).is_some(), "of another cgroup");
         assert!(grouping.offer(at(2), notice("a", 2)).is_none());
         assert!(grouping.offer(at(3), notice("a", 3)).is_none());
         assert!(grouping.due(at(599)).is_empty());
@@ -140,20 +121,39 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_limited_over_all_causes() {
-        let mut grouping = Grouping::new(LIMITS);
-        let sent = (0..10).filter_map(|n| grouping.offer(at(n), notice(&format!("c{n}"), n)));
-        assert_eq!(sent.count(), LIMITS.max_per_hour);
-        assert_eq!(grouping.refused, 6);
-        assert!(grouping.offer(at(3600), notice("later", 11)).is_some());
+    fn of_those_held_back_the_worst_is_told() {
+        let mut grouping = Grouping::new(at(600));
+        let long = |at, stall_ms| Notice { stall_ms, ..notice("a", at) };
+        let _ = grouping.offer(at(0), long(0, 1.0));
+        for (second, stall_ms) in [(1, 500.0), (2, 9000.0), (3, 700.0)] {
+            assert!(grouping.offer(at(second), long(second, stall_ms)).is_none());
+        }
+        let critical = Notice { severity: Severity::Critical, ..long(4, 1.0) };
+        let due = grouping.due(at(600));
+        assert_eq!((due[0].started_unix_ms, due[0].others), (2, 2));
+        assert!(grouping.offer(at(601), critical).is_none());
+        assert!(grouping.offer(at(602), long(5, 9000.0)).is_none());
+        assert_eq!(grouping.due(at(1200))[0].started_unix_ms, 4);
     }
 
     #[test]
-    fn the_end_of_what_was_told_while_it_lasted_is_told() {
-        let mut grouping = Grouping::new(LIMITS);
-        let open = Notice { state: IncidentState::Open, ..notice("a", 7) };
-        assert!(grouping.offer(at(0), open).is_some());
-        let closed = grouping.offer(at(5), notice("b", 7)).unwrap();
-        assert_eq!(closed.opened_as.as_deref(), Some("a"), "under the cause of the beginning");
+    fn an_incident_that_lasts_is_one_however_often_it_is_explained() {
+        let mut grouping = Grouping::new(at(600));
+        let open = |at| Notice { state: IncidentState::Open, ..notice("a", at) };
+        let _ = grouping.offer(at(0), open(0));
+        for second in 1..9 {
+            assert!(grouping.offer(at(second), open(1)).is_none());
+        }
+        assert_eq!(grouping.due(at(600))[0].others, 0);
+    }
+
+    #[test]
+    fn what_is_over_is_not_told_to_last() {
+        let mut grouping = Grouping::new(at(600));
+        let open = |at| Notice { state: IncidentState::Open, ..notice("a", at) };
+        let _ = grouping.offer(at(0), open(0));
+        assert!(grouping.offer(at(1), open(1)).is_none());
+        grouping.retract(&open(1).key());
+        assert!(grouping.due(at(600)).is_empty());
     }
 }

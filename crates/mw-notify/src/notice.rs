@@ -1,6 +1,10 @@
 //! What a notification says of an incident: small and bounded, unlike its evidence.
 
-use mw_model::{Cause, Incident, IncidentState, Severity, TriggerKind, visible};
+use crate::told::Told;
+use mw_model::fair::cgroup_tree;
+use mw_model::{
+    Cause, Incident, IncidentState, Severity, Subject, TriggerKind, format_duration_ms, visible,
+};
 use serde::Serialize;
 
 /// Version of the JSON that commands and webhooks get.
@@ -34,13 +38,21 @@ pub struct Notice {
     pub cause: String,
     pub severity: Severity,
     pub causes: Vec<Cause>,
-    /// Incidents of the same cause and probe that were held back since the last message.
+    /// The cgroup that the most likely cause is about, where it is about one.
+    pub cgroup: Option<String>,
+    /// Incidents of the same cause and source that were held back since the last message.
     pub others: u64,
     /// The command that shows it.
     pub report: String,
-    /// The cause in the notification of the open incident, if there was one.
+    /// Whose it is, in levels: `probe/db`, `canary`, `oom_kill/user.slice/user-1000.slice`.
     #[serde(skip)]
-    pub(crate) opened_as: Option<String>,
+    pub(crate) source: String,
+    /// How long it has lasted, where it is told while it does.
+    #[serde(skip)]
+    pub(crate) lasts_ms: Option<f64>,
+    /// The notification of the open incident, if there was one.
+    #[serde(skip)]
+    pub(crate) opened_as: Option<Told>,
 }
 
 impl Notice {
@@ -70,8 +82,11 @@ impl Notice {
             cause: first.map_or(UNKNOWN, |cause| cause.finding.rule.as_str()).to_owned(),
             severity: first.map_or(unexplained, |cause| cause.finding.severity),
             causes: incident.causes.iter().take(MAX_CAUSES).cloned().collect(),
+            cgroup: first.and_then(cgroup).map(visible::line),
             others: 0,
             report,
+            source: source(incident, first),
+            lasts_ms: None,
             opened_as: None,
         }
     }
@@ -96,12 +111,56 @@ impl Notice {
             1 => " (and another one like it)".to_owned(),
             count => format!(" (and {count} others like it)"),
         };
-        let open = if self.state == IncidentState::Open { " (it lasts)" } else { "" };
+        let open = match (self.state, self.lasts_ms, &self.opened_as) {
+            (IncidentState::Open, Some(ms), _) => {
+                format!(" (it lasts, {} so far)", format_duration_ms(ms))
+            }
+            (IncidentState::Open, None, _) => " (it lasts)".to_owned(),
+            (_, _, Some(_)) => " (it is over)".to_owned(),
+            _ => String::new(),
+        };
         format!("{}: {}{open}{others}", self.host, self.verdict)
     }
 
     /// The same for the stall while it lasts and afterwards.
     pub(crate) fn key(&self) -> String {
-        format!("memwright/{}/{}/{}", self.host, self.probe, self.started_unix_ms)
+        let Self { host, probe, started_unix_ms, incident, .. } = self;
+        match self.trigger {
+            // Those of several cgroups may begin at once.
+            TriggerKind::OomKill => {
+                format!("memwright/{host}/{probe}/{started_unix_ms}/{incident}")
+            }
+            _ => format!("memwright/{host}/{probe}/{started_unix_ms}"),
+        }
+    }
+
+    /// Whether a probed service is concerned, critically: no budget keeps that back.
+    pub(crate) fn is_of_service(&self) -> bool {
+        self.severity == Severity::Critical && self.source.starts_with(PROBES)
+    }
+}
+
+const PROBES: &str = "probe/";
+
+/// Whose an incident is: the probe's, also where the OOM killer ended its service; otherwise the trigger's, and of the
+/// user, service or container that its cause is about.
+fn source(incident: &Incident, first: Option<&Cause>) -> String {
+    let trigger = &incident.trigger;
+    let killed = incident.oom.as_ref().filter(|_| trigger.kind == TriggerKind::OomKill);
+    let killed = killed.and_then(|oom| oom.services.first()).map(|fate| &fate.probe);
+    let probe = Some(&trigger.name).filter(|_| trigger.kind == TriggerKind::Probe).or(killed);
+    match probe {
+        Some(probe) => format!("{PROBES}{}", visible::line(probe)),
+        None => {
+            let tree = first.and_then(cgroup).map(cgroup_tree).unwrap_or_default();
+            format!("{}{tree}", visible::line(&trigger.name))
+        }
+    }
+}
+
+fn cgroup(cause: &Cause) -> Option<&str> {
+    match &cause.finding.subject {
+        Subject::Cgroup(path) => path.as_deref(),
+        _ => None,
     }
 }

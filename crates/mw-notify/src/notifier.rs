@@ -1,29 +1,23 @@
 //! The threads that deliver, one for each table.
 
 use crate::Notice;
+use crate::attempts::{Attempt, Attempts, Verdict};
 use crate::deliver::deliver;
-use crate::failed::Failed;
-use crate::grouping::Grouping;
+use crate::queue::{MAX_QUEUED, Next, Queue};
+use crate::schedule::Schedule;
 use crate::table::Table;
-use mw_model::Incident;
+use mw_model::{Incident, IncidentState};
 use mw_sys::join_within;
+use std::collections::BTreeSet;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Messages that wait for one table.
-pub const MAX_QUEUED: usize = 64;
-
 /// Lines that wait for the log.
 const MAX_LINES: usize = 64;
-
-/// How long a message is tried again, and the longest pause between two tries.
-const RETRY_FOR: Duration = Duration::from_secs(15 * 60);
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 /// How long the end of a recorder waits for messages under way.
 pub const FINISH_LIMIT: Duration = Duration::from_secs(2);
@@ -31,44 +25,24 @@ pub const FINISH_LIMIT: Duration = Duration::from_secs(2);
 /// Where nothing is held back.
 const IDLE: Duration = Duration::from_secs(3600);
 
+/// Incidents that last and were passed to a table, of which the end is passed on as well.
+const MAX_OPEN: usize = 1024;
+
 #[derive(Debug)]
 pub struct Notifier {
     workers: Vec<Worker>,
     lines: Receiver<String>,
-    stop: Arc<Stop>,
 }
 
 #[derive(Debug)]
 struct Worker {
     table: Arc<Table>,
-    queue: SyncSender<Notice>,
-    dropped: Arc<AtomicU64>,
-    waiting: Arc<AtomicU64>,
+    queue: Arc<Queue>,
+    /// Messages that are tried, or tried again.
+    trying: Arc<AtomicUsize>,
+    /// Keys of incidents that were passed on while they lasted.
+    open: Mutex<BTreeSet<String>>,
     thread: JoinHandle<()>,
-}
-
-#[derive(Debug, Default)]
-struct Stop {
-    is_set: Mutex<bool>,
-    changed: Condvar,
-}
-
-impl Stop {
-    fn set(&self) {
-        *self.is_set.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.changed.notify_all();
-    }
-
-    fn is_set(&self) -> bool {
-        *self.is_set.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Lets time pass; `false` where it is to stop.
-    fn rest(&self, time: Duration) -> bool {
-        let state = self.is_set.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.changed.wait_timeout_while(state, time, |is_set| !*is_set);
-        !*waited.unwrap_or_else(PoisonError::into_inner).0
-    }
 }
 
 impl Notifier {
@@ -76,37 +50,32 @@ impl Notifier {
     /// The kernel gives no thread.
     pub fn start(tables: Vec<Table>) -> io::Result<Self> {
         let (log, lines) = sync_channel(MAX_LINES);
-        let stop: Arc<Stop> = Arc::default();
         let mut workers = Vec::new();
         for (place, table) in tables.into_iter().enumerate() {
-            let (queue, messages) = sync_channel(MAX_QUEUED);
-            let (dropped, waiting) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
+            let (queue, trying) = (Arc::<Queue>::default(), Arc::<AtomicUsize>::default());
             let table = Arc::new(table);
             let delivery = Delivery {
-                grouping: Grouping::new(table.limits()),
+                schedule: Schedule::new(&table),
+                attempts: Attempts::default(),
                 table: Arc::clone(&table),
-                dropped: Arc::clone(&dropped),
-                waiting: Arc::clone(&waiting),
-                stop: Arc::clone(&stop),
+                queue: Arc::clone(&queue),
+                trying: Arc::clone(&trying),
+                dropped: 0,
                 log: log.clone(),
                 began: Instant::now(),
             };
             let thread = std::thread::Builder::new().name(format!("mw-notify-{place}"));
-            let thread = thread.spawn(move || delivery.run(&messages))?;
-            workers.push(Worker { table, queue, dropped, waiting, thread });
+            let thread = thread.spawn(move || delivery.run())?;
+            workers.push(Worker { table, queue, trying, open: Mutex::default(), thread });
         }
-        Ok(Self { workers, lines, stop })
+        Ok(Self { workers, lines })
     }
 
-    /// Queues a message for each table that wants it. Never waits.
+    /// Queues a message for each table that may want it. Never waits.
     pub fn tell(&self, incident: &Incident) {
         let notice = Notice::new(incident);
-        for worker in self.workers.iter().filter(|worker| worker.table.filter.takes(&notice)) {
-            worker.waiting.fetch_add(1, Ordering::Relaxed);
-            if let Err(TrySendError::Full(_)) = worker.queue.try_send(notice.clone()) {
-                worker.waiting.fetch_sub(1, Ordering::Relaxed);
-                worker.dropped.fetch_add(1, Ordering::Relaxed);
-            }
+        for worker in self.workers.iter().filter(|worker| worker.wants(&notice)) {
+            worker.queue.push(notice.clone());
         }
     }
 
@@ -118,13 +87,12 @@ impl Notifier {
     /// Ends it: what is queued is tried once more, within [`FINISH_LIMIT`]. What there is to log of it.
     #[must_use]
     pub fn finish(self) -> Vec<String> {
-        self.stop.set();
+        self.workers.iter().for_each(|worker| worker.queue.close());
         let until = Instant::now() + FINISH_LIMIT;
         let mut lines = Vec::new();
-        for Worker { table, queue, thread, waiting, .. } in self.workers {
-            drop(queue);
+        for Worker { table, queue, thread, trying, .. } in self.workers {
             join_within(thread, until.saturating_duration_since(Instant::now()));
-            let left = waiting.load(Ordering::Relaxed);
+            let left = queue.len() + trying.load(Ordering::Relaxed);
             if left > 0 {
                 let name = &table.name;
                 lines.push(format!("notify {name}: not delivered before the end: {left}"));
@@ -134,76 +102,107 @@ impl Notifier {
     }
 }
 
+impl Worker {
+    /// Whether a message is for this table, by its filter; that an incident is over, wherever its beginning was.
+    fn wants(&self, notice: &Notice) -> bool {
+        let takes = self.table.filter.takes(notice);
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if notice.state != IncidentState::Open {
+            return open.remove(&notice.key()) || takes;
+        }
+        if takes && open.len() < MAX_OPEN {
+            open.insert(notice.key());
+        }
+        takes
+    }
+}
+
 /// The work of one thread.
 struct Delivery {
     table: Arc<Table>,
-    grouping: Grouping,
-    dropped: Arc<AtomicU64>,
-    /// Messages that were queued and not dealt with yet.
-    waiting: Arc<AtomicU64>,
-    stop: Arc<Stop>,
+    queue: Arc<Queue>,
+    schedule: Schedule,
+    attempts: Attempts,
+    trying: Arc<AtomicUsize>,
+    /// Messages that had to go for others.
+    dropped: u64,
     log: SyncSender<String>,
     began: Instant,
 }
 
 impl Delivery {
-    fn run(mut self, messages: &Receiver<Notice>) {
+    fn run(mut self) {
         loop {
             let now = self.began.elapsed();
-            let wait = self.grouping.next().map_or(IDLE, |next| next.saturating_sub(now));
-            let mut taken = 0;
-            let ready = match messages.recv_timeout(wait) {
-                Ok(notice) => {
-                    taken = 1;
-                    self.grouping.offer(self.began.elapsed(), notice).into_iter().collect()
+            let next = self.schedule.next().into_iter().chain(self.attempts.next()).min();
+            match self.queue.pop(next.map_or(IDLE, |next| next.saturating_sub(now))) {
+                Next::Notice(notice) => {
+                    let ready = self.schedule.offer(self.began.elapsed(), *notice);
+                    ready.into_iter().for_each(|notice| self.add(notice));
                 }
-                Err(RecvTimeoutError::Timeout) => self.grouping.due(self.began.elapsed()),
-                Err(RecvTimeoutError::Disconnected) => return,
-            };
-            for notice in ready {
-                self.send(&notice);
+                Next::Nothing => {}
+                Next::Closed => break,
             }
-            self.waiting.fetch_sub(taken, Ordering::Relaxed);
+            for notice in self.schedule.due(self.began.elapsed()) {
+                self.add(notice);
+            }
+            // One at a time: a more urgent one may have come meanwhile.
+            if let Some(attempt) = self.attempts.take(self.began.elapsed(), false) {
+                self.send(attempt);
+            }
             self.report_losses();
+        }
+        while let Some(attempt) = self.attempts.take(self.began.elapsed(), true) {
+            self.send(attempt);
         }
     }
 
-    /// Delivers a message, with more than one try while the recorder runs.
-    fn send(&self, notice: &Notice) {
-        let began = Instant::now();
-        let mut pause = FIRST_PAUSE;
-        let mut tries = 0_u32;
-        loop {
-            tries += 1;
-            let failed = match deliver(&self.table, notice) {
-                Ok(()) if tries == 1 => return,
-                Ok(()) => return self.say(format!("delivered at try {tries}")),
-                Err(failed) => failed,
-            };
-            let Failed { text, again, after } = failed;
-            let rest = after.unwrap_or(pause);
-            let is_last = !again || began.elapsed() + rest > RETRY_FOR || self.stop.is_set();
-            if is_last {
-                return self.say(format!("incident {} not delivered: {text}", notice.incident));
+    fn add(&mut self, notice: Notice) {
+        self.dropped += self.attempts.add(self.began.elapsed(), notice);
+        self.trying.store(self.attempts.len(), Ordering::Relaxed);
+    }
+
+    /// Tries to deliver a message; where that fails, it is tried again while the recorder runs.
+    fn send(&mut self, attempt: Attempt) {
+        let (incident, tries) = (attempt.notice.incident, attempt.tries);
+        self.trying.store(self.attempts.len() + 1, Ordering::Relaxed);
+        let delivered = deliver(&self.table, &attempt.notice);
+        let is_last = self.queue.is_closed();
+        match delivered {
+            Ok(()) if tries > 1 => self.say(format!("delivered at try {tries}")),
+            Ok(()) => {}
+            Err(failed) => {
+                let now = self.began.elapsed();
+                let verdict = if is_last {
+                    Verdict::GivenUp
+                } else {
+                    self.attempts.failed(now, attempt, &failed)
+                };
+                match verdict {
+                    Verdict::GivenUp => {
+                        self.say(format!("incident {incident} not delivered: {failed}"));
+                    }
+                    Verdict::Again if tries == 1 => {
+                        self.say(format!("incident {incident} not yet delivered: {failed}"));
+                    }
+                    Verdict::Again => {}
+                }
             }
-            if tries == 1 {
-                self.say(format!("incident {} not yet delivered: {text}", notice.incident));
-            }
-            // The last try is made at once where the recorder stops.
-            let _ = self.stop.rest(rest);
-            pause = (pause * 2).min(MAX_PAUSE);
         }
+        self.trying.store(self.attempts.len(), Ordering::Relaxed);
     }
 
     fn report_losses(&mut self) {
-        let dropped = self.dropped.swap(0, Ordering::Relaxed);
+        let dropped = self.queue.take_dropped() + std::mem::take(&mut self.dropped);
         if dropped > 0 {
             self.say(format!("{dropped} incidents dropped: {MAX_QUEUED} wait already"));
         }
-        let refused = std::mem::take(&mut self.grouping.refused);
+        let refused = self.schedule.take_refused();
         if refused > 0 {
             let limit = self.table.max_per_hour;
-            self.say(format!("{refused} incidents not reported: more than {limit} in an hour"));
+            self.say(format!(
+                "{refused} incidents not reported: more than {limit} in an hour of one probe or cgroup"
+            ));
         }
     }
 

@@ -1,7 +1,6 @@
 //! One `[[notify]]`, checked.
 
 use crate::filter::Filter;
-use crate::grouping::Limits;
 use mw_http::{SecretFile, Uri, UrlError, checked};
 use std::fmt;
 use std::path::PathBuf;
@@ -14,14 +13,11 @@ pub struct Table {
     pub filter: Filter,
     /// One try may take so long.
     pub timeout: Duration,
+    /// How long an outage lasts before that is told.
+    pub outage: Duration,
     pub group: Duration,
+    /// Of each probe, and of each user, service or container for its cgroups.
     pub max_per_hour: usize,
-}
-
-impl Table {
-    pub(crate) fn limits(&self) -> Limits {
-        Limits { group: self.group, max_per_hour: self.max_per_hour }
-    }
 }
 
 #[derive(Debug, Clone, PartialEq)]

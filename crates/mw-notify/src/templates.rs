@@ -59,14 +59,21 @@ fn alertmanager(notice: &Notice, now_unix_ms: u64) -> Value {
         (_, Some(_)) => Some(now_unix_ms),
         (_, None) => None,
     };
+    let opened = notice.opened_as.as_ref();
+    let mut labels = json!({
+        "alertname": if notice.test { "MemwrightTest" } else { "MemwrightStall" },
+        "instance": notice.host,
+        "probe": notice.probe,
+        "cause": opened.map_or(&notice.cause, |told| &told.cause),
+        "severity": severity(notice),
+    });
+    // Without it the alerts of all cgroups would be one.
+    let cgroup = opened.map_or(&notice.cgroup, |told| &told.cgroup);
+    if let (Some(cgroup), Some(labels)) = (cgroup, labels.as_object_mut()) {
+        labels.insert("cgroup".to_owned(), cgroup.as_str().into());
+    }
     let mut alert = json!({
-        "labels": {
-            "alertname": if notice.test { "MemwrightTest" } else { "MemwrightStall" },
-            "instance": notice.host,
-            "probe": notice.probe,
-            "cause": notice.opened_as.as_ref().unwrap_or(&notice.cause),
-            "severity": severity(notice),
-        },
+        "labels": labels,
         "annotations": {
             "summary": notice.line(),
             "incident": notice.incident.to_string(),
@@ -89,9 +96,26 @@ fn time(unix_ms: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::told::Told;
 
     fn notice(verdict: &str) -> Notice {
         Notice { verdict: verdict.to_owned(), ..Notice::test("db1", 1000) }
+    }
+
+    fn told(notice: &Notice) -> Told {
+        let Notice { source, cause, severity, cgroup, .. } = notice.clone();
+        Told { key: notice.key(), source, cause, severity, cgroup }
+    }
+
+    #[test]
+    fn alerts_of_several_cgroups_are_several() {
+        let of = |cgroup: &str| Notice { cgroup: Some(cgroup.to_owned()), ..notice("x") };
+        let labels = |notice: &Notice| alertmanager(notice, 5000)[0]["labels"].clone();
+        assert_eq!(labels(&of("/db"))["cgroup"], "/db");
+        assert_ne!(labels(&of("/db")), labels(&of("/user.slice")));
+        assert!(labels(&notice("x")).get("cgroup").is_none());
+        let over = Notice { opened_as: Some(told(&of("/db"))), ..notice("x") };
+        assert_eq!(labels(&over), labels(&of("/db")), "the labels of the beginning");
     }
 
     #[test]
@@ -103,7 +127,8 @@ mod tests {
     #[test]
     fn what_was_told_while_it_lasted_is_ended() {
         let open = Notice { state: IncidentState::Open, ..notice("x") };
-        let over = Notice { opened_as: Some("cgroup-limit".to_owned()), ..notice("x") };
+        let was_open = Notice { cause: "cgroup-limit".to_owned(), ..open.clone() };
+        let over = Notice { opened_as: Some(told(&was_open)), ..notice("x") };
         let alert = |notice| alertmanager(notice, 5000)[0].clone();
         assert_eq!(alert(&over)["endsAt"], "1970-01-01T00:00:05Z");
         assert_eq!(alert(&over)["labels"]["cause"], "cgroup-limit", "the labels of the beginning");

@@ -9,16 +9,19 @@ use std::time::Duration;
 /// What is read of an answer that is an error.
 const MAX_ANSWER_BYTES: u64 = 256;
 
+/// So many letters and digits in a row that are a secret's, too, are a part of it.
+const PART: usize = 5;
+
 /// The longest wait that a receiver may ask for.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 
 pub(crate) fn post(to: &Webhook, notice: &Notice, limit: Duration) -> Result<(), Failed> {
     let token = to.token.as_ref().map(mw_http::SecretFile::read).transpose();
     let token = token.map_err(Failed::for_now)?;
-    let uri = uri(&to.address, token.is_some())?;
+    let uri = uri(&to.address)?;
     let key = token.as_ref().map(mw_http::Secret::text);
     let body = templates::body(to.format, notice, key, mw_sys::unix_ms()).to_string();
-    let path = uri.path().to_owned();
+    let path = uri.path_and_query().map_or("", |path| path.as_str()).to_owned();
     let agent = mw_http::agent(&uri, to.ca_file.as_deref(), limit).map_err(Failed::for_now)?;
     let mut request = agent.post(uri).header("content-type", "application/json");
     // PagerDuty's is in the body.
@@ -32,18 +35,19 @@ pub(crate) fn post(to: &Webhook, notice: &Notice, limit: Duration) -> Result<(),
     judge(answer, [key, secret_path])
 }
 
-fn uri(address: &Address, has_token: bool) -> Result<Uri, Failed> {
+fn uri(address: &Address) -> Result<Uri, Failed> {
     match address {
         Address::Url(uri) => Ok(uri.clone()),
         Address::File(file) => {
             let url = file.read().map_err(Failed::for_now)?;
             let wrong = |error| Failed::for_good(format!("{}: the URL {error}", file.0));
-            checked(url.text(), has_token).map_err(wrong)
+            // The URL is a secret as well.
+            checked(url.text(), true).map_err(wrong)
         }
     }
 }
 
-/// What an answer says; one that repeats a secret is not told.
+/// What an answer says; one that repeats a part of a secret is not told.
 fn judge(answer: Response<Body>, secrets: [Option<&str>; 2]) -> Result<(), Failed> {
     let status = answer.status();
     if status.is_success() {
@@ -59,13 +63,37 @@ fn judge(answer: Response<Body>, secrets: [Option<&str>; 2]) -> Result<(), Faile
     let again = status.is_server_error() || matches!(status.as_u16(), 408 | 429);
     let said = mw_http::said(answer, MAX_ANSWER_BYTES);
     let said = String::from_utf8_lossy(&said);
-    let is_told = |line: &&str| {
-        !secrets.iter().flatten().any(|secret| secret.len() > 1 && line.contains(secret))
-    };
+    let is_told = |line: &&str| !secrets.iter().flatten().any(|secret| has_part(line, secret));
     let said = said
         .lines()
         .next()
         .filter(is_told)
         .map_or(String::new(), |line| format!(": {}", mw_model::visible::line(line.trim())));
     Err(Failed { text: format!("HTTP {}{said}", status.as_u16()), again, after })
+}
+
+/// Whether a line repeats a part of a secret, whatever the case and the punctuation.
+fn has_part(line: &str, secret: &str) -> bool {
+    let plain = |text: &str| -> Vec<char> {
+        let letters = text.chars().filter(|c| c.is_alphanumeric());
+        letters.flat_map(char::to_lowercase).collect()
+    };
+    let (line, secret) = (plain(line), plain(secret));
+    let part = PART.min(secret.len());
+    part > 1 && secret.windows(part).any(|part| line.windows(part.len()).any(|run| run == part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_secret_are_found() {
+        const SECRET: &str = "/services/T00000/B12345/XxYyZz";
+        for line in ["bad xxyyzz", "no such hook B1-23-45", "SERVICES?", "t00000/b"] {
+            assert!(has_part(line, SECRET), "{line}");
+        }
+        assert!(!has_part("invalid_payload", SECRET));
+        assert!(has_part("no such key: abc", "abc") && !has_part("x", ""));
+    }
 }

@@ -97,6 +97,7 @@ fn an_incident_that_is_over_is_an_active_alert() {
         filter: Filter::default(),
         timeout: Duration::from_secs(10),
         group: Duration::from_secs(600),
+        outage: Duration::from_secs(5),
         max_per_hour: 20,
     };
     let incident = Incident {

@@ -1,7 +1,7 @@
 //! Messages to real receivers: HTTP servers that misbehave, programs that hang or flood, a sendmail, a journal.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use mw_model::{Host, Incident, Trigger};
+use mw_model::{Host, Incident, IncidentState, Trigger, TriggerKind};
 use mw_notify::{
     FINISH_LIMIT, Filter, Format, MAX_QUEUED, MESSAGE_ID, Notice, Notifier, SecretFile, Table,
     Target, Webhook, deliver,
@@ -58,6 +58,7 @@ fn table(target: Target) -> Table {
         target,
         filter: Filter::default(),
         timeout: TIMEOUT,
+        outage: Duration::from_millis(200),
         group: Duration::ZERO,
         max_per_hour: 1000,
     }
@@ -190,10 +191,90 @@ fn secrets_are_sent_and_never_told() {
     let table = table(Target::Webhook(webhook));
     assert!(!format!("{table:?} {}", table.target).contains(SECRET));
     let (text, again, _) = failure(&table);
-    assert_eq!((text.as_str(), again), ("HTTP 403", false));
+    assert_eq!((text.as_str(), again), ("HTTP 403", false), "not even a part of it");
     let head = requests.recv_timeout(PATIENCE).unwrap().head;
     assert!(head.starts_with(&format!("POST /{SECRET} ")), "{head}");
     assert!(head.contains(&format!("Bearer {SECRET}")), "{head}");
+}
+
+#[test]
+fn a_secret_url_is_not_sent_in_the_clear() {
+    let dir = TempDir::new().unwrap();
+    let url = secret_file(dir.path(), "url", "http://hooks.example/services/B00/s3cr3t\n");
+    let webhook = Webhook::new(Format::Slack, None, Some(url), None, None).unwrap();
+    let (text, again, _) = failure(&table(Target::Webhook(webhook)));
+    assert!(text.contains("must begin with https://") && !again, "{text}");
+    assert!(!text.contains("s3cr3t"), "{text}");
+}
+
+#[test]
+fn a_part_of_a_secret_is_not_told_either() {
+    let dir = TempDir::new().unwrap();
+    let (port, _requests) = serve(|_, mut client| {
+        let answer = "HTTP/1.1 403 No\r\nconnection: close\r\n\r\nno such hook: S3CR-3T\n";
+        let _ = client.write_all(answer.as_bytes());
+    });
+    let url = secret_file(dir.path(), "url", &format!("http://127.0.0.1:{port}/x?key={SECRET}\n"));
+    let webhook = Webhook::new(Format::Json, None, Some(url), None, None).unwrap();
+    let (text, _, _) = failure(&table(Target::Webhook(webhook)));
+    assert_eq!(text, "HTTP 403");
+}
+
+#[test]
+fn a_receiver_that_asks_for_no_pause_gets_one() {
+    const NOW: &str =
+        "HTTP/1.1 503 No\r\nretry-after: 0\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    let (port, requests) = server(&[NOW, NOW, OK]);
+    let notifier = Notifier::start(vec![local(port)]).unwrap();
+    let start = Instant::now();
+    notifier.tell(&incident(7));
+    line(&notifier, "delivered at try 3");
+    assert!(start.elapsed() >= Duration::from_secs(3), "{:?}", start.elapsed());
+    assert_eq!(requests.try_iter().count(), 3);
+}
+
+/// An outage that is under way.
+fn open(id: u64) -> Incident {
+    let started_unix_ms = mw_sys::unix_ms();
+    let (state, ended_unix_ms) = (IncidentState::Open, started_unix_ms);
+    Incident { state, started_unix_ms, ended_unix_ms, ..incident(id) }
+}
+
+#[test]
+fn an_outage_is_told_while_it_lasts_and_at_its_end_beside_a_flood_and_a_message_that_fails() {
+    // What a user's processes are called makes the receiver fail.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (sender, bodies) = channel();
+    std::thread::spawn(move || {
+        for mut client in listener.incoming().map_while(Result::ok) {
+            let Some((_, body)) = mw_test::read_request(&client) else { continue };
+            let is_his = body.contains("oom_kill");
+            let _ = client.write_all(if is_his { BUSY } else { OK }.as_bytes());
+            if !is_his {
+                let _ = sender.send(serde_json::from_str::<serde_json::Value>(&body).unwrap());
+            }
+        }
+    });
+    let notifier = Notifier::start(vec![Table { max_per_hour: 20, ..local(port) }]).unwrap();
+    let down = open(7);
+    notifier.tell(&down);
+    for id in 100..200 {
+        let trigger = Trigger {
+            kind: TriggerKind::OomKill,
+            name: "oom_kill".to_owned(),
+            ..Trigger::default()
+        };
+        notifier.tell(&Incident { trigger, ..incident(id) });
+    }
+    let start = Instant::now();
+    let first = bodies.recv_timeout(PATIENCE).unwrap();
+    assert_eq!((&first["state"], &first["severity"]), (&"open".into(), &"critical".into()));
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    notifier.tell(&Incident { state: IncidentState::Closed, ..down });
+    let last = bodies.recv_timeout(PATIENCE).unwrap();
+    assert_eq!((&last["state"], &last["incident"]), (&"closed".into(), &7.into()), "{last}");
+    line(&notifier, "incidents not reported: more than 20 in an hour");
 }
 
 #[test]

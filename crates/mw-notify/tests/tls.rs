@@ -91,6 +91,7 @@ fn send(url: &str, ca_file: Option<PathBuf>) -> Result<(), String> {
         filter: Filter::default(),
         timeout: TIMEOUT,
         group: Duration::ZERO,
+        outage: Duration::from_secs(5),
         max_per_hour: 1000,
     };
     let notice = Notice::new(&Incident { id: 7, ..Incident::default() });

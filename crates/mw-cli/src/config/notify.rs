@@ -3,7 +3,7 @@
 use crate::args::{duration, is_name};
 use crate::{Exit, Failure};
 use mw_model::Severity;
-use mw_notify::{Filter, Format, SecretFile, Table, Target, UNKNOWN, Webhook};
+use mw_notify::{Filter, Format, SecretFile, Table, Target, UNKNOWN, Webhook, WhileOpen};
 use serde::{Deserialize, Deserializer};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use std::time::Duration;
 /// Each receiver has a thread.
 const MAX_TABLES: usize = 16;
 
+const USUAL_OUTAGE: Duration = Duration::from_secs(5);
 const USUAL_GROUP: Duration = Duration::from_secs(600);
 const USUAL_MAX_PER_HOUR: usize = 20;
 const USUAL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -33,7 +34,9 @@ pub(crate) struct Notify {
     severity: Option<Severity>,
     #[serde(deserialize_with = "time")]
     stall: Option<Duration>,
-    open: bool,
+    open: Option<bool>,
+    #[serde(deserialize_with = "time")]
+    outage: Option<Duration>,
     #[serde(deserialize_with = "time")]
     group: Option<Duration>,
     max_per_hour: Option<usize>,
@@ -89,9 +92,14 @@ impl Notify {
                 causes: self.cause.clone(),
                 min_severity: self.severity,
                 min_stall: self.stall,
-                open: self.open,
+                open: match self.open {
+                    None => WhileOpen::Long,
+                    Some(true) => WhileOpen::AtOnce,
+                    Some(false) => WhileOpen::Never,
+                },
             },
             timeout: self.timeout.unwrap_or(USUAL_TIMEOUT),
+            outage: self.outage.unwrap_or(USUAL_OUTAGE),
             group: self.group.unwrap_or(USUAL_GROUP),
             max_per_hour: self.max_per_hour.unwrap_or(USUAL_MAX_PER_HOUR),
         })

@@ -1,0 +1,13 @@
+//! What a receiver was told of an incident while it lasted.
+
+use mw_model::Severity;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Told {
+    /// The same at its end.
+    pub(crate) key: String,
+    pub(crate) source: String,
+    pub(crate) cause: String,
+    pub(crate) severity: Severity,
+    pub(crate) cgroup: Option<String>,
+}
