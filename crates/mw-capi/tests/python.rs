@@ -17,6 +17,40 @@ fn has(module: &str) -> bool {
     Command::new(PYTHON).args(["-c", &import]).output().is_ok_and(|ended| ended.status.success())
 }
 
+/// All files below a directory, in order.
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let entries = dir.read_dir().unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<PathBuf> =
+        entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn a_build_of_the_package_leaves_nothing_in_its_source() {
+    if !has("setuptools") {
+        return mw_test::skip("no setuptools; apt-get install python3-setuptools");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (source, out) = (dir.path().join("python"), dir.path().join("out"));
+    let copied = Command::new("cp").arg("-r").arg(package()).arg(&source).status();
+    assert!(copied.unwrap().success());
+    std::fs::create_dir(&out).unwrap();
+    let before = files(&source);
+    // As pip does: the backend that pyproject.toml names, in the source.
+    let script = "import importlib, re, sys
+text = open('pyproject.toml').read()
+sys.path.insert(0, '.')
+backend = importlib.import_module(re.search('build-backend = \"(.*)\"', text)[1])
+backend.build_sdist(sys.argv[1])";
+    let mut python = Command::new(PYTHON);
+    python.args(["-B", "-c", script]).arg(&out).current_dir(&source);
+    let ended = python.output().unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    assert_eq!(files(&out).len(), 1);
+    assert_eq!(files(&source), before);
+}
+
 #[test]
 fn the_package_passes_its_tests() {
     if !has("numpy") {

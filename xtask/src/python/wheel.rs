@@ -13,7 +13,7 @@ pub(super) fn build(out: Option<PathBuf>) -> anyhow::Result<()> {
     let source = root().join("python");
     std::fs::create_dir(&package)?;
     copy(&source.join("pymemwright"), &package)?;
-    for file in ["pyproject.toml", "setup.cfg", "README.md"] {
+    for file in ["pyproject.toml", "setup.cfg", "build_backend.py", "README.md"] {
         std::fs::copy(source.join(file), dir.path().join(file)).with_context(|| file.to_owned())?;
     }
     let library = target_dir().join("release/libmemwright.so");
