@@ -9,6 +9,7 @@ mod free_blocks;
 mod huge_pool;
 mod numa_policy;
 mod page_size;
+mod units;
 mod unreclaimable_slab;
 
 pub use account::{Account, AccountCounters, Part};
@@ -25,4 +26,5 @@ pub use free_blocks::{FOLIO_CHUNK_BYTES, FreeBlocks, MAX_WORKERS, folio_reserve_
 pub use huge_pool::huge_pool_dir;
 pub use numa_policy::NumaPolicy;
 pub use page_size::{InvalidPageSize, PageSize};
+pub use units::{SIZE_SUFFIXES, format_bytes, format_count};
 pub use unreclaimable_slab::{KernelObjects, UnreclaimableSlab, is_reclaimable_cache};

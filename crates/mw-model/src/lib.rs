@@ -60,7 +60,7 @@ pub use metric::{
     ProbeMetric, RecorderMetric, Resource, Stalled, Unit, ZoneId, ZoneMetric,
 };
 pub use mw_critical_path::PathSummary;
-pub use mw_memory::PageSize;
+pub use mw_memory::{PageSize, format_bytes, format_count};
 pub use oom::{
     CacheDrop, MemoryHolder, OomHistory, OomKills, OomShortage, OomVictim, ServiceFate,
     WriterProcess,
@@ -88,5 +88,5 @@ pub use tick::{CanaryTick, DiskTick, ProbeTick, RecorderTick, Tick};
 pub use trend::{
     Decline, Estimate, Exhaustion, FullKind, Supply, SupplyTrend, TRENDS_SCHEMA, Trend, Trends,
 };
-pub use units::{Quantity, SizeError, format_bytes, format_duration_ms, parse_size};
+pub use units::{Quantity, SizeError, format_duration_ms, parse_size};
 pub use window::Window;

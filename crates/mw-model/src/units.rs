@@ -1,11 +1,8 @@
 //! Sizes, durations and quantities in text.
 
+use mw_memory::{SIZE_SUFFIXES, format_bytes};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-
-const KIB: u64 = 1 << 10;
-const SUFFIXES: [(&str, u64); 5] =
-    [("P", 1 << 50), ("T", 1 << 40), ("G", 1 << 30), ("M", 1 << 20), ("K", KIB)];
 
 /// A size that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -31,7 +28,7 @@ pub fn parse_size(text: &str) -> Result<u64, SizeError> {
     let unit = suffix.strip_suffix("IB").or_else(|| suffix.strip_suffix('B')).unwrap_or(&suffix);
     let factor = match unit {
         "" => 1,
-        _ => SUFFIXES.iter().find(|(s, _)| *s == unit).ok_or_else(malformed)?.1,
+        _ => SIZE_SUFFIXES.iter().find(|(s, _)| *s == unit).ok_or_else(malformed)?.1,
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() || (number.contains('.') && fraction.is_empty()) || fraction.len() > 6 {
@@ -56,21 +53,6 @@ fn parse_digits(
         return Err(malformed());
     }
     digits.parse().map_err(|_| out_of_range())
-}
-
-/// Formats bytes: `512 B`, `64 KiB`, `1.5 GiB`; exact multiples without a fraction.
-pub fn format_bytes(bytes: u64) -> String {
-    if bytes < KIB {
-        return format!("{bytes} B");
-    }
-    // What would be rounded to 1024.0 of a unit is written in the next one.
-    let fits = |factor: u64| bytes >= factor - factor / 20_480;
-    let (suffix, factor) =
-        SUFFIXES.iter().find(|(_, factor)| fits(*factor)).copied().unwrap_or(("K", KIB));
-    if bytes.is_multiple_of(factor) {
-        return format!("{} {suffix}iB", bytes / factor);
-    }
-    format!("{:.1} {suffix}iB", bytes as f64 / factor as f64)
 }
 
 /// Formats milliseconds: `5 µs`, `0.4 ms`, `85 ms`, `2.3 s`, `4 min 10 s`, `2 h 5 min`.
@@ -163,21 +145,6 @@ mod tests {
         }
         for text in ["0", "0G", "99999999999999999999", "16384P"] {
             assert!(matches!(parse_size(text), Err(SizeError::OutOfRange(_))), "{text}");
-        }
-    }
-
-    #[test]
-    fn bytes_are_written() {
-        for (bytes, text) in
-            [(0, "0 B"), (1023, "1023 B"), (65_536, "64 KiB"), (3 << 29, "1.5 GiB")]
-        {
-            assert_eq!(format_bytes(bytes), text);
-        }
-        for (_, factor) in SUFFIXES.iter().filter(|(_, factor)| *factor > KIB) {
-            for below in [1, factor / 30_000, factor / 20_480, factor / 10_000] {
-                let text = format_bytes(factor - below);
-                assert!(!text.starts_with("1024"), "{text}");
-            }
         }
     }
 

@@ -6,7 +6,7 @@ use crate::deliver::deliver;
 use crate::queue::{MAX_QUEUED, Next, Queue};
 use crate::schedule::Schedule;
 use crate::table::Table;
-use mw_model::{Incident, IncidentState};
+use mw_model::{Incident, IncidentState, format_count};
 use mw_sys::join_within;
 use std::collections::BTreeSet;
 use std::io;
@@ -195,13 +195,15 @@ impl Delivery {
     fn report_losses(&mut self) {
         let dropped = self.queue.take_dropped() + std::mem::take(&mut self.dropped);
         if dropped > 0 {
-            self.say(format!("{dropped} incidents dropped: {MAX_QUEUED} wait already"));
+            let dropped = format_count(dropped, "incident");
+            self.say(format!("{dropped} dropped: {MAX_QUEUED} wait already"));
         }
         let refused = self.schedule.take_refused();
         if refused > 0 {
             let limit = self.table.max_per_hour;
+            let refused = format_count(refused, "incident");
             self.say(format!(
-                "{refused} incidents not reported: more than {limit} in an hour of one probe or cgroup"
+                "{refused} not reported: more than {limit} in an hour of one probe or cgroup"
             ));
         }
     }

@@ -20,6 +20,7 @@ use crate::protocol::{
 };
 use crate::socket::{self, Received};
 use crate::spec::{Name, Spec};
+use mw_memory::format_bytes;
 use mw_sys::Region;
 use rustix::fs::fstat;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -62,8 +63,8 @@ pub enum Error {
     Refused(Refusal, String),
     /// Too little memory became ready in time.
     #[error(
-        "requested {requested_bytes} bytes, of which {ready_bytes} are ready; {coming_bytes} are being \
-         populated, zeroed or returned"
+        "{} requested, {} ready; {} are being populated, zeroed or returned",
+        format_bytes(*requested_bytes), format_bytes(*ready_bytes), format_bytes(*coming_bytes)
     )]
     NotReady {
         /// The requested size.

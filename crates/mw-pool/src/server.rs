@@ -21,6 +21,7 @@ use crate::reclaimer::Reclaimer;
 use crate::replenisher::Replenisher;
 use crate::state_file::StateFile;
 use crate::stripes::Stripes;
+use mw_memory::format_count;
 use mw_sys::InterruptTimer;
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use std::collections::BTreeMap;
@@ -157,7 +158,9 @@ impl Server {
         self.table.recover(&|id| stripes.contains(id), &|id| sockets.contains(id));
         let (stripes, leases) = (stripes.len(), sockets.len());
         if stripes > 0 {
-            self.log(Level::Notice, &format!("took over {stripes} stripes and {leases} leases"));
+            let (stripes, leases) =
+                (format_count(stripes, "stripe"), format_count(leases, "lease"));
+            self.log(Level::Notice, &format!("took over {stripes} and {leases}"));
         }
     }
 

@@ -3,6 +3,7 @@
 use crate::journal::JournalError;
 use crate::kernel::KernelError;
 use crate::persist::PersistError;
+use mw_model::format_count;
 use serde::Serialize;
 
 /// Why a change was not made.
@@ -82,7 +83,7 @@ impl ApplyError {
 }
 
 fn count(changes: &[u64]) -> String {
-    if changes.len() == 1 { "1 change".to_owned() } else { format!("{} changes", changes.len()) }
+    format_count(changes.len(), "change")
 }
 
 fn list(stuck: &[Stuck]) -> String {

@@ -2,7 +2,7 @@
 
 use crate::progress::Phase;
 use crate::segment_kind::Kind;
-use mw_memory::PageSize;
+use mw_memory::{PageSize, format_bytes};
 use std::fmt;
 use std::io;
 
@@ -14,7 +14,7 @@ pub enum Error {
     #[error(transparent)]
     Short(Box<Shortage>),
     /// The call was cancelled by a [`Cancel`](crate::Cancel) token.
-    #[error("cancelled in {phase} after {done_bytes} bytes")]
+    #[error("cancelled in {phase} after {}", format_bytes(*done_bytes as u64))]
     Cancelled {
         /// The phase that was cancelled.
         phase: Phase,
@@ -34,8 +34,9 @@ pub enum Error {
     /// Fewer transparent huge pages, or folios of the requested size, were available: memory is
     /// fragmented.
     #[error(
-        "only {available_bytes} of {requested_bytes} bytes are available in {page} pages: free memory \
-         is fragmented (compact it with /proc/sys/vm/compact_memory, or use lenient mode)"
+        "only {} of {} are available in {page} pages: free memory is fragmented (compact it with \
+         /proc/sys/vm/compact_memory, or use lenient mode)",
+        format_bytes(*available_bytes as u64), format_bytes(*requested_bytes as u64)
     )]
     Fragmented {
         /// The page size that was requested.
@@ -112,8 +113,8 @@ impl fmt::Display for Limit {
 /// By how much a limit is too low.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{limit}: {requested_bytes} bytes requested, {available_bytes} available, {} missing; {remedy}",
-    self.missing_bytes()
+    "{limit}: {} requested, {} available, {} missing; {remedy}",
+    format_bytes(self.requested_bytes), format_bytes(self.available_bytes), format_bytes(self.missing_bytes())
 )]
 pub struct Shortage {
     /// The limit that is too low.

@@ -446,7 +446,7 @@ fn lock_memory() -> Result<(), Missing> {
             "{errno}: the recorder's own memory may be reclaimed while it is needed; give it \
              CAP_IPC_LOCK or LimitMEMLOCK=infinity"
         );
-        Missing::skipped("mlockall", why)
+        Missing::skipped("locked memory", why)
     })
 }
 

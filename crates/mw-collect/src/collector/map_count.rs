@@ -13,7 +13,9 @@
 
 use crate::source::Source;
 use mw_model::map_count::{MAX_MAP_COUNT, near_limit};
-use mw_model::{Absence, MapCount, MapCounts, Missing, Process, Processes, Reading, Sysctl};
+use mw_model::{
+    Absence, MapCount, MapCounts, Missing, Process, Processes, Reading, Sysctl, format_count,
+};
 use mw_proc::slabinfo::Slab;
 use mw_sys::HelperThread;
 use rustix::io::Errno;
@@ -140,7 +142,8 @@ fn count_all(source: &Source, pids: &[u32], enough: u64) -> Result<MapCounts, Mi
         }
     }
     if uncounted > 0 {
-        let why = format!("{uncounted} processes with a large address space were not counted");
+        let uncounted = format_count(uncounted, "process");
+        let why = format!("mappings not counted of {uncounted} with a large address space");
         counts.unseen = Some(Missing::skipped(MAPS, why));
     }
     Ok(counts)

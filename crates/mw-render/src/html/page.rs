@@ -11,7 +11,7 @@ use crate::incident_words::{Section, heartbeats, sections};
 use jiff::Timestamp;
 use mw_model::{
     CanaryMetric, Cause, Consent, Finding, Incident, IncidentState, Metric, Missing, Remedy,
-    Severity, Step, TriggerKind, format_bytes, format_duration_ms,
+    Severity, Step, TriggerKind, format_bytes, format_count, format_duration_ms,
 };
 use serde::Serialize;
 
@@ -201,7 +201,8 @@ fn facts(incident: &Incident) -> Vec<Fact> {
         fact("Kernel", shown(&host.kernel));
     }
     if host.cpus > 0 {
-        fact("Machine", format!("{} CPUs, {}", host.cpus, format_bytes(host.memory_bytes)));
+        let cpus = format_count(host.cpus, "CPU");
+        fact("Machine", format!("{cpus}, {}", format_bytes(host.memory_bytes)));
     }
     facts
 }

@@ -5,7 +5,8 @@ use crate::visible::{on_terminal, whole_words};
 use anstyle::{AnsiColor, Style};
 use jiff::tz::TimeZone;
 use mw_model::{
-    FailureKind, IncidentRow, IncidentState, Subject, TriggerKind, format_duration_ms, visible,
+    FailureKind, IncidentRow, IncidentState, Subject, TriggerKind, format_count,
+    format_duration_ms, visible,
 };
 use std::collections::BTreeMap;
 
@@ -91,7 +92,7 @@ impl View {
         let open = list.rows.iter().filter(|row| row.state == IncidentState::Open).count();
         let others = match list.others {
             0 => String::new(),
-            others => format!(" ({others} others)"),
+            others => format!(" ({})", format_count(others, "other")),
         };
         let open = match open {
             0 => String::new(),

@@ -5,7 +5,7 @@ use crate::path_words::{answer, chain, duration, name, remarks, stacks};
 use crate::visible::{on_terminal, whole_words};
 use anstyle::Style;
 use mw_critical_path::{Nanos, PathSummary};
-use mw_model::visible;
+use mw_model::{format_count, visible};
 
 /// Slow requests that are shown; the first with its table.
 const MAX_SLOW: usize = 3;
@@ -103,12 +103,9 @@ fn overview(report: &ProgramReport) -> String {
         percent if percent < LEAST_PERCENT => format!("below {LEAST_PERCENT}%"),
         percent => format!("{percent:.1}%"),
     };
-    let threads = match report.threads {
-        1 => "1 thread".to_owned(),
-        threads => format!("{threads} threads"),
-    };
+    let threads = format_count(report.threads, "thread");
     let cycles = match (report.listens, report.cycles) {
-        (true, cycles) => format!(", {cycles} requests"),
+        (true, cycles) => format!(", {}", format_count(cycles, "request")),
         (false, _) => String::new(),
     };
     let ended = if report.has_ended { "; it ended" } else { "" };

@@ -5,7 +5,7 @@ use crate::visible::on_terminal;
 use anstyle::{AnsiColor, Style};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use mw_model::Trends;
+use mw_model::{Trends, format_count};
 
 /// Growth that is older is told with its date.
 const MAX_WEEKDAY_MS: u64 = 6 * 24 * 3_600_000;
@@ -32,8 +32,9 @@ pub fn trends(trends: &Trends, zone: &TimeZone, layout: Layout) -> String {
     page.line("");
     let until = shown(until_unix_ms, "%Y-%m-%d %H:%M", zone);
     let judged = format!(
-        "{} holders judged, {} samples until {until}; nine of ten ranges hold the true value",
-        trends.holders, trends.samples
+        "{} judged, {} until {until}; nine of ten ranges hold the true value",
+        format_count(trends.holders, "holder"),
+        format_count(trends.samples, "sample")
     );
     page.folded(0, "", &judged);
     on_terminal(&page.text, layout.colour)

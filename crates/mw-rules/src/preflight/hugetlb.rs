@@ -5,7 +5,7 @@ use super::node_memory::NodeMemory;
 use super::notes::Notes;
 use super::plan::Plan;
 use mw_memory::huge_pool_dir;
-use mw_model::{HugePool, Request, Snapshot, derived, format_bytes, zones};
+use mw_model::{HugePool, Request, Snapshot, derived, format_bytes, format_count, zones};
 
 /// The largest order of the buddy allocator in every kernel so far: larger pages are allocated only
 /// when the pool is resized, never for a request.
@@ -151,7 +151,7 @@ fn short(request: &Request, pool: &HugePool, requested: u64, available: u64, not
     let total = pool.total_pages.saturating_add(missing);
     let file = format!("{}/nr_hugepages", huge_pool_dir(pool.page_bytes, request.node));
     let by_hand = match request.node {
-        Some(_) => format!("raise {file} by {missing} pages"),
+        Some(_) => format!("raise {file} by {}", format_count(missing, "page")),
         None => format!("write {total} to {file}, preferably at boot"),
     };
     let growth = notes.pool_growth.unwrap_or_default();

@@ -46,7 +46,8 @@ use crate::request::Spent;
 use crate::stall::Stall;
 use mw_model::{
     Area, Cause, Finding, Incident, Metric, Missing, PressureMetric, Quantity, Remedy, Resource,
-    Role, ServiceProcess, Severity, Stalled, Step, Table, Window, format_bytes, format_duration_ms,
+    Role, ServiceProcess, Severity, Stalled, Step, Table, Window, format_bytes, format_count,
+    format_duration_ms,
 };
 use mw_proc::vmstat::{Counter, Vmstat};
 use std::ops::Range;
@@ -64,9 +65,9 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let now = window.now.sample.vmstat.required()?;
     let since_boot = writes(now)?;
     if let Some((count, span_ms)) = observed(window, now) {
-        let times = if count == 1 { "time" } else { "times" };
         let headline = format!(
-            "the kernel's caches were dropped {count} {times} within {}",
+            "the kernel's caches were dropped {} within {}",
+            format_count(count, "time"),
             format_duration_ms(span_ms)
         );
         return Ok(vec![hazard_finding(Severity::Warning, headline, now)]);

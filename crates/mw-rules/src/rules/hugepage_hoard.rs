@@ -42,7 +42,7 @@ use crate::stall::Stall;
 use mw_memory::huge_pool_dir;
 use mw_model::{
     Area, Cause, Finding, HugePool, Missing, Quantity, Remedy, Role, Severity, Step, Subject,
-    Window, derived, format_bytes,
+    Window, derived, format_bytes, format_count,
 };
 use mw_proc::vmstat::Counter;
 
@@ -137,7 +137,10 @@ fn finding(pool: &HugePool, memory_bytes: u64) -> Option<Finding> {
             .with_evidence("resv_hugepages", Quantity::Count(pool.reserved_pages), dir.clone())
             .with_impact("Everything that does not use huge pages has that much less memory.")
             .with_remedy(Remedy::named(
-                format!("shrink the pool to the {keep} pages that are in use or reserved"),
+                format!(
+                    "shrink the pool to what is in use or reserved, {}",
+                    format_count(keep, "page")
+                ),
                 vec![Step::write(format!("{dir}/nr_hugepages"), keep)],
             )),
     )

@@ -40,7 +40,7 @@ use crate::stall::Stall;
 use mw_memory::huge_pool_dir;
 use mw_model::{
     Area, Cause, Finding, HugePool, HugepagesWanted, Missing, PoolGrowth, Quantity, Remedy,
-    Severity, Snapshot, Step, Subject, Window, derived, format_bytes,
+    Severity, Snapshot, Step, Subject, Window, derived, format_bytes, format_count,
 };
 use mw_proc::vmstat::Counter;
 
@@ -91,8 +91,10 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
 
 /// The pool was enlarged at run time, and the number is unknown.
 fn failed_allocations(failures: u64) -> Finding {
-    let headline =
-        format!("the kernel has failed to allocate a huge page {failures} times since boot");
+    let headline = format!(
+        "the kernel has failed to allocate a huge page {} since boot",
+        format_count(failures, "time")
+    );
     Finding::new(Severity::Note, Area::HugePools, headline)
         .with_evidence("htlb_buddy_alloc_fail", Quantity::Count(failures), "/proc/vmstat")
         .with_impact("A pool that was enlarged at run time may be smaller than configured.")
@@ -165,7 +167,10 @@ fn remedy(configured: &HugepagesWanted, file: &str, missing: u64, available_byte
         return Remedy::named(summary, vec![Step::manual(command), at_boot(configured)]);
     }
     Remedy::named(
-        format!("compact memory and set the pool to {} pages again", configured.pages),
+        format!(
+            "compact memory and set the pool to {} again",
+            format_count(configured.pages, "page")
+        ),
         vec![
             Step::Once { path: "/proc/sys/vm/compact_memory".to_owned(), value: "1".to_owned() },
             Step::write(file, configured.pages),

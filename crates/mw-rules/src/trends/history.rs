@@ -1,7 +1,7 @@
 //! What the trends of holders and of supplies have in common.
 
 use crate::trend::{MIN_POINTS, Point, TimeLeft};
-use mw_model::{Estimate, Missing, SizeHistory, SizeSeries, SizedHolder};
+use mw_model::{Estimate, Missing, SizeHistory, SizeSeries, SizedHolder, format_count};
 
 /// A forecast beyond it is none: 90 days.
 pub(super) const MAX_HOURS_LEFT: f64 = 90.0 * 24.0;
@@ -35,8 +35,8 @@ pub(super) fn range(history: &SizeHistory, recording: &str) -> Result<(u64, u64)
     };
     if times.len() < MIN_POINTS {
         let why = format!(
-            "{} samples of sizes in this time are too few for a trend (at least {MIN_POINTS}, one a minute)",
-            times.len()
+            "too few sizes for a trend in this time: {} (at least {MIN_POINTS}, one a minute)",
+            format_count(times.len(), "sample")
         );
         return Err(Missing::absent(recording, why));
     }

@@ -4,7 +4,9 @@ use super::Pen;
 use super::row::Row;
 use crate::face::{Face, Role};
 use crate::view::View;
-use mw_model::{Consent, Finding, Incident, Remedy, Severity, Step, format_duration_ms, visible};
+use mw_model::{
+    Consent, Finding, Incident, Remedy, Severity, Step, format_count, format_duration_ms, visible,
+};
 
 /// The longest rule's name, and two blanks.
 const RULE_COLUMN: usize = 22;
@@ -39,7 +41,7 @@ impl Pen<'_> {
                 row.put(&format!("{count} {name}"), role_of(severity));
             }
         }
-        let mut text = format!("  {} rules passed", moment.quiet);
+        let mut text = format!("  {} passed", format_count(moment.quiet, "rule"));
         if !moment.skipped.is_empty() {
             text = format!("{text}, {} could not be checked", moment.skipped.len());
         }
