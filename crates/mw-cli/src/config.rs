@@ -148,6 +148,9 @@ impl Config {
             Err(error) if named.is_none() && error.kind() == ErrorKind::NotFound => {
                 Ok(Self::default())
             }
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                Err(Failure::of_file(path, &error))
+            }
             Err(error) => Err(Failure::new(Exit::Usage, format!("{}: {error}", path.display()))),
         }
     }

@@ -1,7 +1,11 @@
 //! Exit codes: scripts depend on them.
 
+use crate::advice;
+use std::error::Error;
 use std::fmt;
+use std::io::{self, ErrorKind};
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{ExitCode, ExitStatus};
 
 /// What an exit code says.
@@ -82,6 +86,33 @@ impl Failure {
         Self { exit, line: line.to_string() }
     }
 
+    /// A failure to read or check: [`Exit::PermissionDenied`] with the command that works where the user lacks a
+    /// permission, otherwise [`Exit::CouldNotCheck`].
+    pub(crate) fn from_error(error: &(dyn Error + 'static)) -> Self {
+        if is_denied(error) {
+            Self::new(Exit::PermissionDenied, advice::with_sudo(&error, true))
+        } else {
+            Self::new(Exit::CouldNotCheck, error)
+        }
+    }
+
+    /// A failure to open or read a file, as [`Self::from_error`].
+    pub(crate) fn of_file(path: impl AsRef<Path>, error: &io::Error) -> Self {
+        let line = format!("{}: {error}", path.as_ref().display());
+        if is_denied(error) {
+            Self::new(Exit::PermissionDenied, advice::with_sudo(&line, true))
+        } else {
+            Self::new(Exit::CouldNotCheck, line)
+        }
+    }
+
+    /// A failure to write the file that `option` names, of which another one may be writable.
+    pub(crate) fn of_output(path: &Path, error: &io::Error, option: &str) -> Self {
+        let exit = if is_denied(error) { Exit::PermissionDenied } else { Exit::CouldNotCheck };
+        let path = path.display();
+        Self::new(exit, format_args!("{path}: {error}; choose another file with {option}"))
+    }
+
     /// A failure without a message: its reader has gone.
     pub(crate) fn silent(exit: Exit) -> Self {
         Self { exit, line: String::new() }
@@ -92,10 +123,17 @@ impl Failure {
     }
 }
 
+/// Whether the error, or the one that caused it, is EACCES or EPERM.
+fn is_denied(error: &(dyn Error + 'static)) -> bool {
+    let io = error.downcast_ref::<io::Error>().map(io::Error::kind);
+    let errno = error.downcast_ref::<rustix::io::Errno>().map(|errno| errno.kind());
+    io.or(errno) == Some(ErrorKind::PermissionDenied) || error.source().is_some_and(is_denied)
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.line)
     }
 }
 
-impl std::error::Error for Failure {}
+impl Error for Failure {}

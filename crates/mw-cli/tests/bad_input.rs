@@ -341,3 +341,34 @@ fn a_closed_pipe_is_no_failure() {
     assert!(output.status.success());
     assert!(output.stderr.is_empty());
 }
+
+#[test]
+fn without_proc_nothing_is_captured() {
+    if !mw_test::is_root() {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("x.tar.zst");
+    let own_proc = "unshare --mount sh -c 'umount --lazy /proc && exec \"$@\"' sh \"$1\"";
+    for command in [format!("capture -o {}", file.display()), "check".to_owned()] {
+        let said = shell(&format!("{own_proc} {command}"));
+        assert_eq!(said.code, 3, "{command}: {}", said.err);
+        assert!((said.out + &said.err).contains("/proc is not mounted"), "{command}");
+    }
+    assert!(!file.exists());
+}
+
+#[test]
+fn an_archive_without_a_tree_is_named() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("other.tar.zst");
+    let mut tar = tar::Builder::new(zstd::Encoder::new(Vec::new(), 0).unwrap());
+    let mut header = tar::Header::new_gnu();
+    header.set_size(0);
+    tar.append_data(&mut header, "notes.txt", &[][..]).unwrap();
+    fs::write(&file, tar.into_inner().unwrap().finish().unwrap()).unwrap();
+    let file = file.to_str().unwrap();
+    let line = format!("memwright: {file}: not a capture: neither proc/ nor sys/ in it\n");
+    let said = run(&["check", "--root", file]);
+    assert_eq!((said.code, said.err), (3, line));
+}

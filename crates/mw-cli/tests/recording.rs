@@ -11,6 +11,7 @@ use recording::{START_MS, record, recording};
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use tempfile::TempDir;
 
@@ -70,6 +71,127 @@ fn a_report_is_readable_to_no_more_than_the_recording() {
         assert_eq!(mode(&page) & !recorded, 0, "{:o}", mode(&page));
         assert!(fs::read_to_string(&page).unwrap().contains("<html"));
     }
+}
+
+#[test]
+fn a_recording_without_incidents_says_so() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("recording.db");
+    drop(Writer::start(&path, &Host::default(), Retention::default()).unwrap());
+    let path = path.to_str().unwrap();
+    for id in ["last", "worst", "3"] {
+        let said = run(&["report", id, "--recording", path]);
+        let line =
+            format!("memwright: {path}: no incidents: nothing stalled while it was recorded\n");
+        assert_eq!((said.code, said.err), (3, line), "{id}");
+    }
+    let said = run(&["report", "9", "--recording", recording().to_str().unwrap()]);
+    assert_eq!(said.code, 2, "{}", said.err);
+    assert!(said.err.contains("incident 9 is not in the recording; it has incidents 1 to 1"));
+}
+
+/// Runs it as another user, who may look at `dir`; with a copy of the program, since others may not look where it was
+/// built.
+fn as_nobody(dir: &Path, args: &[&str]) -> Said {
+    let program = dir.join("memwright");
+    if !program.exists() {
+        fs::copy(env!("CARGO_BIN_EXE_memwright"), &program).unwrap();
+    }
+    let mut command = std::process::Command::new(program);
+    command.uid(65_534).gid(65_534).current_dir("/").args(args);
+    let output = command.output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Said {
+        code: output.status.code().unwrap(),
+        out: text(&output.stdout),
+        err: text(&output.stderr),
+    }
+}
+
+#[test]
+fn who_may_not_read_is_told_the_command_that_works() {
+    if !mw_test::is_root() {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let mode = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    mode(dir.path(), 0o755);
+    // In a directory that others may look into, in one that they may not, and beside a recorder.
+    let (open, closed) = (dir.path().join("open"), dir.path().join("a closed one"));
+    for dir in [&open, &closed] {
+        fs::create_dir(dir).unwrap();
+        record(&dir.join("recording.db"));
+        mode(&dir.join("recording.db"), 0o640);
+    }
+    mode(&open, 0o755);
+    mode(&closed, 0o700);
+    let recorded = dir.path().join("recorded.db");
+    let writer = stalls(&recorded);
+    mode(&recorded, 0o640);
+    let [capture, log, config] = ["capture", "log", "config"].map(|name| {
+        let file = dir.path().join(name);
+        fs::write(&file, "").unwrap();
+        mode(&file, 0o600);
+        file
+    });
+    let (page, csv) = (dir.path().join("page.html"), dir.path().join("rows.csv"));
+    let of_recordings = [
+        &["incidents"][..],
+        &["report", "last"],
+        &["trends"],
+        &["check"],
+        &["export", "--to", "/tmp/x.csv"],
+    ];
+    let recordings = [open.join("recording.db"), closed.join("recording.db"), recorded];
+    let of_recordings = recordings.iter().flat_map(|recording| {
+        let file = ["--recording", recording.to_str().unwrap()];
+        of_recordings.iter().map(move |args| [args, &file[..]].concat())
+    });
+    let tree = closed.to_str().unwrap();
+    let [capture, log, config] = [&capture, &log, &config].map(|file| file.to_str().unwrap());
+    let others = [
+        vec!["check", "--root", capture],
+        vec!["check", "--root", tree],
+        vec!["explain", "--all-memory", "--root", capture],
+        vec!["heartbeats", "--log", log],
+        vec!["check", "--config", config],
+    ];
+    for args in of_recordings.chain(others) {
+        let said = as_nobody(dir.path(), &args);
+        let words = args.iter().map(|word| match word.contains(' ') {
+            true => format!("'{word}'"),
+            false => (*word).to_owned(),
+        });
+        let command = format!("; run: sudo memwright {}\n", words.collect::<Vec<_>>().join(" "));
+        assert_eq!(said.code, 4, "{args:?}: {}", said.err);
+        assert!(said.err.ends_with(&command), "{args:?}: {}", said.err);
+        assert!(said.err.contains("Permission denied"), "{args:?}: {}", said.err);
+        assert_eq!(said.err.lines().count(), 1, "{}", said.err);
+    }
+    let said = as_nobody(dir.path(), &["check", "--root", capture, "--format", "nagios"]);
+    assert_eq!(said.code, 3, "{}", said.out);
+    assert!(
+        said.out.starts_with("MEMWRIGHT UNKNOWN") && said.out.contains("Permission denied"),
+        "{}",
+        said.out
+    );
+    // A file that they may not write is another one's choice, not root's.
+    let recording = dir.path().join("readable.db");
+    record(&recording);
+    mode(&recording, 0o644);
+    let recording = recording.to_str().unwrap();
+    let (page, csv) = (page.to_str().unwrap(), csv.to_str().unwrap());
+    for args in [
+        &["report", "last", "-o", page, "--recording", recording][..],
+        &["export", "--to", csv, "--recording", recording],
+    ] {
+        let said = as_nobody(dir.path(), args);
+        assert_eq!(said.code, 4, "{args:?}: {}", said.err);
+        assert!(said.err.contains("; choose another file with --"), "{}", said.err);
+    }
+    drop(writer);
 }
 
 #[test]

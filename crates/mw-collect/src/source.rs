@@ -39,11 +39,26 @@ pub struct Source {
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// The directory cannot be opened.
-    #[error("{path}: {errno}; give the folder that holds proc/ and sys/")]
-    Open { path: PathBuf, errno: Errno },
-    /// The directory is there but holds neither proc nor sys.
-    #[error("{path}: neither proc/ nor sys/ in it; give the folder that holds them")]
+    #[error("{path}: {source}")]
+    Open { path: PathBuf, source: Errno },
+    /// The directory holds neither proc nor sys.
+    #[error("{path}: neither proc/ nor sys/ in it; give the directory that has them")]
     NoTree { path: PathBuf },
+    /// The archive was unpacked, and holds neither proc nor sys.
+    #[error("{path}: not a capture: neither proc/ nor sys/ in it")]
+    NotACapture { path: PathBuf },
+}
+
+impl SourceError {
+    /// The error of the directory that an archive was unpacked into, as one of the archive.
+    #[must_use]
+    pub fn of_archive(self, archive: &Path) -> Self {
+        let path = archive.to_owned();
+        match self {
+            Self::Open { source, .. } => Self::Open { path, source },
+            Self::NoTree { .. } | Self::NotACapture { .. } => Self::NotACapture { path },
+        }
+    }
 }
 
 impl Source {
@@ -71,7 +86,7 @@ impl Source {
     fn open_root(root: &Path, kind: OriginKind) -> Result<Self, SourceError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = rustix::fs::open(root, flags, Mode::empty())
-            .map_err(|errno| SourceError::Open { path: root.to_owned(), errno })?;
+            .map_err(|source| SourceError::Open { path: root.to_owned(), source })?;
         let mut source = Self { kind, root: root.to_owned(), dir, running: true, patience: 1 };
         source.running = kind == OriginKind::Live || source.has_proc_mounted();
         Ok(source)

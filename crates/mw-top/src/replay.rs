@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 /// The maximum time between rows of a recording: old rows are thinned to one a minute.
 const SPARSEST_MS: u64 = 65_000;
 
-/// Unpacks a capture.
-pub type Unpack = fn(&[u8]) -> Result<Snapshot, String>;
+/// Unpacks a capture of the recording at this path.
+pub type Unpack = fn(&[u8], &Path) -> Result<Snapshot, String>;
 
 /// Why a recording cannot be shown.
 #[derive(Debug, thiserror::Error)]
@@ -117,7 +117,7 @@ impl Replay {
             return Ok(self.bare());
         };
         if self.captured.as_ref().map(|(known_ms, _)| *known_ms) != Some(taken_ms) {
-            let snapshot = (self.unpack)(&bytes).unwrap_or_else(|why| {
+            let snapshot = (self.unpack)(&bytes, self.recording.path()).unwrap_or_else(|why| {
                 self.trouble = Some(format!("the capture of {taken_ms}: {why}"));
                 self.bare()
             });

@@ -162,7 +162,7 @@ pub enum RequestError {
          watch', or name its file with --recording"
     )]
     NoRecorder(PathBuf),
-    #[error("{0}: permission denied; run as root, or as the user of the recorder")]
+    #[error("{0}: permission denied")]
     Denied(PathBuf),
     #[error("the recorder stopped meanwhile; 'memwright incidents' lists what it kept")]
     Stopped,

@@ -6,8 +6,8 @@ use crate::progress::Spinner;
 use crate::{Exit, Failure, live, terminal};
 use mw_collect::Source;
 use mw_collect::capture::{self, Captured};
-use mw_model::format_bytes;
 use mw_model::visible::shell_word;
+use mw_model::{format_bytes, format_count};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -16,13 +16,17 @@ const PATIENCE: u32 = 10;
 
 pub(crate) fn run(args: &CaptureArgs) -> Result<Exit, Failure> {
     let source = live::source()?.patient(PATIENCE);
+    // Without it the capture would say nothing of the machine.
+    source.read("/proc/meminfo").map_err(|missing| {
+        Failure::new(Exit::CouldNotCheck, format!("nothing to capture: {missing}"))
+    })?;
     let output = args.output.clone().unwrap_or_else(default_name);
     let captured = write(&source, args.redact, &output)?;
     // On standard error: standard output may be the capture itself.
     terminal::tell(format_args!(
-        "{}: {} files, {} before compression",
+        "{}: {}, {} before compression",
         output.display(),
-        captured.files,
+        format_count(captured.files, "file"),
         format_bytes(captured.bytes as u64)
     ));
     for missing in &captured.missing {
@@ -37,8 +41,7 @@ pub(crate) fn run(args: &CaptureArgs) -> Result<Exit, Failure> {
 }
 
 fn failed(output: &Path, error: &io::Error) -> Failure {
-    let line = format!("{}: {error}; choose another file with --output", output.display());
-    Failure::new(Exit::CouldNotCheck, line)
+    Failure::of_output(output, error, "--output")
 }
 
 fn default_name() -> PathBuf {

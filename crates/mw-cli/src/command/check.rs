@@ -18,7 +18,7 @@ use std::time::Duration;
 
 pub(crate) fn run(args: &CheckArgs, config: &Config) -> Result<Exit, Failure> {
     match check(args, config) {
-        Err(failure) if failure.exit == Exit::CouldNotCheck => match args.format.chosen() {
+        Err(failure) if is_unknown(&failure) => match args.format.chosen() {
             Format::Nagios => {
                 terminal::print_page(&nagios::unknown(&failure));
                 Ok(Exit::Plugin(nagios::PluginState::Unknown))
@@ -31,6 +31,11 @@ pub(crate) fn run(args: &CheckArgs, config: &Config) -> Result<Exit, Failure> {
         },
         ended => ended,
     }
+}
+
+/// Whether a monitoring system learns no state of the machine by it.
+fn is_unknown(failure: &Failure) -> bool {
+    matches!(failure.exit, Exit::CouldNotCheck | Exit::PermissionDenied)
 }
 
 fn check(args: &CheckArgs, config: &Config) -> Result<Exit, Failure> {
@@ -96,10 +101,7 @@ fn print(text: &str, output: Option<&Path>) -> Result<(), Failure> {
         terminal::print_page(text);
         return Ok(());
     };
-    let failed = |error: &std::io::Error| {
-        let line = format!("{}: {error}; choose another file with --output", path.display());
-        Failure::new(Exit::CouldNotCheck, line)
-    };
+    let failed = |error: &std::io::Error| Failure::of_output(path, error, "--output");
     // node_exporter reads it under a user of its own.
     output::write(path, Readers::Everybody, &failed, |file| {
         file.write_all(text.as_bytes()).map_err(|error| failed(&error))

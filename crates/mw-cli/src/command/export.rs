@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::output::{self, Readers};
 use crate::progress::Spinner;
 use crate::{Exit, Failure, terminal};
-use mw_model::{Incident, Profile, format_bytes};
+use mw_model::{Incident, Profile, format_bytes, format_count};
 use mw_record::{ExportFormat, Recording, export, export_table};
 use mw_render::profile::{collapsed, pprof, speedscope};
 use std::io::{self, BufWriter, Write};
@@ -55,15 +55,15 @@ fn rows(
         let line = "only an incident has a profile (use --incident ID)";
         return Err(Failure::new(Exit::Usage, line));
     };
-    let range = recording.range().map_err(|error| Failure::new(Exit::CouldNotCheck, error))?;
+    let range = recording.range().map_err(|error| Failure::from_error(&error))?;
     let last_ms = range.map_or(0, |(_, last_ms)| last_ms);
     let since = args.since.map_or(0, |moment| moment.unix_ms(last_ms));
     let until = args.until.map_or(u64::MAX, |moment| moment.unix_ms(last_ms));
     let mut out = BufWriter::new(file);
     let rows = export(recording, since, until, format, &mut out)
-        .map_err(|error| Failure::new(Exit::CouldNotCheck, error))?;
+        .map_err(|error| Failure::from_error(&error))?;
     out.flush().map_err(|error| could_not_write(&args.to.path, &error))?;
-    Ok(format!("{rows} rows"))
+    Ok(format_count(rows, "row"))
 }
 
 /// Writes the requested part of an incident; returns its description.
@@ -79,7 +79,7 @@ fn one_incident(
         }
         Form::Rows(format) => {
             export_table(&incident.table, format, file).map_err(|error| failed(&error))?;
-            return Ok(format!("{} rows", incident.table.rows()));
+            return Ok(format_count(incident.table.rows(), "row"));
         }
         Form::Collapsed => collapsed::render(profile(incident)?).into_bytes(),
         Form::Pprof => pprof::render(profile(incident)?, incident.started_unix_ms)
@@ -106,6 +106,5 @@ fn profile(incident: &Incident) -> Result<&Profile, Failure> {
 }
 
 fn could_not_write(path: &Path, error: &std::io::Error) -> Failure {
-    let line = format!("{}: {error}; choose another file with --to", path.display());
-    Failure::new(Exit::CouldNotCheck, line)
+    Failure::of_output(path, error, "--to")
 }

@@ -66,5 +66,5 @@ fn select(
 }
 
 fn could_not(error: RecordError) -> Failure {
-    Failure::new(Exit::CouldNotCheck, error)
+    Failure::from_error(&error)
 }

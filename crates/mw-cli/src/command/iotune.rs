@@ -1,7 +1,6 @@
 //! `memwright iotune`: discovered direct I/O per path, shown, set and saved.
 
 mod directory;
-mod file_error;
 mod programs;
 mod show;
 mod tables;

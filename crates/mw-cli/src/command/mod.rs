@@ -83,8 +83,8 @@ fn recording(
     config: &crate::config::Config,
 ) -> Result<mw_record::Recording, Failure> {
     let path = config.recording(named);
-    let recording = mw_record::Recording::open(&path)
-        .map_err(|error| Failure::new(Exit::CouldNotCheck, error))?;
+    let recording =
+        mw_record::Recording::open(&path).map_err(|error| Failure::from_error(&error))?;
     if let Some(damage) = recording.damage() {
         crate::terminal::tell(format_args!("memwright: {damage}"));
     }

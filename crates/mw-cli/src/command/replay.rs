@@ -6,7 +6,7 @@ use crate::args::Moment;
 use crate::terminal::tell;
 use crate::{Exit, Failure};
 use mw_model::{Origin, OriginKind, Snapshot, Tick, Window};
-use mw_record::Recording;
+use mw_record::{RecordError, Recording};
 use mw_render::text;
 
 /// How far back rows are looked for: recordings thin out with age.
@@ -17,7 +17,7 @@ const SPAN_MS: std::ops::RangeInclusive<u64> = 1_000..=10_000;
 
 /// What the recording says of a moment, or of its end.
 pub(super) fn window(recording: &Recording, at: Option<Moment>) -> Result<Window, Failure> {
-    let could_not = |error| Failure::new(Exit::CouldNotCheck, error);
+    let could_not = |error: RecordError| Failure::from_error(&error);
     let range = recording.range().map_err(could_not)?;
     let empty = || format!("{}: no rows recorded yet", recording.path().display());
     let (first, last) = range.ok_or_else(|| Failure::new(Exit::CouldNotCheck, empty()))?;
@@ -41,9 +41,8 @@ pub(super) fn window(recording: &Recording, at: Option<Moment>) -> Result<Window
 fn ticks(recording: &Recording, at_unix_ms: u64) -> Result<Option<(Option<Tick>, Tick)>, Failure> {
     for back_ms in LOOK_BACK_MS {
         let since = at_unix_ms.saturating_sub(back_ms);
-        let mut ticks = recording
-            .ticks(since, at_unix_ms)
-            .map_err(|error| Failure::new(Exit::CouldNotCheck, error))?;
+        let mut ticks =
+            recording.ticks(since, at_unix_ms).map_err(|error| Failure::from_error(&error))?;
         let Some(now) = ticks.pop() else { continue };
         let before_ms = |tick: &Tick| now.unix_ms.saturating_sub(tick.unix_ms);
         let near = ticks.iter().position(|tick| SPAN_MS.contains(&before_ms(tick)));
@@ -59,13 +58,12 @@ fn ticks(recording: &Recording, at_unix_ms: u64) -> Result<Option<(Option<Tick>,
 
 /// What is read seldom, from the last capture before a time.
 fn slow_parts(recording: &Recording, unix_ms: u64) -> Result<Snapshot, Failure> {
-    let could_not = |error: &dyn std::fmt::Display| Failure::new(Exit::CouldNotCheck, error);
-    let found = recording.capture_before(unix_ms).map_err(|error| could_not(&error))?;
+    let found = recording.capture_before(unix_ms).map_err(|error| Failure::from_error(&error))?;
     let Some((taken_unix_ms, bytes)) = found else {
         tell(format_args!("memwright: no settings captured before {}", shown(unix_ms)));
         return Ok(Snapshot { origin: origin(recording), ..Snapshot::default() });
     };
-    let snapshot = captured::snapshot(&bytes)?;
+    let snapshot = captured::snapshot(&bytes, recording.path())?;
     let taken = shown(taken_unix_ms);
     tell(format_args!("memwright: settings and mounts as of {taken}"));
     Ok(snapshot)

@@ -6,7 +6,7 @@ use crate::config::Config;
 use crate::output::{self, Readers, STANDARD_OUTPUT};
 use crate::{Exit, Failure, terminal};
 use mw_model::{Incident, Missing, visible};
-use mw_record::Recording;
+use mw_record::{RecordError, Recording};
 use mw_render::{html, text};
 use std::io;
 use std::path::Path;
@@ -38,10 +38,7 @@ pub(crate) fn run(args: &ReportArgs, config: &Config) -> Result<Exit, Failure> {
     };
     match args.output.as_deref().filter(|output| *output != Path::new(STANDARD_OUTPUT)) {
         Some(output) => {
-            let failed = |error: &io::Error| {
-                let hint = "choose another file with --output";
-                could_not(&format!("{}: {error}; {hint}", output.display()))
-            };
+            let failed = |error: &io::Error| Failure::of_output(output, error, "--output");
             output::write(output, Readers::Of(recording.path()), &failed, |file| {
                 file.write_all(page.as_bytes()).map_err(|error| failed(&error))
             })?;
@@ -60,7 +57,7 @@ pub(crate) fn run(args: &ReportArgs, config: &Config) -> Result<Exit, Failure> {
 
 /// The incident that is meant.
 pub(super) fn find(recording: &Recording, id: IncidentId) -> Result<Incident, Failure> {
-    let could_not = |error| Failure::new(Exit::CouldNotCheck, error);
+    let could_not = |error: RecordError| Failure::from_error(&error);
     let rows = recording.incidents().map_err(could_not)?;
     let ids = rows.iter().map(|row| row.id);
     let id = match id {
@@ -71,12 +68,16 @@ pub(super) fn find(recording: &Recording, id: IncidentId) -> Result<Incident, Fa
         }
     };
     let found = id.map(|id| recording.incident(id)).transpose().map_err(could_not)?.flatten();
-    found.ok_or_else(|| {
-        let there = match (ids.clone().min(), ids.max()) {
-            (Some(first), Some(last)) => format!("it has incidents {first} to {last}"),
-            _ => "it has no incidents: nothing stalled while it was recorded".to_owned(),
-        };
-        let asked = id.map_or_else(|| "any incident".to_owned(), |id| format!("incident {id}"));
-        Failure::new(Exit::Usage, format!("{asked} is not in the recording; {there}"))
+    found.ok_or_else(|| match (id, ids.clone().min(), ids.max()) {
+        (Some(id), Some(first), Some(last)) => {
+            let there = format!("it has incidents {first} to {last}");
+            Failure::new(Exit::Usage, format!("incident {id} is not in the recording; {there}"))
+        }
+        // The command line is right, and an incident may come.
+        _ => {
+            let path = recording.path().display();
+            let line = format!("{path}: no incidents: nothing stalled while it was recorded");
+            Failure::new(Exit::CouldNotCheck, line)
+        }
     })
 }

@@ -4,7 +4,7 @@ use crate::args::ShipArgs;
 use crate::config::Config;
 use crate::output::without_interruption;
 use crate::{Exit, Failure, terminal};
-use mw_model::format_bytes;
+use mw_model::{format_bytes, format_count};
 use mw_ship::{S3Options, ShipError, Shipped, Shipper, Target, TargetError};
 use std::collections::BTreeMap;
 
@@ -47,11 +47,10 @@ pub(crate) fn run(args: &ShipArgs, config: &Config) -> Result<Exit, Failure> {
 }
 
 fn failure(error: &ShipError) -> Failure {
-    let exit = match error {
-        ShipError::Target(TargetError::Usage(_)) => Exit::Usage,
-        _ => Exit::CouldNotCheck,
-    };
-    Failure::new(exit, error)
+    match error {
+        ShipError::Target(TargetError::Usage(_)) => Failure::new(Exit::Usage, error),
+        _ => Failure::from_error(error),
+    }
 }
 
 /// A name that can be a directory and a part of a URL.
@@ -75,12 +74,11 @@ fn text(shipped: &Shipped, host: &str, target: &str) -> String {
     let Shipped { days, objects, bytes, complete } = shipped;
     let what = match *days {
         0 => format!("nothing new of {host} for {target}"),
-        1 => format!("shipped a day of {host} to {target}"),
-        days => format!("shipped {days} days of {host} to {target}"),
+        days => format!("shipped {} of {host} to {target}", format_count(days, "day")),
     };
     let size = match *objects {
         0 => String::new(),
-        objects => format!(": {objects} objects, {}", format_bytes(*bytes)),
+        objects => format!(": {}, {}", format_count(objects, "object"), format_bytes(*bytes)),
     };
     let complete = match complete {
         Some(date) => format!("; complete until {date}"),

@@ -6,6 +6,7 @@ use crate::{Exit, Failure, live};
 use jiff::tz::TimeZone;
 use mw_top::{Face, Feed, Live, Replay, ReplayError, Top};
 use std::io::{self, IsTerminal};
+use std::path::Path;
 
 pub(crate) fn run(args: &TopArgs) -> Result<Exit, Failure> {
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
@@ -23,7 +24,9 @@ pub(crate) fn run(args: &TopArgs) -> Result<Exit, Failure> {
             (Top::live(interval_ms, zone), Box::new(live))
         }
         Some(path) => {
-            let unpack = |bytes: &[u8]| captured::snapshot(bytes).map_err(|why| why.to_string());
+            let unpack = |bytes: &[u8], recording: &Path| {
+                captured::snapshot(bytes, recording).map_err(|why| why.to_string())
+            };
             let replay = Replay::open(path, unpack).map_err(replay_failed)?;
             let at = args.at.map(|at| move |last_ms| at.unix_ms(last_ms));
             let at_ms = replay.start(at, &zone).map_err(replay_failed)?;
@@ -38,9 +41,8 @@ pub(crate) fn run(args: &TopArgs) -> Result<Exit, Failure> {
 }
 
 fn replay_failed(error: ReplayError) -> Failure {
-    let exit = match error {
-        ReplayError::OutOfRange { .. } => Exit::Usage,
-        ReplayError::Record(_) | ReplayError::Empty(_) => Exit::CouldNotCheck,
-    };
-    Failure::new(exit, error)
+    match error {
+        ReplayError::OutOfRange { .. } => Failure::new(Exit::Usage, error),
+        ReplayError::Record(_) | ReplayError::Empty(_) => Failure::from_error(&error),
+    }
 }

@@ -25,15 +25,14 @@ pub(super) fn read<T>(root: &Path, reader: impl FnOnce(&Source) -> T) -> Result<
 
 /// A tree, or a capture that is unpacked first.
 fn open(root: &Path) -> Result<Opened, Failure> {
-    let could_not = |error: &dyn std::fmt::Display| Failure::new(Exit::CouldNotCheck, error);
     if root.is_dir() {
-        let source = Source::tree(root).map_err(|error| could_not(&error))?;
+        let source = Source::tree(root).map_err(|error| Failure::from_error(&error))?;
         return Ok(Opened { source, _unpacked: None });
     }
-    let input = Input::open(root)
-        .map_err(|error| could_not(&format_args!("{}: {error}", root.display())))?;
+    let input = Input::open(root).map_err(|error| Failure::of_file(root, &error))?;
+    let could_not = |error: &dyn std::fmt::Display| Failure::new(Exit::CouldNotCheck, error);
     let dir = TempDir::with_prefix("memwright-").map_err(|error| could_not(&error))?;
     capture::unpack_from(input, root, dir.path()).map_err(|error| could_not(&error))?;
-    let source = Source::tree(dir.path()).map_err(|error| could_not(&error))?;
+    let source = Source::tree(dir.path()).map_err(|error| could_not(&error.of_archive(root)))?;
     Ok(Opened { source, _unpacked: Some(dir) })
 }

@@ -39,6 +39,6 @@ fn range(args: &TrendsArgs, recording: &Recording) -> Result<(u64, u64), Failure
     Ok((args.since.map_or_else(usual, |since| since.unix_ms(last)), until))
 }
 
-fn could_not(error: impl std::fmt::Display) -> Failure {
-    Failure::new(Exit::CouldNotCheck, error)
+fn could_not(error: impl std::error::Error + 'static) -> Failure {
+    Failure::from_error(&error)
 }

@@ -135,9 +135,7 @@ fn write_output(args: &WhyArgs, json: &dyn Fn() -> String) -> Result<(), Failure
     match &args.output {
         Some(file) => {
             let json = json();
-            let failed = |error: &std::io::Error| {
-                Failure::new(Exit::CouldNotCheck, format!("{}: {error}", file.display()))
-            };
+            let failed = |error: &std::io::Error| Failure::of_output(file, error, "--output");
             output::write(file, Readers::Owner, &failed, |into| {
                 into.write_all(json.as_bytes()).map_err(|error| failed(&error))
             })

@@ -6,6 +6,7 @@ use crate::format::{self, damaged, failed, log, meta, size};
 use mw_model::Host;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rustix::fs::{Access, AtFlags, CWD};
 use std::fmt::Write;
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
@@ -90,7 +91,9 @@ fn look_at(path: &Path) -> Result<(), RecordError> {
         Err(source) => Err(RecordError::Io { path: path.to_owned(), source }),
         Ok(found) if !found.is_file() => not("not a regular file"),
         Ok(found) if found.len() == 0 && size(&log(path)) == 0 => not("empty"),
-        Ok(_) => Ok(()),
+        // SQLite does not tell EACCES from other reasons.
+        Ok(_) => rustix::fs::accessat(CWD, path, Access::READ_OK, AtFlags::EACCESS)
+            .map_err(|errno| RecordError::Io { path: path.to_owned(), source: errno.into() }),
     }
 }
 

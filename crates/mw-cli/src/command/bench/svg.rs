@@ -21,7 +21,7 @@ pub(crate) fn check(path: &Path) -> Result<(), Failure> {
 /// Writes the chart of a report.
 pub(crate) fn write(report: &Report, path: &Path) -> Result<(), Failure> {
     let drawn = plot::bars(&bars(report)).map_err(|error| failure(path, &error))?;
-    let failed = |error: &io::Error| failure(path, error);
+    let failed = |error: &io::Error| Failure::of_output(path, error, "--svg");
     output::write(path, Readers::Everybody, &failed, |file| {
         file.write_all(drawn.as_bytes()).map_err(|error| failed(&error))
     })

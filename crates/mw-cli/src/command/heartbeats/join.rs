@@ -3,7 +3,7 @@
 
 use super::known::{Known, LONGEST_DELAY_MS};
 use super::logs::{Found, Lines, Range};
-use crate::{Exit, Failure};
+use crate::Failure;
 use mw_model::{HeartbeatReport, Incident, IncidentRow, Tick};
 use mw_record::{RecordError, Recording};
 use serde::Serialize;
@@ -101,7 +101,7 @@ pub(super) fn join(
     recording: Option<&Recording>,
     wanted: &[Known],
 ) -> Result<Heartbeats, Failure> {
-    let could_not = |error: RecordError| Failure::new(Exit::CouldNotCheck, error);
+    let could_not = |error: RecordError| Failure::from_error(&error);
     let incidents = recording.map(Recording::incidents).transpose().map_err(could_not)?;
     let incidents = incidents.unwrap_or_default();
     let explained = reports(&lines.found, wanted)

@@ -7,7 +7,7 @@ use crate::input::Input;
 use crate::{Exit, Failure};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use mw_model::format_bytes;
+use mw_model::{format_bytes, format_count};
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::io::{BufRead, BufReader, Read};
@@ -84,9 +84,7 @@ pub(super) fn read(
     for log in logs.files {
         let read = Input::open(log)
             .and_then(|input| file(input, MAX_LOG_BYTES, wanted, range, &mut lines));
-        let not_read = read.map_err(|error| {
-            Failure::new(Exit::CouldNotCheck, format!("{}: {error}", log.display()))
-        })?;
+        let not_read = read.map_err(|error| Failure::of_file(log, &error))?;
         let not_read = not_read.map(|what| format!("{} of {}", what, log.display()));
         lines.not_read.extend(not_read);
     }
@@ -247,7 +245,7 @@ fn journal(
     }
     // The last line of an output that was cut is none.
     if unreadable > usize::from(ended.is_cut) {
-        lines.not_read.push(format!("{unreadable} lines of the journal"));
+        lines.not_read.push(format!("{} of the journal", format_count(unreadable, "line")));
     }
     Ok(())
 }

@@ -2,7 +2,6 @@
 //! write there could have root publish a file, or set what programs do. All is done by the open
 //! directory whose owner was checked; what lies at its path may be another one by then.
 
-use super::file_error::failed;
 use crate::{Exit, Failure};
 use mw_iotune::is_trusted;
 use mw_sys::open_lock_file;
@@ -29,7 +28,7 @@ impl Directory {
             Ok(opened) => File::from(opened),
             Err(Errno::NOENT) => return Ok(None),
             Err(Errno::LOOP | Errno::NOTDIR) => return Err(not_a(path, "directory")),
-            Err(errno) => return Err(failed(path, &errno.into())),
+            Err(errno) => return Err(Failure::of_file(path, &errno.into())),
         };
         let stat = stat(path, &opened)?;
         check_owner(path, stat.st_uid, stat.st_mode)?;
@@ -44,15 +43,15 @@ impl Directory {
         let is_new = match rustix::fs::mkdir(path, Mode::from_raw_mode(0o755)) {
             Ok(()) => true,
             Err(Errno::EXIST) => false,
-            Err(errno) => return Err(failed(path, &errno.into())),
+            Err(errno) => return Err(Failure::of_file(path, &errno.into())),
         };
         let Some(directory) = Self::open(path)? else {
-            return Err(failed(path, &Errno::NOENT.into()));
+            return Err(Failure::of_file(path, &Errno::NOENT.into()));
         };
         if is_new {
             // The umask does not count: programs of others read what lies there.
             let mode = rustix::fs::fchmod(&directory.opened, Mode::from_raw_mode(0o755));
-            mode.map_err(|errno| failed(path, &errno.into()))?;
+            mode.map_err(|errno| Failure::of_file(path, &errno.into()))?;
         }
         Ok(directory)
     }
@@ -64,7 +63,7 @@ impl Directory {
             Ok(file) => checked(&path, file).map(Some),
             Err(Errno::NOENT) => Ok(None),
             Err(Errno::LOOP) => Err(not_a(&path, "file")),
-            Err(errno) => Err(failed(&path, &errno.into())),
+            Err(errno) => Err(Failure::of_file(&path, &errno.into())),
         }
     }
 
@@ -85,14 +84,14 @@ impl Directory {
         };
         write().map_err(|error| {
             let _ = rustix::fs::unlinkat(&self.opened, &new, AtFlags::empty());
-            failed(self.path.join(name), &error)
+            Failure::of_file(&self.path.join(name), &error)
         })
     }
 
     /// Holds the lock of a file, which is made where it does not exist, until it is closed.
     pub(super) fn lock(&self, name: &str) -> Result<File, Failure> {
         let path = self.path.join(name);
-        let fail = |errno: Errno| failed(&path, &errno.into());
+        let fail = |errno: Errno| Failure::of_file(&path, &errno.into());
         let file = open_lock_file(&self.opened, Path::new(name), OFlags::RDONLY)
             .map_err(|error| refused(&path, &error.to_string()))?;
         rustix::fs::flock(&file, FlockOperation::LockExclusive).map_err(fail)?;
@@ -121,7 +120,7 @@ fn stat_of_file(path: &Path, file: &File) -> Result<Stat, Failure> {
 }
 
 fn stat(path: &Path, file: &impl AsFd) -> Result<Stat, Failure> {
-    rustix::fs::fstat(file).map_err(|errno| failed(path, &errno.into()))
+    rustix::fs::fstat(file).map_err(|errno| Failure::of_file(path, &errno.into()))
 }
 
 fn check_owner(path: &Path, owner: u32, mode: u32) -> Result<(), Failure> {

@@ -1,7 +1,6 @@
 //! The tables that are in force and saved.
 
 use super::directory::Directory;
-use super::file_error::failed;
 use crate::output::without_interruption;
 use crate::{Exit, Failure};
 use mw_iotune::{LIVE, SAVED, Setting, TABLE_MAX_BYTES};
@@ -32,7 +31,7 @@ impl Table {
         let Some(file) = directory.read(name)? else { return Ok(None) };
         let mut text = Vec::new();
         let read = file.take(TABLE_MAX_BYTES as u64 + 1).read_to_end(&mut text);
-        if read.map_err(|error| failed(path, &error))? > TABLE_MAX_BYTES {
+        if read.map_err(|error| Failure::of_file(path, &error))? > TABLE_MAX_BYTES {
             return Err(Failure::new(Exit::CouldNotCheck, format!("{path}: longer than 16 KiB")));
         }
         let text = String::from_utf8_lossy(&text);
@@ -112,7 +111,7 @@ pub(super) fn lock() -> Result<File, Failure> {
 
 /// A path as the table has it: as the kernel knows it, without links.
 pub(super) fn real(path: &Path) -> Result<String, Failure> {
-    let real = path.canonicalize().map_err(|error| failed(path, &error))?;
+    let real = path.canonicalize().map_err(|error| Failure::of_file(path, &error))?;
     named(&real).ok_or_else(|| {
         Failure::new(Exit::Usage, format!("{}: the table takes no such name", path.display()))
     })

@@ -124,9 +124,5 @@ fn preflight(spec: &Spec, bytes: u64) -> Result<(), String> {
 }
 
 fn failure(error: StartError) -> Failure {
-    let refused = matches!(
-        &error,
-        StartError::System { source, .. } if source.kind() == ErrorKind::PermissionDenied
-    );
-    Failure::new(if refused { Exit::PermissionDenied } else { Exit::CouldNotCheck }, error)
+    Failure::from_error(&error)
 }
