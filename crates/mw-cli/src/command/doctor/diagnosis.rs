@@ -1,6 +1,6 @@
 //! What is printed, for people and programs.
 
-use crate::Exit;
+use crate::{Exit, advice};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -34,7 +34,7 @@ pub(super) struct Check {
     pub(super) detail: String,
     /// The commands that need it.
     pub(super) needed_by: String,
-    /// The command that turns it on, to be run as root; none for what works.
+    /// The command that turns it on; none for what works.
     pub(super) remedy: Option<String>,
 }
 
@@ -72,6 +72,17 @@ impl Check {
 
     pub(super) fn off(self, detail: impl Into<String>, remedy: impl Into<String>) -> Self {
         self.otherwise(State::Off, detail.into(), remedy.into())
+    }
+
+    /// The remedy of an ordinary user, where it is a command that needs root.
+    pub(super) fn for_user(self, is_root: bool) -> Self {
+        let needs_root = |command: &String| !command.contains("sudo");
+        match &self.remedy {
+            Some(command) if needs_root(command) => {
+                Self { remedy: Some(advice::as_root(command, is_root)), ..self }
+            }
+            _ => self,
+        }
     }
 
     pub(super) fn unknown(self, detail: impl Into<String>, remedy: impl Into<String>) -> Self {

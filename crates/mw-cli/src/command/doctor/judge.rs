@@ -3,6 +3,7 @@
 use super::diagnosis::Check;
 use super::judge_service;
 use super::machine::{BootLoader, File, INITIAL_PID_NAMESPACE, Machine};
+use crate::advice;
 use mw_model::format_bytes;
 use rustix::io::Errno;
 
@@ -13,6 +14,7 @@ const ON_HOST: &str =
 
 const CAP_IPC_LOCK: u32 = 14;
 const CAP_SYS_ADMIN: u32 = 21;
+const CAP_SYS_RESOURCE: u32 = 24;
 const CAP_SYSLOG: u32 = 34;
 const CAP_PERFMON: u32 = 38;
 
@@ -24,7 +26,7 @@ const CAPABILITIES: [(u32, &str, &str); 9] = [
     (19, "CAP_SYS_PTRACE", "other users' processes"),
     (CAP_SYS_ADMIN, "CAP_SYS_ADMIN", "kernel stacks of tasks"),
     (23, "CAP_SYS_NICE", "real-time scheduling"),
-    (24, "CAP_SYS_RESOURCE", "memory pressure on kernels before 6.5"),
+    (CAP_SYS_RESOURCE, "CAP_SYS_RESOURCE", "memory pressure on kernels before 6.5"),
     (CAP_SYSLOG, "CAP_SYSLOG", "kernel symbols"),
     (CAP_PERFMON, "CAP_PERFMON", "events of all CPUs"),
 ];
@@ -59,6 +61,16 @@ impl Machine {
         held(capability) || (capability == CAP_PERFMON && held(CAP_SYS_ADMIN))
     }
 
+    /// Whether this kernel has something that needs the capability.
+    fn needs(&self, capability: u32) -> bool {
+        capability != CAP_SYS_RESOURCE || !self.is_at_least(6, 5)
+    }
+
+    /// A command that needs root, as this user runs it.
+    fn as_root(&self, command: &str) -> String {
+        advice::as_root(command, self.is_root)
+    }
+
     /// Where a privilege is refused.
     fn privilege(&self) -> &'static str {
         if self.is_root { ON_HOST } else { AS_ROOT }
@@ -74,11 +86,11 @@ impl Machine {
     fn boot_with(&self, parameter: &str) -> String {
         match self.boot_loader {
             BootLoader::Grubby => {
-                format!("grubby --update-kernel=ALL --args={parameter} && reboot")
+                self.as_root(&format!("grubby --update-kernel=ALL --args={parameter} && reboot"))
             }
-            BootLoader::UpdateGrub => format!(
+            BootLoader::UpdateGrub => self.as_root(&format!(
                 "sed -i 's/^GRUB_CMDLINE_LINUX=\"/&{parameter} /' /etc/default/grub && update-grub && reboot"
-            ),
+            )),
             BootLoader::Other => {
                 format!(
                     "add {parameter} to the kernel's command line in the boot loader, and reboot"
@@ -89,9 +101,9 @@ impl Machine {
 }
 
 /// A setting that is in force at once and after a reboot.
-fn sysctl(name: &str, value: &str) -> String {
+fn sysctl(machine: &Machine, name: &str, value: &str) -> String {
     let file = format!("/etc/sysctl.d/90-{}.conf", name.replace('.', "-"));
-    format!("echo '{name} = {value}' > {file} && sysctl -p {file}")
+    machine.as_root(&format!("echo '{name} = {value}' > {file} && sysctl -p {file}"))
 }
 
 fn privileges(machine: &Machine) -> Check {
@@ -100,7 +112,8 @@ fn privileges(machine: &Machine) -> Check {
     if machine.capabilities.is_none() {
         return check.unknown("/proc/self/status does not tell the capabilities", ON_HOST);
     }
-    let lacking = CAPABILITIES.iter().filter(|(number, ..)| !machine.has(*number));
+    let lacking =
+        CAPABILITIES.iter().filter(|(number, ..)| machine.needs(*number) && !machine.has(*number));
     let lacking: Vec<String> =
         lacking.map(|(_, name, purpose)| format!("{name} ({purpose})")).collect();
     match lacking.len() {
@@ -158,7 +171,7 @@ fn tracefs(machine: &Machine) -> Check {
         Err(_) => match &machine.mountinfo {
             Ok(mounts) if !mounts.contains(" - tracefs ") => {
                 let mount = "mount -t tracefs tracefs /sys/kernel/tracing";
-                check.missing(format!("not mounted: {lost}"), mount)
+                check.missing(format!("not mounted: {lost}"), machine.as_root(mount))
             }
             Ok(_) if machine.container.is_some() => {
                 check.missing(format!("the container hides it: {lost}"), ON_HOST)
@@ -210,10 +223,16 @@ fn kernel_symbols(machine: &Machine) -> Check {
         return check;
     }
     let restrict = machine.kptr_restrict.as_ref().map_or("unknown", |text| text.trim());
-    let detail = format!("/proc/kallsyms has no addresses: kernel.kptr_restrict is {restrict}");
+    let hidden = |why: &str| format!("/proc/kallsyms has no addresses: {why}");
     match restrict {
-        "2" => check.missing(detail, sysctl("kernel.kptr_restrict", "1")),
-        _ => check.missing(detail, machine.privilege()),
+        "2" => check.missing(
+            hidden("kernel.kptr_restrict is 2"),
+            sysctl(machine, "kernel.kptr_restrict", "1"),
+        ),
+        _ if machine.has(CAP_SYSLOG) => {
+            check.missing(hidden("refused in spite of CAP_SYSLOG (kernel lockdown?)"), ON_HOST)
+        }
+        _ => check.missing(hidden("they need CAP_SYSLOG"), machine.privilege()),
     }
 }
 
@@ -240,7 +259,7 @@ fn delay_accounting(machine: &Machine) -> Check {
     match read(&machine.task_delayacct) {
         Ok("0") => {
             let lost = "incidents lack how long each task waited for memory and disks";
-            let on = sysctl("kernel.task_delayacct", "1");
+            let on = sysctl(machine, "kernel.task_delayacct", "1");
             check.missing(format!("off: {lost}"), on)
         }
         Ok(_) => check,
@@ -270,7 +289,10 @@ fn extfrag(machine: &Machine) -> Check {
         }
         Err(_) => {
             let mount = "mount -t debugfs debugfs /sys/kernel/debug";
-            check.off("not mounted: the fragmentation index is computed here", mount)
+            check.off(
+                "not mounted: the fragmentation index is computed here",
+                machine.as_root(mount),
+            )
         }
     }
 }
@@ -292,7 +314,7 @@ fn memory_controller(machine: &Machine) -> Check {
         Some([_, hierarchy, _, "1"]) if *hierarchy != "0" => check("of cgroup version 1"),
         Some([_, _, _, "1"]) if machine.container.is_none() => {
             let mount = "mount -t cgroup2 none /sys/fs/cgroup";
-            check("").missing("no hierarchy of cgroups with it is mounted", mount)
+            check("").missing("no hierarchy of cgroups with it is mounted", machine.as_root(mount))
         }
         Some([_, _, _, "1"]) => check("").missing("the container hides it", ON_HOST),
         _ => {
@@ -325,7 +347,8 @@ fn lock_limit(machine: &Machine) -> Check {
         Some(bytes) => {
             let file = "/etc/security/limits.d/90-memwright.conf";
             let detail = format!("this user may lock {} (ulimit -l)", format_bytes(bytes));
-            let remedy = format!("echo '* - memlock unlimited' > {file}; log in again");
+            let raise = machine.as_root(&format!("echo '* - memlock unlimited' > {file}"));
+            let remedy = format!("{raise}    # then log in again");
             check("").missing(detail, remedy)
         }
     }
@@ -349,9 +372,10 @@ fn clock(machine: &Machine) -> Check {
     let has_tsc =
         read(&machine.clocksources).is_ok_and(|names| names.split(' ').any(|name| name == "tsc"));
     let remedy = if has_tsc {
-        format!("echo tsc > {file}")
+        machine.as_root(&format!("echo tsc > {file}"))
     } else {
-        "dmesg | grep -i tsc    # why the kernel does not use the CPU's clock".to_owned()
+        let dmesg = machine.as_root("dmesg");
+        format!("{dmesg} | grep -i tsc    # why the kernel does not use the CPU's clock")
     };
     check.missing(detail, remedy)
 }

@@ -2,19 +2,19 @@
 
 use super::diagnosis::Check;
 use super::machine::{Machine, Recording, Service, Unit};
-use mw_model::format_bytes;
+use mw_model::{format_bytes, format_count};
 use rustix::io::Errno;
 
-const INSTALL: &str = "make && make install    # in memwright's source";
+const INSTALL: &str = "make && sudo make install    # in memwright's source";
 
 pub(super) fn checks(machine: &Machine) -> Vec<Check> {
     let service = &machine.service;
     vec![
         configuration(service),
         preload_library(service),
-        recorder(service),
+        recorder(service).for_user(machine.is_root),
         recording(&service.recording, machine.is_root),
-        pool_server(service),
+        pool_server(service).for_user(machine.is_root),
     ]
 }
 
@@ -74,8 +74,10 @@ fn recorder(service: &Service) -> Check {
 fn pool_server(service: &Service) -> Check {
     let check = |detail: &str| Check::works("pool-server", "pool, run --pool", detail);
     let why = match &service.pools {
-        Ok(1) => return check("answers, with 1 pool that this user may use"),
-        Ok(count) => return check(&format!("answers, with {count} pools that this user may use")),
+        Ok(count) => {
+            let pools = format_count(*count, "pool");
+            return check(&format!("answers, with {pools} that this user may use"));
+        }
         Err(why) => why,
     };
     let start = "systemd-sysusers && systemctl enable --now memwright-pool";

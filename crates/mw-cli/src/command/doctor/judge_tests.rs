@@ -219,6 +219,70 @@ fn an_ordinary_user_is_told_what_only_root_may_see() {
     }
 }
 
+/// A command that an ordinary user would be refused is no help.
+#[test]
+fn what_needs_root_is_run_with_sudo() {
+    let changes: [(&str, fn(&mut Machine)); 8] = [
+        ("tracefs", |machine| {
+            machine.tracepoint.id = Err(Errno::NOENT);
+            machine.mountinfo = text("22 1 8:1 / / rw - ext4 /dev/sda1 rw\n");
+        }),
+        ("kernel-symbols", |machine| {
+            machine.kallsyms = text("0000000000000000 A fixed_percpu_data\n");
+            machine.kptr_restrict = text("2\n");
+        }),
+        ("pressure", |machine| machine.pressure = Err(Errno::OPNOTSUPP)),
+        ("delay-accounting", |machine| machine.task_delayacct = text("0\n")),
+        ("clock", |machine| machine.clocksource = text("hpet\n")),
+        ("recorder", |machine| machine.service.recorder = installed("disabled", "inactive")),
+        ("recorder", |machine| machine.service.recorder = Unit::NotInstalled),
+        ("pool-server", |machine| {
+            machine.service.pools = Err("no server".to_owned());
+            machine.service.pool_server = installed("enabled", "failed");
+        }),
+    ];
+    for (name, change) in changes {
+        let mut machine = complete();
+        machine.is_root = false;
+        change(&mut machine);
+        let check = checks(&machine).into_iter().find(|check| check.name == name).unwrap();
+        let remedy = check.remedy.as_deref().unwrap_or_default();
+        assert!(remedy.starts_with("sudo ") || remedy.contains("&& sudo "), "{check:#?}");
+    }
+}
+
+#[test]
+fn only_kernels_before_6_5_need_a_privilege_for_memory_pressure() {
+    let without = |release: &str| {
+        let mut machine = complete();
+        machine.kernel_release = release.to_owned();
+        machine.capabilities = Some((u64::MAX >> 23) & !(1 << 24));
+        checks(&machine)
+    };
+    assert!(without("6.18.5").iter().all(|check| check.state == State::Works));
+    let check = without("6.1.0-28-amd64").into_iter().find(|check| check.name == "privileges");
+    assert!(check.unwrap().detail.contains("CAP_SYS_RESOURCE"));
+}
+
+#[test]
+fn addresses_that_are_hidden_have_their_own_reason() {
+    let detail = |restrict: &str, capabilities: u64| {
+        let mut machine = complete();
+        machine.capabilities = Some(capabilities);
+        machine.kallsyms = text("0000000000000000 T startup_64\n");
+        machine.kptr_restrict = text(restrict);
+        let check = checks(&machine).into_iter().find(|check| check.name == "kernel-symbols");
+        check.unwrap().detail
+    };
+    let all = u64::MAX >> 23;
+    for restrict in ["0\n", "1\n"] {
+        let said = detail(restrict, 0);
+        assert!(said.ends_with("they need CAP_SYSLOG"), "{said}");
+        assert!(detail(restrict, all).contains("in spite of CAP_SYSLOG"));
+    }
+    assert!(detail("2\n", all).ends_with("kernel.kptr_restrict is 2"));
+}
+
 #[test]
 fn a_container_is_told_to_hide_the_machine() {
     let mut machine = complete();
