@@ -19,14 +19,7 @@ impl Library {
     pub(super) fn find(named: Option<&Path>) -> Result<Self, String> {
         let places = named.map_or_else(usual_places, |path| vec![path.to_owned()]);
         let Some(path) = places.iter().find(|path| path.is_file()) else {
-            let places: Vec<String> =
-                places.iter().map(|path| path.display().to_string()).collect();
-            return Err(format!(
-                "the library that commands are run with is not there: looked for {}; install it \
-                 with memwright, or say where it is (--library, or library in [run] of the \
-                 configuration)",
-                places.join(", ")
-            ));
+            return Err(not_found(&places, named.is_none() && cfg!(target_feature = "crt-static")));
         };
         // The dynamic linker takes a relative name for one in its own folders.
         let path = path.canonicalize().map_err(|error| format!("{}: {error}", path.display()))?;
@@ -51,6 +44,25 @@ impl Library {
     }
 }
 
+/// Why there is no library, and what to do. The archive of the static program has none.
+fn not_found(places: &[PathBuf], is_static: bool) -> String {
+    let elsewhere = "or name it (--library, or library in [run] of the configuration)";
+    if is_static {
+        return format!(
+            "no preload library: this is the static program, which comes without one; install a \
+             package of memwright, {elsewhere}"
+        );
+    }
+    if places.is_empty() {
+        return format!(
+            "no preload library: the program's own path is unknown; mount /proc, {elsewhere}"
+        );
+    }
+    let places: Vec<String> = places.iter().map(|path| path.display().to_string()).collect();
+    let places = places.join(", ");
+    format!("no preload library: looked for {places}; install it with memwright, {elsewhere}")
+}
+
 /// Beside the program, and where packages have it.
 fn usual_places() -> Vec<PathBuf> {
     let Ok(own) = std::env::current_exe() else { return Vec::new() };
@@ -68,6 +80,10 @@ mod tests {
         assert!(beside_and_packaged[1].ends_with("../lib/memwright/libmemwright_preload.so"));
         let missing = Library::find(Some(Path::new("/nowhere/x.so"))).unwrap_err();
         assert!(missing.contains("/nowhere/x.so; install"), "{missing}");
+        let of_static = not_found(&usual_places(), true);
+        assert!(of_static.contains("the static program"), "{of_static}");
+        let unknown = not_found(&[], false);
+        assert!(unknown.contains("mount /proc, or name it"), "{unknown}");
         let own = std::env::current_exe().unwrap();
         assert!(Library::find(Some(&own)).unwrap_err().contains("is no library"));
         let dir = tempfile::Builder::new().prefix("a b").tempdir().unwrap();
