@@ -71,7 +71,7 @@ fn the_pool_is_grown_and_undo_gives_back() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let text = stdout(&output);
     assert!(text.starts_with("ready: ") && text.contains(" on 2 MiB huge pages, in "), "{text}");
-    assert!(text.contains("give back with: memwright undo 1 --state-dir "), "{text}");
+    assert!(text.contains("release with: memwright undo 1 --state-dir "), "{text}");
     let reserved = pages();
     assert!(reserved >= before && reserved <= before + 8, "{before} to {reserved}");
     let undone = memwright(&state, "undo", &[]).output().unwrap();

@@ -4,7 +4,7 @@ use crate::args::FixArgs;
 use crate::config::Config;
 use crate::progress::Spinner;
 use crate::{Exit, Failure, advice, live, terminal};
-use mw_model::{Consent, Finding, Step};
+use mw_model::{Consent, Finding, Remedy, Severity, Step, format_count};
 use mw_remedy::{
     Applied, AppliedChange, ApplyError, Cause, ChangeState, DONE_ONCE, Journal, JournalError,
     Kernel, LOCK_WAIT, Plan, apply, changes, keep, nobody, setting_of,
@@ -43,6 +43,8 @@ struct Report {
     remaining: Vec<Finding>,
     /// Rules whose remedy is applied only when they are named.
     needs_name: Vec<String>,
+    /// Warnings and worse whose remedy memwright does not apply.
+    manual: Vec<Finding>,
     /// Named rules without a finding.
     nothing_found: Vec<String>,
     /// Named rules that could not be checked.
@@ -84,6 +86,7 @@ pub(crate) fn run(args: &FixArgs, config: &Config) -> Result<Exit, Failure> {
         fixed: Vec::new(),
         remaining: Vec::new(),
         needs_name: needs_name(&before.findings, &named),
+        manual: manual(&before.findings, &named),
         nothing_found: absent(&named, |id| {
             profile.is_none()
                 && !before.unchecked.contains(id)
@@ -136,6 +139,15 @@ fn needs_name(findings: &[Finding], named: &BTreeSet<&str>) -> Vec<String> {
     let rules: BTreeSet<String> =
         findings.iter().filter(only_named).map(|finding| finding.rule.clone()).collect();
     rules.into_iter().collect()
+}
+
+/// What `check` warns of and `fix` leaves, where no rule is named.
+fn manual(findings: &[Finding], named: &BTreeSet<&str>) -> Vec<Finding> {
+    let is_ours = |finding: &Finding| finding.remedy.as_ref().is_some_and(Remedy::is_ours);
+    let is_left = |finding: &&Finding| {
+        named.is_empty() && finding.severity >= Severity::Warning && !is_ours(finding)
+    };
+    findings.iter().filter(is_left).cloned().collect()
 }
 
 fn absent(named: &BTreeSet<&str>, is: impl Fn(&str) -> bool) -> Vec<String> {
@@ -358,6 +370,9 @@ fn notes(out: &mut String, report: &Report) -> std::fmt::Result {
             "applied only when named: memwright fix {rule}  (see memwright explain {rule})"
         )?;
     }
+    for Finding { rule, headline, .. } in &report.manual {
+        writeln!(out, "left to you: {rule}: {headline}  (see memwright explain {rule})")?;
+    }
     for rule in &report.nothing_found {
         writeln!(out, "nothing to fix: {rule}")?;
     }
@@ -369,10 +384,7 @@ fn notes(out: &mut String, report: &Report) -> std::fmt::Result {
 
 /// The answer in one line.
 fn answer(report: &Report) -> String {
-    let number = |count: usize| match count {
-        1 => "1 change".to_owned(),
-        count => format!("{count} changes"),
-    };
+    let number = |count: usize| format_count(count, "change");
     let made = report.applied.changes.len();
     if report.plan.is_empty() && !report.persisted.is_empty() {
         format!("persisted: {} made earlier", number(report.persisted.len()))
@@ -393,7 +405,7 @@ fn answer(report: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mw_model::{Remedy, Severity, Subject};
+    use mw_model::Subject;
     use mw_remedy::PlannedChange;
 
     const COMPACT: &str = "/proc/sys/vm/compact_memory";
@@ -413,6 +425,10 @@ mod tests {
     }
 
     fn rendered(changes: Vec<AppliedChange>) -> String {
+        text(&report(changes), Path::new(mw_remedy::STATE_DIR))
+    }
+
+    fn report(changes: Vec<AppliedChange>) -> Report {
         let planned = |change: &AppliedChange| PlannedChange {
             rule: change.rule.clone(),
             also: Vec::new(),
@@ -424,7 +440,7 @@ mod tests {
             not_kept: None,
             shadowed: Vec::new(),
         };
-        let report = Report {
+        Report {
             dry_run: false,
             plan: Plan { changes: changes.iter().map(planned).collect(), ..Plan::default() },
             applied: Applied { changes, already: Vec::new() },
@@ -432,10 +448,10 @@ mod tests {
             fixed: vec!["rule".to_owned()],
             remaining: Vec::new(),
             needs_name: Vec::new(),
+            manual: Vec::new(),
             nothing_found: Vec::new(),
             could_not_check: Vec::new(),
-        };
-        text(&report, Path::new(mw_remedy::STATE_DIR))
+        }
     }
 
     #[test]
@@ -452,6 +468,29 @@ mod tests {
         let by_hand = finding("rule", vec![compact, Step::manual("end the program")]);
         assert!(!is_worth_repeating(&by_hand, &touched));
         assert!(!is_worth_repeating(&finding("rule", Vec::new()), &touched));
+    }
+
+    #[test]
+    fn what_is_left_to_people_is_named() {
+        let finding = |rule: &str, severity, steps| Finding {
+            rule: rule.to_owned(),
+            ..Finding::new(severity, Subject::Node(0), "it is full")
+                .with_remedy(Remedy::named("free it", steps))
+        };
+        let by_hand = || vec![Step::manual("rm -r /dev/shm/x")];
+        let compact = vec![Step::Once { path: COMPACT.to_owned(), value: "1".to_owned() }];
+        let findings = vec![
+            finding("tmpfs-full", Severity::Warning, by_hand()),
+            finding("note", Severity::Note, by_hand()),
+            finding("fragmented-node", Severity::Warning, compact),
+        ];
+        assert!(manual(&findings, &BTreeSet::from(["note"])).is_empty());
+        let manual = manual(&findings, &BTreeSet::new());
+        let report = Report { manual, ..report(Vec::new()) };
+        let text = text(&report, Path::new(mw_remedy::STATE_DIR));
+        let expected = "nothing to change\nleft to you: tmpfs-full: it is full  \
+                        (see memwright explain tmpfs-full)\n";
+        assert_eq!(text, expected);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::args::NotifyArgs;
 use crate::config::Config;
 use crate::{Exit, Failure, terminal};
-use mw_model::format_duration_ms;
+use mw_model::{format_count, format_duration_ms};
 use mw_notify::{Notice, Table, deliver};
 use std::time::Instant;
 
@@ -78,5 +78,5 @@ fn test(tables: &[Table]) -> Exit {
 }
 
 fn receivers(count: usize) -> String {
-    if count == 1 { "1 receiver".to_owned() } else { format!("{count} receivers") }
+    format_count(count, "receiver")
 }

@@ -4,6 +4,7 @@ use super::fix::journal_exit;
 use crate::args::UndoArgs;
 use crate::config::Config;
 use crate::{Exit, Failure, advice, terminal};
+use mw_model::format_count;
 use mw_remedy::{Journal, Kernel, LOCK_WAIT, Outcome, UndoError, Undone, Which, nobody, undo};
 use std::fmt::Write;
 use std::path::Path;
@@ -56,9 +57,13 @@ fn text(undone: &[Undone]) -> String {
     let all = settings().count();
     let mut out = match (all, all - gone) {
         (0, _) => "nothing to revert\n".to_owned(),
-        (1, 0) => "reverted: 1 change\n".to_owned(),
-        (all, 0) => format!("reverted: {all} changes\n"),
-        (all, left) => format!("reverted: {gone} of {all} changes, {left} left as they are\n"),
+        (all, 0) => format!("reverted: {}\n", format_count(all, "change")),
+        (all, left) => {
+            format!(
+                "reverted: {gone} of {}, {left} left as they are\n",
+                format_count(all, "change")
+            )
+        }
     };
     for change in undone {
         let _ = writeln!(out, "  {}: {} {}", change.id, change.path, change.outcome);

@@ -2,7 +2,7 @@
 
 use super::report::{Measured, Report};
 use super::sample::Spread;
-use mw_model::format_bytes;
+use mw_model::{format_bytes, format_count};
 use std::fmt::Write;
 
 /// CPUs that other programs may keep busy without a notice.
@@ -51,10 +51,10 @@ fn write(out: &mut String, report: &Report) -> std::fmt::Result {
 pub(crate) fn machine(report: &Report) -> String {
     let hypervisor = if report.hypervisor == Some(true) { ", under a hypervisor" } else { "" };
     format!(
-        "{} CPUs{hypervisor}, kernel {}, {} rounds of {}",
-        report.cpus,
+        "{}{hypervisor}, kernel {}, {} of {}",
+        format_count(report.cpus, "CPU"),
         report.kernel,
-        report.rounds,
+        format_count(report.rounds, "round"),
         format_bytes(report.size_bytes)
     )
 }
@@ -64,12 +64,12 @@ pub(crate) fn verdict(report: &Report) -> String {
     let size = format_bytes(report.size_bytes);
     let Some(best) = report.best() else { return "Nothing could be measured.".to_owned() };
     format!(
-        "{size} of {}: {:.1} times as fast on {} pages with {} threads: {:.0} ms/GiB to create, \
+        "{size} of {}: {:.1} times as fast on {} pages with {}: {:.0} ms/GiB to create, \
          lock and destroy.",
         report.kind,
         best.speedup.unwrap_or(1.0),
         best.page,
-        best.threads,
+        format_count(best.threads, "thread"),
         best.total_ms_per_gib.median,
     )
 }
@@ -114,7 +114,10 @@ fn page_sizes(report: &Report) -> Vec<(String, String)> {
     let line = |row: &Measured| {
         let shares: Vec<String> = row.page_shares.as_ref()?.iter().rev().map(share).collect();
         let why = row.no_folios.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-        Some((format!("{}, {} threads", row.variant, row.threads), shares.join(", ") + &why))
+        Some((
+            format!("{}, {}", row.variant, format_count(row.threads, "thread")),
+            shares.join(", ") + &why,
+        ))
     };
     report.rows.iter().filter(|row| row.slowed == 1).filter_map(line).collect()
 }

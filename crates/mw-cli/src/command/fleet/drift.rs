@@ -5,6 +5,7 @@ use super::facts::Facts;
 use super::node_set;
 use crate::args::FleetDriftArgs;
 use crate::{Exit, Failure, terminal};
+use mw_model::format_count;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -143,8 +144,11 @@ fn text(drift: &FleetDrift) -> String {
     let FleetDrift { nodes, facts, differ, failed, .. } = drift;
     let mut text = match differ.len() {
         _ if *nodes == 0 => "no node answered".to_owned(),
-        0 => format!("none of {facts} facts differs on {nodes} nodes"),
-        count => format!("{count} of {facts} facts differ on {nodes} nodes"),
+        count => {
+            let (facts, nodes) = (format_count(*facts, "fact"), format_count(*nodes, "node"));
+            let verb = if count == 1 { "differs" } else { "differ" };
+            format!("{count} of {facts} {verb} on {nodes}")
+        }
     };
     if !failed.is_empty() && *nodes > 0 {
         let _ = write!(text, "; {} did not answer", failed.len());
@@ -160,7 +164,7 @@ fn text(drift: &FleetDrift) -> String {
             .collect();
         let more = difference.values.len().saturating_sub(MAX_VALUES);
         if more > 0 {
-            parts.push(format!("{more} more values"));
+            parts.push(format_count(more, "more value"));
         }
         let _ = writeln!(text, "  {}: {}", difference.fact, parts.join("; "));
     }
@@ -216,7 +220,7 @@ mod tests {
     #[test]
     fn sizes_that_hardly_differ_are_the_same() {
         let same = lines(&[("n1", &[("memory", "16384000")]), ("n2", &[("memory", "16380000")])]);
-        assert_eq!(same, "none of 2 facts differs on 2 nodes\n");
+        assert_eq!(same, "0 of 2 facts differ on 2 nodes\n");
         // Three that each differ a little outnumber two that are equal.
         let sizes = ["8000000", "8000000", "16384000", "16380000", "16378000"];
         let rows: Vec<_> = sizes.iter().map(|size| [("a", *size)]).collect();

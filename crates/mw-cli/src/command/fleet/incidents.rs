@@ -5,6 +5,7 @@ use super::asking::{self, Silent, line};
 use super::node_set;
 use crate::args::{FleetIncidentsArgs, WayArgs};
 use crate::{Exit, Failure, terminal};
+use mw_model::format_count;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -207,11 +208,12 @@ fn text(fleet: &FleetIncidents) -> String {
     let most = fleet.events.iter().rev().max_by_key(|event| event.nodes.len());
     let mut text = match most {
         None if fleet.nodes == 0 => "no node answered".to_owned(),
-        None => format!("no incidents on {} nodes", fleet.nodes),
+        None => format!("no incidents on {}", format_count(fleet.nodes, "node")),
         Some(most) => format!(
-            "{incidents} incidents in {} events on {} nodes; the most nodes, {}, had {}",
-            fleet.events.len(),
-            fleet.nodes,
+            "{} in {} on {}; the most nodes, {}, had {}",
+            format_count(incidents, "incident"),
+            format_count(fleet.events.len(), "event"),
+            format_count(fleet.nodes, "node"),
             most.nodes.len(),
             most.cause
         ),
@@ -220,20 +222,21 @@ fn text(fleet: &FleetIncidents) -> String {
         let _ = write!(text, "; {} did not answer", fleet.failed.len());
     }
     if fleet.left_out > 0 {
-        let _ = write!(text, "; {} incidents with impossible times are left out", fleet.left_out);
+        let left_out = format_count(fleet.left_out, "incident");
+        let _ = write!(text, "; left out: {left_out} with impossible times");
     }
     text.push('\n');
     for event in &fleet.events {
         let nodes: Vec<String> = event.nodes.iter().cloned().collect();
         let _ = writeln!(
             text,
-            "  {} to {}  {} on {} ({}), {} incidents, worst {:.1} s on {}: {}",
+            "  {} to {}  {} on {} ({}), {}, worst {:.1} s on {}: {}",
             time(event.started_unix_ms, "%Y-%m-%d %H:%M:%S"),
             time(event.ended_unix_ms, "%H:%M:%S"),
             event.cause,
             nodes.len(),
             node_set::fold(&nodes),
-            event.incidents,
+            format_count(event.incidents, "incident"),
             event.worst_ms / 1000.0,
             event.worst_node,
             event.verdict,

@@ -5,6 +5,7 @@ use super::{fixes, forecasts, lost, node_set};
 use crate::args::FleetReportArgs;
 use crate::output::{self, Readers, STANDARD_OUTPUT};
 use crate::{Exit, Failure, terminal};
+use mw_model::format_count;
 use mw_render::html::{self, FleetEvent, FleetPage, FleetRow};
 use std::collections::BTreeMap;
 use std::io;
@@ -49,10 +50,7 @@ fn write(path: &Path, html: &str) -> Result<(), Failure> {
         terminal::print_page(html);
         return Ok(());
     }
-    let failed = |error: &io::Error| {
-        let line = format!("{}: {error}; choose another file with --output", path.display());
-        Failure::new(Exit::CouldNotCheck, line)
-    };
+    let failed = |error: &io::Error| Failure::of_output(path, error, "--output");
     output::write(path, Readers::Owner, &failed, |file| {
         file.write_all(html.as_bytes()).map_err(|error| failed(&error))
     })
@@ -93,7 +91,7 @@ fn page(asked: &Asked, period: (u64, u64), gap_ms: u64) -> FleetPage {
             by_node.entry(node).or_default().add(node, incident, period);
         }
     }
-    let mut causes = rows(&by_cause, |sum| format!("{} nodes", sum.spans.len()));
+    let mut causes = rows(&by_cause, |sum| format_count(sum.spans.len(), "node"));
     let mut nodes = rows(&by_node, |sum| {
         let most = sum.causes.iter().max_by_key(|(_, count)| **count);
         most.map_or(UNKNOWN, |(cause, _)| cause).to_owned()
@@ -108,12 +106,12 @@ fn page(asked: &Asked, period: (u64, u64), gap_ms: u64) -> FleetPage {
     events.truncate(MAX_EVENTS);
     let verdict = match causes.first() {
         None if of_nodes.is_empty() => "no node answered".to_owned(),
-        None => format!("no stalls on {} nodes", of_nodes.len()),
+        None => format!("no stalls on {}", format_count(of_nodes.len(), "node")),
         Some(first) => format!(
-            "{} lost on {} of {} nodes, {} of it to {}",
+            "{} lost on {} of {}, {} of it to {}",
             words(all.lost_ms()),
             by_node.len(),
-            of_nodes.len(),
+            format_count(of_nodes.len(), "node"),
             first.lost,
             first.name
         ),

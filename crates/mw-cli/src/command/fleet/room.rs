@@ -6,7 +6,7 @@ use super::prometheus::{Candidate, Server};
 use super::{asking, node_set};
 use crate::args::{FleetFormat, FleetRoomArgs};
 use crate::{Exit, Failure, terminal};
-use mw_model::format_bytes;
+use mw_model::{format_bytes, format_count};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -53,7 +53,7 @@ pub(super) fn run(args: &FleetRoomArgs) -> Result<Exit, Failure> {
     };
     match &args.prometheus {
         Some(_) if args.by_metrics && args.request.page.is_folio() => {
-            let why = "--by-metrics: no metric tells of folios (leave it out, to ask the nodes)";
+            let why = "--by-metrics: no metric has folios (leave it out, to ask the nodes)";
             return Err(Failure::new(Exit::Usage, why));
         }
         Some(url) => {
@@ -172,12 +172,16 @@ fn named(room: &FleetRoom, verdict: Verdict) -> impl Iterator<Item = &str> {
 fn text(args: &FleetRoomArgs, room: &FleetRoom) -> String {
     let count = |verdict| named(room, verdict).count();
     let (yes, slowly) = (count(Verdict::Yes), count(Verdict::Slowly));
+    let nodes = format_count(room.nodes, "node");
     let mut text = match (args.by_metrics, yes, slowly) {
-        (true, ..) => format!("{} of {} nodes have", room.answers.len(), room.nodes),
-        (_, 0, 0) => format!("none of {} nodes can provide", room.nodes),
-        (_, 0, _) => format!("{slowly} of {} nodes can provide slowly", room.nodes),
-        (_, _, 0) => format!("{yes} of {} nodes can provide", room.nodes),
-        _ => format!("{yes} of {} nodes can provide, and {slowly} slowly,", room.nodes),
+        (true, ..) => {
+            let verb = if room.answers.len() == 1 { "has" } else { "have" };
+            format!("{} of {nodes} {verb}", room.answers.len())
+        }
+        (_, 0, 0) => format!("0 of {nodes} can provide"),
+        (_, 0, _) => format!("{slowly} of {nodes} can provide slowly"),
+        (_, _, 0) => format!("{yes} of {nodes} can provide"),
+        _ => format!("{yes} of {nodes} can provide, and {slowly} slowly,"),
     };
     let _ = write!(text, " {}", args.request);
     let more = [

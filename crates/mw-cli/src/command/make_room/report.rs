@@ -2,7 +2,9 @@
 
 use super::stop::Stop;
 use crate::advice;
-use mw_model::{Answer, Request, RoomCost, RoomReport, RoomStep, format_bytes, format_duration_ms};
+use mw_model::{
+    Answer, Request, RoomCost, RoomReport, RoomStep, format_bytes, format_count, format_duration_ms,
+};
 use mw_rules::room::Plan;
 use std::fmt::Write;
 use std::path::Path;
@@ -28,7 +30,7 @@ pub(super) fn forecast(request: &Request, plan: &Plan) -> String {
         }
         Answer::Yes | Answer::Slowly => {
             let count = plan.steps.len();
-            let steps = if count == 1 { "1 step".to_owned() } else { format!("{count} steps") };
+            let steps = format_count(count, "step");
             format!("can be provided: {request}: in {steps}")
         }
         Answer::Unknown => format!(
@@ -60,7 +62,7 @@ pub(super) fn text(report: &RoomReport, state_dir: &Path) -> String {
         let _ = writeln!(out, "not used: {missing}");
     }
     if !report.changes.is_empty() {
-        let _ = writeln!(out, "give back with: {}", advice::undo(&report.changes, state_dir));
+        let _ = writeln!(out, "release with: {}", advice::undo(&report.changes, state_dir));
     }
     out
 }

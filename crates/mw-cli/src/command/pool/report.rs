@@ -2,7 +2,7 @@
 
 use super::failure::failure;
 use crate::Failure;
-use mw_model::format_bytes;
+use mw_model::{format_bytes, format_count};
 use mw_pool::protocol::LeasePhase;
 use mw_pool::protocol::{LeaseStatus, PoolStatus};
 use mw_pool::{Client, Name, NumaPolicy};
@@ -155,9 +155,9 @@ impl Report {
         let budget = format_bytes(self.server.budget_bytes);
         match self.pools.len() {
             0 => format!("no pools of yours; budget {budget}\n"),
-            1 => format!("{} of {} ready in 1 pool\n", format_bytes(ready), format_bytes(all)),
             count => {
-                format!("{} of {} ready in {count} pools\n", format_bytes(ready), format_bytes(all))
+                let (ready, all) = (format_bytes(ready), format_bytes(all));
+                format!("{ready} of {all} ready in {}\n", format_count(count, "pool"))
             }
         }
     }
@@ -203,21 +203,21 @@ impl Report {
         );
         let _ = writeln!(
             text,
-            "{} leases, {} requests, {} refused, {} bad messages, {} stray descriptors",
-            server.leases_total,
-            server.requests_total,
+            "{}, {}, {} refused, {}, {}",
+            format_count(server.leases_total, "lease"),
+            format_count(server.requests_total, "request"),
             server.refused_total,
-            server.bad_messages_total,
-            server.stray_descriptors_total
+            format_count(server.bad_messages_total, "bad message"),
+            format_count(server.stray_descriptors_total, "stray descriptor")
         );
         for pool in &self.pools {
             let locked = if pool.locked { "locked" } else { "not locked in memory" };
             let _ = writeln!(
                 text,
-                "{}: {} leases now, {} in total, {} zeroed, {locked}, nodes {}, {} still in use after \
+                "{}: {} now, {} in total, {} zeroed, {locked}, nodes {}, {} still in use after \
                  its lease",
                 pool.name,
-                pool.leases,
+                format_count(pool.leases, "lease"),
                 pool.leases_total,
                 format_bytes(pool.scrubbed_bytes_total),
                 pool.nodes,
