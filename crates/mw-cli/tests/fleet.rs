@@ -105,7 +105,7 @@ fn a_request_that_nobody_can_provide_is_said_so() {
     let ended = nodes.room(&["9000G", "--nodes", "n[1-2]"]);
     assert_eq!(ended.status.code(), Some(1));
     let said = text(&ended.stdout);
-    assert!(said.starts_with("none of 2 nodes can provide 8.8 TiB\n"), "{said}");
+    assert!(said.starts_with("0 of 2 nodes can provide 8.8 TiB\n"), "{said}");
     let json = nodes.room(&["9000G", "--nodes", "n[1-2]", "--json"]);
     let json: Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!(
@@ -262,7 +262,7 @@ fn a_real_prometheus_makes_the_short_list_and_the_nodes_decide() {
     let said = text(&ended.stdout);
     assert_eq!(said.lines().count(), 12, "{said}{}", text(&ended.stderr));
     let first =
-        "11 of 1000 nodes have 990 GiB on 2 MiB huge pages; 989 have too little by their metrics";
+        "11 of 1000 nodes have 990 GiB on 2 MiB huge pages; 989 with too little by their metrics";
     assert_eq!(said.lines().next(), Some(first));
     assert!(took < Duration::from_secs(5), "{took:?}");
     assert_eq!(ended.status.code(), Some(0));
@@ -275,11 +275,11 @@ fn a_real_prometheus_makes_the_short_list_and_the_nodes_decide() {
     let ended = nodes.room(&["990G,huge=2M", "--prometheus", &url, "--ask", "3"]);
     assert_eq!(ended.status.code(), Some(1));
     let said = text(&ended.stdout);
-    assert!(said.contains("8 were not asked (--ask)") && said.contains("n1000  no"), "{said}");
+    assert!(said.contains("8 not asked (--ask)") && said.contains("n1000  no"), "{said}");
     // Only these are looked at.
     let ended = nodes.room(&["8M", "--prometheus", &url, "--nodes", "n[0007-0008],n2000"]);
     let said = text(&ended.stdout);
-    let first = "2 of 3 nodes can provide 8 MiB; 1 have no metrics\n";
+    let first = "2 of 3 nodes can provide 8 MiB; 1 without metrics\n";
     assert!(said.starts_with(first) && said.ends_with("  without metrics: n2000\n"), "{said}");
     // Metrics have no domain, or the nodes have none.
     let whole = "n0007.example.org,n0007.example.net";
@@ -294,7 +294,7 @@ fn what_differs_is_said_with_the_nodes_that_differ() {
     let said = text(&ended.stdout);
     assert_eq!(ended.status.code(), Some(1), "{said}{}", text(&ended.stderr));
     assert!(
-        said.starts_with("1 of ") && said.contains("facts differ on 5 nodes; 2 did not answer"),
+        said.starts_with("1 of ") && said.contains("facts differs on 5 nodes; 2 did not answer"),
         "{said}"
     );
     let line = said.lines().nth(1).unwrap();

@@ -185,9 +185,9 @@ fn text(args: &FleetRoomArgs, room: &FleetRoom) -> String {
     };
     let _ = write!(text, " {}", args.request);
     let more = [
-        (room.too_little, "have too little by their metrics"),
-        (room.not_asked, "were not asked (--ask)"),
-        (room.without_metrics.len(), "have no metrics"),
+        (room.too_little, "with too little by their metrics"),
+        (room.not_asked, "not asked (--ask)"),
+        (room.without_metrics.len(), "without metrics"),
         (count(Verdict::Failed), "did not answer"),
     ];
     let more = more.into_iter().filter(|(count, _)| *count > 0);
