@@ -1,42 +1,117 @@
 //! Basic authentication with bcrypt hashes.
 
+use crate::config::{PasswordHash, Policy};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use rustls::crypto::SecureRandom;
 use sha2::{Digest, Sha256};
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, PoisonError};
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Passwords that were right once, as digests of user, hash and password.
+/// Passwords that were right once.
 const MAX_REMEMBERED: usize = 128;
 
-/// A hash that no password has, so that an unknown user takes as long as a wrong password.
-const NOBODY: &str = "$2b$10$abcdefghijklmnopqrstuuIuTLUz3ZtPp0OYZWEJZgjSM7NK7oGsO";
+/// The end of a hash that no password has: the salt and the sum.
+const NOBODY: &str = "abcdefghijklmnopqrstuuIuTLUz3ZtPp0OYZWEJZgjSM7NK7oGsO";
 
-/// Verifies one password at a time, since each takes tens of milliseconds of a CPU.
-#[derive(Debug, Default)]
-pub(crate) struct Authentication {
-    right: Mutex<BTreeSet<[u8; 32]>>,
+/// A digest of a user, a hash and a password, with a key of this process: the digests of one that was read from memory
+/// are of no use without the key.
+type Credential = [u8; 32];
+
+/// Credentials that were right once, so that a client that comes again takes no time to verify. Never locked while a
+/// password is verified.
+pub(crate) struct Remembered {
+    key: [u8; 32],
+    right: Mutex<BTreeSet<Credential>>,
 }
 
-impl Authentication {
-    /// Whether an Authorization header names one of the users with the right password.
-    pub(crate) fn is_right(&self, users: &BTreeMap<String, String>, header: Option<&str>) -> bool {
-        let Some((user, password)) = header.and_then(credentials) else { return false };
-        let hash = users.get(&user).map_or(NOBODY, String::as_str);
-        let digest = digest([&user, hash, &password]);
-        let mut right = self.right.lock().unwrap_or_else(PoisonError::into_inner);
-        if right.contains(&digest) {
+/// What is known of a request without verifying a password.
+pub(crate) enum Verdict {
+    Right,
+    /// No credentials, or none that can be read.
+    Wrong,
+    Unverified(Question),
+}
+
+/// A password to verify, which takes milliseconds to seconds of a CPU.
+#[derive(Default)]
+pub(crate) struct Question {
+    password: String,
+    /// None for a user that does not exist.
+    hash: Option<PasswordHash>,
+    /// The largest cost of all users.
+    max_cost: u32,
+    credential: Credential,
+}
+
+impl Remembered {
+    pub(crate) fn new() -> io::Result<Self> {
+        let mut key = [0; 32];
+        let random: &dyn SecureRandom = rustls::crypto::ring::default_provider().secure_random;
+        random.fill(&mut key).map_err(|_| io::Error::other("no random numbers"))?;
+        Ok(Self { key, right: Mutex::default() })
+    }
+
+    pub(crate) fn verdict(&self, policy: &Policy, header: Option<&str>) -> Verdict {
+        let Some((user, password)) = header.and_then(credentials) else { return Verdict::Wrong };
+        let hash = policy.users.get(&user).cloned();
+        let text = hash.as_ref().map_or("", |hash| &hash.text);
+        let credential = self.digest([&user, text, &password]);
+        if self.right().contains(&credential) {
+            return Verdict::Right;
+        }
+        Verdict::Unverified(Question { password, hash, max_cost: policy.max_cost, credential })
+    }
+
+    /// Verifies a password. A wrong one takes as long for each user, also for those that do not exist.
+    pub(crate) fn is_right(&self, question: &Question) -> bool {
+        if self.right().contains(&question.credential) {
             return true;
         }
-        let is_right =
-            bcrypt::verify(&password, hash).unwrap_or(false) && users.contains_key(&user);
+        let is_right = question.is_right();
         if is_right {
+            let mut right = self.right();
             if right.len() >= MAX_REMEMBERED {
                 right.clear();
             }
-            right.insert(digest);
+            right.insert(question.credential);
         }
         is_right
+    }
+
+    fn right(&self) -> MutexGuard<'_, BTreeSet<Credential>> {
+        self.right.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn digest(&self, parts: [&str; 3]) -> Credential {
+        let mut digest = Sha256::new();
+        digest.update(self.key);
+        for part in parts {
+            digest.update((part.len() as u64).to_le_bytes());
+            digest.update(part);
+        }
+        digest.finalize().into()
+    }
+}
+
+impl Question {
+    /// A cost is the exponent of the work. What is missing to the largest is made up for with each cost from the hash's
+    /// own on: their sum is the work of the largest.
+    fn is_right(&self) -> bool {
+        let verify = |hash: &str| bcrypt::verify(&self.password, hash).unwrap_or(false);
+        let nobody = |cost: u32| format!("$2b${cost:02}${NOBODY}");
+        let Some(hash) = &self.hash else {
+            verify(&nobody(self.max_cost));
+            return false;
+        };
+        if verify(&hash.text) {
+            return true;
+        }
+        for cost in hash.cost..self.max_cost {
+            verify(&nobody(cost));
+        }
+        false
     }
 }
 
@@ -50,34 +125,7 @@ fn credentials(header: &str) -> Option<(String, String)> {
     Some((user.to_owned(), password.to_owned()))
 }
 
-fn digest(parts: [&str; 3]) -> [u8; 32] {
-    let mut digest = Sha256::new();
-    for part in parts {
-        digest.update((part.len() as u64).to_le_bytes());
-        digest.update(part);
-    }
-    digest.finalize().into()
-}
-
 #[cfg(test)]
+#[path = "auth/tests.rs"]
 #[allow(clippy::unwrap_used, reason = "tests")]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_password_is_compared_with_its_hash() {
-        let users = BTreeMap::from([("prom".to_owned(), bcrypt::hash("secret", 4).unwrap())]);
-        let header = |text: &str| format!("Basic {}", BASE64_STANDARD.encode(text));
-        let auth = Authentication::default();
-        for _ in 0..2 {
-            assert!(auth.is_right(&users, Some(&header("prom:secret"))));
-            for wrong in ["prom:Secret", "prom:", "nobody:secret", "prom"] {
-                assert!(!auth.is_right(&users, Some(&header(wrong))), "{wrong}");
-            }
-        }
-        assert!(!auth.is_right(&users, None));
-        assert!(!auth.is_right(&users, Some("Bearer x")));
-        let changed = BTreeMap::from([("prom".to_owned(), bcrypt::hash("other", 4).unwrap())]);
-        assert!(!auth.is_right(&changed, Some(&header("prom:secret"))));
-    }
-}
+mod tests;

@@ -9,10 +9,22 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io::Read;
+use std::ops::RangeInclusive;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// The place of the key among the files of a configuration.
+const KEY_FILE: usize = 2;
+
 const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// One of 16 takes some 4 s of a CPU, one of 20 a minute: more than a connection lasts.
+const COSTS: RangeInclusive<u32> = 4..=16;
+
+/// Mode bits of those who are neither a file's owner nor of its group.
+const OTHERS_READ: u32 = 0o4;
+const OTHERS_WRITE: u32 = 0o2;
 
 /// A configuration file, which is read again whenever it or a file that it names has changed.
 #[derive(Debug)]
@@ -23,8 +35,8 @@ pub struct WebConfig {
 
 #[derive(Debug)]
 struct Loaded {
-    /// The contents of all files.
-    files: Vec<Vec<u8>>,
+    /// The configuration and the files that it names, with their contents.
+    files: Vec<(PathBuf, Vec<u8>)>,
     policy: Arc<Policy>,
 }
 
@@ -32,8 +44,27 @@ struct Loaded {
 #[derive(Debug, Default)]
 pub(crate) struct Policy {
     pub(crate) tls: Option<Arc<ServerConfig>>,
-    /// bcrypt hashes by user; everybody may read if there are none.
-    pub(crate) users: BTreeMap<String, String>,
+    /// By user; everybody may read if there are none.
+    pub(crate) users: BTreeMap<String, PasswordHash>,
+    /// The largest cost of a user's hash.
+    pub(crate) max_cost: u32,
+}
+
+/// A bcrypt hash.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PasswordHash {
+    pub(crate) text: String,
+    /// The logarithm of its rounds, to the base 2.
+    pub(crate) cost: u32,
+}
+
+/// What a configuration asks of clients, and what endangers its secrets.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Protection {
+    pub has_tls: bool,
+    pub has_passwords: bool,
+    /// In one line each: files with a key or with hashes of passwords that other users can read or write.
+    pub exposed: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -93,52 +124,61 @@ impl WebConfig {
         Self { path, last: Mutex::default() }
     }
 
-    /// Whether it is right, and whether it asks for TLS.
+    /// What it asks for.
     ///
     /// # Errors
     /// What is wrong in one line.
-    pub fn check(&self) -> Result<bool, String> {
-        self.policy().map(|policy| policy.tls.is_some())
+    pub fn check(&self) -> Result<Protection, String> {
+        let policy = self.policy()?;
+        let (has_tls, has_passwords) = (policy.tls.is_some(), !policy.users.is_empty());
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let files = last.as_ref().map_or(&[][..], |loaded| &loaded.files);
+        // Of the files with certificates, only the one with the key is a secret.
+        let secret = [has_passwords.then_some(0), has_tls.then_some(KEY_FILE)];
+        let secret = secret.into_iter().flatten().filter_map(|at| files.get(at));
+        let exposed = secret.filter_map(|(path, _)| exposure(path)).collect();
+        Ok(Protection { has_tls, has_passwords, exposed })
     }
 
     pub(crate) fn policy(&self) -> Result<Arc<Policy>, String> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(loaded) = last.as_ref().filter(|loaded| loaded.is_current()) {
+            return Ok(Arc::clone(&loaded.policy));
+        }
         let text = read(&self.path)?;
         let document: Document = serde_yaml_ng::from_slice(&text)
             .map_err(|error| wrong(&self.path, &error.to_string().replace('\n', " ")))?;
-        let mut files = vec![text];
+        let mut files = vec![(self.path.clone(), text)];
         if let Some(tls) = &document.tls_server_config {
             let named = [Some(&tls.cert_file), Some(&tls.key_file), tls.client_ca_file.as_ref()];
             for path in named.into_iter().flatten() {
-                files.push(read(&self.beside(path))?);
+                let path = self.beside(path);
+                let bytes = read(&path)?;
+                files.push((path, bytes));
             }
-        }
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(loaded) = last.as_ref().filter(|loaded| loaded.files == files) {
-            return Ok(Arc::clone(&loaded.policy));
         }
         let policy = Arc::new(self.build(document, &files)?);
         *last = Some(Loaded { files, policy: Arc::clone(&policy) });
         Ok(policy)
     }
 
-    fn build(&self, document: Document, files: &[Vec<u8>]) -> Result<Policy, String> {
-        for (user, hash) in &document.basic_auth_users {
-            if hash.parse::<bcrypt::HashParts>().is_err() {
-                let why =
-                    format!("the password of '{user}' is not a bcrypt hash (use htpasswd -nB)");
-                return Err(wrong(&self.path, &why));
-            }
-        }
+    fn build(&self, document: Document, files: &[(PathBuf, Vec<u8>)]) -> Result<Policy, String> {
+        let users = document.basic_auth_users.into_iter().map(|(user, text)| {
+            let hash = password_hash(&user, text).map_err(|why| wrong(&self.path, &why))?;
+            Ok((user, hash))
+        });
+        let users = users.collect::<Result<BTreeMap<_, _>, String>>()?;
+        let max_cost = users.values().map(|hash| hash.cost).max().unwrap_or_default();
         let tls = document.tls_server_config.map(|tls| self.tls(&tls, files)).transpose()?;
-        Ok(Policy { tls, users: document.basic_auth_users })
+        Ok(Policy { tls, users, max_cost })
     }
 
-    fn tls(&self, tls: &Tls, files: &[Vec<u8>]) -> Result<Arc<ServerConfig>, String> {
-        let file = |index: usize| files.get(index).map_or(&[][..], Vec::as_slice);
+    fn tls(&self, tls: &Tls, files: &[(PathBuf, Vec<u8>)]) -> Result<Arc<ServerConfig>, String> {
+        let file = |index: usize| files.get(index).map_or(&[][..], |(_, bytes)| bytes);
         let (cert_file, key_file) = (self.beside(&tls.cert_file), self.beside(&tls.key_file));
         let certificates = certificates(&cert_file, file(1))?;
-        let key =
-            PrivateKeyDer::from_pem_slice(file(2)).map_err(|error| wrong(&key_file, &error))?;
+        let key = PrivateKeyDer::from_pem_slice(file(KEY_FILE))
+            .map_err(|error| wrong(&key_file, &error))?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&versions(tls))
@@ -176,6 +216,41 @@ impl WebConfig {
     fn beside(&self, path: &Path) -> PathBuf {
         self.path.parent().map_or_else(|| path.to_owned(), |dir| dir.join(path))
     }
+}
+
+impl Loaded {
+    /// Whether no file has changed.
+    fn is_current(&self) -> bool {
+        self.files.iter().all(|(path, bytes)| read(path).is_ok_and(|now| now == *bytes))
+    }
+}
+
+fn password_hash(user: &str, text: String) -> Result<PasswordHash, String> {
+    let Ok(parts) = text.parse::<bcrypt::HashParts>() else {
+        return Err(format!(
+            "the password of '{user}' is not a bcrypt hash (use htpasswd -nBC 10)"
+        ));
+    };
+    let cost = parts.get_cost();
+    if !COSTS.contains(&cost) {
+        let (min, max) = (COSTS.start(), COSTS.end());
+        return Err(format!(
+            "the bcrypt hash of '{user}' has the cost {cost}, not one of {min} to {max} (use htpasswd -nBC 10)"
+        ));
+    }
+    Ok(PasswordHash { text, cost })
+}
+
+/// A line about a file that users can read or write who are neither its owner nor of its group.
+fn exposure(path: &Path) -> Option<String> {
+    let mode = std::fs::metadata(path).ok()?.permissions().mode() & 0o7777;
+    let can = match (mode & OTHERS_READ != 0, mode & OTHERS_WRITE != 0) {
+        (_, true) => "change",
+        (true, false) => "read",
+        _ => return None,
+    };
+    let path = path.display();
+    Some(format!("{path}: every local user can {can} it (mode {mode:04o}); chmod o= {path}"))
 }
 
 fn versions(tls: &Tls) -> Vec<&'static SupportedProtocolVersion> {

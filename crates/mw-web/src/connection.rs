@@ -1,61 +1,297 @@
-//! A connection that ends at a time.
+//! A connection that ends at a time, and never blocks.
 
+use crate::config::Policy;
+use crate::peer::{Peer, Phase, Standing};
+use crate::request::{self, Request, Response};
+use crate::{MAX_HEAD_BYTES, MAX_TIME};
+use rustix::event::PollFlags;
+use rustls::ServerConnection;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{IpAddr, Shutdown, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// What is read after the response, so that the kernel does not discard it by a reset.
 const MAX_LINGER_BYTES: usize = 64 << 10;
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Reads and writes until a deadline.
-#[derive(Debug)]
-pub(crate) struct Timed {
+/// Reads from a socket before the other connections have their turn.
+const MAX_READS: usize = 16;
+
+pub(crate) struct Connection {
+    pub(crate) id: u64,
+    pub(crate) state: State,
+    /// The configuration when the first byte arrived.
+    pub(crate) policy: Option<Arc<Policy>>,
     socket: TcpStream,
+    tls: Option<Box<ServerConnection>>,
+    peer: Peer,
+    begun: Instant,
     end: Instant,
 }
 
-impl Timed {
-    pub(crate) fn new(socket: TcpStream, time: Duration) -> io::Result<Self> {
-        socket.set_nonblocking(false)?;
+pub(crate) enum State {
+    /// The head of a request, as far as it has arrived.
+    Receiving(Vec<u8>),
+    /// A request whose password is being verified.
+    Unverified(Request),
+    /// A request that is answered as soon as there is something to answer it with.
+    Pending(Request),
+    Sending(Outgoing),
+    /// All is sent; what the client still sends is discarded.
+    Lingering {
+        discarded: usize,
+    },
+}
+
+/// A response, and how much of it was sent.
+pub(crate) struct Outgoing {
+    head: String,
+    body: Arc<str>,
+    sent: usize,
+    has_closed_tls: bool,
+}
+
+impl Connection {
+    pub(crate) fn new(id: u64, socket: TcpStream, address: IpAddr) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;
-        Ok(Self { socket, end: Instant::now() + time })
+        let begun = Instant::now();
+        Ok(Self {
+            id,
+            state: State::Receiving(Vec::new()),
+            policy: None,
+            socket,
+            tls: None,
+            peer: Peer::new(address),
+            begun,
+            end: begun + MAX_TIME,
+        })
     }
 
-    fn left(&self) -> io::Result<Duration> {
-        let left = self.end.saturating_duration_since(Instant::now());
-        if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
+    pub(crate) fn peer(&self) -> Peer {
+        self.peer
     }
 
-    /// Ends the connection; the peer gets all that was written.
-    pub(crate) fn finish(mut self) {
-        self.end = self.end.min(Instant::now() + LINGER);
-        if self.socket.shutdown(Shutdown::Write).is_err() {
-            return;
+    pub(crate) fn begun(&self) -> Instant {
+        self.begun
+    }
+
+    pub(crate) fn end(&self) -> Instant {
+        self.end
+    }
+
+    pub(crate) fn standing(&self) -> Standing {
+        let phase = match self.state {
+            State::Receiving(_) => Phase::Receiving,
+            State::Unverified(_) | State::Pending(_) | State::Sending(_) => Phase::Requested,
+            State::Lingering { .. } => Phase::Answered,
+        };
+        Standing { peer: self.peer, phase, begun: self.begun }
+    }
+
+    /// What it waits for. An error of the socket is reported in any case.
+    pub(crate) fn events(&self) -> PollFlags {
+        let wants_write = self.tls.as_ref().is_some_and(|tls| tls.wants_write());
+        match self.state {
+            State::Receiving(_) if wants_write => PollFlags::IN | PollFlags::OUT,
+            State::Receiving(_) | State::Lingering { .. } => PollFlags::IN,
+            State::Unverified(_) | State::Pending(_) => PollFlags::empty(),
+            State::Sending(_) => PollFlags::OUT,
         }
-        let mut rest = [0; 1024];
-        for _ in 0..MAX_LINGER_BYTES / rest.len() {
-            if !matches!(self.read(&mut rest), Ok(1..)) {
-                return;
+    }
+
+    /// Before the first byte is read.
+    pub(crate) fn set_policy(&mut self, policy: Arc<Policy>) -> io::Result<()> {
+        if let Some(tls) = &policy.tls {
+            let connection = ServerConnection::new(Arc::clone(tls)).map_err(io::Error::other)?;
+            self.tls = Some(Box::new(connection));
+        }
+        self.policy = Some(policy);
+        Ok(())
+    }
+
+    /// Reads what has arrived: the request, or the response to one that is wrong. None while it is incomplete.
+    pub(crate) fn receive(&mut self) -> io::Result<Option<Result<Request, Response>>> {
+        for _ in 0..MAX_READS {
+            let is_open = match self.fill()? {
+                Filled::Nothing => return Ok(None),
+                Filled::Some => true,
+                Filled::End => false,
+            };
+            let State::Receiving(head) = &self.state else { return Ok(None) };
+            if let Some(request) = request::parse(head) {
+                return Ok(Some(request));
+            }
+            if !is_open {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads once from the socket, and adds what it brought to the head.
+    fn fill(&mut self) -> io::Result<Filled> {
+        let State::Receiving(head) = &mut self.state else { return Ok(Filled::Nothing) };
+        let before = head.len();
+        let Some(tls) = &mut self.tls else {
+            let read = read_into(head, &mut self.socket);
+            return match read {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(Filled::Nothing),
+                Err(error) => Err(error),
+                Ok(()) if head.len() == before => Ok(Filled::End),
+                Ok(()) => Ok(Filled::Some),
+            };
+        };
+        let is_open = match tls.read_tls(&mut self.socket) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                write_some(tls, &mut self.socket)?;
+                return Ok(Filled::Nothing);
+            }
+            Err(error) => return Err(error),
+            Ok(count) => count > 0,
+        };
+        let processed = tls.process_new_packets();
+        // An alert that says why it is closed, or what the handshake needs.
+        let written = write_some(tls, &mut self.socket);
+        processed.map_err(io::Error::other)?;
+        written?;
+        loop {
+            let before = head.len();
+            match read_into(head, &mut tls.reader()) {
+                Ok(()) if head.len() > before => {}
+                Ok(()) => return Ok(Filled::End),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(if is_open { Filled::Some } else { Filled::End })
+    }
+
+    /// Sends a response as far as the socket takes it now.
+    pub(crate) fn respond(&mut self, response: Response, head_only: bool) -> io::Result<()> {
+        let head = response.head();
+        let body = if head_only { Arc::default() } else { response.body };
+        self.state = State::Sending(Outgoing { head, body, sent: 0, has_closed_tls: false });
+        self.send()
+    }
+
+    /// Goes on sending; afterwards the client gets all that was written, before the socket is closed.
+    pub(crate) fn send(&mut self) -> io::Result<()> {
+        let State::Sending(outgoing) = &mut self.state else { return Ok(()) };
+        let sent = match &mut self.tls {
+            Some(tls) => outgoing.send_encrypted(tls, &mut self.socket),
+            None => outgoing.send(&mut self.socket),
+        };
+        match sent {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        self.socket.shutdown(Shutdown::Write)?;
+        self.end = self.end.min(Instant::now() + LINGER);
+        self.state = State::Lingering { discarded: 0 };
+        Ok(())
+    }
+
+    /// Discards what arrives after the response; false when the connection is over.
+    pub(crate) fn linger(&mut self) -> io::Result<bool> {
+        let State::Lingering { discarded } = &mut self.state else { return Ok(true) };
+        let mut rest = [0; 4096];
+        for _ in 0..MAX_READS {
+            match self.socket.read(&mut rest) {
+                Ok(0) => return Ok(false),
+                Ok(count) => *discarded += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(true),
+                Err(error) => return Err(error),
+            }
+            if *discarded > MAX_LINGER_BYTES {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+enum Filled {
+    Nothing,
+    Some,
+    /// The client sends no more.
+    End,
+}
+
+/// Adds what can be read, up to the limit of a head, once. Nothing is added at the end.
+fn read_into(head: &mut Vec<u8>, from: &mut dyn Read) -> io::Result<()> {
+    let mut bytes = [0; MAX_HEAD_BYTES];
+    let room = MAX_HEAD_BYTES.saturating_sub(head.len());
+    let count = from.read(bytes.get_mut(..room).unwrap_or_default())?;
+    head.extend(bytes.iter().take(count));
+    Ok(())
+}
+
+/// Writes what TLS has to send, as far as the socket takes it.
+fn write_some(tls: &mut ServerConnection, socket: &mut TcpStream) -> io::Result<()> {
+    while tls.wants_write() {
+        match tls.write_tls(socket) {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+impl Outgoing {
+    /// What was not sent yet; empty at the end.
+    fn rest(&self) -> &[u8] {
+        match self.head.as_bytes().get(self.sent..) {
+            Some(head) if !head.is_empty() => head,
+            _ => {
+                let sent = self.sent.saturating_sub(self.head.len());
+                self.body.as_bytes().get(sent..).unwrap_or_default()
+            }
+        }
+    }
+
+    fn send(&mut self, socket: &mut TcpStream) -> io::Result<()> {
+        while !self.rest().is_empty() {
+            self.sent += written(socket.write(self.rest()))?;
+        }
+        Ok(())
+    }
+
+    fn send_encrypted(
+        &mut self,
+        tls: &mut ServerConnection,
+        socket: &mut TcpStream,
+    ) -> io::Result<()> {
+        loop {
+            while tls.wants_write() {
+                written(tls.write_tls(socket))?;
+            }
+            if !self.rest().is_empty() {
+                self.sent += written(tls.writer().write(self.rest()))?;
+            } else if self.has_closed_tls {
+                return Ok(());
+            } else {
+                tls.send_close_notify();
+                self.has_closed_tls = true;
             }
         }
     }
 }
 
-impl Read for Timed {
-    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        self.socket.set_read_timeout(Some(self.left()?))?;
-        self.socket.read(bytes)
-    }
-}
-
-impl Write for Timed {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.socket.set_write_timeout(Some(self.left()?))?;
-        self.socket.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+/// Nothing written is an error: it would be tried for ever.
+fn written(count: io::Result<usize>) -> io::Result<usize> {
+    match count {
+        Ok(0) => Err(ErrorKind::WriteZero.into()),
+        other => other,
     }
 }

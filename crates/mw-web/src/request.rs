@@ -1,13 +1,12 @@
 //! Requests and responses.
 
 use crate::MAX_HEAD_BYTES;
-use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 const MAX_HEADERS: usize = 64;
 
 /// What a client asks for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Request {
     /// Without the query.
     pub path: String,
@@ -31,7 +30,8 @@ impl Response {
         Self { status, content_type: "text/plain; charset=utf-8", body: text.into() }
     }
 
-    pub(crate) fn write(&self, head_only: bool, to: &mut dyn Write) -> io::Result<()> {
+    /// What is sent before the body.
+    pub(crate) fn head(&self) -> String {
         let reason = match self.status {
             200 => "OK",
             400 => "Bad Request",
@@ -47,45 +47,24 @@ impl Response {
             _ => "",
         };
         let (status, length) = (self.status, self.body.len());
-        let mut bytes = format!(
+        format!(
             "HTTP/1.1 {status} {reason}\r\nContent-Type: {}\r\nContent-Length: {length}\r\n\
              X-Content-Type-Options: nosniff\r\nConnection: close\r\n{more}\r\n",
             self.content_type
-        );
-        if !head_only {
-            bytes.push_str(&self.body);
-        }
-        to.write_all(bytes.as_bytes())?;
-        to.flush()
+        )
     }
 }
 
-/// Reads the head of a request. The inner error is the response to one that is wrong.
-pub(crate) fn read(from: &mut dyn Read) -> io::Result<Result<Request, Response>> {
-    let mut bytes = vec![0; MAX_HEAD_BYTES];
-    let mut length = 0;
-    loop {
-        let Some(free) = bytes.get_mut(length..).filter(|free| !free.is_empty()) else {
-            let why = format!("the request exceeds {MAX_HEAD_BYTES} bytes\n");
-            return Ok(Err(Response::plain(431, &why)));
-        };
-        let count = from.read(free)?;
-        if count == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        length += count;
-        if let Some(request) = parse(bytes.get(..length).unwrap_or_default()) {
-            return Ok(request);
-        }
-    }
-}
-
-/// None while the head is incomplete.
-fn parse(bytes: &[u8]) -> Option<Result<Request, Response>> {
+/// The head of a request, or the response to one that is wrong; none while it is incomplete.
+pub(crate) fn parse(bytes: &[u8]) -> Option<Result<Request, Response>> {
     let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut parsed = httparse::Request::new(&mut headers);
     match parsed.parse(bytes) {
-        Ok(httparse::Status::Partial) => return None,
+        Ok(httparse::Status::Partial) if bytes.len() < MAX_HEAD_BYTES => return None,
+        Ok(httparse::Status::Partial) => {
+            let why = format!("the request exceeds {MAX_HEAD_BYTES} bytes\n");
+            return Some(Err(Response::plain(431, &why)));
+        }
         Ok(httparse::Status::Complete(_)) => {}
         Err(httparse::Error::TooManyHeaders) => {
             return Some(Err(Response::plain(431, "too many headers\n")));
@@ -118,13 +97,19 @@ mod tests {
         for end in 1..whole.len() {
             assert_eq!(parse(&whole.as_bytes()[..end]).map(|r| r.map_err(|r| r.status)), None);
         }
-        let request = read(&mut whole.as_bytes()).unwrap().unwrap();
+        let request = parse(whole.as_bytes()).unwrap().unwrap();
         assert_eq!((&*request.path, &*request.accept), ("/metrics", "text/plain"));
-        let status = |text: &str| read(&mut text.as_bytes()).unwrap().unwrap_err().status;
-        assert_eq!(status("POST / HTTP/1.1\r\n\r\n"), 405);
-        assert_eq!(status("\0\r\n\r\n"), 400);
-        assert_eq!(status(&format!("GET / HTTP/1.1\r\na: {}\r\n\r\n", "x".repeat(9000))), 431);
-        assert_eq!(status(&format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(65))), 431);
-        assert!(read(&mut "GET / HTTP/1.1\r\n".as_bytes()).is_err());
+        let status = |text: &str| {
+            let bytes = text.as_bytes();
+            parse(bytes.get(..MAX_HEAD_BYTES).unwrap_or(bytes)).map(|read| read.unwrap_err().status)
+        };
+        assert_eq!(status("POST / HTTP/1.1\r\n\r\n"), Some(405));
+        assert_eq!(status("\0\r\n\r\n"), Some(400));
+        assert_eq!(
+            status(&format!("GET / HTTP/1.1\r\na: {}\r\n\r\n", "x".repeat(9000))),
+            Some(431)
+        );
+        assert_eq!(status(&format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(65))), Some(431));
+        assert_eq!(status("GET / HTTP/1.1\r\n"), None);
     }
 }

@@ -1,46 +1,57 @@
 //! Accepts connections and answers one request on each.
 
-use crate::MAX_TIME;
-use crate::auth::Authentication;
+use crate::NICE;
+use crate::auth::{Remembered, Verdict};
 use crate::config::{Policy, WebConfig};
-use crate::connection::Timed;
-use crate::request::{self, Request, Response};
-use rustix::event::{PollFd, PollFlags, poll};
-use rustls::{ServerConnection, StreamOwned};
+use crate::connection::{Connection, State};
+use crate::peer::{Standing, victim};
+use crate::request::{Request, Response};
+use crate::verifier::{Job, Verifier};
+use crate::wake::Waker;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use std::fmt;
-use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
-use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::io::{self, ErrorKind};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// Connections at a time; beyond that the oldest is closed.
-pub const MAX_CONNECTIONS: usize = 16;
+/// Connections at a time; each takes up to 0.1 MiB of memory while it is encrypted.
+pub const MAX_CONNECTIONS: usize = 128;
 
-/// Threads at a time: those of closed connections are on their way out.
-const MAX_THREADS: usize = 2 * MAX_CONNECTIONS;
+/// Connections that wait in the kernel: a client that finds no place tries again after a second.
+const BACKLOG: i32 = 1024;
 
-const STACK_BYTES: usize = 256 << 10;
+/// New connections before the others have their turn.
+const MAX_ACCEPTED: usize = 64;
 
-/// The lowest priority: the machine is not there for its metrics.
-const NICE: i32 = 19;
-
-/// A pause after an accept(2) that failed, as without a free descriptor, and the longest wait for a thread.
+/// A pause after an accept(2) that failed, as without a free descriptor.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// From one question to a service that has nothing to answer with to the next, and the end of them.
+const PENDING_INTERVAL: Duration = Duration::from_millis(50);
+const MAX_PENDING: Duration = Duration::from_secs(5);
 
 /// Answers requests; what it says goes to one who has to know it.
 pub trait Service: Send + Sync + 'static {
-    fn answer(&self, request: &Request) -> Response;
+    /// Must not block: all connections wait for it. None while there is nothing yet to answer with: it is asked again
+    /// for some seconds.
+    fn answer(&self, request: &Request) -> Option<Response>;
     /// A line about the configuration: what is wrong with it, or that it is right again.
     fn tell(&self, line: &str);
 }
 
 /// A server at work; dropping it closes the listener.
 pub struct Server {
-    /// Its end wakes the thread.
-    end: Option<UnixStream>,
+    control: Arc<Control>,
     thread: Option<JoinHandle<()>>,
+}
+
+struct Control {
+    waker: Arc<Waker>,
+    is_over: AtomicBool,
 }
 
 impl fmt::Debug for Server {
@@ -53,158 +64,229 @@ impl Server {
     /// Serves in threads of its own.
     ///
     /// # Errors
-    /// The kernel gives no thread or socket.
+    /// The kernel gives no thread or descriptor.
     pub fn start(
         listener: TcpListener,
         config: Option<WebConfig>,
         service: Arc<dyn Service>,
     ) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
-        let (end, woken) = UnixStream::pair()?;
-        let shared = Arc::new(Shared {
+        rustix::net::listen(&listener, BACKLOG)?;
+        let waker = Arc::new(Waker::new()?);
+        let control =
+            Arc::new(Control { waker: Arc::clone(&waker), is_over: AtomicBool::default() });
+        let remembered = Arc::new(Remembered::new()?);
+        let verifier = Verifier::start(Arc::clone(&remembered), waker)?;
+        let worker = Worker {
+            listener,
             config,
             service,
-            authentication: Authentication::default(),
-            open: Mutex::default(),
-            ended: Condvar::new(),
-            trouble: Mutex::default(),
-        });
-        let accept = move || accept(&listener, &woken, &shared);
-        let thread = Builder::new().name("mw-listen".to_owned()).spawn(accept)?;
-        Ok(Self { end: Some(end), thread: Some(thread) })
+            remembered,
+            verifier,
+            control: Arc::clone(&control),
+            connections: Vec::new(),
+            next_id: 0,
+            accepts_from: Instant::now(),
+            trouble: None,
+        };
+        let thread = Builder::new().name("mw-listen".to_owned()).spawn(move || worker.run())?;
+        Ok(Self { control, thread: Some(thread) })
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        drop(self.end.take());
+        self.control.is_over.store(true, Ordering::Relaxed);
+        self.control.waker.wake();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-struct Shared {
+/// The thread that serves.
+struct Worker {
+    listener: TcpListener,
     config: Option<WebConfig>,
     service: Arc<dyn Service>,
-    authentication: Authentication,
-    open: Mutex<Open>,
-    /// A thread has ended.
-    ended: Condvar,
+    remembered: Arc<Remembered>,
+    verifier: Verifier,
+    control: Arc<Control>,
+    connections: Vec<Connection>,
+    next_id: u64,
+    accepts_from: Instant,
     /// What was told last of the configuration.
-    trouble: Mutex<Option<String>>,
+    trouble: Option<String>,
 }
 
-/// The connections, the oldest first.
-#[derive(Default)]
-struct Open {
-    next: u64,
-    threads: usize,
-    sockets: Vec<(u64, TcpStream)>,
-}
-
-fn accept(listener: &TcpListener, woken: &UnixStream, shared: &Arc<Shared>) {
-    let _ = rustix::process::setpriority_process(None, NICE);
-    loop {
-        let mut fds = [PollFd::new(listener, PollFlags::IN), PollFd::new(woken, PollFlags::IN)];
-        let _ = poll(&mut fds, None);
-        if !fds[1].revents().is_empty() {
-            return close_all(shared);
-        }
-        match listener.accept() {
-            Ok((socket, _)) => begin(socket, shared),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(_) => std::thread::sleep(PAUSE),
-        }
-    }
-}
-
-fn close_all(shared: &Shared) {
-    for (_, socket) in &shared.open().sockets {
-        let _ = socket.shutdown(Shutdown::Both);
-    }
-}
-
-/// Makes room and starts a thread; without one the connection is closed.
-fn begin(socket: TcpStream, shared: &Arc<Shared>) {
-    let Ok(known) = socket.try_clone() else { return };
-    let mut open = shared.open();
-    if open.sockets.len() >= MAX_CONNECTIONS {
-        let (_, oldest) = open.sockets.remove(0);
-        let _ = oldest.shutdown(Shutdown::Both);
-    }
-    // Threads of closed connections end soon; clients wait in the kernel's queue meanwhile.
-    let waited = shared.ended.wait_timeout_while(open, PAUSE, |open| open.threads >= MAX_THREADS);
-    (open, _) = waited.unwrap_or_else(PoisonError::into_inner);
-    if open.threads >= MAX_THREADS {
-        return;
-    }
-    let id = open.next;
-    open.next += 1;
-    let theirs = Arc::clone(shared);
-    let serve = move || {
+impl Worker {
+    fn run(mut self) {
         let _ = rustix::process::setpriority_process(None, NICE);
-        // The peer has gone, or was too slow.
-        let _ = theirs.serve(socket);
-        let mut open = theirs.open();
-        open.threads -= 1;
-        open.sockets.retain(|(other, _)| *other != id);
-        theirs.ended.notify_one();
-    };
-    let thread = Builder::new().name("mw-scrape".to_owned()).stack_size(STACK_BYTES).spawn(serve);
-    if thread.is_ok() {
-        open.threads += 1;
-        open.sockets.push((id, known));
-    }
-}
-
-impl Shared {
-    fn open(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn serve(&self, socket: TcpStream) -> io::Result<()> {
-        let Some(policy) = self.policy() else { return Ok(()) };
-        let mut socket = Timed::new(socket, MAX_TIME)?;
-        let Some(tls) = &policy.tls else {
-            self.exchange(&policy, &mut socket)?;
-            socket.finish();
-            return Ok(());
-        };
-        let connection = ServerConnection::new(Arc::clone(tls)).map_err(io::Error::other)?;
-        let mut stream = StreamOwned::new(connection, socket);
-        self.exchange(&policy, &mut stream)?;
-        stream.conn.send_close_notify();
-        stream.flush()?;
-        stream.sock.finish();
-        Ok(())
+        while !self.control.is_over.load(Ordering::Relaxed) {
+            let (ready, has_new) = self.wait();
+            self.control.waker.clear();
+            let verdicts: Vec<(u64, bool)> = self.verifier.verdicts().collect();
+            let now = Instant::now();
+            let mut index = 0;
+            let mut connections = std::mem::take(&mut self.connections);
+            connections.retain_mut(|connection| {
+                let events = ready.get(index).copied().unwrap_or(PollFlags::empty());
+                index += 1;
+                let verdict = verdicts.iter().find(|(id, _)| *id == connection.id);
+                let verdict = verdict.map(|(_, is_right)| *is_right);
+                let goes_on =
+                    now < connection.end() && self.go_on(connection, events, verdict, now);
+                if !goes_on {
+                    self.verifier.forget(connection.id);
+                }
+                goes_on
+            });
+            self.connections = connections;
+            if has_new {
+                self.accept();
+            }
+        }
     }
 
-    fn exchange<S: Read + Write>(&self, policy: &Policy, stream: &mut S) -> io::Result<()> {
-        let request = match request::read(stream)? {
-            Ok(request) => request,
-            Err(response) => return response.write(false, stream),
+    /// Waits for an event: those of the connections, and whether there are new ones.
+    fn wait(&self) -> (Vec<PollFlags>, bool) {
+        let now = Instant::now();
+        let listens = if now < self.accepts_from { PollFlags::empty() } else { PollFlags::IN };
+        let mut fds = vec![
+            PollFd::new(&self.control.waker, PollFlags::IN),
+            PollFd::new(&self.listener, listens),
+        ];
+        fds.extend(self.connections.iter().map(|each| PollFd::new(each, each.events())));
+        let ends = self.connections.iter().map(|each| match each.state {
+            State::Pending(_) => each.end().min(now + PENDING_INTERVAL),
+            _ => each.end(),
+        });
+        let paused = (now < self.accepts_from).then_some(self.accepts_from);
+        let left = ends.chain(paused).min().map(|end| end.saturating_duration_since(now));
+        let timeout = left.and_then(|left| Timespec::try_from(left).ok());
+        if poll(&mut fds, timeout.as_ref()).is_err_and(|error| error != Errno::INTR) {
+            // Without memory: it would be tried without a pause.
+            std::thread::sleep(PAUSE);
+        }
+        let mut events = fds.iter().map(PollFd::revents).skip(1);
+        let has_new = events.next().is_some_and(|events| !events.is_empty());
+        (events.collect(), has_new)
+    }
+
+    fn accept(&mut self) {
+        for _ in 0..MAX_ACCEPTED {
+            let (socket, address) = match self.listener.accept() {
+                Ok(accepted) => accepted,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(_) => {
+                    self.accepts_from = Instant::now() + PAUSE;
+                    return;
+                }
+            };
+            // Without options of the socket it is closed.
+            let Ok(new) = Connection::new(self.next_id, socket, address.ip()) else { continue };
+            self.next_id += 1;
+            if self.connections.len() >= MAX_CONNECTIONS {
+                let crowd: Vec<Standing> =
+                    self.connections.iter().map(Connection::standing).collect();
+                if let Some(victim) = victim(&crowd) {
+                    let closed = self.connections.swap_remove(victim);
+                    self.verifier.forget(closed.id);
+                }
+            }
+            self.connections.push(new);
+        }
+    }
+
+    /// Does what can be done without waiting; false if the connection is to be closed.
+    fn go_on(
+        &mut self,
+        connection: &mut Connection,
+        events: PollFlags,
+        verdict: Option<bool>,
+        now: Instant,
+    ) -> bool {
+        let is_ready = !events.is_empty();
+        let done = match &connection.state {
+            State::Receiving(_) if is_ready => self.receive(connection),
+            State::Sending(_) if is_ready => connection.send(),
+            State::Lingering { .. } if is_ready => return connection.linger().unwrap_or(false),
+            // Nothing but an error is polled for: the client has gone.
+            State::Unverified(_) | State::Pending(_) if is_ready => return false,
+            State::Unverified(request) if verdict == Some(true) => {
+                let request = request.clone();
+                self.answer(connection, request, now)
+            }
+            State::Unverified(request) if verdict == Some(false) => {
+                let head_only = request.head_only;
+                connection.respond(unauthorized(), head_only)
+            }
+            State::Pending(request) => {
+                let request = request.clone();
+                self.answer(connection, request, now)
+            }
+            _ => Ok(()),
         };
-        let header = request.authorization.as_deref();
-        let is_allowed =
-            policy.users.is_empty() || self.authentication.is_right(&policy.users, header);
-        let response = if is_allowed {
-            self.service.answer(&request)
-        } else {
-            Response::plain(401, "Unauthorized\n")
+        done.is_ok()
+    }
+
+    fn receive(&mut self, connection: &mut Connection) -> io::Result<()> {
+        let policy = match &connection.policy {
+            Some(policy) => Arc::clone(policy),
+            None => {
+                let policy = self.policy().ok_or(ErrorKind::NotConnected)?;
+                connection.set_policy(Arc::clone(&policy))?;
+                policy
+            }
         };
-        response.write(request.head_only, stream)
+        let request = match connection.receive()? {
+            None => return Ok(()),
+            Some(Err(response)) => return connection.respond(response, false),
+            Some(Ok(request)) => request,
+        };
+        if policy.users.is_empty() {
+            return self.answer(connection, request, Instant::now());
+        }
+        match self.remembered.verdict(&policy, request.authorization.as_deref()) {
+            Verdict::Right => self.answer(connection, request, Instant::now()),
+            Verdict::Wrong => connection.respond(unauthorized(), request.head_only),
+            Verdict::Unverified(question) => {
+                let (id, peer) = (connection.id, connection.peer());
+                self.verifier.ask(Job { id, peer, question });
+                connection.state = State::Unverified(request);
+                Ok(())
+            }
+        }
+    }
+
+    fn answer(
+        &self,
+        connection: &mut Connection,
+        request: Request,
+        now: Instant,
+    ) -> io::Result<()> {
+        let is_late = now.saturating_duration_since(connection.begun()) >= MAX_PENDING;
+        match self.service.answer(&request) {
+            Some(response) => connection.respond(response, request.head_only),
+            None if is_late => {
+                let response = Response::plain(503, "not yet measured\n");
+                connection.respond(response, request.head_only)
+            }
+            None => {
+                connection.state = State::Pending(request);
+                Ok(())
+            }
+        }
     }
 
     /// None while the configuration is wrong, which is told once.
-    fn policy(&self) -> Option<Arc<Policy>> {
+    fn policy(&mut self) -> Option<Arc<Policy>> {
         let Some(config) = &self.config else { return Some(Arc::default()) };
         let (policy, trouble) = match config.policy() {
             Ok(policy) => (Some(policy), None),
             Err(why) => (None, Some(why)),
         };
-        let mut told = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
-        if *told != trouble {
+        if self.trouble != trouble {
             match &trouble {
                 Some(why) => {
                     self.service
@@ -212,8 +294,12 @@ impl Shared {
                 }
                 None => self.service.tell("the web configuration is right again"),
             }
-            *told = trouble;
+            self.trouble = trouble;
         }
         policy
     }
+}
+
+fn unauthorized() -> Response {
+    Response::plain(401, "Unauthorized\n")
 }

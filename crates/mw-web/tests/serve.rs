@@ -2,50 +2,18 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use mw_web::{MAX_CONNECTIONS, Request, Response, Server, Service, WebConfig};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+mod common;
+
+use common::{Certificates, RIGHT, ask, connect_from, get, get_from, start, start_with_password};
+use mw_web::{MAX_CONNECTIONS, Protection, WebConfig};
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-
-#[derive(Default)]
-struct Page(Mutex<Vec<String>>);
-
-impl Service for Page {
-    fn answer(&self, request: &Request) -> Response {
-        Response::plain(200, &format!("page {}\n", request.path))
-    }
-
-    fn tell(&self, line: &str) {
-        self.0.lock().unwrap().push(line.to_owned());
-    }
-}
-
-fn start(config: Option<WebConfig>) -> (Server, SocketAddr, Arc<Page>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let page = Arc::new(Page::default());
-    let server = Server::start(listener, config, Arc::clone(&page) as Arc<dyn Service>).unwrap();
-    (server, address, page)
-}
-
-fn ask(stream: &mut (impl Read + Write), headers: &str) -> io::Result<String> {
-    write!(stream, "GET /x HTTP/1.1\r\nHost: a\r\n{headers}\r\n")?;
-    stream.flush()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).map(|_| answer)
-}
-
-fn get(address: SocketAddr, headers: &str) -> io::Result<String> {
-    let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(Duration::from_secs(20)))?;
-    ask(&mut stream, headers)
-}
 
 #[test]
 fn a_request_is_answered_and_a_dropped_server_closes_its_port() {
@@ -61,14 +29,14 @@ fn a_request_is_answered_and_a_dropped_server_closes_its_port() {
 fn clients_that_send_nothing_keep_out_nobody() {
     let (_server, address, _) = start(None);
     let mut silent = Vec::new();
-    for index in 0..10_000 {
+    for index in 0..4000 {
         let mut stream = TcpStream::connect(address).unwrap();
         let _ = stream.write_all(b"GET / HT");
         silent.push(stream);
         if silent.len() > 4 * MAX_CONNECTIONS {
             silent.remove(0);
         }
-        if index % 1000 == 0 {
+        if index % 400 == 0 {
             let answer = get(address, "").unwrap();
             assert!(answer.ends_with("page /x\n"), "{index}: {answer}");
         }
@@ -93,64 +61,6 @@ fn a_slow_client_is_cut_off() {
     assert!(begun.elapsed() >= mw_web::MAX_TIME / 2);
 }
 
-/// A directory with certificates of one authority.
-struct Certificates {
-    dir: tempfile::TempDir,
-    authority: CertifiedIssuer<'static, KeyPair>,
-}
-
-impl Certificates {
-    fn new() -> Self {
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let key = KeyPair::generate().unwrap();
-        let authority = CertifiedIssuer::self_signed(params, key).unwrap();
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join("ca.pem"), authority.pem()).unwrap();
-        Self { dir, authority }
-    }
-
-    fn issue(&self, name: &str) {
-        let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
-        let certificate = params.signed_by(&key, &self.authority).unwrap();
-        self.write(&format!("{name}.pem"), &certificate.pem());
-        self.write(&format!("{name}.key"), &key.serialize_pem());
-    }
-
-    fn write(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.path(name);
-        std::fs::write(&path, text).unwrap();
-        path
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    fn connect(&self, address: SocketAddr, client: Option<&str>) -> io::Result<String> {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_file(self.path("ca.pem")).unwrap()).unwrap();
-        let builder = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots);
-        let config = match client {
-            None => builder.with_no_client_auth(),
-            Some(name) => {
-                let pem = |end: &str| self.path(&format!("{name}.{end}"));
-                let certificate = CertificateDer::from_pem_file(pem("pem")).unwrap();
-                let key = PrivateKeyDer::from_pem_file(pem("key")).unwrap();
-                builder.with_client_auth_cert(vec![certificate], key).unwrap()
-            }
-        };
-        let name = "localhost".try_into().unwrap();
-        let connection = ClientConnection::new(Arc::new(config), name).unwrap();
-        ask(&mut StreamOwned::new(connection, TcpStream::connect(address)?), "")
-    }
-}
-
 #[test]
 fn tls_asks_for_certificates_and_reads_its_files_again() {
     let files = Certificates::new();
@@ -170,7 +80,7 @@ fn tls_asks_for_certificates_and_reads_its_files_again() {
     files.write("server.key", "no key");
     assert!(files.connect(address, Some("client")).is_err(), "what is wrong opens nothing");
     assert!(!get(address, "").is_ok_and(|answer| answer.contains("page")));
-    let told = page.0.lock().unwrap().clone();
+    let told = page.told.lock().unwrap().clone();
     assert_eq!(told.len(), 1, "once: {told:?}");
     assert!(told[0].contains("server.key: "), "{told:?}");
     files.issue("server");
@@ -179,16 +89,183 @@ fn tls_asks_for_certificates_and_reads_its_files_again() {
 
 #[test]
 fn a_password_is_asked_for() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("web.yml");
-    let hash = bcrypt::hash("secret", 4).unwrap();
-    std::fs::write(&path, format!("basic_auth_users:\n  prom: {hash}\n")).unwrap();
-    let (_server, address, _) = start(Some(WebConfig::new(path)));
+    let (_server, address, _dir) = start_with_password(4);
     let refused = get(address, "").unwrap();
     assert!(refused.starts_with("HTTP/1.1 401 ") && !refused.contains("page"), "{refused}");
-    // prom:secret
-    let answer = get(address, "Authorization: Basic cHJvbTpzZWNyZXQ=\r\n").unwrap();
+    let answer = get(address, RIGHT).unwrap();
     assert!(answer.ends_with("page /x\n"), "{answer}");
+}
+
+/// A cost with which a password takes some time.
+fn slow_cost() -> (u32, Duration) {
+    let time = |cost| {
+        let start = Instant::now();
+        bcrypt::hash("x", cost).unwrap();
+        start.elapsed()
+    };
+    let mut costs = (4..16).map(|cost| (cost, time(cost)));
+    costs.find(|(_, time)| *time >= Duration::from_millis(50)).unwrap()
+}
+
+/// Runs while others connect as fast as they can; returns how often they did.
+fn beside<T>(others: usize, connect: impl Fn(usize) + Sync, run: impl FnOnce() -> T) -> (T, u64) {
+    let (is_over, count) = (AtomicBool::default(), AtomicU64::default());
+    std::thread::scope(|scope| {
+        for other in 0..others {
+            let (is_over, count, connect) = (&is_over, &count, &connect);
+            scope.spawn(move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    connect(other);
+                    count.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let over = end_on_drop(&is_over);
+        let result = run();
+        drop(over);
+        (result, count.load(Ordering::Relaxed))
+    })
+}
+
+/// Ends the others, also when the test fails.
+fn end_on_drop(is_over: &AtomicBool) -> impl Drop {
+    struct Over<'a>(&'a AtomicBool);
+    impl Drop for Over<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    Over(is_over)
+}
+
+#[test]
+fn wrong_passwords_keep_out_nobody() {
+    let (cost, once) = slow_cost();
+    let (_server, address, _dir) = start_with_password(cost);
+    let wrong = |other: usize| {
+        let credentials = ["cHJvbTp3cm9uZw==", "bm9ib2R5Ondyb25n"][other % 2];
+        let _ = get(address, &format!("Authorization: Basic {credentials}\r\n"));
+    };
+    let scrape = |own: [u8; 4]| {
+        let start = Instant::now();
+        let answer = get_from(own, address, RIGHT).unwrap();
+        assert!(answer.ends_with("page /x\n"), "{answer}");
+        start.elapsed()
+    };
+    let ((first, longest), _) = beside(20, wrong, || {
+        let first = scrape([127, 0, 0, 2]);
+        let more = (0..20).map(|_| {
+            std::thread::sleep(Duration::from_millis(100));
+            scrape([127, 0, 0, 2]).max(scrape([127, 0, 0, 1]))
+        });
+        (first, more.max().unwrap())
+    });
+    println!(
+        "a verification takes {once:?}; the first answer {first:?}, the others {longest:?} at most"
+    );
+    // Two passwords are verified before it, at most, by a thread of the lowest priority.
+    assert!(first < 8 * once + Duration::from_secs(1), "{first:?} with {once:?} each");
+    assert!(longest < 4 * once + Duration::from_millis(500), "{longest:?} with {once:?} each");
+}
+
+/// A socket to a far machine: what is read after something was written arrives after the time of a round trip.
+struct Far {
+    socket: TcpStream,
+    has_written: bool,
+}
+
+impl Read for Far {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        if std::mem::take(&mut self.has_written) {
+            std::thread::sleep(Duration::from_millis(80));
+        }
+        self.socket.read(bytes)
+    }
+}
+
+impl Write for Far {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.has_written = true;
+        self.socket.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.socket.flush()
+    }
+}
+
+#[test]
+fn idle_connections_keep_out_no_client_that_is_far_away() {
+    let files = Certificates::new();
+    files.issue("server");
+    let tls = "tls_server_config:\n  cert_file: server.pem\n  key_file: server.key\n";
+    let (_server, address, _) = start(Some(WebConfig::new(files.write("web.yml", tls))));
+    let held = Mutex::new(VecDeque::new());
+    let idle = |_| {
+        // 200 a second, each held until long after the server has closed it.
+        std::thread::sleep(Duration::from_millis(5));
+        let mut held = held.lock().unwrap();
+        held.push_back(TcpStream::connect(address));
+        if held.len() > 2 * MAX_CONNECTIONS {
+            held.pop_front();
+        }
+    };
+    let ((), count) = beside(1, idle, || {
+        for round in 0..10 {
+            let socket = connect_from([127, 0, 0, 1], address).unwrap();
+            let mut far = files.encrypt(Far { socket, has_written: false }, None);
+            let answer = ask(&mut far, "").unwrap_or_else(|error| panic!("{round}: {error}"));
+            assert!(answer.ends_with("page /x\n"), "{answer}");
+        }
+    });
+    assert!(count > MAX_CONNECTIONS as u64, "{count}");
+}
+
+#[test]
+fn clients_that_do_not_read_keep_out_nobody() {
+    let (_server, address, _) = start(None);
+    let mut deaf = Vec::new();
+    for _ in 0..2 * MAX_CONNECTIONS {
+        let mut stream = connect_from([127, 0, 0, 2], address).unwrap();
+        stream.write_all(b"GET /large HTTP/1.1\r\n\r\n").unwrap();
+        deaf.push(stream);
+    }
+    for own in [[127, 0, 0, 1], [127, 0, 0, 2]] {
+        let answer = get_from(own, address, "").unwrap();
+        assert!(answer.ends_with("page /x\n"), "{answer}");
+    }
+}
+
+#[test]
+fn a_large_page_arrives_whole() {
+    let files = Certificates::new();
+    files.issue("server");
+    let tls = "tls_server_config:\n  cert_file: server.pem\n  key_file: server.key\n";
+    let (_tls, encrypted, _) = start(Some(WebConfig::new(files.write("web.yml", tls))));
+    let (_plain, plain, _) = start(None);
+    let bytes = |stream: &mut dyn ReadWrite| {
+        stream.write_all(b"GET /large HTTP/1.1\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer.split_once("\r\n\r\n").map(|(head, body)| (head.contains(" 200 "), body.len()))
+    };
+    let mut client = files.encrypt(TcpStream::connect(encrypted).unwrap(), None);
+    assert_eq!(bytes(&mut client), Some((true, 16 << 20)));
+    assert_eq!(bytes(&mut TcpStream::connect(plain).unwrap()), Some((true, 16 << 20)));
+}
+
+trait ReadWrite: Read + Write {}
+impl<T: Read + Write> ReadWrite for T {}
+
+#[test]
+fn a_page_that_is_not_there_yet_keeps_out_nobody() {
+    let (_server, address, _) = start(None);
+    let mut waiting = TcpStream::connect(address).unwrap();
+    waiting.write_all(b"GET /never HTTP/1.1\r\n\r\n").unwrap();
+    assert!(get(address, "").unwrap().ends_with("page /x\n"));
+    let mut answer = String::new();
+    waiting.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("not yet measured"), "{answer}");
 }
 
 #[test]
@@ -210,10 +287,41 @@ fn what_is_wrong_in_the_file_is_said_with_its_name() {
     assert!(wrong("basic_auth_users:\n  a: plain").contains("not a bcrypt hash"));
     let path =
         files.write("web.yml", &format!("{tls}server.key\nhttp_server_config:\n  http2: true"));
-    assert_eq!(check(&path), Ok(true));
-    assert_eq!(check(&files.write("web.yml", "basic_auth_users: {}")), Ok(false));
+    assert!(check(&path).unwrap().has_tls);
+    assert_eq!(check(&files.write("web.yml", "basic_auth_users: {}")), Ok(Protection::default()));
+    let costly = bcrypt::hash("x", 4).unwrap().replacen("$04$", "$20$", 1);
+    assert!(
+        wrong(&format!("basic_auth_users:\n  a: {costly}"))
+            .contains("the cost 20, not one of 4 to 16")
+    );
 }
 
-fn check(path: &Path) -> Result<bool, String> {
+#[test]
+fn secrets_that_everybody_can_read_are_named() {
+    let files = Certificates::new();
+    files.issue("server");
+    let hash = bcrypt::hash("secret", 4).unwrap();
+    let tls = "tls_server_config:\n  cert_file: server.pem\n  key_file: server.key\n";
+    let path = files.write("web.yml", &format!("{tls}basic_auth_users:\n  a: {hash}\n"));
+    let exposed = |web: u32, key: u32| {
+        let set = |name, mode| {
+            let permissions = std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(files.path(name), permissions).unwrap();
+        };
+        set("web.yml", web);
+        set("server.key", key);
+        let exposed = check(&path).unwrap().exposed;
+        exposed.iter().map(|line| line.rsplit('/').next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(exposed(0o640, 0o600), [""; 0]);
+    assert_eq!(exposed(0o644, 0o600), ["web.yml"]);
+    assert_eq!(exposed(0o600, 0o602), ["server.key"]);
+    let line = check(&path).unwrap().exposed.remove(0);
+    assert!(line.contains("server.key: every local user can change it (mode 0602)"), "{line}");
+    files.write("web.yml", tls);
+    assert_eq!(exposed(0o644, 0o600), [""; 0], "without passwords it is no secret");
+}
+
+fn check(path: &Path) -> Result<Protection, String> {
     WebConfig::new(path.to_owned()).check()
 }

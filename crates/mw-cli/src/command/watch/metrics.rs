@@ -12,11 +12,11 @@ use mw_collect::Source;
 use mw_metrics::{Exposition, Page, Stalls};
 use mw_model::{Calibration, PageSize, Request as Wanted, Trigger, Window};
 use mw_sys::HelperThread;
-use mw_web::{Request, Response, Server, Service, WebConfig};
+use mw_web::{Protection, Request, Response, Server, Service, WebConfig};
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -28,9 +28,6 @@ const CALIBRATION_INTERVAL: Duration = Duration::from_secs(300);
 
 /// How long a look may take before it is given up: a file system may not respond.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// How long a request waits for the first look: the one that started the recorder by its socket finds none.
-const FIRST_LOOK: Duration = Duration::from_secs(5);
 
 /// What a calibration is made for.
 const CALIBRATED_BYTES: u64 = 1 << 30;
@@ -70,8 +67,6 @@ pub(crate) struct Metrics {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// A page was published.
-    published: Condvar,
     log: Log,
 }
 
@@ -87,7 +82,7 @@ impl Metrics {
     pub(crate) fn start(options: Options, log: Log) -> Result<Self, Failure> {
         let mut state = State::default();
         options.probes.iter().for_each(|probe| state.stalls.watch(probe));
-        let shared = Arc::new(Shared { state: Mutex::new(state), published: Condvar::new(), log });
+        let shared = Arc::new(Shared { state: Mutex::new(state), log });
         let (wake, woken) = channel();
         let theirs = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
@@ -134,34 +129,29 @@ impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    /// As soon as a page was published, or `at_most` is over.
-    fn measured(&self, at_most: Duration) -> MutexGuard<'_, State> {
-        let is_empty = |state: &mut State| state.text.is_empty();
-        let waited = self.published.wait_timeout_while(self.state(), at_most, is_empty);
-        waited.unwrap_or_else(PoisonError::into_inner).0
-    }
 }
 
 impl Service for Shared {
-    fn answer(&self, request: &Request) -> Response {
-        match &*request.path {
+    /// None before the first look at the machine: the request that started the recorder by its socket finds none.
+    fn answer(&self, request: &Request) -> Option<Response> {
+        let response = match &*request.path {
             "/metrics" => {
                 let exposition = Exposition::negotiate(&request.accept);
-                let state = self.measured(FIRST_LOOK);
+                let state = self.state();
                 let body = match exposition {
                     Exposition::Text => &state.text,
                     Exposition::OpenMetrics => &state.open_metrics,
                 };
                 if body.is_empty() {
-                    return Response::plain(503, "not yet measured\n");
+                    return None;
                 }
                 let content_type = exposition.content_type();
                 Response { status: 200, content_type, body: Arc::clone(body) }
             }
             "/" => Response::plain(200, "memwright: see /metrics\n"),
             _ => Response::plain(404, "see /metrics\n"),
-        }
+        };
+        Some(response)
     }
 
     fn tell(&self, line: &str) {
@@ -210,21 +200,22 @@ impl Publisher {
 
     /// Said at the start; connections say it again once it changes.
     fn check_config(&self) {
-        let log = self.shared.log;
-        let Some(path) = &self.options.web_config else {
-            if let Listen::Address(address) = self.options.listen
-                && !address.ip().is_loopback()
-            {
-                log.warning(&format!(
-                    "metrics: everybody who reaches {address} can read them; add TLS or a password with \
-                     --web.config.file"
-                ));
+        match self.protection() {
+            Ok(protection) => protection.exposed.iter().for_each(|line| self.warn(line)),
+            Err(why) => {
+                let line = format!("{why}; connections are closed until it is corrected");
+                self.shared.log.error(&format!("metrics: {line}"));
             }
-            return;
-        };
-        if let Err(why) = WebConfig::new(path.clone()).check() {
-            log.error(&format!("metrics: {why}; connections are closed until it is corrected"));
         }
+    }
+
+    fn protection(&self) -> Result<Protection, String> {
+        let path = self.options.web_config.as_ref();
+        path.map_or_else(|| Ok(Protection::default()), |path| WebConfig::new(path.clone()).check())
+    }
+
+    fn warn(&self, line: &str) {
+        self.shared.log.warning(&format!("metrics: {line}"));
     }
 
     fn listen(&mut self) {
@@ -241,6 +232,10 @@ impl Publisher {
             Ok((address, server)) => {
                 log.notice(&format!("metrics on {address}"));
                 (self.server, self.trouble) = (Some(server), None);
+                let protection = self.protection().ok();
+                if let Some(line) = protection.and_then(|with| danger(address, &with)) {
+                    self.warn(&line);
+                }
             }
             Err(error) => {
                 let trouble = format!(
@@ -300,7 +295,24 @@ impl Publisher {
         state.stalls.write(&mut page);
         state.text = page.write(Exposition::Text).into();
         state.open_metrics = page.write(Exposition::OpenMetrics).into();
-        self.shared.published.notify_all();
+    }
+}
+
+/// What others can read on the way, or from where they are.
+fn danger(address: SocketAddr, protection: &Protection) -> Option<String> {
+    let Protection { has_tls, has_passwords, .. } = protection;
+    if address.ip().to_canonical().is_loopback() {
+        return None;
+    }
+    match (has_tls, has_passwords) {
+        (false, false) => Some(format!(
+            "everybody who reaches {address} can read them; add TLS or a password with --web.config.file"
+        )),
+        (false, true) => Some(format!(
+            "passwords are sent to {address} without TLS, readable on the way; add tls_server_config to the file of \
+             --web.config.file"
+        )),
+        (true, _) => None,
     }
 }
 
@@ -344,15 +356,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_waits_for_the_first_page_and_not_for_ever() {
-        let shared =
-            Shared { state: Mutex::default(), published: Condvar::new(), log: Log::to_stderr() };
-        assert!(shared.measured(Duration::from_millis(10)).text.is_empty());
-        std::thread::scope(|scope| {
-            let request = scope.spawn(|| shared.measured(Duration::from_secs(60)).text.clone());
-            shared.state().text = "page".into();
-            shared.published.notify_all();
-            assert_eq!(&*request.join().unwrap(), "page");
-        });
+    fn a_request_before_the_first_page_is_asked_again() {
+        let shared = Shared { state: Mutex::default(), log: Log::to_stderr() };
+        let request = Request { path: "/metrics".to_owned(), ..Request::default() };
+        assert!(shared.answer(&request).is_none());
+        shared.state().text = "page".into();
+        assert_eq!(shared.answer(&request).map(|answer| answer.body), Some("page".into()));
+    }
+
+    #[test]
+    fn what_others_can_read_is_told() {
+        let told = |address: &str, has_tls, has_passwords| {
+            let protection = Protection { has_tls, has_passwords, exposed: Vec::new() };
+            address.parse().ok().and_then(|address| danger(address, &protection))
+        };
+        let open = told("192.0.2.1:9818", false, false);
+        assert!(open.is_some_and(|line| line.starts_with("everybody who reaches 192.0.2.1:9818")));
+        let plain = told("[::]:9818", false, true);
+        assert!(plain.is_some_and(|line| line.contains("without TLS")));
+        for (address, tls, passwords) in [
+            ("192.0.2.1:9818", true, true),
+            ("192.0.2.1:9818", true, false),
+            ("127.0.0.1:9818", false, true),
+            ("[::1]:9818", false, false),
+            ("[::ffff:127.0.0.1]:9818", false, false),
+        ] {
+            assert_eq!(told(address, tls, passwords), None, "{address}");
+        }
     }
 }
