@@ -39,6 +39,9 @@ pub struct Layout {
 pub const USUAL_WIDTH: usize = 100;
 const MIN_WIDTH: usize = 40;
 
+/// The widest column of names; a longer name moves what follows it. The formatter panics beyond 65,535.
+const MAX_NAME_CHARS: usize = 80;
+
 impl Default for Layout {
     fn default() -> Self {
         Self { colour: false, width: USUAL_WIDTH, verbose: false }
@@ -183,7 +186,8 @@ impl Page {
         self.folded(2, "", &finding.headline);
         self.folded(2, "", &finding.impact);
         let names: Vec<String> = finding.evidence.iter().map(|e| visible::line(&e.what)).collect();
-        let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+        let lengths = names.iter().map(|name| name.chars().count());
+        let width = lengths.max().unwrap_or(0).min(MAX_NAME_CHARS);
         for (evidence, name) in finding.evidence.iter().zip(&names) {
             let source = self.painted(Style::new().dimmed(), &evidence.source);
             let quantity = visible::line(&evidence.quantity.to_string());

@@ -147,31 +147,41 @@ const COLOURS: [&str; 12] = [
     "\u{1b}[m",
 ];
 
+/// Every page about something of this name.
+fn check_pages(name: &str) {
+    let (report, incident) = (report(name), incident(name));
+    let row = IncidentRow {
+        verdict: name.to_owned(),
+        trigger_name: name.to_owned(),
+        cause: Some(name.to_owned()),
+        subject: Some(Subject::Other(name.to_owned())),
+        ..IncidentRow::default()
+    };
+    for colour in [false, true] {
+        let layout = Layout { colour, width: 400, ..Layout::default() };
+        let colours = if colour { &COLOURS[..] } else { &[] };
+        check(&text::report(&report, layout), colours);
+        check(&text::incident(&incident, layout), colours);
+        let rows = [row.clone(), row.clone()];
+        for is_grouped in [true, false] {
+            let list = IncidentList { rows: &rows, others: 0, is_grouped, now_unix_ms: 0 };
+            check(&text::incidents(list, layout), colours);
+        }
+    }
+    check(&nagios::report(&report), &[]);
+    check(&json::report(&report).unwrap(), &[]);
+    check(&html::incident(&incident).unwrap(), &[]);
+}
+
+#[test]
+fn a_name_of_any_length_is_written() {
+    check_pages(&"x".repeat(70_000));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(100) })]
     #[test]
     fn no_page_has_what_a_name_brought(name in name()) {
-        let (report, incident) = (report(&name), incident(&name));
-        let row = IncidentRow {
-            verdict: name.clone(),
-            trigger_name: name.clone(),
-            cause: Some(name.clone()),
-            subject: Some(Subject::Other(name.clone())),
-            ..IncidentRow::default()
-        };
-        for colour in [false, true] {
-            let layout = Layout { colour, width: 400, ..Layout::default() };
-            let colours = if colour { &COLOURS[..] } else { &[] };
-            check(&text::report(&report, layout), colours);
-            check(&text::incident(&incident, layout), colours);
-            let rows = [row.clone(), row.clone()];
-            for is_grouped in [true, false] {
-                let list = IncidentList { rows: &rows, others: 0, is_grouped, now_unix_ms: 0 };
-                check(&text::incidents(list, layout), colours);
-            }
-        }
-        check(&nagios::report(&report), &[]);
-        check(&json::report(&report).unwrap(), &[]);
-        check(&html::incident(&incident).unwrap(), &[]);
+        check_pages(&name);
     }
 }
