@@ -183,17 +183,73 @@ fn a_server_of_metrics_that_answers_something_else_is_one_line() {
     }
 }
 
-/// Names from metrics become arguments of ssh.
+/// The URL of a server whose metrics have these names, each with a terabyte.
+fn server_of_names(names: &[&str]) -> String {
+    let row =
+        |name: &&str| serde_json::json!({ "metric": { "instance": name }, "value": [1, "1e12"] });
+    let rows: Vec<Value> = names.iter().map(row).collect();
+    let data = serde_json::json!({ "resultType": "vector", "result": rows });
+    let body = serde_json::json!({ "status": "success", "data": data }).to_string();
+    format!("http://127.0.0.1:{}", server(http("200 OK", "application/json", &body)))
+}
+
+/// Names from metrics become arguments of ssh, lines, and a node set that `sbatch` or a shell gets.
 #[test]
-fn a_name_that_is_an_option_is_not_passed_on() {
-    let row = |name: &str| format!(r#"{{"metric":{{"instance":"{name}"}},"value":[1,"1e12"]}}"#);
-    let rows = [row("-oProxyCommand=touch x:9818"), row("$(touch x)"), row("n1:9818")].join(",");
-    let body =
-        format!(r#"{{"status":"success","data":{{"resultType":"vector","result":[{rows}]}}}}"#);
-    let url = format!("http://127.0.0.1:{}", server(http("200 OK", "application/json", &body)));
-    let said = text(&Nodes::new().room(&["16M", "--prometheus", &url]).stdout);
-    assert_eq!(said.matches("not asked: no name of a host").count(), 2, "{said}");
-    assert!(said.starts_with("1 of 3 nodes can provide"), "{said}");
+fn a_name_that_is_no_host_is_neither_asked_nor_listed() {
+    let names = [
+        "-oProxyCommand=touch x:9818",
+        "$(touch x)",
+        "--exclusive",
+        "n[1-100]",
+        "n7,n8",
+        "@all",
+        "n2\nn3  yes      1 TiB",
+        "\u{1b}[2Jn4",
+    ];
+    let all = [&names[..], &["n1:9818"]].concat();
+    let room = |args: &[&str]| {
+        let url = server_of_names(&all);
+        let ended = Nodes::new().room(&[&["16M", "--prometheus", &url], args].concat());
+        text(&ended.stdout)
+    };
+    for args in [&[][..], &["--by-metrics"]] {
+        let said = room(args);
+        assert_eq!(said.matches("not asked: no name of a host").count(), 8, "{said}");
+        assert_eq!(said.lines().count(), 1 + all.len(), "{said}");
+        assert!(said.starts_with("1 of 9 nodes ") && !said.contains('\u{1b}'), "{said}");
+    }
+    assert_eq!(room(&["--format", "nodeset"]), "n1\n");
+    assert_eq!(room(&["--format", "nodeset", "--by-metrics"]), "n1\n");
+}
+
+/// The formatter panics with a width beyond 65,535.
+#[test]
+fn a_name_of_any_length_is_a_line() {
+    let long = "n".repeat(70_000);
+    for args in [&[][..], &["--by-metrics"], &["--format", "nodeset"], &["--json"]] {
+        let url = server_of_names(&[&long]);
+        let ended = Nodes::new().room(&[&["16M", "--prometheus", &url], args].concat());
+        assert_eq!(ended.status.code(), Some(1), "{args:?}: {}", text(&ended.stderr));
+        assert!(ended.stdout.len() < 2000, "{args:?}: {} bytes", ended.stdout.len());
+    }
+    let wide = format!("n[{}1]", "0".repeat(70_000));
+    let ended = Nodes::new().room(&["16M", "--nodes", &wide]);
+    assert_eq!(ended.status.code(), Some(2), "{}", text(&ended.stderr));
+}
+
+/// Whatever the user's configuration of ssh has, a node gets neither the agent nor a port of this machine.
+#[test]
+fn ssh_forwards_nothing() {
+    let dir = TempDir::new().unwrap();
+    let ssh = dir.path().join("ssh");
+    std::fs::write(&ssh, "#!/bin/sh\necho \"$@\" >&2\n").unwrap();
+    std::fs::set_permissions(&ssh, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_memwright"));
+    let path = format!("{}:/usr/bin:/bin", dir.path().display());
+    command.args(["fleet", "room", "16M", "--nodes", "n1"]).env("PATH", path);
+    let said = text(&command.output().unwrap().stdout);
+    let options = "-o ClearAllForwardings=yes -o ForwardAgent=no -o ForwardX11=no";
+    assert!(said.contains(&format!("{options} n1 memwright check --json --for 16M")), "{said}");
 }
 
 fn free_port() -> u16 {

@@ -7,8 +7,10 @@ use mw_model::Request;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A node that cannot be reached ends by itself, and nobody is asked for a password.
-const SSH: &str = "ssh -o BatchMode=yes -o ConnectTimeout=5";
+/// A node that cannot be reached ends by itself, and nobody is asked for a password. A node gets neither the agent of the
+/// user nor a port of this machine, whatever the user's configuration of ssh forwards.
+const SSH: &str = "ssh -o BatchMode=yes -o ConnectTimeout=5 -o ClearAllForwardings=yes \
+                   -o ForwardAgent=no -o ForwardX11=no";
 
 #[derive(Debug, Clone, ClapArgs)]
 pub struct FleetArgs {

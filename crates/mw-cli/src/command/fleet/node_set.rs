@@ -83,6 +83,10 @@ fn numbers(ranges: &str) -> Result<Vec<String>, String> {
         let wrong = || format!("invalid range '{range}' (use for example [1-40,44])");
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let width = if first.starts_with('0') { first.len() } else { 0 };
+        if width > MAX_NAME_BYTES {
+            // The formatter panics with more than 65,535.
+            return Err(format!("a number of more than {MAX_NAME_BYTES} digits"));
+        }
         let number = |text: &str| text.parse::<u32>().map_err(|_| wrong());
         let (first, last) = (number(first)?, number(last)?);
         let count = last.checked_sub(first).ok_or_else(wrong)?;

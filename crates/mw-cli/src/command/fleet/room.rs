@@ -15,6 +15,12 @@ use std::net::IpAddr;
 /// The version of what `--json` prints.
 const SCHEMA: u32 = 1;
 
+/// The column of names is no wider; a longer name moves what follows it.
+const MAX_NAME_CHARS: usize = 80;
+
+/// Of a name that is no name of a host.
+const NO_HOST: &str = "not asked: no name of a host";
+
 /// What `fleet room --json` prints.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -120,25 +126,41 @@ fn by_metrics(
     let all = candidates.len();
     candidates.retain(|candidate| candidate.bytes >= args.request.size_bytes);
     room.too_little = all.saturating_sub(candidates.len());
-    let by_metrics = |candidate: &Candidate| Answer {
-        verdict: Verdict::Unknown,
-        by_metrics_bytes: Some(candidate.bytes),
-        ..answer::failed(&candidate.name, "enough by its metrics; not asked")
+    if !args.by_metrics {
+        let most = usize::try_from(args.ask).unwrap_or(usize::MAX);
+        room.not_asked = candidates.len().saturating_sub(most);
+        candidates.truncate(most);
+    }
+    // A name from metrics can be an option, a set of nodes, a command of a shell or several lines.
+    let (hosts, others): (Vec<_>, Vec<_>) =
+        candidates.into_iter().partition(|candidate| node_set::is_name(&candidate.name));
+    room.answers = match args.by_metrics {
+        true => hosts.iter().map(unasked).collect(),
+        false => asked(args, &hosts)?,
     };
-    if args.by_metrics {
-        room.answers = candidates.iter().map(by_metrics).collect();
-        return Ok(());
-    }
-    let most = usize::try_from(args.ask).unwrap_or(usize::MAX);
-    room.not_asked = candidates.len().saturating_sub(most);
-    candidates.truncate(most);
-    let names: Vec<String> = candidates.iter().map(|candidate| candidate.name.clone()).collect();
-    room.answers = answers(args, &names)?;
-    for answer in &mut room.answers {
-        let candidate = candidates.iter().find(|candidate| candidate.name == answer.node);
-        answer.by_metrics_bytes = candidate.map(|candidate| candidate.bytes);
-    }
+    room.answers.extend(others.iter().map(|candidate| Answer {
+        by_metrics_bytes: Some(candidate.bytes),
+        ..answer::failed(&asking::line(&candidate.name), NO_HOST)
+    }));
     Ok(())
+}
+
+fn unasked(host: &Candidate) -> Answer {
+    Answer {
+        verdict: Verdict::Unknown,
+        by_metrics_bytes: Some(host.bytes),
+        ..answer::failed(&host.name, "enough by its metrics; not asked")
+    }
+}
+
+fn asked(args: &FleetRoomArgs, hosts: &[Candidate]) -> Result<Vec<Answer>, Failure> {
+    let names: Vec<String> = hosts.iter().map(|host| host.name.clone()).collect();
+    let mut answers = answers(args, &names)?;
+    for answer in &mut answers {
+        let host = hosts.iter().find(|host| host.name == answer.node);
+        answer.by_metrics_bytes = host.map(|host| host.bytes);
+    }
+    Ok(answers)
 }
 
 /// Asks nodes.
@@ -175,8 +197,9 @@ fn text(args: &FleetRoomArgs, room: &FleetRoom) -> String {
     let nodes = format_count(room.nodes, "node");
     let mut text = match (args.by_metrics, yes, slowly) {
         (true, ..) => {
-            let verb = if room.answers.len() == 1 { "has" } else { "have" };
-            format!("{} of {nodes} {verb}", room.answers.len())
+            let known = count(Verdict::Unknown);
+            let verb = if known == 1 { "has" } else { "have" };
+            format!("{known} of {nodes} {verb}")
         }
         (_, 0, 0) => format!("0 of {nodes} can provide"),
         (_, 0, _) => format!("{slowly} of {nodes} can provide slowly"),
@@ -196,7 +219,9 @@ fn text(args: &FleetRoomArgs, room: &FleetRoom) -> String {
         let _ = write!(text, "; {}", more.join(", "));
     }
     text.push('\n');
-    let width = room.answers.iter().map(|answer| answer.node.chars().count()).max().unwrap_or(0);
+    let lengths = room.answers.iter().map(|answer| answer.node.chars().count());
+    // The formatter panics with more than 65,535.
+    let width = lengths.max().unwrap_or(0).min(MAX_NAME_CHARS);
     for answer in &room.answers {
         let (node, verdict) = (&answer.node, answer.verdict.name());
         let metrics = answer.by_metrics_bytes.filter(|_| args.by_metrics);

@@ -35,6 +35,8 @@ fn what_is_no_set_is_refused_in_words() {
         let error = expand(set).unwrap_err();
         assert!(error.contains(why), "{set}: {error}");
     }
+    let wide = format!("n[{}1]", "0".repeat(70_000));
+    assert!(expand(&wide).unwrap_err().contains("more than 253 digits"));
 }
 
 #[test]
