@@ -34,7 +34,7 @@ pub(crate) fn run(program: Option<PathBuf>) -> anyhow::Result<()> {
     conditions(&program, &server, &token).context("conditions of its own node")?;
     println!("conditions of its own node: set, kept, changed and removed");
     limits(&program, &server, &token).context("limits of the pod")?;
-    println!("another node, and the object itself: refused");
+    println!("another node, the object itself, and the rest of its status: refused");
     Ok(())
 }
 
@@ -142,10 +142,44 @@ fn limits(program: &Path, server: &Server, token: &str) -> anyhow::Result<()> {
     let taint = json!({ "spec": { "unschedulable": true } });
     let refused = server.refuses(token, "PATCH", &path, Some(&taint))?;
     ensure!(refused["code"] == 403, "changed: {refused}");
+    status_of_others(server, token)?;
     std::fs::write(server.file("token"), "x")?;
     let text = said(&condition(program, server, OWN_NODE, &["--root", &tree])?);
     ensure!(text.contains("HTTP 401") && text.contains("--token-file"), "{text}");
     let unknown = server.get("/api/v1/nodes/n3");
     ensure!(unknown.is_err(), "a node that nobody made");
+    Ok(())
+}
+
+/// What a stolen token must not change of its own node, although it may patch the status.
+fn status_of_others(server: &Server, token: &str) -> anyhow::Result<()> {
+    let path = format!("/api/v1/nodes/{OWN_NODE}/status");
+    let condition = |kind: &str, message: &str| json!({ "status": { "conditions": [{ "type": kind, "status": "True", "reason": "X", "message": message }] } });
+    let refused = [
+        (json!({ "metadata": { "labels": { "a": "b" } } }), "metadata"),
+        (json!({ "metadata": { "annotations": { "a": "b" } } }), "metadata"),
+        (
+            json!({ "status": { "capacity": { "example.com/x": "9" } } }),
+            "nothing else of its status",
+        ),
+        (
+            json!({ "status": { "addresses": [{ "type": "Hostname", "address": "x" }] } }),
+            "nothing else",
+        ),
+        (condition("Ready", ""), "those of nobody else"),
+        (condition("DiskPressure", ""), "those of nobody else"),
+        (condition("MemoryStalling", &"x".repeat(2000)), "1024 characters"),
+    ];
+    for (patch, why) in refused {
+        let answer = server.refuses(token, "PATCH", &path, Some(&patch))?;
+        let message = answer["message"].as_str().unwrap_or_default();
+        ensure!(answer["kind"] == "Status" && message.contains(why), "{patch}: {answer}");
+    }
+    let own = condition("MemoryStalling", "x");
+    let answer = server.refuses(token, "PATCH", &path, Some(&own))?;
+    ensure!(answer["kind"] == "Node", "{own}: {answer}");
+    let removal =
+        json!({ "status": { "conditions": [{ "$patch": "delete", "type": "MemoryStalling" }] } });
+    server.patch(&path, &removal)?;
     Ok(())
 }

@@ -76,3 +76,40 @@ fn the_kernels_lines_are_recognized() {
     assert_eq!(reason(short).as_deref(), Some("HugePageAllocationShort"));
     assert_eq!(reason("Memory: 2019620K/2096632K available"), None);
 }
+
+fn packaged(path: &str) -> String {
+    std::fs::read_to_string(root().join("packaging/kubernetes").join(path)).unwrap()
+}
+
+/// A token that was stolen changes these conditions and nothing else.
+#[test]
+fn the_admission_policy_is_about_the_conditions_that_are_set() {
+    let policy = packaged("chart/templates/own-node.yaml");
+    let line = policy.lines().skip_while(|line| line.trim() != "- name: types").nth(1).unwrap();
+    let listed: Vec<&str> = line.split('\'').skip(1).step_by(2).collect();
+    let patch = ["k8s", "condition", "--remove", "--dry-run", "--node", "n1"];
+    let ended = Command::new(env!("CARGO_BIN_EXE_memwright")).args(patch).output().unwrap();
+    let patch: Value = serde_json::from_slice(&ended.stdout).unwrap();
+    let set = patch["status"]["conditions"].as_array().unwrap().iter();
+    assert_eq!(listed, set.map(|condition| text(&condition["type"])).collect::<Vec<_>>());
+    for part in
+        ["dyn(object.metadata).all(", "variables.status.all(", "variables.conditions.filter("]
+    {
+        assert!(policy.contains(part), "{part}");
+    }
+}
+
+/// With the /proc of the node it could read what other containers of its user have.
+#[test]
+fn the_container_has_a_user_of_its_own() {
+    let values = packaged("chart/values.yaml");
+    let user = values.lines().find_map(|line| line.strip_prefix("runAsUser: ")).unwrap();
+    let number: u32 = user.parse().unwrap();
+    // Neither one of a distribution, nor the first ones of images, nor nobody.
+    assert!((20_000..60_000).contains(&number), "{number}");
+    assert!(packaged("Containerfile").contains(&format!("\nUSER {user}:{user}\n")));
+    let pod = packaged("chart/templates/daemonset.yaml");
+    for line in ["runAsUser: {{ .Values.runAsUser }}", "runAsGroup: {{ .Values.runAsUser }}"] {
+        assert!(pod.contains(line), "{line}");
+    }
+}
