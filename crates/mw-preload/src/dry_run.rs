@@ -3,7 +3,7 @@
 //! to the kernel anyway.
 
 use crate::interpose::memory;
-use crate::{background, confinement, settings, stats, uncached};
+use crate::{background, confinement, mapping_limit, settings, stats, uncached};
 use std::ptr::null_mut;
 
 const BYTES: usize = 64 << 20;
@@ -12,6 +12,7 @@ const BYTES: usize = 64 << 20;
 #[allow(unsafe_code, reason = "calls what the program would call")]
 pub(crate) fn run() -> ! {
     confinement::ignore_filters();
+    mapping_limit::ignore();
     settings::set_threshold(0);
     let prot = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;

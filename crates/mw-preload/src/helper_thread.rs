@@ -1,7 +1,7 @@
 //! A helper thread, which directs an operation and has a file descriptor table of its own.
 
 use crate::confinement::OperationGuard;
-use crate::kernel;
+use crate::{kernel, mapping_limit};
 use mw_segment::{ThreadSpawner, Workers};
 use mw_sys::SignalHandlersBlocked;
 use std::ffi::c_int;
@@ -36,7 +36,8 @@ impl ThreadSpawner for CloneThreads {
     }
 }
 
-/// Runs `work` on a helper thread while this thread waits; none if no thread can or may be created.
+/// Runs `work` on a helper thread while this thread waits; none if no thread can or may be created, or if its stack would
+/// count towards a limit of the program.
 /// `errno` does not change.
 ///
 /// The helper thread has a descriptor table of its own, so that it can read /proc: what it opens takes no
@@ -46,7 +47,7 @@ pub(crate) fn on_helper_thread<T: Send>(
     work: &(dyn Fn(&Workers<'_>) -> Option<T> + Sync),
 ) -> Option<T> {
     let _errno = kernel::ErrnoGuard::new();
-    let _guard = OperationGuard::enter()?;
+    let _guard = OperationGuard::enter().filter(|_| !mapping_limit::is_set())?;
     let result = Mutex::new(None);
     let direct = |_: usize, _: usize| {
         // SAFETY: closes only descriptors of this thread's new table (close_range(2)).

@@ -65,6 +65,7 @@ mod kernel;
 mod lock;
 mod locked_ranges;
 mod map;
+mod mapping_limit;
 mod message;
 mod mmap_request;
 mod original;

@@ -24,6 +24,17 @@ fn rlimit_data_fails_the_same_calls() {
     run_both("data", &|| program.command(&["data"]));
 }
 
+/// While the library works, its stacks would count.
+#[test]
+fn under_rlimit_as_no_call_of_another_thread_fails() {
+    let program = Compiled::new("limits.c");
+    let with = run_both("threads", &|| program.command(&["threads"]));
+    let said = String::from_utf8_lossy(&with.stdout);
+    assert_eq!(said.matches(": 10 done, 0 of another thread failed").count(), 6, "{said}");
+    let reason = String::from_utf8_lossy(&with.stderr);
+    assert!(reason.contains("RLIMIT_AS or RLIMIT_DATA") || calls(&with.stderr) == 0, "{reason}");
+}
+
 #[test]
 fn a_small_huge_page_pool_fails_the_same_calls() {
     let program = Compiled::new("limits.c");

@@ -8,7 +8,8 @@ use crate::confinement::OperationGuard;
 use crate::map;
 use crate::mmap_request::MmapRequest;
 use crate::{
-    kernel, lock, original, populate, program_locks, release, settings, sysv, userfaultfd,
+    kernel, lock, mapping_limit, original, populate, program_locks, release, settings, sysv,
+    userfaultfd,
 };
 use libc::{c_int, off_t, size_t};
 use std::ffi::c_void;
@@ -20,9 +21,13 @@ fn enter_if_large(bytes: usize, threshold: usize) -> Option<OperationGuard> {
     if bytes < threshold { None } else { enter() }
 }
 
-/// None if the program handles its own page faults, or is confined.
+/// None if the program handles its own page faults, is confined, or has a limit on what it maps: while an operation lasts,
+/// its stacks would count, and another thread's mmap(2) could fail.
 fn enter() -> Option<OperationGuard> {
-    if userfaultfd::is_in_use() { None } else { OperationGuard::enter() }
+    if userfaultfd::is_in_use() {
+        return None;
+    }
+    OperationGuard::enter().filter(|_| !mapping_limit::is_set())
 }
 
 /// mlock(2).

@@ -2,6 +2,7 @@
 
 use super::counts::{BackgroundCounts, CALLS, Counts, PageCounts};
 use crate::confinement::{self, Obstacle};
+use crate::mapping_limit;
 use crate::message::{self, Line};
 use crate::populate_queue::StopReason;
 use crate::settings::{self, HugePages};
@@ -181,6 +182,10 @@ fn write_nothing(line: &mut Line, subject: &str) -> fmt::Result {
             }
             Obstacle::NoMemory => "no memory could be mapped",
         })?;
+    } else if mapping_limit::is_set() {
+        line.write_str(
+            "RLIMIT_AS or RLIMIT_DATA limits the program, and the stacks of threads count",
+        )?;
     } else {
         let (threshold, release) =
             (settings::threshold() >> 20, settings::release_threshold() >> 20);

@@ -1,5 +1,7 @@
 /* Large memory beyond a limit: which calls fail, and which processes are killed. */
 #include "state.h"
+#include <pthread.h>
+#include <sched.h>
 #include <sys/ipc.h>
 #include <sys/shm.h>
 
@@ -45,6 +47,57 @@ static void data(void) {
     print_state("munmap", munmap(rest, 3 * MIB), rest, 3 * MIB);
     print_state("munmap", munmap(at, 4 * MIB), at, 4 * MIB);
     map_or_print("beyond, again", 9 * MIB, ANON | MAP_POPULATE);
+}
+
+#define BLOCK (4 * MIB)
+#define ROUNDS 10
+#define REST (32 * MIB)
+#define SLACK (64 << 10)
+
+static _Atomic int begun, over, failed;
+
+/* Maps what is left of the limit beside one block, again and again. */
+static void *map_the_rest(void *bytes) {
+    begun = 1;
+    while (begun == 1) sched_yield();
+    while (!over) {
+        char *at = mmap(NULL, (size_t)bytes, PROT_NONE, ANON | MAP_NORESERVE, -1, 0);
+        if (at == MAP_FAILED)
+            failed++;
+        else
+            munmap(at, (size_t)bytes);
+        sched_yield();
+    }
+    return NULL;
+}
+
+/* Another thread's calls fail no more often while large memory is mapped, locked and unmapped. */
+static void beside(const char *what, int which, const char *field, int kind) {
+    pthread_t thread;
+    begun = over = failed = 0;
+    pthread_create(&thread, NULL, map_the_rest, (void *)REST);
+    while (!begun) sched_yield();
+    limit(which, (size_t)status(field) * 1024 + REST + BLOCK + SLACK);
+    begun = 2;
+    int done = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        char *at = mmap(NULL, BLOCK, RW, kind | (round % 2 ? MAP_POPULATE : 0), -1, 0);
+        if (at == MAP_FAILED) continue;
+        int is_locked = !mlock(at, BLOCK) && !munlock(at, BLOCK);
+        done += is_locked && !madvise(at, BLOCK, MADV_POPULATE_WRITE);
+        munmap(at, BLOCK);
+    }
+    over = 1;
+    pthread_join(thread, NULL);
+    limit(which, RLIM_INFINITY);
+    printf("%s: %d done, %d of another thread failed\n", what, done, failed);
+}
+
+static void threads(void) {
+    for (int round = 0; round < 3; round++) {
+        beside("private, RLIMIT_AS", RLIMIT_AS, "VmSize", ANON);
+        beside("shared, RLIMIT_AS", RLIMIT_AS, "VmSize", MAP_SHARED | MAP_ANONYMOUS);
+    }
 }
 
 static void of_pool(const char *what, int kind) {
@@ -123,6 +176,7 @@ static void cgroup(void) {
 int main(int count, char **names) {
     say_state_from();
     if (count > 1 && !strcmp(names[1], "data")) data();
+    if (count > 1 && !strcmp(names[1], "threads")) threads();
     if (count > 1 && !strcmp(names[1], "hugetlb")) hugetlb();
     if (count > 1 && !strcmp(names[1], "cgroup")) cgroup();
     return 0;
