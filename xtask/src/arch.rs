@@ -77,24 +77,23 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "mw-web",
         ],
     ),
+    ("docgen", &["mw-cli", "mw-metrics", "mw-model", "mw-render", "mw-rules", "mw-ship"]),
     (
-        "xtask",
+        "eval",
         &[
-            "mw-cli",
             "mw-critical-path",
             "mw-lab",
-            "mw-metrics",
             "mw-model",
             "mw-pool",
             "mw-record",
             "mw-render",
             "mw-rules",
             "mw-segment",
-            "mw-ship",
             "mw-sys",
             "mw-test",
         ],
     ),
+    ("xtask", &["mw-test"]),
 ];
 
 /// Crates that may have unsafe code, item by item: system calls, and names and pointers of C.

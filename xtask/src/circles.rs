@@ -27,7 +27,9 @@ pub(crate) fn run() -> anyhow::Result<()> {
     for entry in root().join("crates").read_dir()? {
         problems.extend(problems_of(&entry?.path())?);
     }
-    problems.extend(problems_of(&root().join("xtask"))?);
+    for folder in ["docgen", "eval", "xtask"] {
+        problems.extend(problems_of(&root().join(folder))?);
+    }
     anyhow::ensure!(problems.is_empty(), "{}", problems.join("\n"));
     Ok(())
 }

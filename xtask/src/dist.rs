@@ -15,9 +15,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 pub(crate) use check::run as check;
-pub(crate) use plain::{debian as plain_debian, run as plain};
+pub(crate) use plain::run as plain;
+pub use plain::debian as plain_debian;
 
-pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Where the sources and cargo's directory are in what is built, instead of where they are here.

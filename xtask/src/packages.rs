@@ -7,13 +7,15 @@ use std::process::{Command, Stdio};
 /// Longest wait for another apt-get, in seconds.
 const LOCK_WAIT: &str = "DPkg::Lock::Timeout=300";
 
+/// Those of the packages whose file is not there.
+pub fn missing<'p>(packages: &[(&'p str, &str)]) -> Vec<&'p str> {
+    let missing = packages.iter().filter(|(_, file)| !Path::new(file).exists());
+    missing.map(|(package, _)| *package).collect()
+}
+
 /// Installs packages whose file is not there, or says exactly what to install.
-pub(crate) fn install(packages: &[(&str, &str)]) -> anyhow::Result<()> {
-    let missing: Vec<&str> = packages
-        .iter()
-        .filter(|(_, file)| !Path::new(file).exists())
-        .map(|(package, _)| *package)
-        .collect();
+pub fn install(packages: &[(&str, &str)]) -> anyhow::Result<()> {
+    let missing = missing(packages);
     if missing.is_empty() {
         return Ok(());
     }
@@ -31,7 +33,7 @@ pub(crate) fn install(packages: &[(&str, &str)]) -> anyhow::Result<()> {
 
 /// The tree that packages are in, unpacked with the packages that they need and that are not
 /// installed: nothing is configured, no service is started. It is made once, in `cache`.
-pub(crate) fn unpacked(packages: &[&str], cache: &Path) -> anyhow::Result<PathBuf> {
+pub fn unpacked(packages: &[&str], cache: &Path) -> anyhow::Result<PathBuf> {
     let tree = cache.join("tree");
     if tree.exists() {
         return Ok(tree);
@@ -64,7 +66,7 @@ fn unpack(deb: &Path, tree: &Path) -> anyhow::Result<()> {
 }
 
 /// The version of the source that an installed package was built from.
-pub(crate) fn installed_source_version(package: &str) -> anyhow::Result<Option<String>> {
+pub fn installed_source_version(package: &str) -> anyhow::Result<Option<String>> {
     let output = Command::new("dpkg-query")
         .args(["--show", "--showformat=${db:Status-Status} ${source:Version}", package])
         .stderr(Stdio::null())
@@ -76,12 +78,7 @@ pub(crate) fn installed_source_version(package: &str) -> anyhow::Result<Option<S
 
 /// Unpacks folders of a package's source, as its authors published it, from the distribution's own
 /// servers, whether or not the machine is set up for sources.
-pub(crate) fn source(
-    package: &str,
-    version: &str,
-    folders: &[&str],
-    into: &Path,
-) -> anyhow::Result<()> {
+pub fn source(package: &str, version: &str, folders: &[&str], into: &Path) -> anyhow::Result<()> {
     println!("== downloading the source of {package} {version}");
     let work = tempfile::tempdir()?;
     let at = |name: &str| work.path().join(name);
@@ -116,7 +113,7 @@ pub(crate) fn source(
 }
 
 /// Unpacks a package as `NAME=VERSION`, without those that it needs.
-pub(crate) fn unpack_one(package: &str, tree: &Path) -> anyhow::Result<()> {
+pub fn unpack_one(package: &str, tree: &Path) -> anyhow::Result<()> {
     let work = tempfile::tempdir()?;
     apt_in(work.path(), &["-o", "APT::Sandbox::User=root", "download", package])?;
     let mut entries = work.path().read_dir()?.flatten().map(|entry| entry.path());
@@ -124,7 +121,7 @@ pub(crate) fn unpack_one(package: &str, tree: &Path) -> anyhow::Result<()> {
 }
 
 /// Unpacks the package that `meta` of another Debian release depends on to `tree`, once.
-pub(crate) fn of_release(codename: &str, meta: &str, tree: &Path) -> anyhow::Result<()> {
+pub fn of_release(codename: &str, meta: &str, tree: &Path) -> anyhow::Result<()> {
     if tree.exists() {
         return Ok(());
     }

@@ -11,6 +11,7 @@ use anyhow::Context;
 pub(crate) use run::bench;
 use run::{RunOutcome, Settings, run};
 use skips::Skip;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Mutex;
 
@@ -66,14 +67,37 @@ pub(crate) struct Results {
 }
 
 impl Results {
+    /// Tests that ran to their end: libtest counts those that were skipped, too.
+    pub(crate) fn passed(&self) -> usize {
+        self.passed.saturating_sub(self.skipped())
+    }
+
+    pub(crate) fn failed(&self) -> usize {
+        self.failed.len()
+    }
+
+    /// Tests, of which some say so twice.
+    pub(crate) fn skipped(&self) -> usize {
+        self.skipped.iter().map(Skip::key).collect::<BTreeSet<_>>().len()
+    }
+
+    /// Tests that were skipped for reasons that docs/testing.md does not accept.
+    pub(crate) fn unexplained(&self) -> anyhow::Result<Vec<&str>> {
+        let unexplained = skips::unexplained(&self.skipped)?;
+        let tests: BTreeMap<_, _> =
+            unexplained.into_iter().map(|skip| (skip.key(), skip.test.as_str())).collect();
+        Ok(tests.into_values().collect())
+    }
+
     /// A line for the table of steps.
     pub(crate) fn summary(&self) -> String {
-        let (skipped, flaky) = (self.skipped.len(), self.flaky.len());
-        format!(
-            "{} passed, {skipped} skipped, {flaky} flaky, {} failed",
-            self.passed,
-            self.failed.len()
-        )
+        let counts = format!(
+            "{} passed, {} failed, {} skipped",
+            self.passed(),
+            self.failed(),
+            self.skipped()
+        );
+        if self.flaky.is_empty() { counts } else { format!("{counts}; {} flaky", self.flaky.len()) }
     }
 
     /// What was skipped, flaky or failed, a line each.
@@ -104,14 +128,23 @@ impl Results {
     /// Fails where a test failed, or was skipped for a reason that is not accepted.
     pub(crate) fn verify(&self) -> anyhow::Result<()> {
         anyhow::ensure!(self.failed.is_empty(), "failed: {}", self.failed.join(", "));
-        let unexplained = skips::unexplained(&self.skipped)?;
-        let tests: Vec<&str> = unexplained.iter().map(|skip| skip.test.as_str()).collect();
+        let tests = self.unexplained()?;
         anyhow::ensure!(
             tests.is_empty(),
             "skipped for a reason that docs/testing.md does not accept: {}",
             tests.join(", ")
         );
         Ok(())
+    }
+}
+
+#[cfg(test)]
+impl Results {
+    /// So many that libtest counts as passed, of which some were skipped.
+    pub(crate) fn example(passed: usize, skipped: &[&str], failed: &[&str]) -> Self {
+        let skip = |test: &&str| Skip { test: (*test).to_owned(), why: "needs root".to_owned() };
+        let failed = failed.iter().map(|test| (*test).to_owned()).collect();
+        Self { passed, skipped: skipped.iter().map(skip).collect(), failed, ..Self::default() }
     }
 }
 

@@ -1,7 +1,7 @@
 //! How sure a cause is, from its score: what share of causes with that score were right in the blind trials.
 //!
 //! The map is monotone, so that it changes no order. It is fitted to docs/truth/fit.jsonl, and to nothing else, by
-//! `cargo xtask trials --calibrate`, which writes the table below (xtask/src/trials/calibrate.rs says how).
+//! `cargo xtask trials --calibrate`, which writes the table below (eval/src/trials/calibrate.rs says how).
 
 use mw_model::Cause;
 

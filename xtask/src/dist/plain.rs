@@ -14,7 +14,7 @@ pub(crate) fn run(profile: &str, out: Option<PathBuf>) -> anyhow::Result<()> {
 }
 
 /// The same, with any version; returns the files.
-pub(crate) fn debian(profile: &str, version: &str, out: &Path) -> anyhow::Result<Vec<PathBuf>> {
+pub fn debian(profile: &str, version: &str, out: &Path) -> anyhow::Result<Vec<PathBuf>> {
     crate::packages::install(PACKAGES)?;
     let packages = ["mw-cli", "mw-preload", "mw-capi"].map(|name| ["--package", name]);
     cargo(

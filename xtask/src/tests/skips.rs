@@ -15,6 +15,14 @@ pub(crate) struct Skip {
     pub(crate) why: String,
 }
 
+impl Skip {
+    /// The file and the test, without the line that skipped it; a test in a program of one thread has no name.
+    pub(crate) fn key(&self) -> (&str, &str) {
+        let (place, name) = self.test.split_once(' ').unwrap_or((&self.test, ""));
+        if name.is_empty() { (place, "") } else { (place.split(':').next().unwrap_or(place), name) }
+    }
+}
+
 /// What `mw_test::skip` left in its file.
 pub(crate) fn skipped(file: &Path) -> anyhow::Result<Vec<Skip>> {
     Ok(parse(&read(file)?))

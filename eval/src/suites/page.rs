@@ -20,7 +20,7 @@ library. A test that fails both ways, for example because this kernel lacks a fe
 LTP is in no package registry. It runs where it is installed (`cargo xtask suites --ltp DIR`, or
 `$LTPROOT`; /opt/ltp by default), in the release named below; otherwise `cargo xtask ci --full` counts it
 as skipped. LTP programs that change the whole machine or use up its memory are excluded
-(xtask/src/suites/ltp.rs lists them).
+(eval/src/suites/ltp.rs lists them).
 
 ";
 

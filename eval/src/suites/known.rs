@@ -24,7 +24,7 @@ struct KnownDifference {
 
 impl Known {
     pub(super) fn load() -> anyhow::Result<Self> {
-        toml::from_str(FILE).context("xtask/src/suites/known.toml")
+        toml::from_str(FILE).context("eval/src/suites/known.toml")
     }
 
     /// Why a test may differ.

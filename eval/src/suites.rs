@@ -194,7 +194,7 @@ fn finish(compared: &[Compared], missing: usize) -> anyhow::Result<()> {
     let passed: usize = compared.iter().map(|compared| compared.same).sum();
     let skipped = missing + compared.iter().map(|compared| compared.skipped).sum::<usize>();
     if known > 0 {
-        println!("== {known} known differences, with reasons in xtask/src/suites/known.toml");
+        println!("== {known} known differences, with reasons in eval/src/suites/known.toml");
     }
     println!("== suites: {passed} passed, {failed} failed, {skipped} skipped");
     anyhow::ensure!(failed == 0, "{failed} tests have another outcome under memwright run");

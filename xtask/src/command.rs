@@ -1,0 +1,142 @@
+//! The command line.
+
+use crate::workspace::cargo_with;
+use crate::{ci, dist, new, python, tests};
+use clap::{Parser, Subcommand};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// The commands of the program eval. A test of eval compares.
+pub const CAMPAIGNS: &[&str] = &[
+    "ceilings",
+    "cluster",
+    "environments",
+    "evaluate",
+    "fixtures",
+    "fleet",
+    "kubernetes",
+    "lab",
+    "lab-plots",
+    "peers",
+    "preflight",
+    "recorders",
+    "ship",
+    "suites",
+    "system",
+    "trials",
+];
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Development tasks", after_help = campaigns())]
+struct Args {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Install the packages that the tests need, then run everything that must pass
+    Ci {
+        /// Also run long campaigns, every case of the lab and the test suites of other projects (hours)
+        #[arg(long)]
+        full: bool,
+    },
+    /// Run test programs as `ci` does (all of them, or those named), and list the slowest tests
+    Test {
+        /// A package, as in mw-pool, or a package and a target, as in 'mw-cli watch'
+        names: Vec<String>,
+        /// Run long campaigns too
+        #[arg(long)]
+        full: bool,
+        /// How many of the slowest tests to list
+        #[arg(long, default_value_t = 30)]
+        slowest: usize,
+    },
+    /// Build what is released: Debian and RPM packages, an archive with a static program, a bill of
+    /// materials and checksums
+    Dist {
+        /// Where to [default: target/packages]
+        #[arg(long)]
+        out: Option<PathBuf>,
+        /// Build it twice, compare the bytes, and install it in new roots
+        #[arg(long, conflicts_with = "out")]
+        check: bool,
+        /// Build the Debian packages alone, from the working tree with this profile of cargo, as in dev or release
+        #[arg(long, conflicts_with = "check")]
+        profile: Option<String>,
+    },
+    /// Build the Python package as a wheel, execute its notebook, test it under AddressSanitizer, or measure it
+    Python {
+        #[arg(default_value = "wheel")]
+        action: python::Action,
+        /// Where to put the wheel [default: target/python]
+        #[arg(long)]
+        out: Option<PathBuf>,
+        /// Write docs/python.md from the figures
+        #[arg(long)]
+        write: bool,
+    },
+    /// Write the generated documentation: rule pages, man pages, completions, JSON schema,
+    /// C header
+    Docs {
+        /// Write nothing; fail where something is out of date
+        #[arg(long)]
+        check: bool,
+    },
+    /// Create the skeleton of a rule, a probe, a collector or a lab case
+    New {
+        part: new::Part,
+        /// Its name in kebab-case
+        name: String,
+    },
+    /// The same as `new rule`
+    #[command(hide = true)]
+    NewRule {
+        /// Its id in kebab-case
+        name: String,
+    },
+    /// A campaign, with its arguments
+    #[command(external_subcommand)]
+    Campaign(Vec<OsString>),
+}
+
+fn campaigns() -> String {
+    format!(
+        "Campaigns, each with a --help of its own; the program that has them is built when it is first needed:\n  {}",
+        CAMPAIGNS.join(", ")
+    )
+}
+
+/// Runs the task that the command line names.
+pub fn run() -> anyhow::Result<ExitCode> {
+    match Args::parse().task {
+        Task::Ci { full } => return ci::run(full),
+        Task::Test { names, full, slowest } => tests::chosen(&names, full, slowest),
+        Task::Dist { check: true, .. } => dist::check(),
+        Task::Dist { out, profile: Some(profile), .. } => dist::plain(&profile, out),
+        Task::Dist { out, .. } => dist::run(out),
+        Task::Python { action, out, write } => python::run(action, out, write),
+        Task::Docs { check } => program("docgen", check.then(|| "--check".into())),
+        Task::New { part, name } => new::run(part, &name),
+        Task::NewRule { name } => new::run(new::Part::Rule, &name),
+        Task::Campaign(args) => campaign(args),
+    }?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn campaign(args: Vec<OsString>) -> anyhow::Result<()> {
+    let name = args.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    anyhow::ensure!(
+        CAMPAIGNS.contains(&&*name),
+        "there is no task '{name}'; 'cargo xtask --help' lists them"
+    );
+    program("eval", args)
+}
+
+/// Builds a program of the workspace, and runs it.
+fn program(package: &str, args: impl IntoIterator<Item = OsString>) -> anyhow::Result<()> {
+    cargo_with(&["run", "--locked", "--package", package, "--"], |cargo| {
+        cargo.args(args);
+    })
+}

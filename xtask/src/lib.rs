@@ -1,0 +1,22 @@
+//! The development tasks that need nothing of the program, so that `cargo xtask` is built in seconds. The campaigns, which
+//! use its crates, are the program eval, and the generated documentation is that of docgen: they are built when they are
+//! first asked for.
+
+mod arch;
+mod ci;
+mod circles;
+mod command;
+pub mod dist;
+#[cfg(test)]
+mod install;
+mod lab;
+mod new;
+pub mod packages;
+mod promises;
+mod python;
+mod tests;
+mod tools;
+mod units;
+pub mod workspace;
+
+pub use command::{CAMPAIGNS, run};
