@@ -10,8 +10,8 @@ mod zeroing;
 
 pub(crate) use operation::Operation;
 
-use crate::workspace::{cargo, go_on, root, target_dir};
-use anyhow::Context;
+use crate::ages;
+use crate::workspace::{cargo, go_on, target_dir};
 use mw_sys::SignalsBlocked;
 use mw_test::alone;
 use mw_test::measure::others;
@@ -49,7 +49,7 @@ pub(crate) fn run(write: bool) -> anyhow::Result<()> {
     let text = page::text(&conditions, &parts);
     println!("{text}");
     if write {
-        std::fs::write(root().join(PAGE), text).context(PAGE)?;
+        ages::write(PAGE, &text)?;
         println!("wrote {PAGE}");
     }
     Ok(())

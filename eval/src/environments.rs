@@ -1,14 +1,12 @@
 //! `memwright check` in many environments: what its first line and its exit code must be, and what
-//! they are. docs/environments.md is written from it.
+//! they are.
 
 mod answer;
 mod guests;
 mod host;
-mod page;
 mod trees;
 
 use crate::{lab, packages};
-use anyhow::Context;
 use std::path::PathBuf;
 
 /// What makes environments, with a file that tells whether it is there.
@@ -19,9 +17,8 @@ const PACKAGES: &[(&str, &str)] = &[
     ("qemu-system-x86", "/usr/bin/qemu-system-x86_64"),
 ];
 
-/// Runs `check` everywhere, or in those environments whose names begin with one of `names`; `write`
-/// keeps the table.
-pub(crate) fn run(names: &[String], program: Option<PathBuf>, write: bool) -> anyhow::Result<()> {
+/// Runs `check` everywhere, or in those environments whose names begin with one of `names`.
+pub(crate) fn run(names: &[String], program: Option<PathBuf>) -> anyhow::Result<()> {
     let is_wanted = |name: &str| {
         names.is_empty() || names.iter().any(|wanted| name.starts_with(wanted.as_str()))
     };
@@ -38,14 +35,10 @@ pub(crate) fn run(names: &[String], program: Option<PathBuf>, write: bool) -> an
         println!("{}: exit code {code}: {}", row.name, row.answer.text.first_line());
         if let Err(why) = &row.verdict {
             failed += 1;
-            println!("  expected {}, but {why}", row.expected);
+            println!("  expected {}, but {why}; made by: {}", row.expected, row.made);
         }
     }
     absent.iter().for_each(|absent| println!("not there: {absent}"));
-    if write {
-        anyhow::ensure!(names.is_empty(), "--write takes all environments");
-        page::write(&rows, &absent).context("docs/environments.md")?;
-    }
     anyhow::ensure!(failed == 0, "{failed} of {} environments have another answer", rows.len());
     println!("{} environments, each with the right first line and exit code", rows.len());
     Ok(())

@@ -4,6 +4,7 @@
 mod page;
 mod results;
 
+use crate::ages;
 use crate::workspace::{cargo, root, target_dir};
 use anyhow::Context;
 use mw_lab::vm::guest::Role;
@@ -100,12 +101,11 @@ fn saved(name: &str) -> anyhow::Result<Results> {
 fn write(case: &Case, results: &Results) -> anyhow::Result<()> {
     std::fs::create_dir_all(root().join(FOLDER))?;
     let json = serde_json::to_string_pretty(results)? + "\n";
-    for (ending, text) in
-        [("json", json), ("md", page_of(case, results)?), ("svg", page::plot(case, results)?)]
-    {
+    for (ending, text) in [("json", json), ("svg", page::plot(case, results)?)] {
         std::fs::write(path_of(&case.name, ending), text)?;
     }
-    Ok(())
+    let file = |ending: &str| format!("{FOLDER}/{}.{ending}", case.name);
+    ages::draw(&file("md"), &page_of(case, results)?, &[&file("json")])
 }
 
 fn page_of(case: &Case, results: &Results) -> anyhow::Result<String> {
@@ -116,6 +116,7 @@ fn page_of(case: &Case, results: &Results) -> anyhow::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mw_test::stamp;
 
     /// What is committed is what was measured, and the recommendations rest on it.
     #[test]
@@ -123,7 +124,12 @@ mod tests {
         for case in evaluations(&[]).unwrap() {
             let results = saved(&case.name).unwrap();
             let is = |ending: &str| crate::workspace::read(&path_of(&case.name, ending)).unwrap();
-            assert_eq!(is("md"), page_of(&case, &results).unwrap(), "{}: --redraw", case.name);
+            assert_eq!(
+                stamp::without(&is("md")),
+                page_of(&case, &results).unwrap(),
+                "{}: --redraw",
+                case.name
+            );
             assert_eq!(is("svg"), page::plot(&case, &results).unwrap(), "{}", case.name);
             assert_eq!(page::broken_claims(&case, &results), [""; 0], "{}", case.name);
             let variants: Vec<&str> = case.variants.iter().map(|v| v.name.as_str()).collect();

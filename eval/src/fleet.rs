@@ -1,6 +1,6 @@
 //! How long `memwright fleet room` takes to its short list, with the metrics of many nodes in a real server.
 
-use crate::workspace::root;
+use crate::ages;
 use crate::{lab, packages};
 use anyhow::{Context, ensure};
 use mw_test::Killed;
@@ -50,7 +50,7 @@ pub(crate) fn run(nodes: &[u64], program: Option<PathBuf>, write: bool) -> anyho
         }
     }
     if write {
-        std::fs::write(root().join("docs/fleet-scale.md"), page(&rows))?;
+        ages::write("docs/fleet-scale.md", &page(&rows))?;
     }
     Ok(())
 }

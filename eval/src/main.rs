@@ -25,7 +25,7 @@ mod workspace;
 
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
-use xtask::{dist, packages};
+use xtask::{ages, dist, packages};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Campaigns")]
@@ -144,9 +144,8 @@ enum Task {
         /// Guests at once
         #[arg(long, default_value_t = 1)]
         jobs: u16,
-        /// Write the results to docs/lab.md and docs/lab/, to docs/rounds.md with --rounds, or docs/stalls.md with
-        /// --watch
-        #[arg(long)]
+        /// Write the results to docs/lab.md and docs/lab/, or to docs/rounds.md with --rounds
+        #[arg(long, conflicts_with = "watch")]
         write: bool,
         /// Run nothing; write docs/lab.md from docs/lab/results.json
         #[arg(long, conflicts_with_all = ["watch", "rounds", "write"])]
@@ -179,9 +178,6 @@ enum Task {
         /// The `memwright` to run [default: built here, optimised]
         #[arg(long)]
         program: Option<PathBuf>,
-        /// Write docs/environments.md from it
-        #[arg(long)]
-        write: bool,
     },
     /// Play stalls that are drawn from a seed, and judge what the recorder says of them
     Trials {
@@ -314,13 +310,13 @@ fn main() -> anyhow::Result<()> {
         Task::Lab { redraw: true, .. } => lab::redraw(),
         Task::Lab { names, all_kernels, watch, rounds, jobs, write, redraw: false } => {
             let selection = lab::Selection { names, all_kernels, rounds, jobs };
-            if watch { lab::watch(&selection, write) } else { lab::run(&selection, write) }
+            if watch { lab::watch(&selection) } else { lab::run(&selection, write) }
         }
         Task::LabPlots { logs } => plots::run(&logs).map(drop),
         Task::Evaluate { names, rounds, jobs, redraw } => {
             evaluate::run(&names, rounds, jobs, redraw)
         }
-        Task::Environments { names, program, write } => environments::run(&names, program, write),
+        Task::Environments { names, program } => environments::run(&names, program),
         Task::Trials { quick: true, .. } => trials::quick(),
         Task::Trials { report: true, .. } => trials::report(),
         Task::Trials { calibrate: true, .. } => trials::calibrate(),

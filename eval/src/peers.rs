@@ -10,8 +10,9 @@ mod rows;
 mod turn;
 mod vmtasks;
 
+use crate::ages;
 use crate::huge_pages;
-use crate::workspace::{cargo, go_on, root, target_dir};
+use crate::workspace::{cargo, go_on, target_dir};
 use anyhow::Context;
 use mw_segment::{Kind, Options, PageSize};
 use mw_sys::SignalsBlocked;
@@ -70,7 +71,7 @@ pub(crate) fn run(rounds: usize, mib: u64, write: bool) -> anyhow::Result<()> {
     let text = page::text(&conditions, &rows, &vmtasks);
     println!("{text}");
     if write {
-        std::fs::write(root().join(PAGE), text).context(PAGE)?;
+        ages::write(PAGE, &text)?;
         println!("wrote {PAGE}");
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! The queries over the data set of `memwright ship`: what they say of a fleet with known conditions, on two engines, and
 //! what they take.
 
+use crate::ages;
 use crate::workspace::{self, root, target_dir};
 use anyhow::{Context, ensure};
 use serde::Deserialize;
@@ -78,7 +79,7 @@ pub(crate) fn run(fleets: &[(u32, u32)], write: bool) -> anyhow::Result<()> {
     let page = page(&measured);
     println!("{page}");
     if write {
-        std::fs::write(root().join(PAGE), page)?;
+        ages::write(PAGE, &page)?;
     }
     Ok(())
 }

@@ -4,7 +4,9 @@ mod verdict;
 
 use crate::tests::{self, Built, Results, Target};
 use crate::workspace::{self, built, cargo};
-use crate::{arch, circles, dist, lab, packages, promises, python, tools, units};
+use crate::{
+    ages, arch, circles, dist, lab, links, packages, promises, python, tools, units,
+};
 use std::fmt::Write;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
@@ -168,6 +170,8 @@ fn side_by_side(
             vec![
                 simple("lint", lint),
                 simple("documentation", documentation),
+                simple("ages of generated pages", ages::run),
+                simple("links of the documentation", links::run),
                 simple("promises", promises::run),
                 simple("architecture", arch::run),
                 simple("circles between files", circles::run),

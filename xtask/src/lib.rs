@@ -2,6 +2,7 @@
 //! use its crates, are the program eval, and the generated documentation is that of docgen: they are built when they are
 //! first asked for.
 
+pub mod ages;
 mod arch;
 mod ci;
 mod circles;
@@ -10,6 +11,7 @@ pub mod dist;
 #[cfg(test)]
 mod install;
 mod lab;
+mod links;
 mod new;
 pub mod packages;
 mod promises;

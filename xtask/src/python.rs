@@ -4,8 +4,8 @@ mod interpreter;
 mod sanitizer;
 mod wheel;
 
-use crate::packages;
 use crate::workspace::{self, cargo, root, target_dir};
+use crate::{ages, packages};
 use interpreter::{DEBIAN, with_package};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -70,5 +70,6 @@ fn figures(write: bool) -> anyhow::Result<()> {
     cargo(&["build", "--release", "--package", "mw-cli", "--features", "full"])?;
     let mut python = with_package(Path::new(DEBIAN), &target_dir().join("release"))?;
     let page = write.then(|| std::path::absolute(root().join(PAGE))).transpose()?;
-    workspace::run(python.args(["-B", "tests/figures.py"]).args(page))
+    workspace::run(python.args(["-B", "tests/figures.py"]).args(&page))?;
+    page.map_or(Ok(()), |page| ages::stamp(&page))
 }

@@ -12,6 +12,7 @@ mod common;
 mod workloads;
 
 use mw_test::measure::{is_asked, median, number, option, others};
+use mw_test::stamp;
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
@@ -87,6 +88,7 @@ fn main() {
     let _ = write!(page, "{table}\nOther load at the end: {}.\n{parts}", others());
     print!("{page}");
     if is_asked("--write") {
+        let page = stamp::stamped(&page, &stamp::now());
         fs::write(Path::new(common::HERE).join("../../docs/programs.md"), page).unwrap();
     }
     assert!(!differ, "the output of a program differs with the library");

@@ -21,6 +21,7 @@ pub mod measure;
 mod rounds;
 mod skip;
 mod spoken;
+pub mod stamp;
 mod wait;
 
 pub use built::{BUILT_DIR, built};

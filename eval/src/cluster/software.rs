@@ -9,6 +9,7 @@ use mw_lab::vm::guest::Role;
 use mw_lab::vm::qemu::RunEnd;
 use mw_lab::{Case, Kernel, Lab, Variant};
 use mw_test::measure::replaced;
+use mw_test::stamp;
 use serde::Deserialize;
 use std::fmt::Write;
 use std::fs;
@@ -127,7 +128,11 @@ pub(crate) fn run(program: Option<PathBuf>, again: bool, write: bool) -> anyhow:
     println!("{table}");
     if write {
         let path = root().join(PAGE);
-        let page = replaced(&workspace::read(&path)?, [BEGIN, END], &table);
+        let page = replaced(
+            &workspace::read(&path)?,
+            [BEGIN, END],
+            &format!("{}\n\n{table}", stamp::now()),
+        );
         fs::write(&path, page.context(PAGE)?)?;
     }
     let wrong = played.wrong();

@@ -1,7 +1,7 @@
 //! docs/lab.md, rendered from docs/lab/results.json: the latest run of each variant on each kernel.
 
-use crate::plots;
 use crate::workspace::{read, root};
+use crate::{ages, plots};
 use anyhow::Context;
 use mw_lab::CaseRun;
 use mw_lab::report::Report;
@@ -73,11 +73,15 @@ fn merge(stored: &mut Vec<CaseRun>, new: Vec<CaseRun>) {
 }
 
 fn write(results: Results) -> anyhow::Result<()> {
-    let report = Report::new(env!("CARGO_PKG_VERSION"), results.runs).markdown();
-    let text = format!("{HEAD}{report}{}", charts()?);
-    std::fs::write(root().join(PAGE), text).context(PAGE)?;
+    let text = page(results)?;
+    ages::draw(PAGE, &text, &[RESULTS])?;
     println!("wrote {PAGE}");
     Ok(())
+}
+
+fn page(results: Results) -> anyhow::Result<String> {
+    let report = Report::new(env!("CARGO_PKG_VERSION"), results.runs).markdown();
+    Ok(format!("{HEAD}{report}{}", charts()?))
 }
 
 fn charts() -> anyhow::Result<String> {
@@ -95,6 +99,7 @@ fn charts() -> anyhow::Result<String> {
 #[allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 mod tests {
     use super::*;
+    use mw_test::stamp;
 
     fn run(variant: &str, wall_s: f64) -> CaseRun {
         let text = format!(
@@ -114,9 +119,8 @@ mod tests {
 
     #[test]
     fn the_page_is_that_of_the_stored_results() {
-        let results = stored().unwrap();
-        let report = Report::new(env!("CARGO_PKG_VERSION"), results.runs).markdown();
-        let page = read(&root().join(PAGE)).unwrap();
-        assert_eq!(page, format!("{HEAD}{report}{}", charts().unwrap()));
+        let there = read(&root().join(PAGE)).unwrap();
+        let drawn = page(stored().unwrap()).unwrap();
+        assert!(stamp::without(&there) == drawn, "run 'cargo xtask lab --redraw'");
     }
 }

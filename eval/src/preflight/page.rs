@@ -5,6 +5,7 @@ use super::condition::{self, Condition};
 use super::figures::{Counts, median_width, percent};
 use super::request::{Record, Taken, Verdict};
 use super::results::Line;
+use crate::ages;
 use anyhow::Context;
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,8 +18,11 @@ const PAGE: &str = "docs/preflight.md";
 const ROOM: &str = "room-";
 
 pub(super) fn write() -> anyhow::Result<()> {
-    let root = crate::workspace::root();
-    let text = fs::read_to_string(root.join(REPORT)).context(REPORT)?;
+    ages::draw(PAGE, &text()?, &[REPORT])
+}
+
+fn text() -> anyhow::Result<String> {
+    let text = fs::read_to_string(crate::workspace::root().join(REPORT)).context(REPORT)?;
     let read = |line: &str| serde_json::from_str::<Line>(line).context(REPORT);
     let (mut records, mut accounts) = (Vec::new(), Vec::new());
     for line in text.lines() {
@@ -30,13 +34,12 @@ pub(super) fn write() -> anyhow::Result<()> {
     let conditions = condition::all()?;
     let (rooms, records): (Vec<Record>, Vec<Record>) =
         records.into_iter().partition(|record| record.condition.starts_with(ROOM));
-    let page = format!(
+    Ok(format!(
         "{}{}{}",
         page(&records, &conditions),
         room(&rooms, &conditions),
         account_table(&accounts, &conditions)
-    );
-    Ok(fs::write(root.join(PAGE), page)?)
+    ))
 }
 
 fn page(records: &[Record], conditions: &[Condition]) -> String {
@@ -211,4 +214,16 @@ fn account_table(accounts: &[Account], conditions: &[Condition]) -> String {
         ));
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mw_test::stamp;
+
+    #[test]
+    fn the_page_is_that_of_its_results() {
+        let page = crate::workspace::read(&crate::workspace::root().join(PAGE)).unwrap();
+        assert!(stamp::without(&page) == text().unwrap(), "run 'cargo xtask preflight --report'");
+    }
 }

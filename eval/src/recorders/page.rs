@@ -6,6 +6,7 @@ use super::recording::{PERCENTILES, RecordedRows};
 use crate::workspace::root;
 use anyhow::Context;
 use mw_test::measure::replaced;
+use mw_test::stamp;
 use std::fmt::Write as _;
 
 const PAGE: &str = "docs/benchmarks.md";
@@ -82,7 +83,7 @@ fn punctual(name: &str, kept: &RecordedRows) -> String {
 pub(super) fn write(table: &str) -> anyhow::Result<()> {
     let path = root().join(PAGE);
     let page = crate::workspace::read(&path)?;
-    let page = replaced(&page, [BEGIN, END], table)
+    let page = replaced(&page, [BEGIN, END], &format!("{}\n\n{table}", stamp::now()))
         .with_context(|| format!("{PAGE}: no {BEGIN:?} and {END:?}"))?;
     std::fs::write(&path, page).context(PAGE)?;
     println!("wrote {PAGE}");

@@ -2,8 +2,7 @@
 
 use super::compared::{Compared, Difference};
 use super::runner::OPTION_SETS;
-use crate::workspace::root;
-use anyhow::Context;
+use crate::ages;
 use std::fmt::Write;
 
 const PAGE: &str = "docs/suites.md";
@@ -25,8 +24,7 @@ as skipped. LTP programs that change the whole machine or use up its memory are 
 ";
 
 pub(super) fn write(compared: &[Compared]) -> anyhow::Result<()> {
-    let path = root().join(PAGE);
-    std::fs::write(&path, page(compared)).with_context(|| path.display().to_string())?;
+    ages::write(PAGE, &page(compared))?;
     println!("== {PAGE}");
     Ok(())
 }

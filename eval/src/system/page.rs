@@ -1,8 +1,7 @@
 //! docs/system.md: what a stranger types and reads in the first minutes, from a run.
 
 use super::step::Done;
-use crate::workspace::root;
-use anyhow::Context;
+use crate::ages;
 use std::fmt::Write;
 
 const HEAD: &str = "\
@@ -29,5 +28,5 @@ pub(super) fn write(release: &str, steps: &[Done]) -> anyhow::Result<()> {
         let passed = if step.failed() { "no" } else { "yes" };
         let _ = writeln!(text, "| {} | {passed} |", step.promise);
     }
-    std::fs::write(root().join("docs/system.md"), text).context("docs/system.md")
+    ages::write("docs/system.md", &text)
 }

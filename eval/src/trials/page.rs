@@ -6,6 +6,7 @@ use super::former;
 use super::judge::Verdict;
 use super::play::Injection;
 use super::results::{self, Record};
+use crate::ages;
 use crate::workspace::root;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -35,14 +36,17 @@ without a stall of 500 ms does not count. [testing.md](testing.md#blind-trials) 
 
 pub(super) fn write() -> anyhow::Result<()> {
     let report = results::read(&root().join(REPORT))?;
-    let fit = results::read(&root().join(FIT)).unwrap_or_default();
-    let explained = fs::read_to_string(root().join(EXPLAINED)).unwrap_or_default();
-    let former = results::read(&root().join(FORMER)).unwrap_or_default();
-    let text = page(&report, &fit, &toml::from_str(&explained)?) + &again(&former);
-    fs::write(root().join(PAGE), text)?;
+    ages::draw(PAGE, &text(&report)?, &[REPORT, FIT, FORMER, EXPLAINED])?;
     fs::write(root().join(DIAGRAM), diagram(&figures::reliability(&report)))?;
     println!("wrote {PAGE} and {DIAGRAM}");
     Ok(())
+}
+
+fn text(report: &[Record]) -> anyhow::Result<String> {
+    let fit = results::read(&root().join(FIT)).unwrap_or_default();
+    let explained = fs::read_to_string(root().join(EXPLAINED)).unwrap_or_default();
+    let former = results::read(&root().join(FORMER)).unwrap_or_default();
+    Ok(page(report, &fit, &toml::from_str(&explained)?) + &again(&former))
 }
 
 fn page(report: &[Record], fit: &[Record], explained: &BTreeMap<String, String>) -> String {
@@ -323,4 +327,17 @@ fn diagram(bins: &[Bin]) -> String {
         y(96.0)
     );
     svg
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mw_test::stamp;
+
+    #[test]
+    fn the_page_is_that_of_its_results() {
+        let page = crate::workspace::read(&root().join(PAGE)).unwrap();
+        let wanted = text(&results::read(&root().join(REPORT)).unwrap()).unwrap();
+        assert!(stamp::without(&page) == wanted, "run 'cargo xtask trials --report'");
+    }
 }

@@ -1,4 +1,4 @@
-//! docs/stalls.md: the cause that the recorder named for each case's stall, and whether it was right.
+//! A table for a page: the cause that the recorder named for each case's stall, and whether it was right.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;

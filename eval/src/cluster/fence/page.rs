@@ -1,13 +1,11 @@
 //! docs/fencing.md.
 
 use super::played::Played;
+use crate::ages;
 use crate::cluster::lines::Says;
 use crate::cluster::phase::{self, began_s};
 use crate::cluster::recorded;
-use crate::workspace::root;
-use anyhow::Context;
 use std::fmt::Write;
-use std::fs;
 
 const PAGE: &str = "docs/fencing.md";
 
@@ -18,7 +16,7 @@ const HEAD: &str = include_str!("page.md");
 
 /// Writes the page; a run in which a promise did not hold, too.
 pub(super) fn write(played: &Played, wrong: &[String]) -> anyhow::Result<()> {
-    fs::write(root().join(PAGE), page(played, wrong)).context(PAGE)?;
+    ages::write(PAGE, &page(played, wrong))?;
     println!("wrote {PAGE}");
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use super::figures;
 use super::played::Played;
+use crate::ages;
 use crate::cluster::lines::Says;
 use crate::cluster::phase::{self, began_s};
 use crate::cluster::recorded;
@@ -24,7 +25,7 @@ pub(super) fn write(played: &Played, wrong: &[String]) -> anyhow::Result<()> {
     for (name, drawing) in figures::draw(played)? {
         fs::write(root().join(FOLDER).join(name), drawing).context(name)?;
     }
-    fs::write(root().join(PAGE), page(played, wrong)).context(PAGE)?;
+    ages::write(PAGE, &page(played, wrong))?;
     println!("wrote {PAGE}");
     Ok(())
 }
