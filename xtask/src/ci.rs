@@ -5,7 +5,7 @@ mod verdict;
 use crate::tests::{self, Built, Results, Target};
 use crate::workspace::{self, built, cargo};
 use crate::{
-    ages, arch, circles, dist, lab, links, packages, promises, python, tools, units,
+    ages, arch, circles, dist, lab, links, packages, pictures, promises, python, tools, units,
 };
 use std::fmt::Write;
 use std::process::{Command, ExitCode};
@@ -172,6 +172,7 @@ fn side_by_side(
                 simple("documentation", documentation),
                 simple("ages of generated pages", ages::run),
                 simple("links of the documentation", links::run),
+                simple("picture of a report", pictures::check),
                 simple("promises", promises::run),
                 simple("architecture", arch::run),
                 simple("circles between files", circles::run),

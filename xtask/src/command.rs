@@ -1,7 +1,7 @@
 //! The command line.
 
 use crate::workspace::cargo_with;
-use crate::{ci, dist, new, python, tests};
+use crate::{ci, dist, new, pictures, python, tests};
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -84,6 +84,12 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Draw the picture of a report with a browser, from the stored incident
+    Pictures {
+        /// Draw nothing; fail where it is out of date
+        #[arg(long)]
+        check: bool,
+    },
     /// Create the skeleton of a rule, a probe, a collector or a lab case
     New {
         part: new::Part,
@@ -118,6 +124,7 @@ pub fn run() -> anyhow::Result<ExitCode> {
         Task::Dist { out, .. } => dist::run(out),
         Task::Python { action, out, write } => python::run(action, out, write),
         Task::Docs { check } => program("docgen", check.then(|| "--check".into())),
+        Task::Pictures { check } => pictures::run(check),
         Task::New { part, name } => new::run(part, &name),
         Task::NewRule { name } => new::run(new::Part::Rule, &name),
         Task::Campaign(args) => campaign(args),

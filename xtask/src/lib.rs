@@ -14,6 +14,7 @@ mod lab;
 mod links;
 mod new;
 pub mod packages;
+mod pictures;
 mod promises;
 mod python;
 mod tests;
