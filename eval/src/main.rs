@@ -28,7 +28,7 @@ use std::path::PathBuf;
 use xtask::{ages, dist, packages};
 
 #[derive(Parser)]
-#[command(name = "cargo xtask", about = "Campaigns")]
+#[command(bin_name = "cargo xtask", about = "Campaigns")]
 struct Args {
     #[command(subcommand)]
     task: Task,

@@ -13,13 +13,18 @@ use anyhow::Context;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 pub(crate) use check::run as check;
-pub(crate) use plain::run as plain;
 pub use plain::debian as plain_debian;
+pub(crate) use plain::run as plain;
 
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// The name of the program, and that of the static one beside it.
+const PROGRAM: &str = "memwright";
+const STATIC: &str = "memwright-static";
 
 /// Where the sources and cargo's directory are in what is built, instead of where they are here.
 const SOURCES: &str = "/usr/src/memwright";
@@ -55,27 +60,35 @@ pub(crate) fn run(out: Option<PathBuf>) -> anyhow::Result<()> {
 
 /// Copies the sources to `sources`, builds them in `target`, and returns the files that are in `out` then.
 fn build(sources: &Path, target: &Path, out: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    crate::packages::install(PACKAGES)?;
+    step("packages that build the others", || crate::packages::install(PACKAGES))?;
+    step("cargo-auditable and cargo-cyclonedx", || {
+        tools::path_with(tools::AUDITABLE)?;
+        tools::path_with(tools::CYCLONEDX).map(drop)
+    })?;
     let release = Release::new(sources, target)?;
-    release.copy_sources()?;
-    release.compile(
-        &["--package", "mw-cli", "--package", "mw-preload", "--package", "mw-capi", FEATURES],
-        &[],
-    )?;
-    // With a target of its own, procedural macros, which are libraries, are not linked statically.
-    let flag = "-Ctarget-feature=+crt-static";
-    release.compile(&["--target", TARGET, "--package", "mw-cli", FEATURES], &[flag])?;
+    step("sources", || release.copy_sources())?;
+    step("the static program, and what it shares with the others", || release.static_program())?;
+    step("program and libraries", || release.programs())?;
     let work = tempfile::tempdir()?;
     let packages = work.path().join("packages");
     for dir in [&packages, &work.path().join("rpm")] {
         std::fs::create_dir(dir).with_context(|| dir.display().to_string())?;
     }
-    release.debian(&work.path().join("debian"), &packages)?;
-    release.rpm(&work.path().join("rpm"), &packages)?;
-    release.archive(work.path(), &packages)?;
-    release.bill_of_materials(&packages)?;
+    step("Debian packages", || release.debian(&work.path().join("debian"), &packages))?;
+    step("RPM packages", || release.rpm(&work.path().join("rpm"), &packages))?;
+    step("archive of the static program", || release.archive(work.path(), &packages))?;
+    step("bill of materials", || release.bill_of_materials(&packages))?;
     checksums(&packages)?;
     replace(&packages, out)
+}
+
+/// Says what is done, and in the end how long it took.
+fn step<T>(what: &str, run: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
+    let begun = Instant::now();
+    println!("== {what}");
+    let done = run().with_context(|| what.to_owned())?;
+    println!("== {what}: {:.0} s", begun.elapsed().as_secs_f64());
+    Ok(done)
 }
 
 /// One build.
@@ -115,16 +128,27 @@ impl Release {
         )
     }
 
-    fn compile(&self, args: &[&str], flags: &[&str]) -> anyhow::Result<()> {
-        let mut all: Vec<String> =
-            self.remapped().map(|to| format!("--remap-path-prefix={to}")).to_vec();
-        all.extend(flags.iter().map(|&flag| flag.to_owned()));
+    fn programs(&self) -> anyhow::Result<()> {
+        let packages = ["mw-cli", "mw-preload", "mw-capi"].map(|name| ["--package", name]);
+        self.cargo("build", packages.as_flattened())
+    }
+
+    /// Only the link of the program is static: all crates are those of the packages, compiled once.
+    fn static_program(&self) -> anyhow::Result<()> {
+        let program = ["--package", "mw-cli", "--bin", PROGRAM];
+        self.cargo("rustc", &[&program[..], &["--", "-Ctarget-feature=+crt-static"]].concat())?;
+        std::fs::copy(self.built.join(PROGRAM), self.built.join(STATIC)).context(STATIC)?;
+        Ok(())
+    }
+
+    fn cargo(&self, command: &str, args: &[&str]) -> anyhow::Result<()> {
+        let flags = self.remapped().map(|to| format!("--remap-path-prefix={to}"));
         let c_flags = self.remapped().map(|to| format!("-ffile-prefix-map={to}")).join(" ");
         let mut cargo = self.command("cargo");
-        cargo.args(["auditable", "build", "--locked", "--profile", "dist"]).args(args);
+        cargo.args(["auditable", command, "--locked", "--profile", "dist", FEATURES]).args(args);
         cargo.env("PATH", tools::path_with(tools::AUDITABLE)?).current_dir(&self.sources);
         cargo.env("CARGO_TARGET_DIR", &self.target).env("CFLAGS", c_flags);
-        workspace::run(cargo.env("CARGO_ENCODED_RUSTFLAGS", all.join("\x1f")))
+        workspace::run(cargo.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f")))
     }
 
     /// The later ones take precedence.
@@ -187,9 +211,9 @@ impl Release {
         let name = format!("memwright-{VERSION}-x86_64-static");
         let dir = work.join(&name);
         std::fs::create_dir(&dir)?;
-        let mut files = vec![self.target.join(TARGET).join("dist/memwright")];
-        files.extend(DOCUMENTS.iter().map(|document| self.sources.join(document)));
-        workspace::run(self.command("cp").args(&files).arg(&dir))?;
+        std::fs::copy(self.built.join(STATIC), dir.join(PROGRAM)).context(STATIC)?;
+        let documents = DOCUMENTS.iter().map(|document| self.sources.join(document));
+        workspace::run(self.command("cp").args(documents).arg(&dir))?;
         let mut tar = self.command("tar");
         tar.args(["--sort=name", "--format=ustar", "--owner=0", "--group=0", "--numeric-owner"]);
         tar.args(["--mode=u=rwX,go=rX", "--use-compress-program=gzip -9n"]);

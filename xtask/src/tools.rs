@@ -21,7 +21,8 @@ pub(crate) fn path_with((name, version): Tool) -> anyhow::Result<OsString> {
     if !dirs.iter().any(|dir| dir.join(name).exists()) {
         println!("== installing {name} {version}");
         let root = tools.to_str().context("the target directory is not UTF-8")?;
-        let args = ["install", "--quiet", "--locked", "--version", version, name, "--root", root];
+        // Unoptimised: the build takes longer than all that the tool then does.
+        let args = ["install", "--locked", "--debug", "--version", version, name, "--root", root];
         cargo(&args)?;
     }
     Ok(std::env::join_paths(dirs)?)
