@@ -17,6 +17,18 @@ const STAND_IN: &str = "/bin/true";
 const EXPOSURES: &[(&str, u32)] =
     &[("memwright.service", 39), ("memwright-pool.service", 20), ("memwright-ship.service", 30)];
 
+/// Paths that a unit may name without a `-` before them, by the setting: what is there wherever systemd runs, or what
+/// systemd passes over where it is not. A service with any other path that is absent does not start (226/NAMESPACE).
+const PRESENT: &[(&str, &str)] = &[
+    ("ExecStart", INSTALLED),
+    ("ExecReload", "/bin/kill"),
+    // The kernel's, which systemd itself mounts.
+    ("ReadOnlyPaths", "/proc/sys"),
+    ("ReadOnlyPaths", "/sys"),
+    // A rule for a device that is not there is left out (systemd.resource-control(5), DeviceAllow=).
+    ("DeviceAllow", "/dev/kmsg"),
+];
+
 /// Checks all units, users and temporary files.
 pub(crate) fn run() -> anyhow::Result<()> {
     let work = tempfile::tempdir()?;
@@ -27,6 +39,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
         std::fs::write(&copy, text.replace(INSTALLED, STAND_IN))?;
         match path.extension().and_then(|ending| ending.to_str()) {
             Some("service") => {
+                verify_paths(&name.to_string_lossy(), &text)?;
                 verify(&copy)?;
                 verify_exposure(&copy)?;
             }
@@ -54,6 +67,25 @@ fn verify(unit: &Path) -> anyhow::Result<()> {
     let args = ["verify", "--man=no"];
     let output = Command::new("systemd-analyze").args(args).arg(unit).output();
     silent(unit, &output.context("systemd-analyze")?)
+}
+
+/// Every path that may be absent is optional: containers lack devices and directories that machines have.
+fn verify_paths(name: &str, unit: &str) -> anyhow::Result<()> {
+    let settings = unit.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';', '[']));
+    for (setting, value) in settings.filter_map(|line| line.split_once('=')) {
+        // `SOURCE:TARGET` of a bind mount; only the source may be absent.
+        let paths = value.split_whitespace().map(|word| word.split(':').next().unwrap_or(word));
+        // Prefixes other than `-` say how a path is used (systemd.exec(5), systemd.service(5)).
+        let paths = paths.map(|path| path.trim_start_matches(['@', ':', '+', '!', '|', '~', '"']));
+        for path in paths.filter(|path| path.starts_with('/')) {
+            anyhow::ensure!(
+                PRESENT.contains(&(setting.trim(), path)),
+                "{name}: {setting}={path} fails the service where {path} is absent, as in a container: \
+                 write {setting}=-{path}, or list it as PRESENT (xtask/src/units.rs)"
+            );
+        }
+    }
+    Ok(())
 }
 
 /// The exposure is at most that of [`EXPOSURES`].
@@ -118,6 +150,35 @@ mod tests {
         std::fs::write(&unit, "[Service]\nExecStart=/bin/true\n").unwrap();
         let error = verify_exposure(&unit).unwrap_err().to_string();
         assert!(error.contains("may have 39 tenths"), "{error}");
+    }
+
+    #[test]
+    fn a_path_that_may_be_absent_is_optional() {
+        let check = |line: &str| verify_paths("x.service", &format!("[Service]\n{line}\n"));
+        let refused = [
+            "BindReadOnlyPaths=/dev/kmsg",
+            "BindPaths=-/run/x /dev/mem:/dev/kmsg",
+            "ReadWritePaths=+/var/lib/x",
+            "EnvironmentFile=/etc/memwright/ship.env",
+            "ExecStartPre=/usr/sbin/modprobe x",
+            "WorkingDirectory = /srv",
+            "DeviceAllow=/dev/mem r",
+        ];
+        for line in refused {
+            let error = check(line).unwrap_err().to_string();
+            assert!(error.contains("as in a container"), "{error}");
+        }
+        let accepted = [
+            "BindReadOnlyPaths=-/dev/kmsg",
+            "DeviceAllow=/dev/kmsg r",
+            "ExecStart=/usr/bin/memwright watch",
+            "# BindPaths=/x",
+            "StateDirectory=memwright",
+            "ReadOnlyPaths=/proc/sys /sys",
+        ];
+        for line in accepted {
+            check(line).unwrap();
+        }
     }
 
     #[test]
