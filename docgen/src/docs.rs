@@ -23,8 +23,9 @@ const FOLDERS: [&str; 7] = [
 ];
 
 /// Generated files in other folders.
-const SINGLE: [&str; 5] = [
+const SINGLE: [&str; 6] = [
     "docs/metrics.md",
+    "docs/namespaces.md",
     "docs/profiles.md",
     "docs/ship-tables.md",
     "packaging/kubernetes/memwright-kernel-log.json",
@@ -64,6 +65,7 @@ pub(crate) fn run(check: bool) -> anyhow::Result<()> {
 fn all() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
     let mut files = BTreeMap::new();
     rule_pages(&mut files);
+    files.insert("docs/namespaces.md".into(), mw_model::namespaces_page().into());
     files.insert("docs/profiles.md".into(), profiles_page().into());
     files.insert("docs/ship-tables.md".into(), ship_tables().into());
     man_pages(&mut files)?;

@@ -2,7 +2,7 @@
 
 use mw_model::{MemoryHolder, Missing, OomHistory, OomShortage, OomVictim, ServiceProcess};
 use mw_proc::kmsg::{self, Message, OomChoice, OomConstraint, OomTableHead, OomTask};
-use mw_sys::{monotonic_ns, unix_ms};
+use mw_sys::{PidNamespace, monotonic_ns, unix_ms};
 use rustix::fs::{Mode, OFlags, SeekFrom, open, seek};
 use rustix::io::Errno;
 use std::cmp::Reverse;
@@ -22,9 +22,6 @@ const MAX_RECORDS: usize = 20_000;
 const RECORD_BYTES: usize = 8192;
 /// The largest holders of memory that are kept of a kill.
 const MAX_HOLDERS: usize = 8;
-
-/// The link of /proc/self/ns/pid in the namespace that the kernel's log counts in (PROC_PID_INIT_INO).
-const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
 /// Follows the kernel's log from when it was opened.
 #[derive(Debug)]
@@ -102,10 +99,10 @@ impl KernelLog {
     }
 
     fn of(file: Result<OwnedFd, Errno>) -> Self {
-        let namespace = std::fs::read_link("/proc/self/ns/pid");
         Self {
             file: file.map_err(io::Error::from),
-            is_foreign: namespace.is_ok_and(|link| link.as_os_str() != FIRST_PID_NAMESPACE),
+            is_foreign: PidNamespace::of_this_process()
+                .is_ok_and(|namespace| namespace != PidNamespace::Initial),
             kept: VecDeque::new(),
             untaken: LoggedEvents::default(),
             shortage: Shortage::default(),

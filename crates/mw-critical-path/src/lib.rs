@@ -47,7 +47,8 @@ pub use program::{Cycle, Program, ProgramTime};
 pub use request::Request;
 pub use summary::{Link, PathPart, PathSummary, PathTask, Sibling};
 pub use trace::{
-    Basis, Event, EventKind, Nanos, StackId, Task, TaskState, Tid, Trace, WakeContext,
+    Basis, Event, EventKind, Nanos, StackId, Task, TaskState, Tid, Trace, UNKNOWN_OUTSIDE,
+    WakeContext, outside_number, outside_tid,
 };
 pub use wait::{KernelWork, Wait};
 pub use walk::critical_path;

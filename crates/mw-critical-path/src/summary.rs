@@ -2,7 +2,7 @@
 
 use crate::copies;
 use crate::path::{CpuHolder, Kind, Path, RunMode, Share};
-use crate::trace::{Basis, Nanos, StackId, Tid, Trace};
+use crate::trace::{Basis, Nanos, StackId, Tid, Trace, outside_number};
 use crate::wait::{self, KernelWork, Wait};
 use serde::{Deserialize, Serialize};
 
@@ -71,6 +71,7 @@ pub struct Sibling {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PathTask {
+    /// Outside of the tracer's PID namespace, its number in the initial one plus 2^30.
     pub tid: Tid,
     pub name: String,
     /// The process that it belongs to; 0 where that is not known.
@@ -192,6 +193,31 @@ impl PathTask {
             cgroup: None,
             other_cgroups: Vec::new(),
         }
+    }
+
+    /// Whether it is outside of the tracer's PID namespace: its process, cgroup and earlier state are not known.
+    pub fn is_outside(&self) -> bool {
+        outside_number(self.tid).is_some()
+    }
+
+    /// The number of its process, for commands on this machine; `None` for a task outside of this PID namespace.
+    pub fn pid(&self) -> Option<Tid> {
+        let pid = if self.process == 0 { self.tid } else { self.process };
+        (!self.is_outside() && pid != 0).then_some(pid)
+    }
+
+    /// Its number, and of which PID namespace.
+    pub fn number(&self) -> String {
+        match outside_number(self.tid) {
+            None => self.tid.to_string(),
+            Some(0) => "outside this PID namespace".to_owned(),
+            Some(number) => format!("{number} in the initial PID namespace"),
+        }
+    }
+
+    /// Its name and number.
+    pub fn label(&self) -> String {
+        format!("{} ({})", self.name, self.number())
     }
 }
 

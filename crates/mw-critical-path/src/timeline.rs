@@ -2,7 +2,9 @@
 
 use crate::copies::Copies;
 use crate::needed::needed;
-use crate::trace::{Event, EventKind, Nanos, StackId, TaskState, Tid, Trace, WakeContext};
+use crate::trace::{
+    Event, EventKind, Nanos, StackId, TaskState, Tid, Trace, UNKNOWN_OUTSIDE, WakeContext,
+};
 use crate::wait::{self, Class, Reclaim, Source, Wait};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -325,7 +327,8 @@ impl Builder<'_> {
 
     fn enters(&mut self, task: Tid, at: Nanos, cpu: u16) {
         self.built.occupancy.entry(cpu).or_default().push((at, task));
-        if task == 0 {
+        // Of a task without a number nothing more is known, and there may be several.
+        if task == 0 || task == UNKNOWN_OUTSIDE {
             return;
         }
         let from = self.trace.from;

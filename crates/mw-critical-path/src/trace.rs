@@ -9,8 +9,26 @@ const MAX_FOREBEARS: usize = 8;
 /// A point in time or a duration in nanoseconds (`CLOCK_MONOTONIC`).
 pub type Nanos = u64;
 
-/// A thread, as the kernel numbers it; 0 is the idle task of every CPU.
+/// A thread, as the PID namespace of the tracer numbers it; 0 is the idle task of every CPU. One outside of that
+/// namespace has a number of [`outside_tid`].
 pub type Tid = u32;
+
+/// No task has so high a number (`PID_MAX_LIMIT`, include/linux/threads.h: 4 Mi).
+const OUTSIDE: Tid = 1 << 30;
+
+/// A task outside of the tracer's PID namespace of which not even the number in the initial one is known.
+pub const UNKNOWN_OUTSIDE: Tid = OUTSIDE;
+
+/// Stands for the task outside of the tracer's PID namespace that has this number in the initial one.
+pub fn outside_tid(initial: Tid) -> Tid {
+    OUTSIDE | initial
+}
+
+/// The number in the initial PID namespace of a task outside of the tracer's, 0 where it is not known; `None` for a
+/// task within it.
+pub fn outside_number(tid: Tid) -> Option<Tid> {
+    tid.checked_sub(OUTSIDE).filter(|number| *number < OUTSIDE)
+}
 
 /// Index of a kernel stack in [`Trace::stacks`]; 0 is the empty stack.
 #[derive(

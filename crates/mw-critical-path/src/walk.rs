@@ -4,7 +4,7 @@ use crate::path::{CpuHolder, Hop, Kind, Part, Path, RunMode, Unseen};
 use crate::request::Request;
 use crate::servers::{Servers, most_stuck};
 use crate::timeline::{Activity, Interval, Timelines, Waker, Wakeup};
-use crate::trace::{Basis, Nanos, StackId, Tid, Trace};
+use crate::trace::{Basis, Nanos, StackId, Tid, Trace, UNKNOWN_OUTSIDE};
 use crate::upstreams::Upstreams;
 use crate::userspace_scheduler::sibling_wait;
 use crate::wait::{self, Reclaim, Wait};
@@ -120,7 +120,9 @@ impl Walk<'_> {
     /// Time of a task that no event covers.
     fn gap(&mut self, hop: usize, task: Tid, from: Nanos, to: Nanos) {
         if !self.timelines.has(task) {
-            return self.push(hop, from, to, Kind::Unseen(Unseen::NeverRan));
+            let is_known = task != UNKNOWN_OUTSIDE;
+            let unseen = if is_known { Unseen::NeverRan } else { Unseen::Untraced };
+            return self.push(hop, from, to, Kind::Unseen(unseen));
         }
         let began = self.trace.from.clamp(from, to.max(from));
         self.push(hop, from, began, Kind::Unseen(Unseen::Untraced));

@@ -305,7 +305,7 @@ impl fmt::Display for WaitKind {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct KernelWait {
-    /// The thread.
+    /// The thread; 0 for one outside of the recorder's PID namespace.
     pub pid: u32,
     pub task: String,
     pub kind: WaitKind,
@@ -408,7 +408,7 @@ pub struct Delays {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FloodShare {
-    /// The process.
+    /// The process; 0 for one outside of the recorder's PID namespace.
     pub pid: u32,
     pub task: String,
     /// The file as the process sees it; `block device vdb`; `inode 42 on /var` or `device:inode` where its

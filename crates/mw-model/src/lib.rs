@@ -18,6 +18,7 @@ mod incident;
 mod machine;
 pub mod map_count;
 mod metric;
+mod namespaces;
 mod oom;
 mod page_blocks;
 mod preflight;
@@ -61,6 +62,7 @@ pub use metric::{
 };
 pub use mw_critical_path::PathSummary;
 pub use mw_memory::{PageSize, format_bytes, format_count};
+pub use namespaces::{EVIDENCE, EvidenceFate, Namespace, NamespacedEvidence, namespaces_page};
 pub use oom::{
     CacheDrop, MemoryHolder, OomHistory, OomKills, OomShortage, OomVictim, ServiceFate,
     WriterProcess,

@@ -39,11 +39,13 @@ mod state_poller;
 mod symbols;
 mod table;
 mod task_files;
+mod task_numbers;
 mod tasks;
 mod taskstats;
 mod tracefs;
 mod tracepoint;
 mod used_file;
+mod user_namespace;
 mod waits;
 
 pub use blocked::Blocked;

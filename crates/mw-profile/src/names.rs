@@ -1,5 +1,6 @@
 //! Names of threads (`comm`), read when a thread is first seen and each kept once.
 
+use mw_critical_path::outside_number;
 use std::collections::HashMap;
 
 /// Threads whose name is remembered.
@@ -20,6 +21,19 @@ pub(crate) struct Names {
 
 impl Default for Names {
     fn default() -> Self {
+        Self::new(false)
+    }
+}
+
+impl Names {
+    /// The name of idle processors, and of tasks outside of a nested PID namespace where only the header numbers them.
+    pub(crate) const IDLE: u32 = 0;
+    /// The name of threads that ended before it could be read.
+    pub(crate) const GONE: u32 = 1;
+    /// The name of tasks outside of this PID namespace: /proc does not have them.
+    const OUTSIDE: u32 = 2;
+
+    pub(crate) fn new(is_nested: bool) -> Self {
         let mut names = Self {
             texts: Vec::new(),
             by_text: HashMap::new(),
@@ -27,23 +41,20 @@ impl Default for Names {
             older: HashMap::new(),
             reads_left: READS,
         };
-        names.intern("[idle]");
+        names.intern(if is_nested { "[idle, or outside this PID namespace]" } else { "[idle]" });
         names.intern("[gone]");
+        names.intern("[outside this PID namespace]");
         names
     }
-}
-
-impl Names {
-    /// The name of idle processors.
-    pub(crate) const IDLE: u32 = 0;
-    /// The name of threads that ended before it could be read.
-    pub(crate) const GONE: u32 = 1;
 
     /// The index of a thread's name; reads /proc where it is not known, a bounded number of
     /// times between two [`Self::refill`]s.
     pub(crate) fn index(&mut self, tid: u32) -> u32 {
         if tid == 0 {
             return Self::IDLE;
+        }
+        if outside_number(tid).is_some() {
+            return Self::OUTSIDE;
         }
         if let Some(name) = self.by_thread.get(&tid) {
             return *name;
@@ -112,6 +123,15 @@ mod tests {
         assert_eq!(names.index(own), name);
         assert_eq!(names.index(0), Names::IDLE);
         assert_eq!(names.index(u32::MAX), Names::GONE);
+    }
+
+    #[test]
+    fn a_task_outside_of_the_namespace_is_nobody_in_proc() {
+        let mut names = Names::new(true);
+        let name = names.index(mw_critical_path::outside_tid(1));
+        assert_eq!(names.text(name), "[outside this PID namespace]");
+        let name = names.index(0);
+        assert_eq!(names.text(name), "[idle, or outside this PID namespace]");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::points::{Decoder, FLOOD, WAITS};
 use crate::tracefs::Tracefs;
+use crate::user_namespace;
 use mw_model::Missing;
 use mw_sys::{PerfAttr, PerfEvent, PerfRing, PerfSource, SamplePeriod};
 use std::collections::HashMap;
@@ -241,10 +242,12 @@ fn wanted(rates: Rates, missing: &mut Vec<Missing>) -> Vec<Wanted> {
 pub(crate) fn refused(what: &str, error: &io::Error) -> Missing {
     let what = format!("perf_event_open ({what})");
     match error.kind() {
-        io::ErrorKind::PermissionDenied => Missing::skipped(
-            what,
-            format!("{error}: needs root or CAP_PERFMON, or kernel.perf_event_paranoid = -1"),
-        ),
+        io::ErrorKind::PermissionDenied => {
+            user_namespace::refusal(&what, error).unwrap_or_else(|| {
+                let needs = "needs root or CAP_PERFMON, or kernel.perf_event_paranoid = -1";
+                Missing::skipped(what, format!("{error}: {needs}"))
+            })
+        }
         io::ErrorKind::Unsupported => Missing::absent(what, "this kernel was built without it"),
         _ if error.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error()) => {
             Missing::failed(

@@ -70,6 +70,7 @@ pub(crate) struct Cached {
 #[derive(Debug, Clone)]
 pub(crate) struct Decoder {
     meaning: Meaning,
+    current: Option<Field>,
     order: Option<Field>,
     node: Option<Field>,
     zone_start: Option<Field>,
@@ -84,6 +85,7 @@ impl Decoder {
     pub(crate) fn new(point: &Point, format: &Format) -> Self {
         Self {
             meaning: point.meaning,
+            current: format.field("common_pid"),
             order: format.field("order"),
             node: format.field("nid"),
             zone_start: format.field("zone_start"),
@@ -95,6 +97,11 @@ impl Decoder {
             device: format.field("s_dev"),
             inode: format.field("i_ino"),
         }
+    }
+
+    /// The task in whose context a record was written, by its number in the initial PID namespace.
+    pub(crate) fn current(&self, record: &[u8]) -> Option<u32> {
+        self.current.and_then(|field| field.read(record)).and_then(|pid| u32::try_from(pid).ok())
     }
 
     /// What a record says; `None` where it says nothing that counts.
@@ -248,6 +255,11 @@ mod tests {
             &[(8, &1_i32.to_ne_bytes()), (16, &4000_i32.to_ne_bytes())],
             step(Step::Whole { kind: WaitKind::ReclaimThrottle, node: Some(1), lasted_us: 4000 }),
         );
+        let formats = KERNELS.map(|(_, kernel)| format(kernel, FLOOD.path));
+        let currents = formats.map(|format| {
+            Decoder::new(&FLOOD, &format).current(&record(&[(4, &77_i32.to_ne_bytes())]))
+        });
+        assert_eq!(currents, [Some(77); 3]);
         check(
             "oom/mark_victim",
             &[(8, &77_i32.to_ne_bytes())],

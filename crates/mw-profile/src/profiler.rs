@@ -6,6 +6,7 @@ use crate::open::{Opened, Rates, open};
 use crate::reader::{Reader, StallSamples};
 use crate::symbols::{Symbols, visible};
 use crate::table::{Span, Table};
+use crate::task_numbers::TaskNumbers;
 use mw_model::{FloodShare, KernelWait, Missing, Profile};
 use mw_sys::{PerfEvent, join_within, monotonic_ns};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -83,11 +84,21 @@ impl Profiler {
     pub fn start(options: Options) -> (Self, Vec<Missing>) {
         let mut missing = Vec::new();
         let Options { baseline_hz, stall_hz, flood_period, .. } = options;
-        let (opened, rings) = open(Rates { baseline_hz, stall_hz, flood_period }, &mut missing);
+        let numbers = TaskNumbers::of_this_process().map_err(|why| missing.push(why)).ok();
+        let rates = Rates { baseline_hz, stall_hz, flood_period };
+        let (opened, rings) = match &numbers {
+            Some(_) => open(rates, &mut missing),
+            None => Default::default(),
+        };
         if opened.cpus > 0 {
             missing.extend(visible().err());
         }
-        let reader = Mutex::new(Reader::new(rings, flood_period, Instant::now()));
+        let reader = Mutex::new(Reader::new(
+            rings,
+            numbers.unwrap_or_default(),
+            flood_period,
+            Instant::now(),
+        ));
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let wake =
             wake.map_err(|error| missing.push(Missing::failed("eventfd", error.to_string()))).ok();

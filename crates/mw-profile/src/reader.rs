@@ -7,7 +7,9 @@ use crate::open::{Origin, Rings};
 use crate::points::{PointData, Zones};
 use crate::records::{Record, Sample, records};
 use crate::table::{Span, Table};
+use crate::task_numbers::TaskNumbers;
 use crate::waits::{Step, Waits};
+use mw_critical_path::UNKNOWN_OUTSIDE;
 use mw_model::{FloodShare, KernelWait, Missing, WaitKind};
 use std::time::{Duration, Instant};
 
@@ -34,6 +36,7 @@ pub(crate) struct Reader {
     bytes: Vec<u8>,
     pending: Vec<PointEvent>,
     pub(crate) names: Names,
+    numbers: TaskNumbers,
     baseline: Baseline,
     during: Table,
     waits: Waits,
@@ -78,14 +81,15 @@ pub(crate) struct StallSamples {
 }
 
 impl Reader {
-    pub(crate) fn new(rings: Rings, flood_period: u64, now: Instant) -> Self {
+    pub(crate) fn new(rings: Rings, numbers: TaskNumbers, flood_period: u64, now: Instant) -> Self {
         Self {
             rings,
             zones: Zones::read(),
             flood_period,
             bytes: Vec::new(),
             pending: Vec::new(),
-            names: Names::default(),
+            names: Names::new(numbers.is_nested()),
+            numbers,
             baseline: Baseline::new(now),
             during: Table::default(),
             waits: Waits::default(),
@@ -204,9 +208,10 @@ impl Reader {
                     Record::SwitchIn { .. } | Record::Fork { .. } => {}
                     Record::Sample(_) if self.pending.len() >= MAX_PENDING => lost += 1,
                     Record::Sample(sample) => {
-                        let origin = self.rings.origins.get(&sample.event);
-                        if let Some(data) = origin.and_then(|o| decode(o, &sample, &self.zones)) {
-                            let Sample { time_ns, pid, tid, .. } = sample;
+                        let Some(origin) = self.rings.origins.get(&sample.event) else { continue };
+                        let Sample { time_ns, pid, .. } = sample;
+                        let tid = current(origin, &sample, &mut self.numbers);
+                        if let Some(data) = decode(origin, &sample, &self.zones, &self.numbers) {
                             self.pending.push(PointEvent { time_ns, pid, tid, data });
                         }
                     }
@@ -230,7 +235,9 @@ impl Reader {
                 true
             }
             PointData::Cached(cached) => {
-                let (pid, name) = (event.pid, self.names.index(event.pid));
+                // A task outside of this PID namespace has no process here.
+                let task = if event.pid == 0 { event.tid } else { event.pid };
+                let (pid, name) = (event.pid, self.names.index(task));
                 let (device, inode) = (cached.device, cached.inode);
                 let pages = cached.pages.saturating_mul(self.flood_period);
                 self.flood.add(event.time_ns, Writer { pid, device, inode }, name, pages);
@@ -272,9 +279,31 @@ impl Reader {
     }
 }
 
-fn decode(origin: &Origin, sample: &Sample<'_>, zones: &Zones) -> Option<PointData> {
+/// The task in whose context a record was written.
+fn current(origin: &Origin, sample: &Sample<'_>, numbers: &mut TaskNumbers) -> u32 {
     match origin {
-        Origin::Point(decoder) => decoder.read(sample.fields(), zones),
+        Origin::Point(decoder) if numbers.is_nested() => {
+            numbers.current(decoder.current(sample.fields()), sample.tid)
+        }
+        // An idle task has no page faults.
+        Origin::MajorFault if numbers.is_nested() && sample.tid == 0 => UNKNOWN_OUTSIDE,
+        _ => sample.tid,
+    }
+}
+
+fn decode(
+    origin: &Origin,
+    sample: &Sample<'_>,
+    zones: &Zones,
+    numbers: &TaskNumbers,
+) -> Option<PointData> {
+    match origin {
+        Origin::Point(decoder) => match decoder.read(sample.fields(), zones)? {
+            PointData::Step(Step::Of { tid, kind }) => {
+                Some(PointData::Step(Step::Of { tid: numbers.task(tid), kind }))
+            }
+            data => Some(data),
+        },
         // How long a fault waited no event says.
         Origin::MajorFault => {
             Some(PointData::Step(Step::Whole { kind: WaitKind::Swap, node: None, lasted_us: 0 }))

@@ -16,6 +16,7 @@ mod states;
 use crate::open::{cpus, raise_descriptors, refused, ring_bytes, wake_bytes};
 use crate::records::records;
 use crate::symbols::Symbols;
+use crate::task_numbers::TaskNumbers;
 use crate::tracefs::Tracefs;
 use crate::tracepoint::Format;
 pub use copy::TraceCopy;
@@ -132,6 +133,7 @@ impl SchedTracer {
     /// # Errors
     /// What this machine or the caller lacks, and what would make it work.
     pub fn open(options: TraceOptions) -> Result<Self, Missing> {
+        let task_numbers = TaskNumbers::of_this_process()?;
         let numbers = cpus()?;
         let (switch, waking) = (format("sched_switch")?, format("sched_waking")?);
         let points = [Origin::switch(&switch)?, Origin::waking(&waking)?];
@@ -168,7 +170,7 @@ impl SchedTracer {
             }),
             origins,
             crossing: Vec::with_capacity(1 << 16),
-            recorded: Recorded::new(options),
+            recorded: Recorded::new(options, task_numbers),
             states: StateReader::start(),
         })
     }

@@ -1,6 +1,7 @@
 //! tracefs, which describes the tracepoints: where it is mounted, or as a mount of this process's own.
 
 use crate::tracepoint::Format;
+use crate::user_namespace;
 use mw_model::Missing;
 use mw_proc::version::KernelVersion;
 use rustix::fs::{CWD, Mode, OFlags, openat};
@@ -42,19 +43,18 @@ impl Tracefs {
                 Err(_) => {}
             }
         }
+        let refusal =
+            || user_namespace::refusal(Self::MOUNTS[0], "waits and page cache are not seen");
         if let Some(place) = denied {
-            return Err(Missing::skipped(
-                place,
-                "waits and page cache are not seen: only root may read it (or CAP_DAC_READ_SEARCH)",
-            ));
+            let only_root =
+                "waits and page cache are not seen: only root may read it (or CAP_DAC_READ_SEARCH)";
+            return Err(refusal().unwrap_or_else(|| Missing::skipped(place, only_root)));
         }
         let own = keeps_modes().then(mount).and_then(Result::ok);
         own.map(|dir| Self { dir, is_own: true }).ok_or_else(|| {
-            Missing::skipped(
-                Self::MOUNTS[0],
-                "waits and page cache are not seen: tracefs is not mounted; \
-                 `mount -t tracefs tracefs /sys/kernel/tracing` mounts it",
-            )
+            let not_mounted = "waits and page cache are not seen: tracefs is not mounted; \
+                               `mount -t tracefs tracefs /sys/kernel/tracing` mounts it";
+            refusal().unwrap_or_else(|| Missing::skipped(Self::MOUNTS[0], not_mounted))
         })
     }
 

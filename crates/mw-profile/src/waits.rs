@@ -1,5 +1,6 @@
 //! Waits of threads inside the kernel, put together from where they began and where they ended.
 
+use mw_critical_path::outside_number;
 use mw_model::{KernelWait, WaitKind};
 use std::collections::{HashMap, VecDeque};
 
@@ -177,7 +178,7 @@ impl Waits {
             .sums
             .drain()
             .map(|(key, sum)| KernelWait {
-                pid: key.tid,
+                pid: if outside_number(key.tid).is_some() { 0 } else { key.tid },
                 task: name(key.tid),
                 kind: key.kind,
                 order: key.order,

@@ -17,6 +17,10 @@ const UNTRACED_PART: Nanos = 20;
 const SCHEDULER: [&str; 6] =
     ["__schedule", "schedule", "__traceiter_", "perf_trace_", "preempt_schedule", "__cond_resched"];
 
+/// What is lost of tasks outside of the tracer's PID namespace.
+const OUTSIDE: &str = "tasks outside this PID namespace are traced, but /proc does not have them: their processes and \
+                       cgroups, and what they did before the trace, are not known (on the host they are)";
+
 pub(crate) fn duration(time: Nanos) -> String {
     format_duration_ms(time as f64 / 1e6)
 }
@@ -80,6 +84,9 @@ pub(crate) fn remarks(path: &PathSummary) -> Vec<String> {
             "read from /proc many times a second, not traced: which task woke another is not known";
         remarks.push(how.to_owned());
     }
+    if names_task_outside(path) {
+        remarks.push(OUTSIDE.to_owned());
+    }
     if path.lost > 0 {
         remarks.push(format!("{} events were lost: the parts may be wrong", path.lost));
     }
@@ -90,6 +97,15 @@ pub(crate) fn remarks(path: &PathSummary) -> Vec<String> {
         ));
     }
     remarks
+}
+
+/// Whether a task of the chain, or of a part that is shown, is outside of the tracer's PID namespace.
+fn names_task_outside(path: &PathSummary) -> bool {
+    const LEAST_PERCENT: f64 = 1.0;
+    let parts = path.parts.iter().filter(|part| percent(path, part.total_ns) >= LEAST_PERCENT);
+    let of_parts = parts.flat_map(|part| [Some(&part.task), part.holder.as_ref()]).flatten();
+    let of_chain = path.chain.iter().flat_map(|link| [&link.waiter, &link.other]);
+    of_parts.chain(of_chain).any(PathTask::is_outside)
 }
 
 fn link(link: &Link) -> String {
@@ -112,7 +128,7 @@ pub(crate) fn doer(part: &PathPart) -> String {
 /// A thread: its name and number, its process where that differs, what it works on, its unit.
 pub(crate) fn name(task: &PathTask, work: Option<&str>) -> String {
     let PathTask { tid, name, process, process_name, cgroup, .. } = task;
-    let mut about = vec![tid.to_string()];
+    let mut about = vec![task.number()];
     match process_name {
         _ if *process == 0 || process == tid => {}
         Some(process_name) => about.push(format!("of {process_name} {process}")),

@@ -146,7 +146,8 @@ fn io_limit(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8
 
 fn stopped(_: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
     let name = &part.task.name;
-    let pid = if part.task.process == 0 { part.task.tid } else { part.task.process };
+    // The number of a task outside of this PID namespace is that of another one here.
+    let pid = part.task.pid().map_or_else(|| "PID".to_owned(), |pid| pid.to_string());
     let (by, remedy) = if crate::stack::is_in(&part.stack, &["ptrace_stop"]) {
         let command = format!("grep TracerPid /proc/{pid}/status");
         (" by a debugger", manual("detach the debugger that traces it", &command))
@@ -242,7 +243,7 @@ fn service(stall: &Stall<'_>, request: &Request<'_>, part: &PathPart) -> (Findin
         let headline = format!("not memory: the service itself: {who} {did}");
         let finding = Finding::new(Severity::Warning, Area::Service, headline)
             .with_impact("The service did not answer, although nothing on this machine delayed it.")
-            .with_remedy(see(part.task.process));
+            .with_remedy(see(&part.task));
         return (finding, sure);
     };
     let (waiter, other) = (named(stall, &link.waiter), named(stall, &link.other));
@@ -255,7 +256,7 @@ fn service(stall: &Stall<'_>, request: &Request<'_>, part: &PathPart) -> (Findin
     let headline = format!("not memory: {waiter} waited for {other} ({wait}), {then}");
     let finding = Finding::new(Severity::Warning, Area::Service, headline)
         .with_impact("The service waits for another program, and answers when that goes on.")
-        .with_remedy(see(link.other.process));
+        .with_remedy(see(&link.other));
     (finding, sure)
 }
 
@@ -270,8 +271,18 @@ fn probe(part: &PathPart) -> Finding {
         .with_remedy(manual("see whether the hypervisor takes CPU time (st)", "vmstat 1"))
 }
 
-fn see(process: u32) -> Remedy {
-    manual("see what the program does", &format!("memwright why --pid {}", process.max(1)))
+fn see(task: &PathTask) -> Remedy {
+    manual("see what the program does", &why(task))
+}
+
+/// The command that explains what a task does; the number of one outside of this PID namespace is another's here.
+pub(crate) fn why(task: &PathTask) -> String {
+    match task.pid() {
+        Some(pid) => format!("memwright why --pid {pid}"),
+        None => {
+            "memwright why --pid PID    # on the host: it is outside this PID namespace".to_owned()
+        }
+    }
 }
 
 /// Where the chain of waits leaves the service, if the task at its end is another program's.
@@ -333,7 +344,7 @@ pub(crate) fn named(stall: &Stall<'_>, task: &PathTask) -> String {
         };
         return who.to_owned();
     }
-    format!("{} ({})", task.name, task.tid)
+    task.label()
 }
 
 pub(crate) fn manual(summary: &str, command: &str) -> Remedy {

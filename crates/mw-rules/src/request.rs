@@ -241,6 +241,7 @@ impl<'a> Request<'a> {
         const OF_POLLING: f64 = 0.8;
         const OF_INFERENCE: f64 = 0.85;
         const OF_LOSSES: f64 = 0.85;
+        const OF_OUTSIDE: f64 = 0.8;
         const OF_UNSEEN: f64 = 0.75;
         const OF_UNKNOWN_WAITS: f64 = 0.7;
         let mut reliability = 1.0;
@@ -258,6 +259,10 @@ impl<'a> Request<'a> {
         }
         if self.main().is_some_and(|(_, part)| part.inferred) {
             reliability *= OF_INFERENCE;
+        }
+        // Neither its cgroup nor what it did before the trace is known.
+        if self.main().is_some_and(|(_, part)| part.task.is_outside()) {
+            reliability *= OF_OUTSIDE;
         }
         if self.path.lost > 0 {
             reliability *= OF_LOSSES;
@@ -361,7 +366,8 @@ impl Conditions<'_> {
         };
         let is_throttled = |group: &GroupUse| covers(group) >= THROTTLED_PERCENT;
         // Only a throttled task does not run beside an idle CPU.
-        let is_unknown = part.task.cgroup.is_none() && holder == CpuHolder::Idle;
+        let is_unknown =
+            part.task.cgroup.is_none() && !part.task.is_outside() && holder == CpuHolder::Idle;
         let others = self.incident.groups.iter().filter(|group| is_unknown && group.path != "/");
         if self.groups_of(&part.task).chain(others).any(is_throttled) {
             return Spent::CpuQuota;
@@ -417,7 +423,7 @@ impl Conditions<'_> {
     /// What a task does most of the time that has the CPU, where it is memory work that it forced by hand.
     fn forced_by(&self, holder: &PathTask) -> Option<Spent> {
         const MOST_PERCENT: f64 = 50.0;
-        let pid = if holder.process == 0 { holder.tid } else { holder.process };
+        let pid = holder.pid()?;
         let is_it =
             |forced: &&Forced| forced.process.pid == pid && forced.task_percent >= MOST_PERCENT;
         Some(match self.forced.iter().find(is_it)?.work {
@@ -542,7 +548,7 @@ impl Conditions<'_> {
     /// The cgroup of a task and those above it; the service's where the task's is not known.
     fn groups_of<'b>(&'b self, task: &'b PathTask) -> impl Iterator<Item = &'b GroupUse> {
         let of_task = move |group: &GroupUse| is_task_within(task, &group.path);
-        let is_known = task.cgroup.is_some();
+        let is_known = task.cgroup.is_some() || task.is_outside();
         let of_service = move |group: &GroupUse| !is_known && group.of_service;
         self.incident.groups.iter().filter(move |group| of_task(group) || of_service(group))
     }

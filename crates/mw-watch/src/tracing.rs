@@ -20,6 +20,7 @@ use mw_model::{CpuUse, GroupUse, Missing};
 use mw_profile::{
     POLLS_HZ, SchedTracer, StatePoller, Symbols, TraceCopy, TraceOptions, TraceSwitch,
 };
+use mw_sys::PidNamespace;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -64,6 +65,8 @@ const GROUPS_LIMIT: Duration = Duration::from_millis(25);
 #[derive(Debug)]
 pub(crate) struct Tracing {
     switch: Option<Arc<TraceSwitch>>,
+    /// /proc numbers tasks as this process does, so that their states can be polled.
+    may_poll: bool,
     /// Where events may be traced.
     tracer: Mutex<Option<Box<SchedTracer>>>,
     /// While something is traced.
@@ -139,6 +142,8 @@ impl Tracing {
         let tracer = tracer.and_then(|opened| opened.map_err(untraced).ok());
         Self {
             switch: tracer.as_ref().map(SchedTracer::switch),
+            may_poll: PidNamespace::of_this_process()
+                .is_ok_and(|namespace| namespace != PidNamespace::NotOfProc),
             tracer: Mutex::new(tracer.map(Box::new)),
             poller: Mutex::default(),
             symbols,
@@ -390,7 +395,7 @@ impl Tracing {
                     *locked(&self.upstreams) = upstreams(&services.processes, UPSTREAMS_LIMIT);
                 }
                 begun = stalls;
-                if self.switch.is_some() && !suspended {
+                if (self.switch.is_some() && !suspended) || !self.may_poll {
                     self.rest(ROUND);
                     continue;
                 }

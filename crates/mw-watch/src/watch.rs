@@ -21,8 +21,8 @@ use crate::stalls::Stalls;
 use crate::tracing::Tracing;
 use crate::trigger::TriggerThread;
 use crate::wakeup::Wakeup;
-use mw_collect::{Source, SourceError, capture};
-use mw_model::{Host, Missing};
+use mw_collect::{Source, SourceError, capture, nested_namespaces};
+use mw_model::{Host, Missing, Namespace};
 use mw_probe::canary::Canary;
 use mw_probe::pressure::PressureTrigger;
 use mw_probe::{Prober, Spec};
@@ -150,6 +150,7 @@ impl Watch {
         let writer = Arc::new(Writer::start(&options.recording, &host, options.retention.clone())?);
         let mut unseen = Vec::new();
         unseen.extend(lock_memory().err());
+        unseen.extend(nested_namespaces().into_iter().flat_map(Namespace::losses));
         let monitors = Arc::new(monitors(&options, &mut unseen)?);
         let pressure = match PressureTrigger::open() {
             Ok(pressure) => Some(pressure),

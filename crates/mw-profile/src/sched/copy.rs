@@ -1,7 +1,8 @@
 //! A copy of what was recorded.
 
 use crate::symbols::Symbols;
-use mw_critical_path::{Basis, Event, EventKind, Nanos, StackId, Task, Tid, Trace};
+use crate::task_numbers::TaskNumbers;
+use mw_critical_path::{Basis, Event, EventKind, Nanos, StackId, Task, Tid, Trace, outside_tid};
 use std::collections::BTreeMap;
 
 /// Events that are copied at a time: within 100 µs, or a few milliseconds on an emulated CPU.
@@ -25,6 +26,8 @@ pub struct TraceCopy {
     pub(super) named: Vec<Vec<String>>,
     pub(super) tasks: BTreeMap<Tid, Task>,
     pub(super) parents: BTreeMap<Tid, Tid>,
+    /// Own numbers of tasks by those in the initial PID namespace, where that is another.
+    pub(super) pairs: BTreeMap<Tid, Tid>,
     pub(super) lost: u64,
     pub(super) gaps: Vec<(Nanos, Nanos)>,
 }
@@ -84,6 +87,16 @@ impl TraceCopy {
             if let EventKind::Found { stack, .. } = &mut event.kind {
                 *stack = placed(*stack, first_named);
             }
+            for task in tasks_of(&mut event.kind) {
+                *task = TaskNumbers::resolved(&self.pairs, *task);
+            }
+        }
+        let mut tasks = self.tasks;
+        for (initial, own) in &self.pairs {
+            // It was known by its number in the initial namespace first.
+            if let Some(task) = tasks.remove(&outside_tid(*initial)) {
+                tasks.entry(*own).or_insert(task);
+            }
         }
         stacks.extend(self.named);
         Trace {
@@ -91,7 +104,7 @@ impl TraceCopy {
             to: self.to,
             events,
             stacks,
-            tasks: self.tasks,
+            tasks,
             parents: self.parents,
             lost: self.lost,
             gaps: self.gaps,
@@ -99,6 +112,17 @@ impl TraceCopy {
             tracer: Some(std::process::id()),
         }
     }
+}
+
+/// The tasks of an event that a tracepoint may have numbered.
+fn tasks_of(kind: &mut EventKind) -> impl Iterator<Item = &mut Tid> {
+    let (first, second) = match kind {
+        EventKind::SwitchOut { task, next: other, .. }
+        | EventKind::Waking { task, by: other, .. } => (Some(task), Some(other)),
+        EventKind::SwitchIn { task } | EventKind::Sample { task, .. } => (Some(task), None),
+        EventKind::Fork { .. } | EventKind::Found { .. } => (None, None),
+    };
+    first.into_iter().chain(second)
 }
 
 /// Stacks that were read by name are numbered from the end on while the trace is recorded.

@@ -6,9 +6,12 @@ use super::stacks::Stacks;
 use super::states::{StackChoice, StateReader, Thread};
 use crate::process::numbers;
 use crate::records::{Record, Sample};
+use crate::task_numbers::{RELEASED, TaskNumbers};
 use crate::tracepoint::{Field, Format};
 use hashbrown::HashMap;
-use mw_critical_path::{Event, EventKind, Nanos, StackId, Task, TaskState, Tid, WakeContext};
+use mw_critical_path::{
+    Event, EventKind, Nanos, StackId, Task, TaskState, Tid, UNKNOWN_OUTSIDE, WakeContext,
+};
 use mw_model::Missing;
 use mw_sys::monotonic_ns;
 use std::collections::{BTreeMap, VecDeque};
@@ -22,9 +25,6 @@ const STATES_STOPPED: i64 = 0x04 | 0x08;
 const STATES_DEAD: i64 = 0x10 | 0x20;
 const STATES_REPORTED: i64 = 0xff;
 
-/// The number of a task that has ended, in the records of its last switch and wake-ups.
-const ENDED: Tid = u32::MAX;
-
 /// What a sample is of.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Origin {
@@ -35,6 +35,7 @@ pub(super) enum Origin {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SwitchFields {
+    current: Field,
     task: Field,
     state: Field,
     next: Field,
@@ -43,6 +44,7 @@ pub(super) struct SwitchFields {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WakingFields {
+    current: Field,
     flags: Field,
     task: Field,
     name: Field,
@@ -72,14 +74,25 @@ pub(super) struct Recorded {
     parents: BTreeMap<Tid, Tid>,
     lost: u64,
     gaps: Vec<(Nanos, Nanos)>,
-    /// The last record of each CPU.
-    last: HashMap<u16, Nanos>,
+    cpus: HashMap<u16, LastRecord>,
+    numbers: TaskNumbers,
+}
+
+/// The last record of a CPU.
+#[derive(Debug, Clone, Copy, Default)]
+struct LastRecord {
+    at: Nanos,
+    /// The task that has the CPU since.
+    task: Tid,
+    /// Where it was a switch: the next task, by its number in the initial PID namespace.
+    next: Option<Tid>,
 }
 
 impl Origin {
     pub(super) fn switch(format: &Format) -> Result<Self, Missing> {
         let need = |name| need(format, "sched_switch", name);
         Ok(Self::Switch(SwitchFields {
+            current: need("common_pid")?,
             task: need("prev_pid")?,
             state: need("prev_state")?,
             next: need("next_pid")?,
@@ -90,6 +103,7 @@ impl Origin {
     pub(super) fn waking(format: &Format) -> Result<Self, Missing> {
         let need = |name| need(format, "sched_waking", name);
         Ok(Self::Waking(WakingFields {
+            current: need("common_pid")?,
             flags: need("common_flags")?,
             task: need("pid")?,
             name: need("comm")?,
@@ -98,7 +112,7 @@ impl Origin {
 }
 
 impl Recorded {
-    pub(super) fn new(options: TraceOptions) -> Self {
+    pub(super) fn new(options: TraceOptions, numbers: TaskNumbers) -> Self {
         let mut events = VecDeque::with_capacity(options.events);
         // Written once, so that the memory is there.
         events.resize(options.resident_events, NO_EVENT);
@@ -117,7 +131,8 @@ impl Recorded {
             parents: BTreeMap::new(),
             lost: 0,
             gaps: Vec::new(),
-            last: HashMap::new(),
+            cpus: HashMap::new(),
+            numbers,
         }
     }
 
@@ -127,7 +142,8 @@ impl Recorded {
             && self.events.len() <= self.options.resident_events
             && self.stacks.len() <= self.options.resident_stacks;
         if !is_resident {
-            *self = Self::new(self.options);
+            self.numbers.clear();
+            *self = Self::new(self.options, std::mem::take(&mut self.numbers));
             return;
         }
         (self.from, self.lost) = (0, 0);
@@ -137,7 +153,8 @@ impl Recorded {
         self.tasks.clear();
         self.parents.clear();
         self.gaps.clear();
-        self.last.clear();
+        self.cpus.clear();
+        self.numbers.clear();
     }
 
     /// The trace begins, and what is left of an earlier one does not count; or one that ended at `ended` goes on.
@@ -150,26 +167,22 @@ impl Recorded {
     }
 
     pub(super) fn take(&mut self, cpu: u16, record: &Record<'_>, origins: &HashMap<u64, Origin>) {
+        let next = self.cpus.get_mut(&cpu).and_then(|last| last.next.take());
         match *record {
             Record::Lost { records, time_ns } => self.lose(cpu, records, time_ns),
             Record::Name { tid, name } => self.rename(tid, name),
             Record::SwitchIn { pid, tid, time_ns } => {
-                self.belongs(tid, pid);
-                self.push(time_ns, cpu, EventKind::SwitchIn { task: tid });
+                let Some(task) = self.numbers.entering(next, tid) else { return };
+                self.belongs(task, pid);
+                self.push(time_ns, cpu, EventKind::SwitchIn { task });
+                self.cpus.entry(cpu).or_default().task = task;
             }
             Record::Fork { pid, tid, parent_tid, time_ns } => {
-                let name = self.tasks.get(&parent_tid).map(|parent| parent.name.clone());
-                self.learn(tid, || name.unwrap_or_default());
-                self.belongs(tid, pid);
-                self.push(time_ns, cpu, EventKind::Fork { parent: parent_tid, child: tid });
+                self.fork(cpu, (pid, tid), parent_tid, time_ns)
             }
-            Record::Sample(mut sample) => {
-                if sample.tid == ENDED {
-                    sample.tid = 0;
-                } else {
-                    self.belongs(sample.tid, sample.pid);
-                }
-                if let Some(kind) = origins.get(&sample.event).and_then(|o| self.kind(*o, &sample))
+            Record::Sample(sample) => {
+                if let Some(kind) =
+                    origins.get(&sample.event).and_then(|o| self.kind(*o, cpu, &sample))
                 {
                     self.push(sample.time_ns, cpu, kind);
                 }
@@ -177,26 +190,78 @@ impl Recorded {
         }
     }
 
-    fn kind(&mut self, origin: Origin, sample: &Sample<'_>) -> Option<EventKind> {
+    /// A new task; one outside of this PID namespace has no number in the record.
+    fn fork(&mut self, cpu: u16, (process, task): (Tid, Tid), parent: Tid, at: Nanos) {
+        let parent = match parent {
+            0 if self.numbers.is_nested() => UNKNOWN_OUTSIDE,
+            parent => parent,
+        };
+        if task != 0 {
+            let name = self.tasks.get(&parent).map(|parent| parent.name.clone());
+            self.learn(task, || name.unwrap_or_default());
+            self.belongs(task, process);
+            self.push(at, cpu, EventKind::Fork { parent, child: task });
+        }
+    }
+
+    fn kind(&mut self, origin: Origin, cpu: u16, sample: &Sample<'_>) -> Option<EventKind> {
         let is_wait = matches!(origin, Origin::Switch(_));
         let stack = self.stack(sample.stack(), is_wait);
         let fields = sample.fields_after_stack();
         match origin {
-            Origin::Clock if sample.tid == 0 => None,
-            Origin::Clock => Some(EventKind::Sample { task: sample.tid, stack }),
+            Origin::Clock => {
+                let task = self.sampled(cpu, sample)?;
+                Some(EventKind::Sample { task, stack })
+            }
             Origin::Switch(of) => {
-                let next = tid(of.next.read(fields)?)?;
+                self.current(of.current, sample);
+                let (initial, state) = (tid(of.next.read(fields)?)?, state(of.state.read(fields)?));
+                let (task, next) = (self.task(of.task, fields)?, self.numbers.task(initial));
                 self.learn(next, || text(of.next_name.text(fields)));
-                let (task, state) = (tid(of.task.read(fields)?)?, state(of.state.read(fields)?));
+                let last = self.cpus.entry(cpu).or_default();
+                (last.task, last.next) = (next, Some(initial));
                 Some(EventKind::SwitchOut { task, state, stack, next })
             }
             Origin::Waking(of) => {
-                let task = tid(of.task.read(fields)?)?;
+                let by = self.current(of.current, sample);
+                let task = self.task(of.task, fields)?;
                 self.learn(task, || text(of.name.text(fields)));
                 let context = context(of.flags.read(fields)?);
-                Some(EventKind::Waking { task, by: sample.tid, context, stack })
+                Some(EventKind::Waking { task, by, context, stack })
             }
         }
+    }
+
+    /// The task in whose context a tracepoint was recorded.
+    fn current(&mut self, number: Field, sample: &Sample<'_>) -> Tid {
+        let initial = number.read(sample.fields_after_stack()).and_then(tid);
+        let task = self.numbers.current(initial, sample.tid);
+        if sample.tid != RELEASED {
+            self.belongs(task, sample.pid);
+        }
+        task
+    }
+
+    /// The task of a field of a tracepoint.
+    fn task(&self, number: Field, fields: &[u8]) -> Option<Tid> {
+        Some(self.numbers.task(tid(number.read(fields)?)?))
+    }
+
+    /// The task that ran at a tick of the clock, which does not number tasks outside of this PID namespace; none on an
+    /// idle CPU.
+    fn sampled(&mut self, cpu: u16, sample: &Sample<'_>) -> Option<Tid> {
+        let task = match sample.tid {
+            0 | RELEASED if self.numbers.is_nested() => {
+                self.cpus.get(&cpu).map_or(0, |last| last.task)
+            }
+            0 | RELEASED => 0,
+            task => {
+                self.belongs(task, sample.pid);
+                task
+            }
+        };
+        let is_known = |task: &Tid| *task != 0 && *task != UNKNOWN_OUTSIDE;
+        Some(task).filter(is_known)
     }
 
     fn push(&mut self, at: Nanos, cpu: u16, kind: EventKind) {
@@ -208,14 +273,14 @@ impl Recorded {
             self.dropped += 1;
             self.from = self.events.front().map_or(at, |first| first.at).max(self.from);
         }
-        self.last.insert(cpu, at);
+        self.cpus.entry(cpu).or_default().at = at;
         self.events.push_back(Event { at, cpu, kind });
     }
 
     /// The kernel reports losses before the next record that finds room.
     fn lose(&mut self, cpu: u16, records: u64, time_ns: Option<u64>) {
         self.lost = self.lost.saturating_add(records);
-        let since = self.last.get(&cpu).copied().unwrap_or(self.from);
+        let since = self.cpus.get(&cpu).map_or(0, |last| last.at).max(self.from);
         self.gap(since, time_ns.unwrap_or_else(monotonic_ns));
     }
 
@@ -349,6 +414,7 @@ impl Recorded {
         copy.named.clone_from(&self.named);
         copy.parents.clone_from(&self.parents);
         copy.tasks = self.tasks.iter().map(|(tid, task)| (*tid, task.clone())).collect();
+        copy.pairs = self.numbers.pairs();
         (copy.from, copy.lost) = (self.from, self.lost);
         copy.gaps.clone_from(&self.gaps);
         false
@@ -410,32 +476,5 @@ fn context(flags: i64) -> WakeContext {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// More stacks than are kept, but few of them of events that are.
-    #[test]
-    fn in_a_long_trace_the_stacks_of_dropped_events_make_room() {
-        let options = TraceOptions { events: 40, stacks: 64, ..TraceOptions::RECORDER };
-        let options = TraceOptions { resident_events: 0, resident_stacks: 0, ..options };
-        let mut recorded = Recorded::new(options);
-        let mut begun = TraceCopy::default();
-        for at in 1..1000 {
-            let stack = recorded.stack([at, at + 1].into_iter(), false);
-            recorded.push(at, 0, EventKind::Sample { task: 1, stack });
-            if at == 30 {
-                assert!(recorded.copy(&mut begun));
-            }
-        }
-        assert!(recorded.renumbered > 10, "{}", recorded.renumbered);
-        for mut copy in [begun, TraceCopy::default()] {
-            while recorded.copy(&mut copy) {}
-            let stacks: Vec<&[u64]> = copy.stacks.iter().collect();
-            assert_eq!(copy.events.len(), 40);
-            for event in &copy.events {
-                let EventKind::Sample { stack, .. } = event.kind else { panic!("{event:?}") };
-                assert_eq!(stacks[index(stack)], [event.at, event.at + 1]);
-            }
-        }
-    }
-}
+#[path = "recorded_tests.rs"]
+mod tests;

@@ -26,7 +26,7 @@
 //! ## References
 //! PostgreSQL, "Explicit Locking", pg_locks; MariaDB, information_schema.INNODB_LOCK_WAITS.
 
-use crate::outside_memory::{manual, named};
+use crate::outside_memory::{manual, named, why};
 use crate::request::{Request, Spent};
 use crate::stall::Stall;
 use mw_critical_path::{Link, PathPart, Wait};
@@ -96,8 +96,7 @@ fn remedy(stall: &Stall<'_>, link: Option<&Link>, part: &PathPart) -> Remedy {
         return manual("find the session that holds the lock", command);
     }
     let holder = link.map_or(&part.task, |link| &link.other);
-    let command = format!("memwright why --pid {}", holder.process.max(1));
-    manual("see what the holder of the lock does", &command)
+    manual("see what the holder of the lock does", &why(holder))
 }
 
 /// The session of the request that waits for another one, by the service's own view. PostgreSQL numbers sessions as

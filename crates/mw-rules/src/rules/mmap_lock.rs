@@ -79,11 +79,10 @@ fn reads(part: &PathPart) -> bool {
 }
 
 fn headline(part: &PathPart) -> (String, u8) {
-    let (name, tid) = (&part.task.name, part.task.tid);
+    let who = part.task.label();
     if reads(part) {
-        let headline = format!(
-            "{name} ({tid}) read the mappings of the process, whose threads waited for mmap_lock"
-        );
+        let headline =
+            format!("{who} read the mappings of the process, whose threads waited for mmap_lock");
         return (headline, CONFIRMED);
     }
     let call = CALLS.iter().find(|(_, functions)| is_in(&part.stack, functions));
@@ -96,8 +95,7 @@ fn headline(part: &PathPart) -> (String, u8) {
         (Kind::Running(_), None) => ("changed the address space", CONFIRMED),
         _ => ("waited for mmap_lock", INFERRED),
     };
-    let headline = format!(
-        "the thread {name} ({tid}) {did}, and other threads of its process waited for mmap_lock"
-    );
+    let headline =
+        format!("the thread {who} {did}, and other threads of its process waited for mmap_lock");
     (headline, sure)
 }

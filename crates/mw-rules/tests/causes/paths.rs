@@ -4,6 +4,7 @@ use crate::made::Made;
 use crate::stalls::{HEALTHY, Stall};
 use mw_critical_path::{
     CpuHolder, KernelWork, Kind, Link, PathPart, PathSummary, PathTask, RunMode, Unseen, Wait,
+    outside_tid,
 };
 use mw_model::{
     CpuUse, EndKind, FailureKind, GroupIo, GroupUse, Incident, ListenQueue, Outage, ProcessEnd,
@@ -483,6 +484,32 @@ fn a_process_in_a_debugger_is_told_from_a_stopped_one() {
     };
     assert!(remedy(&["schedule", "do_signal_stop"]).contains("kill -CONT 812"));
     assert!(remedy(&["schedule", "ptrace_stop", "get_signal"]).contains("TracerPid"));
+}
+
+/// Its cgroup is not that of the service, its number is another task's here, and the cause is less sure.
+#[test]
+fn a_task_outside_of_the_pid_namespace_is_named_as_one() {
+    let outside = |kind: Kind| {
+        let mut made = made(&[(kind, 98)]);
+        let path = made.incident.path.as_mut().unwrap();
+        path.parts[0].task =
+            PathTask { tid: outside_tid(812), name: "postgres".to_owned(), ..PathTask::default() };
+        path.chain[0].other = path.parts[0].task.clone();
+        with_group(made, GroupUse { throttled_us: Some(7_200_000), ..group() })
+    };
+    let cause = |made: &Made| explained(made).causes[0].clone();
+    let (far, near) = (cause(&outside(Kind::Stopped)), cause(&made(&[(Kind::Stopped, 98)])));
+    let remedy = format!("{:?}", far.finding.remedy);
+    assert!(remedy.contains("kill -CONT PID") && !remedy.contains("812"), "{remedy}");
+    assert!(far.score() < near.score(), "{} {}", far.score(), near.score());
+    let slept = cause(&outside(Kind::Waiting(Wait::Sleep)));
+    let headline = &slept.finding.headline;
+    assert!(headline.contains("postgres (812 in the initial PID namespace)"), "{headline}");
+    let remedy = format!("{:?}", slept.finding.remedy);
+    assert!(remedy.contains("on the host") && !remedy.contains("812"), "{remedy}");
+    let runnable = outside(Kind::Runnable(CpuHolder::Idle));
+    let explanation = explained(&runnable);
+    assert!(explanation.causes.is_empty(), "another group's quota: {}", explanation.verdict);
 }
 
 /// A thread of a Java program waits for another one.
