@@ -8,6 +8,7 @@ mod judge_service;
 mod judge_tests;
 mod machine;
 mod read;
+mod unit;
 
 use crate::args::DoctorArgs;
 use crate::{Exit, Failure, live, terminal};

@@ -36,6 +36,9 @@ pub(super) struct Check {
     pub(super) needed_by: String,
     /// The command that turns it on; none for what works.
     pub(super) remedy: Option<String>,
+    /// The last lines of the journal of a unit that fails.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub(super) log: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -59,6 +62,7 @@ impl Check {
             detail: detail.into(),
             needed_by: needed_by.to_owned(),
             remedy: None,
+            log: Vec::new(),
         }
     }
 
@@ -68,6 +72,11 @@ impl Check {
 
     pub(super) fn missing(self, detail: impl Into<String>, remedy: impl Into<String>) -> Self {
         self.otherwise(State::Missing, detail.into(), remedy.into())
+    }
+
+    /// With the journal of what fails.
+    pub(super) fn with_log(self, log: &[String]) -> Self {
+        Self { log: log.to_vec(), ..self }
     }
 
     pub(super) fn off(self, detail: impl Into<String>, remedy: impl Into<String>) -> Self {
@@ -153,8 +162,11 @@ fn list(text: &mut String, heading: &str, checks: &[Check], state: State) {
     if some.peek().is_some() {
         let _ = writeln!(text, "\n{heading}");
     }
-    for Check { name, detail, needed_by, remedy, .. } in some {
+    for Check { name, detail, needed_by, remedy, log, .. } in some {
         let _ = writeln!(text, "* {name}: {detail} ({needed_by})");
+        for line in log {
+            let _ = writeln!(text, "    | {line}");
+        }
         if let Some(remedy) = remedy {
             let _ = writeln!(text, "    {remedy}");
         }

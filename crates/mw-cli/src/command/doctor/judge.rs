@@ -2,9 +2,10 @@
 
 use super::diagnosis::Check;
 use super::judge_service;
-use super::machine::{BootLoader, File, INITIAL_PID_NAMESPACE, Machine};
+use super::machine::{BootLoader, File, Machine};
 use crate::advice;
-use mw_model::format_bytes;
+use mw_model::{Missing, Namespace, format_bytes};
+use mw_sys::PidNamespace;
 use rustix::io::Errno;
 
 /// What an ordinary user runs to be told more.
@@ -57,7 +58,11 @@ pub(super) fn checks(machine: &Machine) -> Vec<Check> {
 impl Machine {
     /// CAP_SYS_ADMIN includes what CAP_PERFMON allows, which kernels before 5.8 do not have.
     fn has(&self, capability: u32) -> bool {
-        let held = |number: u32| self.capabilities.is_some_and(|set| set & (1 << number) != 0);
+        // Those of a user namespace count within it alone (capable() in kernel/capability.c).
+        let held = |number: u32| {
+            let is_in_set = self.capabilities.is_some_and(|set| set & (1 << number) != 0);
+            is_in_set && !self.namespaces.contains(&Namespace::User)
+        };
         held(capability) || (capability == CAP_PERFMON && held(CAP_SYS_ADMIN))
     }
 
@@ -122,7 +127,14 @@ fn privileges(machine: &Machine) -> Check {
             let detail = "an ordinary user sees its own processes and the machine's counters alone";
             check.missing(detail, AS_ROOT)
         }
-        _ => check.missing(format!("root lacks {}", lacking.join(", ")), ON_HOST),
+        _ => {
+            let of = if machine.namespaces.contains(&Namespace::User) {
+                "root of a user namespace"
+            } else {
+                "root"
+            };
+            check.missing(format!("{of} lacks {}", lacking.join(", ")), ON_HOST)
+        }
     }
 }
 
@@ -132,16 +144,27 @@ fn whole_machine(machine: &Machine) -> Check {
         None => "all processes are seen".to_owned(),
     };
     let check = Check::works("whole-machine", "watch, explain, top", detail);
-    let kind = machine.container.as_deref().unwrap_or("a PID namespace");
     match &machine.pid_namespace {
-        Ok(namespace) if namespace == INITIAL_PID_NAMESPACE => check,
-        Ok(_) => {
-            let hidden =
-                "processes outside are hidden, so that who holds the memory or stalls is not seen";
-            check.missing(format!("inside of {kind}: {hidden}"), ON_HOST)
+        Ok(PidNamespace::NotOfProc) => {
+            return check.missing(
+                "/proc belongs to another PID namespace, where numbers of tasks are those of others: nothing is traced",
+                "mount -t proc proc /proc",
+            );
         }
-        Err(errno) => check.unknown(format!("/proc/self/ns/pid: {errno}"), ON_HOST),
+        Ok(_) => {}
+        Err(why) => return check.unknown(format!("/proc/self/ns/pid: {why}"), ON_HOST),
     }
+    // A mount namespace by itself hides nothing.
+    let nested = machine.namespaces.iter().filter(|namespace| **namespace != Namespace::Mount);
+    let losses: Vec<Missing> = nested.clone().flat_map(|namespace| namespace.losses()).collect();
+    if losses.is_empty() {
+        return check;
+    }
+    let kinds: Vec<&str> = nested.map(|namespace| namespace.name()).collect();
+    let kind =
+        machine.container.clone().unwrap_or_else(|| format!("a namespace ({})", kinds.join(", ")));
+    let losses: Vec<String> = losses.iter().map(Missing::to_string).collect();
+    check.missing(format!("inside of {kind}: {}", losses.join("; ")), ON_HOST)
 }
 
 fn settings(machine: &Machine) -> Check {
@@ -167,6 +190,9 @@ fn tracefs(machine: &Machine) -> Check {
         Ok(_) => check,
         Err(Errno::ACCESS | Errno::PERM) => {
             check.unknown("only root may look", machine.privilege())
+        }
+        Err(_) if machine.namespaces.contains(&Namespace::User) => {
+            check.missing(format!("root of a user namespace may not mount it: {lost}"), ON_HOST)
         }
         Err(_) => match &machine.mountinfo {
             Ok(mounts) if !mounts.contains(" - tracefs ") => {

@@ -1,7 +1,7 @@
 //! Judges what belongs to memwright itself; pure.
 
 use super::diagnosis::Check;
-use super::machine::{Machine, Recording, Service, Unit};
+use super::machine::{Machine, Recording, Service, Unit, UnitFailure};
 use mw_model::{format_bytes, format_count};
 use rustix::io::Errno;
 
@@ -43,11 +43,8 @@ fn preload_library(service: &Service) -> Check {
 fn recorder(service: &Service) -> Check {
     let check = |detail: &str| Check::works("recorder", "watch, incidents, trends", detail);
     match &service.recorder {
-        Unit::Installed { active, .. } if active == "failed" => check("").missing(
-            "memwright.service has failed",
-            "journalctl -u memwright -n 20; systemctl restart memwright",
-        ),
-        Unit::Installed { enabled, active } if active == "active" => match enabled.as_str() {
+        Unit::Installed { failure: Some(failure), .. } => failed(check(""), "memwright", failure),
+        Unit::Installed { enabled, active, .. } if active == "active" => match enabled.as_str() {
             "enabled" => check("memwright.service runs"),
             _ => check("").missing(
                 "memwright.service runs, but not after a reboot",
@@ -70,6 +67,16 @@ fn recorder(service: &Service) -> Check {
     }
 }
 
+/// A unit that fails whenever it is started: to start it again is no remedy.
+fn failed(check: Check, unit: &str, failure: &UnitFailure) -> Check {
+    let UnitFailure { result, log } = failure;
+    let how = if result.is_empty() { String::new() } else { format!(": {result}") };
+    let remedy = format!(
+        "journalctl -u {unit} -n 50    # says why; correct that, then: systemctl restart {unit}"
+    );
+    check.missing(format!("{unit}.service fails{how}"), remedy).with_log(log)
+}
+
 /// Pools are optional: the server is missing where the configuration has pools, or systemd is to start it.
 fn pool_server(service: &Service) -> Check {
     let check = |detail: &str| Check::works("pool-server", "pool, run --pool", detail);
@@ -82,15 +89,15 @@ fn pool_server(service: &Service) -> Check {
     };
     let start = "systemd-sysusers && systemctl enable --now memwright-pool";
     let remedy = match &service.pool_server {
-        Unit::Installed { active, .. } if active == "failed" => {
-            "journalctl -u memwright-pool -n 20; systemctl restart memwright-pool"
+        Unit::Installed { failure: Some(failure), .. } => {
+            return failed(check(""), "memwright-pool", failure);
         }
         Unit::Installed { .. } => start,
         Unit::NoSystemd => "memwright pool serve",
         Unit::NotInstalled | Unit::Unknown(_) => INSTALL,
     };
     let is_started = match &service.pool_server {
-        Unit::Installed { enabled, active } => enabled == "enabled" || active == "failed",
+        Unit::Installed { enabled, .. } => enabled == "enabled",
         _ => false,
     };
     let is_wanted = service.configuration.as_ref().is_ok_and(|known| known.wants_pools);

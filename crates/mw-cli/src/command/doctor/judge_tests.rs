@@ -3,9 +3,11 @@
 use super::diagnosis::{Check, Diagnosis, State};
 use super::judge::checks;
 use super::machine::{
-    BootLoader, Configuration, INITIAL_PID_NAMESPACE, Machine, Recording, Service, Tracepoint, Unit,
+    BootLoader, Configuration, Machine, Recording, Service, Tracepoint, Unit, UnitFailure,
 };
 use crate::Exit;
+use mw_model::Namespace;
+use mw_sys::PidNamespace;
 use rustix::io::Errno;
 
 fn text(text: &str) -> Result<String, Errno> {
@@ -13,7 +15,19 @@ fn text(text: &str) -> Result<String, Errno> {
 }
 
 fn installed(enabled: &str, active: &str) -> Unit {
-    Unit::Installed { enabled: enabled.to_owned(), active: active.to_owned() }
+    Unit::Installed { enabled: enabled.to_owned(), active: active.to_owned(), failure: None }
+}
+
+/// A unit whose sandbox cannot be made, which systemd starts again and again.
+fn failing() -> Unit {
+    Unit::Installed {
+        enabled: "enabled".to_owned(),
+        active: "activating".to_owned(),
+        failure: Some(UnitFailure {
+            result: "result 'exit-code', exit status 226/NAMESPACE".to_owned(),
+            log: vec!["Failed to set up mount namespacing: /dev/kmsg: No such file".to_owned()],
+        }),
+    }
 }
 
 /// A server with everything.
@@ -23,7 +37,8 @@ fn complete() -> Machine {
         capabilities: Some(u64::MAX >> 23),
         kernel_release: "6.12.9-amd64".to_owned(),
         container: None,
-        pid_namespace: text(INITIAL_PID_NAMESPACE),
+        pid_namespace: Ok(PidNamespace::Initial),
+        namespaces: Vec::new(),
         boot_loader: BootLoader::UpdateGrub,
         mountinfo: text("28 24 0:12 / /sys/kernel/tracing rw - tracefs tracefs rw\n"),
         tracepoint: Tracepoint { id: text("317\n"), is_of_own_mount: false },
@@ -172,11 +187,11 @@ fn what_memwright_itself_lacks() {
         machine.service.recorder = installed("disabled", "active");
     });
     lacks("recorder", "journalctl -u memwright ", |machine| {
-        machine.service.recorder = installed("enabled", "failed");
+        machine.service.recorder = failing();
     });
     lacks("pool-server", "systemctl restart memwright-pool", |machine| {
         machine.service.pools = Err("no server".to_owned());
-        machine.service.pool_server = installed("enabled", "failed");
+        machine.service.pool_server = failing();
     });
     lacks("recording", "max-size", |machine| {
         machine.service.recording.free_bytes = Some(99 << 20);
@@ -184,6 +199,22 @@ fn what_memwright_itself_lacks() {
     lacks("recording", "[watch]", |machine| {
         machine.service.recording.writable = Err(Errno::ROFS);
     });
+}
+
+#[test]
+fn a_unit_that_fails_is_told_with_its_journal_and_not_to_be_started_again() {
+    let check = only(|machine| machine.service.recorder = failing());
+    let text = Diagnosis::new(vec![check.clone()]).text(false);
+    assert!(
+        text.contains("memwright.service fails: result 'exit-code', exit status 226/NAMESPACE"),
+        "{text}"
+    );
+    assert!(text.contains("\n    | Failed to set up mount namespacing"), "{text}");
+    let remedy = check.remedy.unwrap();
+    assert!(
+        remedy.starts_with("journalctl -u memwright -n 50") && !remedy.contains("enable"),
+        "{remedy}"
+    );
 }
 
 #[test]
@@ -288,7 +319,8 @@ fn a_container_is_told_to_hide_the_machine() {
     let mut machine = complete();
     machine.container = Some("docker".to_owned());
     machine.capabilities = Some(0xa804_25fb);
-    machine.pid_namespace = text("pid:[4026532458]");
+    machine.pid_namespace = Ok(PidNamespace::Nested);
+    machine.namespaces = vec![Namespace::Pid, Namespace::Mount];
     machine.tracepoint.id = Err(Errno::NOENT);
     machine.perf_event = Err(Errno::PERM);
     machine.settings = Err(Errno::ROFS);
@@ -299,8 +331,36 @@ fn a_container_is_told_to_hide_the_machine() {
                    lock-limit";
     assert_eq!(diagnosis.summary, missing);
     let text = diagnosis.text(false);
-    assert!(text.contains("inside of docker: processes outside are hidden"), "{text}");
+    assert!(
+        text.contains("inside of docker: states, stacks and memory of processes: within a PID"),
+        "{text}"
+    );
     assert!(text.contains("root lacks CAP_DAC_READ_SEARCH"), "{text}");
+}
+
+#[test]
+fn every_namespace_is_told_with_what_it_loses() {
+    for namespace in Namespace::ALL {
+        let lost = namespace.losses().map(|missing| missing.to_string());
+        let Some(lost) = lost.reduce(|all, one| format!("{all}; {one}")) else {
+            let mut machine = complete();
+            machine.namespaces = vec![namespace];
+            assert!(checks(&machine).iter().all(|check| check.state == State::Works));
+            continue;
+        };
+        let mut machine = complete();
+        machine.namespaces = vec![namespace];
+        let all = checks(&machine);
+        let check = all.iter().find(|check| check.name == "whole-machine").unwrap();
+        // To the kernel, root of a user namespace has no capability.
+        let others = all.iter().filter(|check| check.state != State::Works).count();
+        assert_eq!(others > 1, namespace == Namespace::User, "{all:#?}");
+        assert_eq!((check.name.as_str(), check.state), ("whole-machine", State::Missing));
+        let expected = format!("inside of a namespace ({}): {lost}", namespace.name());
+        assert_eq!(check.detail, expected);
+    }
+    let check = only(|machine| machine.pid_namespace = Ok(PidNamespace::NotOfProc));
+    assert_eq!(check.remedy.as_deref(), Some("mount -t proc proc /proc"));
 }
 
 #[test]

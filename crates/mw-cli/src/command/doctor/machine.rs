@@ -1,9 +1,8 @@
 //! What is read of the machine to be judged.
 
+use mw_model::Namespace;
+use mw_sys::PidNamespace;
 use rustix::io::Errno;
-
-/// Processes outside are seen only from the initial PID namespace (PROC_PID_INIT_INO of the kernel).
-pub(super) const INITIAL_PID_NAMESPACE: &str = "pid:[4026531836]";
 
 /// A file of the kernel, or why it could not be read.
 pub(super) type File = Result<String, Errno>;
@@ -17,7 +16,9 @@ pub(super) struct Machine {
     pub(super) kernel_release: String,
     /// What kind of container this is.
     pub(super) container: Option<String>,
-    pub(super) pid_namespace: File,
+    pub(super) pid_namespace: Result<PidNamespace, String>,
+    /// Those that are not the machine's first.
+    pub(super) namespaces: Vec<Namespace>,
     pub(super) boot_loader: BootLoader,
     pub(super) mountinfo: File,
     pub(super) tracepoint: Tracepoint,
@@ -92,8 +93,19 @@ pub(super) enum Unit {
     Installed {
         enabled: String,
         active: String,
+        /// Where it has failed, or is started again and again.
+        failure: Option<UnitFailure>,
     },
     Unknown(String),
+}
+
+/// Why a unit does not run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct UnitFailure {
+    /// systemd's result of the last start, and the exit status of the program; empty where it says neither.
+    pub(super) result: String,
+    /// The last lines of its journal, escaped.
+    pub(super) log: Vec<String>,
 }
 
 /// What boot parameters are set with.

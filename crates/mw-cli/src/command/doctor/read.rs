@@ -1,28 +1,23 @@
 //! Reads what is judged. Nothing is changed, and nothing that is opened stays open.
 
-use super::machine::{
-    BootLoader, Configuration, File, Machine, Recording, Service, Tracepoint, Unit,
-};
+use super::machine::{BootLoader, Configuration, File, Machine, Recording, Service, Tracepoint};
+use super::unit;
 use crate::config::Config;
 use mw_pool::Client;
 use mw_profile::Tracefs;
 use mw_record::Retention;
-use mw_sys::{PerfAttr, PerfEvent, PerfSource, SamplePeriod};
+use mw_sys::{PerfAttr, PerfEvent, PerfSource, PidNamespace, SamplePeriod};
 use rustix::fs::{Access, MemfdFlags, access, memfd_create, statvfs};
 use rustix::io::Errno;
 use std::io::Read;
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::process::Command;
 
 /// Enough for every file but kallsyms, whose addresses do not begin with zero after the first pages.
 const MAX_BYTES: u64 = 256 << 10;
 
 const TRACEPOINT: &str = "sched/sched_switch/id";
 const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0";
-
-/// How long systemd may take to answer, in seconds.
-const SYSTEMCTL_LIMIT: &str = "5";
 
 pub(super) fn machine(config_file: Option<&Path>) -> Machine {
     let status = read("/proc/self/status").unwrap_or_default();
@@ -31,7 +26,8 @@ pub(super) fn machine(config_file: Option<&Path>) -> Machine {
         capabilities: effective_capabilities(&status),
         kernel_release: rustix::system::uname().release().to_string_lossy().into_owned(),
         container: container(),
-        pid_namespace: link("/proc/self/ns/pid"),
+        pid_namespace: PidNamespace::of_this_process().map_err(|error| error.to_string()),
+        namespaces: mw_collect::nested_namespaces(),
         boot_loader: boot_loader(),
         mountinfo: read("/proc/self/mountinfo"),
         tracepoint: tracepoint(),
@@ -61,12 +57,6 @@ fn read(path: &str) -> File {
         Ok(_) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
         Err(error) => Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
     }
-}
-
-fn link(path: &str) -> File {
-    let target = std::fs::read_link(path);
-    let target = target.map(|target| target.to_string_lossy().into_owned());
-    target.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
 }
 
 fn effective_capabilities(status: &str) -> Option<u64> {
@@ -145,8 +135,8 @@ fn service(config_file: Option<&Path>) -> Service {
     Service {
         configuration,
         preload_library: library.map(|path| path.display().to_string()),
-        recorder: unit("memwright.service"),
-        pool_server: unit("memwright-pool.service"),
+        recorder: unit::read("memwright.service"),
+        pool_server: unit::read("memwright-pool.service"),
         pools: pools.map(|pools| pools.len()).map_err(|error| error.to_string()),
         recording: recording(&config),
     }
@@ -177,50 +167,9 @@ fn recording(config: &Config) -> Recording {
     }
 }
 
-fn unit(name: &str) -> Unit {
-    if !Path::new("/run/systemd/system").exists() {
-        return Unit::NoSystemd;
-    }
-    let mut show = Command::new("timeout");
-    show.args([SYSTEMCTL_LIMIT, "systemctl", "show", name]);
-    show.arg("--property=LoadState,UnitFileState,ActiveState");
-    match show.output() {
-        Ok(output) if output.status.success() => {
-            parse_unit(&String::from_utf8_lossy(&output.stdout))
-        }
-        Ok(output) => Unit::Unknown(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
-        Err(error) => Unit::Unknown(format!("systemctl: {error}")),
-    }
-}
-
-fn parse_unit(text: &str) -> Unit {
-    let value = |name: &str| {
-        let mut lines = text.lines().filter_map(|line| line.split_once('='));
-        lines.find(|(known, _)| *known == name).map_or("", |(_, value)| value).to_owned()
-    };
-    match value("LoadState").as_str() {
-        "not-found" => Unit::NotInstalled,
-        "loaded" => {
-            Unit::Installed { enabled: value("UnitFileState"), active: value("ActiveState") }
-        }
-        other => Unit::Unknown(format!("its load state is '{other}'")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_systemd_says_of_a_unit() {
-        let unit = parse_unit("LoadState=loaded\nActiveState=failed\nUnitFileState=enabled\n");
-        let (enabled, active) = ("enabled".to_owned(), "failed".to_owned());
-        assert_eq!(unit, Unit::Installed { enabled, active });
-        let gone = "LoadState=not-found\nActiveState=inactive\nUnitFileState=\n";
-        assert_eq!(parse_unit(gone), Unit::NotInstalled);
-        assert!(matches!(parse_unit("LoadState=masked\n"), Unit::Unknown(_)));
-        assert!(matches!(parse_unit(""), Unit::Unknown(_)));
-    }
 
     #[test]
     fn this_machine_is_read() {
