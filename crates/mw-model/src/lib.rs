@@ -7,6 +7,7 @@
 //! path.
 
 mod account;
+pub mod bounded_json;
 pub mod caller;
 pub mod derived;
 pub mod fair;

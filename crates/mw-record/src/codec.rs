@@ -89,10 +89,25 @@ pub(crate) fn pack(block: &Block) -> io::Result<Vec<u8>> {
 /// # Errors
 /// What is wrong with the bytes.
 pub(crate) fn unpack(packed: &[u8], columns: usize) -> Result<Block, &'static str> {
+    unpack_rows(packed, columns, None)
+}
+
+/// As [`unpack`], of so many rows, where their number is known.
+///
+/// # Errors
+/// As [`unpack`], and where there are more or fewer rows.
+pub(crate) fn unpack_rows(
+    packed: &[u8],
+    columns: usize,
+    known_rows: Option<usize>,
+) -> Result<Block, &'static str> {
     let bytes = decompress(packed, MAX_UNPACKED_BYTES)?;
     let mut rest = bytes.as_slice();
     let size = |value| usize::try_from(value).map_err(|_| "too many rows");
     let rows = size(take(&mut rest)?)?;
+    if known_rows.is_some_and(|known| known != rows) {
+        return Err("its header claims another number of rows");
+    }
     if size(take(&mut rest)?)? != columns {
         return Err("columns do not match its layout");
     }

@@ -2,7 +2,7 @@
 //! week of sizes. It is replaced as a whole.
 
 use crate::format::beside;
-use mw_model::SupplyTrend;
+use mw_model::{SupplyTrend, bounded_json};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -10,6 +10,9 @@ use std::path::Path;
 
 /// More is none of ours.
 const MAX_BYTES: u64 = 1 << 20;
+
+/// What it may become in memory.
+const MAX_SUPPLIES_BYTES: usize = 8 << 20;
 
 /// As the recording.
 const MODE: u32 = 0o640;
@@ -38,7 +41,7 @@ pub fn keep_supplies(recording: &Path, supplies: &[SupplyTrend]) -> io::Result<(
 pub fn supplies(recording: &Path) -> io::Result<Vec<SupplyTrend>> {
     let mut json = Vec::new();
     File::open(beside(recording, "-forecast"))?.take(MAX_BYTES).read_to_end(&mut json)?;
-    Ok(serde_json::from_slice(&json)?)
+    bounded_json::from_slice(&json, MAX_SUPPLIES_BYTES).map_err(io::Error::other)
 }
 
 #[cfg(test)]

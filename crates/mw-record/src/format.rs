@@ -24,8 +24,14 @@ pub(crate) const AS_TAKEN: u64 = 1;
 /// The longest value that is read from the file.
 const MAX_VALUE_BYTES: i32 = 64 << 20;
 
+/// The longest definition of a table or an index in the file; those of memwright have some 300 bytes.
+const MAX_DEFINITION_BYTES: i32 = 16 << 10;
+
 /// Memory for pages of the file, in KiB.
 const CACHE_KIB: i64 = 512;
+
+/// Memory that SQLite may take in this process: two of the longest values, and as much again to sort and to log.
+const MAX_HEAP_BYTES: i64 = 256 << 20;
 
 /// The definition of the table of incidents, with the columns that a later format added.
 macro_rules! incident_table {
@@ -75,6 +81,14 @@ pub(crate) const SIZES_TABLE: (&str, &str) = (
      body BLOB NOT NULL)",
 );
 
+/// What is listed of incidents, one after the other: in the table their evidence lies in between, so that a list would
+/// read two pages of each. Recordings of earlier versions lack it.
+pub(crate) const LIST_INDEX: (&str, &str) = (
+    "incident_list",
+    "CREATE INDEX incident_list ON incident (id, started_unix_ms, ended_unix_ms, trigger_kind, \
+     trigger_name, worst_ms, verdict, cause, confidence_percent, state, subject, failure_kind)",
+);
+
 /// A file beside the recording: `FILE-wal`.
 pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
@@ -95,6 +109,8 @@ pub(crate) fn size(path: &Path) -> u64 {
 /// Bounds what a connection takes from its file, which may come from anywhere.
 pub(crate) fn confine(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)?;
+    connection.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, MAX_DEFINITION_BYTES)?;
+    connection.pragma_update(None, "hard_heap_limit", MAX_HEAP_BYTES)?;
     connection.pragma_update(None, "trusted_schema", false)?;
     connection.pragma_update(None, "cell_size_check", true)?;
     connection.pragma_update(None, "mmap_size", 0)?;
@@ -167,6 +183,14 @@ pub(crate) fn has_sizes(connection: &Connection) -> rusqlite::Result<bool> {
     connection.query_row(count, [SIZES_TABLE.0], |row| row.get::<_, u64>(0)).map(|count| count > 0)
 }
 
+/// Whether the recording has [`LIST_INDEX`].
+pub(crate) fn has_list(connection: &Connection) -> rusqlite::Result<bool> {
+    let (name, definition) = LIST_INDEX;
+    let found = "SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ? AND sql = ?";
+    let found = connection.query_row(found, [name, definition], |_| Ok(()));
+    found.optional().map(|found| found.is_some())
+}
+
 /// What an error of SQLite means for a file.
 pub(crate) fn failed(path: &Path, error: rusqlite::Error) -> RecordError {
     let path = path.to_owned();
@@ -175,6 +199,12 @@ pub(crate) fn failed(path: &Path, error: rusqlite::Error) -> RecordError {
             RecordError::NotARecording { path, why: "not a database".to_owned() }
         }
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::TooBig) => damaged(path, error.to_string()),
+        Some(ErrorCode::OutOfMemory) => {
+            damaged(path, "it takes more memory to read than any recording".to_owned())
+        }
+        Some(ErrorCode::OperationInterrupted) => {
+            damaged(path, "it takes more time to read than any recording".to_owned())
+        }
         None => damaged(path, error.to_string()),
         Some(ErrorCode::DiskFull) => RecordError::Full { path },
         // Its index of the log could not be enlarged.

@@ -2,14 +2,17 @@
 
 use crate::codec::{self, Block};
 use mw_model::fair::cgroup_tree;
-use mw_model::{FailureKind, INCIDENT_SCHEMA, Incident, IncidentRow, TriggerKind};
+use mw_model::{FailureKind, INCIDENT_SCHEMA, Incident, IncidentRow, TriggerKind, bounded_json};
 use serde::Serialize;
 use serde::de::value::{Error, StrDeserializer};
 use serde::de::{DeserializeOwned, IntoDeserializer};
 use std::io;
 
 /// The most bytes that an incident's body decompresses to.
-const MAX_BODY_BYTES: usize = 64 << 20;
+const MAX_BODY_BYTES: usize = 32 << 20;
+
+/// The most memory that an incident's body may become: 4,096 stacks before and during the stall take an eighth of it.
+const MAX_INCIDENT_BYTES: usize = 160 << 20;
 
 /// An incident, ready to be written.
 #[derive(Debug)]
@@ -82,7 +85,8 @@ pub(crate) fn pack(mut incident: Incident) -> io::Result<Packed> {
 pub(crate) fn unpack(body: &[u8], rows: &[u8]) -> Result<Incident, String> {
     let json = codec::decompress(body, MAX_BODY_BYTES)?;
     let mut incident: Incident =
-        serde_json::from_slice(&json).map_err(|error| error.to_string())?;
+        bounded_json::from_slice(&json, MAX_INCIDENT_BYTES).map_err(|error| error.to_string())?;
+    drop(json);
     if incident.schema > INCIDENT_SCHEMA {
         return Err(format!(
             "schema {}, this memwright supports {INCIDENT_SCHEMA}",

@@ -14,6 +14,8 @@
 //! | `capture` | a tree that `memwright capture` would have written at that moment, as it is |
 //! | `sizes` | sizes of holders ([`mw_model::HolderSize`]) over an hour, or at one moment: `holders` (their names, compressed, a line each) and `body` (their bytes, then their limits, packed as a chunk is). `samples` is of how many moments |
 //!
+//! The index `incident_list` has what is listed of incidents, so that a list reads none of their evidence.
+//!
 //! `chunk.step_ms` says how dense a chunk is: 0, one row that waits to be packed; 1, every row as it
 //! was taken; 10,000 or 60,000, thinned. `since_unix_ms` and `until_unix_ms` are the earliest and the
 //! latest time in it, `span_ms` is how much recorded time it stands for.
@@ -40,8 +42,8 @@
 //!
 //! # Versioning
 //! Format 1 lacks the columns `state`, `subject` and `failure_kind` of incidents. It is read as it is;
-//! a writer adds them. Earlier recordings of format 2 lack the table `sizes`, and are read as they are; a writer
-//! adds it. A version that does not know it reads and writes all else.
+//! a writer adds them. Earlier recordings of format 2 lack the table `sizes` and the index `incident_list`, and are
+//! read as they are; a writer adds them. A version that does not know them reads and writes all else.
 //!
 //! A reader refuses a newer `user_version`, and says which memwright wrote it; a writer moves the file aside. Names of columns that
 //! a version does not know are kept, and read as nothing.

@@ -1,5 +1,6 @@
 //! Reading a recording, without writing anything.
 
+mod limits;
 mod open;
 mod rest;
 mod scan;
@@ -66,6 +67,14 @@ impl Recording {
     /// What is lost of the file, and what can be read still; for people.
     pub fn damage(&self) -> Option<String> {
         self.look(|view| Ok(view.damage())).unwrap_or_else(|error| Some(error.to_string()))
+    }
+
+    /// What is wrong with the file as a whole; for people. Its rows are not read, as they are for [`Self::damage`].
+    pub fn problem(&self) -> Option<String> {
+        self.first
+            .problem
+            .as_ref()
+            .map(|problem| format!("{}: damaged: {problem}", self.path.display()))
     }
 
     /// The earliest and the latest time in it; `None` where it has no rows yet.
@@ -175,6 +184,14 @@ impl Recording {
         self.look(View::incidents)
     }
 
+    /// The number of the last incident; the others are not read.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn last_incident(&self) -> Result<Option<u64>, RecordError> {
+        self.look(View::last_incident)
+    }
+
     /// An incident; `None` where there is none of this number.
     ///
     /// # Errors
@@ -245,6 +262,7 @@ impl Recording {
                 self.beside.get_or_init(|| opened)
             }
         };
+        opened.work.begin();
         Ok(View { opened, path: &self.path })
     }
 

@@ -202,7 +202,7 @@ impl Store {
     }
 
     fn block(&self, seq: u64, columns: usize) -> Result<Block, RecordError> {
-        block(&self.connection, seq, columns).map_err(|error| error.at(&self.path))
+        block(&self.connection, seq, columns, None).map_err(|error| error.at(&self.path))
     }
 
     /// The heads of all chunks, in the order in which they were taken.
@@ -420,15 +420,16 @@ pub(crate) fn names(connection: &Connection, layout: u64) -> Result<Vec<String>,
     Ok(names)
 }
 
-/// The rows of a chunk.
+/// The rows of a chunk; so many, where its head was read.
 pub(crate) fn block(
     connection: &Connection,
     seq: u64,
     columns: usize,
+    rows: Option<usize>,
 ) -> Result<Block, Unreadable> {
     let mut statement = connection.prepare_cached("SELECT body FROM chunk WHERE seq = ?")?;
     let body: Vec<u8> = statement.query_row([seq], |row| row.get(0))?;
-    codec::unpack(&body, columns)
+    codec::unpack_rows(&body, columns, rows)
         .map_err(|problem| Unreadable::Content(format!("chunk {seq}: {problem}")))
 }
 

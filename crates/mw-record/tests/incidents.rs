@@ -190,3 +190,39 @@ fn a_recording_of_format_1_is_read_and_continued() {
     drop(start(&path));
     check(&Recording::open(&path).unwrap());
 }
+
+/// Bytes that this thread has read.
+fn read_bytes() -> u64 {
+    let io = fs::read_to_string("/proc/thread-self/io").unwrap();
+    let line = io.lines().find_map(|line| line.strip_prefix("rchar: ")).unwrap();
+    line.parse().unwrap()
+}
+
+/// On a machine that reclaims, each page of a file may take a disk's time.
+#[test]
+fn a_list_and_one_incident_read_little_of_a_large_recording() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("recording.db");
+    let writer = start(&path);
+    let mut random = mw_test::Random::new(1);
+    for at in 0..100 {
+        let mut values = || (0..100).map(|_| random.number()).collect();
+        let column = |name| mw_model::Column { name: format!("c{name}"), values: values() };
+        let columns = (0..100).map(column).collect();
+        let table = Table { at_unix_ms: (0..100).collect(), columns };
+        writer.keep_incident(Incident { table, ..open_incident(at) }).unwrap();
+    }
+    drop(writer);
+    assert!(fs::metadata(&path).unwrap().len() > 8_000_000);
+    let before = read_bytes();
+    let recording = Recording::open(&path).unwrap();
+    assert_eq!(recording.incidents().unwrap().len(), 100);
+    let listed = read_bytes() - before;
+    assert!(listed < 200_000, "{listed} bytes");
+    let before = read_bytes();
+    let recording = Recording::open(&path).unwrap();
+    let last = recording.last_incident().unwrap().unwrap();
+    assert_eq!(recording.incident(last).unwrap().unwrap().verdict, "99 ms");
+    let read = read_bytes() - before;
+    assert!(read < 300_000, "{read} bytes");
+}

@@ -1,29 +1,38 @@
 //! Opening a recording for reading only.
 
+use super::limits::Work;
 use super::rest::QuietFile;
 use crate::RecordError;
 use crate::format::{self, damaged, failed, log, meta, size};
-use mw_model::Host;
+use mw_model::{Host, bounded_json};
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 use rustix::fs::{Access, AtFlags, CWD};
+use std::cell::RefCell;
 use std::fmt::Write;
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::rc::Rc;
 use std::time::Duration;
 use tempfile::TempDir;
 
 /// How long a writer may hold a lock that a reader waits for.
 const BUSY: Duration = Duration::from_secs(5);
 
+/// What the name of a machine and its size take at most.
+const MAX_HOST_BYTES: usize = 64 << 10;
+
 /// A recording of which at least the tables and the facts can be read.
 #[derive(Debug)]
 pub(super) struct Opened {
     pub(super) connection: Connection,
+    pub(super) work: Work,
     pub(super) host: Host,
     pub(super) memwright: String,
     pub(super) created_unix_ms: u64,
+    /// The layout that was read last, with its names.
+    pub(super) last_layout: RefCell<Option<(u64, Rc<[String]>)>>,
     /// What is wrong with the file as a whole.
     pub(super) problem: Option<String>,
     /// The file at rest, where it is read without a look at what a writer does.
@@ -44,7 +53,7 @@ pub(super) fn open(path: &Path) -> Result<Opened, RecordError> {
     let Some(rest) = QuietFile::open(path) else { return beside_a_writer(path) };
     let opened = immutable(path)
         .map_err(|error| failed(path, error))
-        .and_then(|connection| examine(path, connection));
+        .and_then(|confined| examine(path, confined));
     if !rest.lasts(path) {
         return beside_a_writer(path);
     }
@@ -53,12 +62,19 @@ pub(super) fn open(path: &Path) -> Result<Opened, RecordError> {
 
 /// Opens a recording that is written, or was until its writer was killed.
 pub(super) fn beside_a_writer(path: &Path) -> Result<Opened, RecordError> {
-    let (connection, copy) = connect(path)?;
-    Ok(Opened { _copy: copy, ..examine(path, connection)? })
+    let (confined, copy) = connect(path)?;
+    Ok(Opened { _copy: copy, ..examine(path, confined)? })
+}
+
+/// A connection whose work is limited.
+struct Confined {
+    connection: Connection,
+    work: Work,
 }
 
 /// Reads the facts about a recording.
-fn examine(path: &Path, connection: Connection) -> Result<Opened, RecordError> {
+fn examine(path: &Path, confined: Confined) -> Result<Opened, RecordError> {
+    let Confined { connection, work } = confined;
     let fail = |error| failed(path, error);
     let problem = match first_look(&connection).map_err(fail) {
         Ok(()) => None,
@@ -72,12 +88,22 @@ fn examine(path: &Path, connection: Connection) -> Result<Opened, RecordError> {
     };
     format::check(&connection, path)?;
     let host = meta(&connection, "host").map_err(fail)?;
-    let host = serde_json::from_str(&host)
+    let host = bounded_json::from_slice(host.as_bytes(), MAX_HOST_BYTES)
         .map_err(|error| damaged(path.to_owned(), format!("meta host: {error}")))?;
     let memwright = meta(&connection, "memwright").map_err(fail)?;
     let created = meta(&connection, "created_unix_ms").map_err(fail)?;
     let created_unix_ms = created.parse().unwrap_or_default();
-    Ok(Opened { connection, host, memwright, created_unix_ms, problem, rest: None, _copy: None })
+    Ok(Opened {
+        connection,
+        work,
+        host,
+        memwright,
+        created_unix_ms,
+        last_layout: RefCell::default(),
+        problem,
+        rest: None,
+        _copy: None,
+    })
 }
 
 /// What needs no look into the file.
@@ -98,11 +124,11 @@ fn look_at(path: &Path) -> Result<(), RecordError> {
 }
 
 /// A connection that reads the log too.
-fn connect(path: &Path) -> Result<(Connection, Option<TempDir>), RecordError> {
+fn connect(path: &Path) -> Result<(Confined, Option<TempDir>), RecordError> {
     let fail = |error| failed(path, error);
-    let plain = plain(path).and_then(|connection| match first_look(&connection) {
+    let plain = plain(path).and_then(|confined| match first_look(&confined.connection) {
         Err(error) if needs_copy(&error) => Err(error),
-        _ => Ok(connection),
+        _ => Ok(confined),
     });
     match plain {
         Err(error) if needs_copy(&error) => {
@@ -122,13 +148,13 @@ fn needs_copy(error: &rusqlite::Error) -> bool {
 }
 
 /// Beside a writer, or after one that was killed: its log is read where it is.
-fn plain(path: &Path) -> rusqlite::Result<Connection> {
+fn plain(path: &Path) -> rusqlite::Result<Confined> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     ready(Connection::open_with_flags(path, flags)?)
 }
 
 /// A file that nobody writes: SQLite makes no files beside it.
-fn immutable(path: &Path) -> rusqlite::Result<Connection> {
+fn immutable(path: &Path) -> rusqlite::Result<Confined> {
     let mut uri = "file:".to_owned();
     for byte in path.as_os_str().as_bytes() {
         match byte {
@@ -147,15 +173,19 @@ fn immutable(path: &Path) -> rusqlite::Result<Connection> {
     ready(Connection::open_with_flags(uri, flags)?)
 }
 
-fn ready(connection: Connection) -> rusqlite::Result<Connection> {
+fn ready(mut connection: Connection) -> rusqlite::Result<Confined> {
     connection.busy_timeout(BUSY)?;
+    // Before the first page is read.
+    let work = Work::limit(&mut connection)?;
     format::confine(&connection)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-    Ok(connection)
+    Ok(Confined { connection, work })
 }
 
+/// Reads the definitions of the tables.
 fn first_look(connection: &Connection) -> rusqlite::Result<()> {
-    connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))
+    let any = connection.query_row("SELECT 1 FROM sqlite_schema LIMIT 1", [], |_| Ok(()));
+    any.optional().map(|_| ())
 }
 
 fn copy(path: &Path) -> io::Result<TempDir> {

@@ -1,5 +1,6 @@
 //! The heads of all chunks, as far as they can be read.
 
+use super::limits::{Order, Rows};
 use crate::chunk::{CHUNKS, Chunk};
 use rusqlite::Connection;
 
@@ -19,26 +20,29 @@ pub(super) struct Scan {
 
 /// Reads the heads of all chunks; where some cannot be read, those before and those after them.
 pub(super) fn scan(connection: &Connection) -> Scan {
-    let (mut chunks, problem) = walk(connection, &format!("{CHUNKS} ORDER BY seq"));
+    let (mut chunks, problem) =
+        walk(connection, &format!("{CHUNKS} ORDER BY seq"), Order::Ascending);
     let Some(problem) = problem else { return Scan { chunks, gap: None, problem: None } };
     let gap = chunks.len();
     let last = chunks.last().map_or(0, |chunk| chunk.seq);
-    let (mut after, _) =
-        walk(connection, &format!("{CHUNKS} WHERE seq > {last} ORDER BY seq DESC"));
+    let after = format!("{CHUNKS} WHERE seq > {last} ORDER BY seq DESC");
+    let (mut after, _) = walk(connection, &after, Order::Descending);
     after.reverse();
     chunks.extend(after);
     Scan { chunks, gap: Some(gap), problem: Some(problem) }
 }
 
-fn walk(connection: &Connection, query: &str) -> (Vec<Chunk>, Option<String>) {
+fn walk(connection: &Connection, query: &str, order: Order) -> (Vec<Chunk>, Option<String>) {
     let mut chunks = Vec::new();
+    let mut heads = Rows::new("chunk", MAX_CHUNKS, usize::MAX).ordered(order);
     let mut read = || {
         let mut statement = connection.prepare_cached(query)?;
         for chunk in statement.query_map([], Chunk::read)? {
-            if chunks.len() == MAX_CHUNKS {
-                return Ok(Some("more chunks than any recording has".to_owned()));
+            let chunk = chunk?;
+            if let Err(problem) = heads.add(chunk.seq) {
+                return Ok(Some(problem));
             }
-            chunks.push(chunk?);
+            chunks.push(chunk);
         }
         Ok(None)
     };

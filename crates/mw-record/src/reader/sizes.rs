@@ -1,9 +1,10 @@
 //! Sizes of holders, as series.
 
+use super::limits::Rows;
 use super::view::View;
 use crate::RecordError;
 use crate::format::{self, failed};
-use crate::store::{SizeBlock, read_sizes};
+use crate::store::{SizeBlock, Unreadable, read_sizes};
 use mw_model::{NO_VALUE, SizeHistory, SizeSeries, SizedHolder};
 use rusqlite::OptionalExtension;
 use std::collections::HashMap;
@@ -11,8 +12,17 @@ use std::collections::HashMap;
 /// Samples that are given at once: a week of one a minute. Of more, one in several.
 const MAX_SAMPLES: u64 = 7 * 24 * 60;
 
-/// The most sizes that are given at once: 64 MiB.
+/// The most sizes that are given at once: 64 MiB. A holder counts as [`HOLDER_SIZES`].
 const MAX_SIZES: usize = 4 << 20;
+
+/// A holder without its name takes as much memory as so many sizes.
+const HOLDER_SIZES: usize = 16;
+
+/// The most rows that are read: of a week, one a minute.
+const MAX_ROWS: usize = 10_080;
+
+/// The most bytes that rows are unpacked to, one after the other. Two hundred holders take 60 days of 0.3 GB.
+const MAX_UNPACKED_BYTES: usize = 2 << 30;
 
 impl View<'_> {
     /// Of the row that was written last: the clock may have been set back since.
@@ -42,26 +52,44 @@ impl View<'_> {
         }
         let signed = |ms: u64| i64::try_from(ms).unwrap_or(i64::MAX);
         let range = [signed(since), signed(until)];
-        let within = "FROM sizes WHERE until_unix_ms >= ? AND since_unix_ms <= ?";
-        let count = format!("SELECT coalesce(sum(samples), 0) {within}");
-        let samples: u64 = connection.query_row(&count, range, |row| row.get(0)).map_err(fail)?;
+        let within = "FROM sizes WHERE until_unix_ms >= ? AND since_unix_ms <= ? ORDER BY id";
         let mut reading = Reading {
             range: (since, until),
             is_wanted,
-            stride: samples.div_ceil(MAX_SAMPLES).max(1),
+            stride: self.samples(within, range)?.div_ceil(MAX_SAMPLES).max(1),
             seen: 0,
             sizes: 0,
             places: HashMap::new(),
             history: SizeHistory::default(),
         };
-        let rows = format!("SELECT holders, body {within} ORDER BY id");
+        let rows = format!("SELECT samples, holders, body {within}");
         let mut statement = connection.prepare_cached(&rows).map_err(fail)?;
+        let mut limits = Rows::new("size", MAX_ROWS, MAX_UNPACKED_BYTES);
         for block in statement.query_map(range, read_sizes).map_err(fail)? {
             let block = block.map_err(fail)?;
-            reading.add(block.map_err(|why| self.damaged(format!("sizes: {why}")))?);
+            let block = block.map_err(|why| self.damaged(format!("sizes: {why}")))?;
+            limits.take(block.held_bytes()).map_err(|why| self.damaged(why))?;
+            reading.add(block);
             self.limit(reading.sizes as u64, MAX_SIZES as u64, since, until)?;
         }
         Ok(reading.history)
+    }
+
+    /// The number of samples in rows that each come once.
+    fn samples(self, within: &str, range: [i64; 2]) -> Result<u64, RecordError> {
+        let read = || {
+            let heads = format!("SELECT id, samples {within}");
+            let mut statement = self.opened.connection.prepare_cached(&heads)?;
+            let mut heads = statement.query(range)?;
+            let mut limits = Rows::new("size", MAX_ROWS, usize::MAX);
+            let mut samples = 0_u64;
+            while let Some(head) = heads.next()? {
+                limits.add(head.get(0)?).map_err(Unreadable::Content)?;
+                samples = samples.saturating_add(head.get(1)?);
+            }
+            Ok(samples)
+        };
+        read().map_err(|error: Unreadable| error.at(self.path))
     }
 }
 
@@ -109,6 +137,7 @@ impl Reading<'_> {
                     SizedHolder::from_name(&name).filter(|holder| (self.is_wanted)(holder))?;
                 let place = self.history.series.len();
                 let new = SizeSeries { holder, limit_bytes: None, sizes: Vec::new() };
+                self.sizes += HOLDER_SIZES + 2 * name.len() / size_of::<(u64, u64)>();
                 self.history.series.push(new);
                 self.places.insert(name, place);
                 place

@@ -2,35 +2,47 @@
 
 use crate::{RecordError, codec};
 use mw_model::Table;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+
+/// The most layouts that are put side by side; a machine gets another one when a disk, a probe or a CPU comes or goes.
+const MAX_LAYOUTS: usize = 4096;
+
+/// The most columns of all layouts that are put side by side, each counted as often as it comes.
+const MAX_COLUMNS_READ: usize = 1 << 20;
 
 /// Columns of several layouts, side by side.
 #[derive(Debug, Default)]
 pub(super) struct Union {
     pub(super) names: Vec<String>,
     places: HashMap<String, usize>,
-    seen: Vec<u64>,
+    seen: HashSet<u64>,
+    columns_read: usize,
 }
 
 impl Union {
-    /// Adds the columns of a layout that was not seen yet.
+    /// Adds the columns of a layout that was not seen yet; the inner error is that there are too many.
     pub(super) fn places(
         &mut self,
         layout: u64,
-        names: impl FnOnce() -> Result<Vec<String>, RecordError>,
-    ) -> Result<(), RecordError> {
-        if self.seen.contains(&layout) {
-            return Ok(());
+        names: impl FnOnce() -> Result<Rc<[String]>, RecordError>,
+    ) -> Result<Result<(), String>, RecordError> {
+        if !self.seen.insert(layout) {
+            return Ok(Ok(()));
         }
-        self.seen.push(layout);
-        for name in names()? {
+        let names = names()?;
+        self.columns_read = self.columns_read.saturating_add(names.len());
+        if self.seen.len() > MAX_LAYOUTS || self.columns_read > MAX_COLUMNS_READ {
+            return Ok(Err("more layouts than any recording has".to_owned()));
+        }
+        for name in names.iter() {
             let place = self.names.len();
-            if self.names.len() < codec::MAX_COLUMNS && !self.places.contains_key(&name) {
+            if place < codec::MAX_COLUMNS && !self.places.contains_key(name) {
                 self.places.insert(name.clone(), place);
-                self.names.push(name);
+                self.names.push(name.clone());
             }
         }
-        Ok(())
+        Ok(Ok(()))
     }
 }
 

@@ -1,21 +1,30 @@
 //! The recording as one connection sees it.
 
+use super::limits::Rows;
 use super::open::Opened;
 use super::scan;
 use super::union::{Union, append};
 use crate::RecordError;
 use crate::chunk::Chunk;
-use crate::format::{self, FORMAT_WITH_STATE, damaged, failed};
+use crate::format::{self, FORMAT_WITH_STATE, LIST_INDEX, damaged, failed};
 use crate::incident;
 use crate::lock::is_recorded;
-use crate::store;
+use crate::store::{self, Unreadable};
 use mw_model::{Column, Incident, IncidentRow, IncidentState, Table};
-use rusqlite::{OptionalExtension, Transaction};
+use rusqlite::types::ValueRef;
+use rusqlite::{OptionalExtension, Row, Transaction};
 use serde::de::DeserializeOwned;
 use std::path::Path;
+use std::rc::Rc;
 
 /// The most values that [`crate::Recording::table`] gives at once: 256 MiB.
 pub const MAX_TABLE_VALUES: u64 = 32 << 20;
+
+/// The most incidents that are listed.
+const MAX_INCIDENTS: usize = 200_000;
+
+/// The most bytes of texts that a list of incidents has; an incident has some 200.
+const MAX_LIST_BYTES: usize = 64 << 20;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct View<'a> {
@@ -52,7 +61,8 @@ impl<'a> View<'a> {
         let mut last = None;
         for chunk in chunks.iter().filter(|chunk| last.replace(chunk.layout) != Some(chunk.layout))
         {
-            union.places(chunk.layout, || self.names(chunk.layout))?;
+            let added = union.places(chunk.layout, || self.names(chunk.layout))?;
+            added.map_err(|problem| self.damaged(problem))?;
         }
         Ok(union.names)
     }
@@ -74,31 +84,35 @@ impl<'a> View<'a> {
         let read = || {
             let mut statement = self.opened.connection.prepare_cached(&format!(
                 "SELECT id, started_unix_ms, ended_unix_ms, trigger_kind, trigger_name, \
-                 worst_ms, verdict, cause, confidence_percent, {} FROM incident ORDER BY id",
-                self.state_columns()?
+                 worst_ms, verdict, cause, confidence_percent, {} FROM incident {} ORDER BY id",
+                self.state_columns()?,
+                self.list_index()?
             ))?;
-            let rows = statement.query_map([], |row| {
-                Ok(IncidentRow {
-                    id: row.get(0)?,
-                    started_unix_ms: row.get(1)?,
-                    ended_unix_ms: row.get(2)?,
-                    // A kind of a later version is shown as a probe.
-                    trigger_kind: word(row, 3)?.unwrap_or_default(),
-                    trigger_name: row.get(4)?,
-                    worst_ms: row.get(5)?,
-                    verdict: row.get(6)?,
-                    cause: row.get(7)?,
-                    confidence_percent: row.get(8)?,
-                    state: word(row, 9)?.unwrap_or_default(),
-                    subject: word(row, 10)?,
-                    failure_kind: word(row, 11)?,
-                })
-            })?;
-            rows.collect::<rusqlite::Result<_>>()
+            let mut found = statement.query([])?;
+            let mut limits = Rows::new("incident", MAX_INCIDENTS, MAX_LIST_BYTES);
+            let mut rows = Vec::new();
+            while let Some(row) = found.next()? {
+                limits.add(row.get(0)?).map_err(Unreadable::Content)?;
+                limits.take(text_bytes(row)?).map_err(Unreadable::Content)?;
+                rows.push(listed(row)?);
+            }
+            Ok(rows)
         };
-        let mut rows: Vec<IncidentRow> = read().map_err(|error| failed(self.path, error))?;
+        let mut rows = read().map_err(|error: Unreadable| error.at(self.path))?;
         self.settle(rows.iter_mut().map(|row| &mut row.state));
         Ok(rows)
+    }
+
+    pub(super) fn last_incident(self) -> Result<Option<u64>, RecordError> {
+        let last = "SELECT max(id) FROM incident";
+        let last = self.opened.connection.query_row(last, [], |row| row.get(0));
+        last.map_err(|error| failed(self.path, error))
+    }
+
+    /// Has the list read from its index, where the file has it.
+    fn list_index(self) -> rusqlite::Result<String> {
+        let has_list = format::has_list(&self.opened.connection)?;
+        Ok(if has_list { format!("INDEXED BY {}", LIST_INDEX.0) } else { String::new() })
     }
 
     /// The columns that tell an incident's state, its subject and its failure.
@@ -140,10 +154,11 @@ impl<'a> View<'a> {
     }
 
     pub(super) fn capture_before(self, at: u64) -> Result<Option<(u64, Vec<u8>)>, RecordError> {
-        let query = "SELECT unix_ms, body FROM capture WHERE unix_ms <= ? \
-                     ORDER BY unix_ms DESC, id DESC LIMIT 1";
+        // The number first: the sorter would get every body.
+        let query = "SELECT unix_ms, body FROM capture WHERE id = (SELECT id FROM capture \
+                     WHERE unix_ms <= ? ORDER BY unix_ms DESC, id DESC LIMIT 1)";
         let until = i64::try_from(at).unwrap_or(i64::MAX);
-        let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+        let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
         let found = self.opened.connection.query_row(query, [until], read);
         found.optional().map_err(|error| failed(self.path, error))
     }
@@ -175,24 +190,31 @@ impl<'a> View<'a> {
         until: u64,
     ) -> Result<Table, RecordError> {
         let names = self.names(chunk.layout)?;
-        let mut block = store::block(&self.opened.connection, chunk.seq, names.len())
+        let rows = Some(usize::try_from(chunk.rows).unwrap_or(usize::MAX));
+        let mut block = store::block(&self.opened.connection, chunk.seq, names.len(), rows)
             .map_err(|error| error.at(self.path))
             .map_err(|error| self.around(error, chunk))?;
-        if block.rows() as u64 != chunk.rows {
-            let problem = format!("chunk {}: its header claims {} rows", chunk.seq, chunk.rows);
-            return Err(self.around(self.damaged(problem), chunk));
-        }
         block.skip(usize::try_from(from.saturating_sub(chunk.seq)).unwrap_or(usize::MAX));
         block.keep(since, until);
         let column = |(name, values)| Column { name, values };
         Ok(Table {
             at_unix_ms: block.at_unix_ms,
-            columns: names.into_iter().zip(block.columns).map(column).collect(),
+            columns: names.iter().cloned().zip(block.columns).map(column).collect(),
         })
     }
 
-    fn names(self, layout: u64) -> Result<Vec<String>, RecordError> {
-        store::names(&self.opened.connection, layout).map_err(|error| error.at(self.path))
+    /// The names of a layout; those of the last one are kept, since chunks in a row have the same.
+    fn names(self, layout: u64) -> Result<Rc<[String]>, RecordError> {
+        let mut last = self.opened.last_layout.borrow_mut();
+        if let Some((known, names)) = last.as_ref()
+            && *known == layout
+        {
+            return Ok(Rc::clone(names));
+        }
+        let names = store::names(&self.opened.connection, layout);
+        let names: Rc<[String]> = names.map_err(|error| error.at(self.path))?.into();
+        *last = Some((layout, Rc::clone(&names)));
+        Ok(names)
     }
 
     pub(super) fn limit(
@@ -225,11 +247,38 @@ impl<'a> View<'a> {
     }
 }
 
+/// An incident of the list.
+fn listed(row: &Row<'_>) -> rusqlite::Result<IncidentRow> {
+    Ok(IncidentRow {
+        id: row.get(0)?,
+        started_unix_ms: row.get(1)?,
+        ended_unix_ms: row.get(2)?,
+        // A kind of a later version is shown as a probe.
+        trigger_kind: word(row, 3)?.unwrap_or_default(),
+        trigger_name: row.get(4)?,
+        worst_ms: row.get(5)?,
+        verdict: row.get(6)?,
+        cause: row.get(7)?,
+        confidence_percent: row.get(8)?,
+        state: word(row, 9)?.unwrap_or_default(),
+        subject: word(row, 10)?,
+        failure_kind: word(row, 11)?,
+    })
+}
+
+/// The length of all texts of a row.
+fn text_bytes(row: &Row<'_>) -> rusqlite::Result<usize> {
+    let mut bytes = 0_usize;
+    for column in 0..row.as_ref().column_count() {
+        if let ValueRef::Text(text) = row.get_ref(column)? {
+            bytes = bytes.saturating_add(text.len());
+        }
+    }
+    Ok(bytes)
+}
+
 /// The variant whose word a column has; `None` where it has none, or one of a later version.
-fn word<T: DeserializeOwned>(
-    row: &rusqlite::Row<'_>,
-    column: usize,
-) -> rusqlite::Result<Option<T>> {
+fn word<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<T>> {
     let word = row.get::<_, Option<String>>(column)?;
     Ok(word.and_then(|word| incident::from_word(&word)))
 }

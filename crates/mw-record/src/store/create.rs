@@ -1,7 +1,9 @@
 //! Opening a recording for writing.
 
 use crate::RecordError;
-use crate::format::{self, FORMAT_WITH_STATE, SIZES_TABLE, STATE_COLUMNS, TABLES, beside, failed};
+use crate::format::{
+    self, FORMAT_WITH_STATE, LIST_INDEX, SIZES_TABLE, STATE_COLUMNS, TABLES, beside, failed,
+};
 use crate::version::{APPLICATION_ID, FORMAT};
 use mw_model::Host;
 use rusqlite::{Connection, Transaction, params};
@@ -84,6 +86,10 @@ fn prepare(path: &Path, host: &Host) -> Result<Connection, RecordError> {
     let format = if new { FORMAT } else { format::check(&connection, path)? };
     settings(&connection).map_err(fail)?;
     fill(&mut connection, new, format, host).map_err(fail)?;
+    if !format::has_list(&connection).map_err(fail)? {
+        // Where there is no room for it, a list is read from the table.
+        let _ = connection.execute_batch(LIST_INDEX.1);
+    }
     // Whoever copies the file alone gets at least these.
     connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).map_err(fail)?;
     Ok(connection)

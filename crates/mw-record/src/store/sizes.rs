@@ -22,6 +22,9 @@ const MAX_PACKED_HOLDERS: usize = 2048;
 /// Samples that are packed together.
 const SAMPLES_PER_ROW: usize = 60;
 
+/// The most samples of a row: those of hours in which the file could not be written.
+const MAX_SAMPLES_PER_ROW: usize = 1024;
+
 /// The recorded time that a sample stands for.
 const SAMPLE_SPAN: Duration = Duration::from_secs(60);
 
@@ -38,6 +41,12 @@ pub(crate) struct SizeBlock {
 }
 
 impl SizeBlock {
+    /// What it holds in memory.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let names: usize = self.names.iter().map(|name| name.len() + size_of::<String>()).sum();
+        names + 2 * self.names.len() * self.at_unix_ms.len() * size_of::<u64>()
+    }
+
     fn of_sample(unix_ms: u64, sizes: &[HolderSize]) -> Self {
         let sizes = sizes.get(..MAX_HOLDERS).unwrap_or(sizes);
         let one = |value: u64| vec![value];
@@ -90,9 +99,14 @@ impl SizeBlock {
         Ok((names, codec::pack(&Block { at_unix_ms: self.at_unix_ms, columns: self.bytes })?))
     }
 
+    /// Of so many samples.
+    ///
     /// # Errors
     /// What is wrong with them.
-    pub(crate) fn unpack(names: &[u8], body: &[u8]) -> Result<Self, &'static str> {
+    fn unpack(names: &[u8], body: &[u8], samples: usize) -> Result<Self, &'static str> {
+        if samples > MAX_SAMPLES_PER_ROW {
+            return Err("more samples than any row that memwright writes");
+        }
         let names = codec::decompress(names, MAX_NAMES_BYTES)?;
         let names = String::from_utf8(names).map_err(|_| "its names are not text")?;
         let names: Vec<String> = match names.as_str() {
@@ -102,16 +116,18 @@ impl SizeBlock {
         if names.len() > MAX_PACKED_HOLDERS {
             return Err("more holders than any that memwright writes");
         }
-        let Block { at_unix_ms, columns: mut bytes } = codec::unpack(body, names.len() * 2)?;
+        let Block { at_unix_ms, columns: mut bytes } =
+            codec::unpack_rows(body, names.len() * 2, Some(samples))?;
         let limits = bytes.split_off(names.len());
         Ok(Self { names, at_unix_ms, bytes, limits })
     }
 }
 
-/// The sizes of a row, from its columns `holders` and `body`.
+/// The sizes of a row, from its columns `samples`, `holders` and `body`.
 pub(crate) fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Result<SizeBlock, &'static str>> {
+    let samples: u64 = row.get("samples")?;
     let (names, body): (Vec<u8>, Vec<u8>) = (row.get("holders")?, row.get("body")?);
-    Ok(SizeBlock::unpack(&names, &body))
+    Ok(SizeBlock::unpack(&names, &body, usize::try_from(samples).unwrap_or(usize::MAX)))
 }
 
 impl Store {
@@ -131,7 +147,7 @@ impl Store {
     /// Makes one row of those that have one sample, up to a row.
     fn pack_sizes(&mut self, last: i64) -> Result<(), RecordError> {
         let parts = || {
-            let query = "SELECT holders, body FROM sizes WHERE samples = 1 AND id <= ? ORDER BY id";
+            let query = "SELECT samples, holders, body FROM sizes WHERE samples = 1 AND id <= ? ORDER BY id";
             let mut statement = self.connection.prepare_cached(query)?;
             statement.query_map([last], read)?.collect::<rusqlite::Result<Vec<_>>>()
         };

@@ -6,9 +6,9 @@
     reason = "each test uses a part; one that cannot go on fails"
 )]
 
-use mw_model::{Host, Table};
+use mw_model::{HolderSize, Host, Incident, SizedHolder, Table};
 use mw_record::{Recording, Retention, Writer};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// 2023-11-14, on a whole minute.
@@ -61,4 +61,40 @@ pub(crate) fn is_unbroken(table: &Table) {
             assert_eq!(*value, at as u64 * 1000 + number as u64, "{} row {at}", column.name);
         }
     }
+}
+
+/// A recording of memwright's, with something of each kind.
+pub(crate) fn of_each_kind(dir: &Path) -> PathBuf {
+    let path = dir.join("recording.db");
+    let writer = start(&path);
+    writer.layout(&names(3));
+    offer(&writer, 0..301, 3);
+    writer.keep_incident(Incident { schema: 1, ..Incident::default() }).unwrap();
+    let holder = SizedHolder::Machine;
+    writer.keep_sizes(START_MS, vec![HolderSize { holder, bytes: 1, limit_bytes: None }]);
+    drop(writer);
+    path
+}
+
+/// All that commands read of a recording; the errors.
+pub(crate) fn read_all(path: &Path) -> Vec<String> {
+    let recording = match Recording::open(path) {
+        Ok(recording) => recording,
+        Err(error) => return vec![error.to_string()],
+    };
+    let mut errors: Vec<String> = recording.damage().into_iter().collect();
+    let mut note = |error: Option<mw_record::RecordError>| {
+        errors.extend(error.map(|error| error.to_string()));
+    };
+    note(recording.range().err());
+    note(recording.incidents().err());
+    note(recording.last_incident().err());
+    note(recording.incident(1).err());
+    note(recording.capture_before(u64::MAX).err());
+    note(recording.last_sizes().err());
+    note(recording.sizes(EVER.0, EVER.1).err());
+    note(recording.columns(EVER.0, EVER.1).err());
+    note(recording.ticks(EVER.0, EVER.1).err());
+    note(recording.table(EVER.0, EVER.1).err());
+    errors
 }
