@@ -13,7 +13,7 @@
 //! have the memory, and it is returned when both have unmapped it: what counts is who has it, not who
 //! requested it.
 
-use crate::lease_table::{MAX_LEASES, TABLE_BYTES};
+use crate::lease_table::{MAX_LEASES, MAX_POOLS, TABLE_BYTES};
 use crate::protocol::{
     CONSISTENT, Contents, Lease, LeaseStatus, MAX_STRIPES, PoolStatus, Refusal, Reply, Request,
     ServerStatus,
@@ -42,6 +42,8 @@ const FORMER_SOCKET: &str = "/run/memwright/pool.sock";
 
 /// The longest wait for a reply.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
+/// The longest time for a list of pools or leases, which takes a request for each: a server takes microseconds for one.
+const LIST_TIMEOUT: Duration = Duration::from_secs(5);
 /// Between two requests for memory that is not ready: the first pause, doubled up to the last.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LAST_PAUSE: Duration = Duration::from_millis(50);
@@ -86,6 +88,9 @@ pub enum Error {
         source: io::Error,
     },
 }
+
+/// Of a server that answers each request in time, but never all of them.
+const LATE: Error = Error::Protocol("the list does not end in time");
 
 fn system<E: Into<io::Error>>(call: &'static str) -> impl FnOnce(E) -> Error {
     move |source| Error::System { call, source: source.into() }
@@ -259,12 +264,15 @@ impl Client {
     /// As [`create`](Self::create).
     pub fn pools(&self) -> Result<Vec<PoolStatus>, Error> {
         let socket = self.connect()?;
+        let end = Instant::now() + LIST_TIMEOUT;
         let mut pools: Vec<PoolStatus> = Vec::new();
         loop {
             let after = pools.last().map(|pool| pool.spec.name.clone());
             match self.ask(&socket, &Request::Next(after.clone()))?.0 {
-                Reply::Pool(pool) if Some(&pool.spec.name) > after.as_ref() => pools.push(*pool),
                 Reply::End => return Ok(pools),
+                _ if pools.len() == MAX_POOLS => return Err(Error::Protocol("too many pools")),
+                _ if Instant::now() > end => return Err(LATE),
+                Reply::Pool(pool) if Some(&pool.spec.name) > after.as_ref() => pools.push(*pool),
                 _ => return Err(Error::Protocol("not the next pool")),
             }
         }
@@ -286,14 +294,15 @@ impl Client {
     /// As [`create`](Self::create).
     pub fn leases(&self) -> Result<Vec<LeaseStatus>, Error> {
         let socket = self.connect()?;
+        let end = Instant::now() + LIST_TIMEOUT;
         let mut leases: Vec<LeaseStatus> = Vec::new();
         loop {
             let from = leases.last().map_or(0, |lease| lease.id.saturating_add(1));
             match self.ask(&socket, &Request::NextLease(from))?.0 {
-                Reply::Lease(lease) if lease.id >= from && leases.len() < MAX_LEASES => {
-                    leases.push(lease);
-                }
                 Reply::End => return Ok(leases),
+                _ if leases.len() == MAX_LEASES => return Err(Error::Protocol("too many leases")),
+                _ if Instant::now() > end => return Err(LATE),
+                Reply::Lease(lease) if lease.id >= from => leases.push(lease),
                 _ => return Err(Error::Protocol("not the next lease")),
             }
         }
