@@ -21,7 +21,7 @@ impl HugeMappings {
     /// # Errors
     /// If /proc/self/smaps cannot be read: without procfs or `CONFIG_PROC_PAGE_MONITOR`.
     pub fn read() -> io::Result<Self> {
-        Ok(Self(parse(&std::fs::read_to_string("/proc/self/smaps")?)))
+        Ok(Self(parse(&crate::kernel_file::read_to_string("/proc/self/smaps")?)))
     }
 
     /// Of `bytes` bytes from `start` on.

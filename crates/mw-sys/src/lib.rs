@@ -1,4 +1,5 @@
-//! The only unsafe code of memwright: system calls on memory behind safe types.
+//! The only unsafe code of memwright: system calls on memory behind safe types; and the only place where files are
+//! opened by a path: the kernel's own (`kernel_file`), and all others (`guarded`).
 //!
 //! The contract of every module here:
 //! - **A safe function cannot break memory safety**, whatever its arguments: it checks or owns what it
@@ -8,6 +9,8 @@
 //! - **No references.** Memory of a [`Region`] is locked, populated and discarded here but never lent,
 //!   so discarding it breaks no borrow. A caller that turns its address into references is responsible
 //!   for them.
+
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod anonymous;
 mod background_thread;
@@ -20,10 +23,12 @@ mod direct_file;
 mod existing;
 mod file_lease;
 mod folios;
+pub mod guarded;
 mod helper_thread;
 mod huge_mappings;
 mod huge_memfd;
 mod interrupt_timer;
+pub mod kernel_file;
 mod lock_file;
 mod malloc;
 mod mappings;

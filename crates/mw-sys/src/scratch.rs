@@ -80,7 +80,8 @@ impl Scratch {
 /// # Errors
 /// The kernel's file could not be read or parsed, as on a kernel without them.
 pub fn huge_page_bytes() -> io::Result<usize> {
-    let text = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size")?;
+    let text =
+        crate::kernel_file::read_to_string("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size")?;
     text.trim().parse().map_err(|_| Errno::INVAL.into())
 }
 
