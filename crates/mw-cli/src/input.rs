@@ -18,16 +18,13 @@ impl Input {
     /// Opens a file; `-` is standard input.
     ///
     /// # Errors
-    /// Those of open(2).
+    /// Those of open(2); another user chose what the name leads to.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         if path == Path::new(STANDARD_INPUT) {
             let input = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 0)?;
             return Ok(Self(File::from(input)));
         }
-        // A named pipe without a writer would block here, while signals are blocked.
-        let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::CLOEXEC;
-        let opened = rustix::fs::open(path, flags, rustix::fs::Mode::empty())?;
-        Ok(Self(File::from(opened)))
+        mw_sys::guarded::open_input(path).map(Self)
     }
 }
 

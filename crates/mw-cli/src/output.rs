@@ -2,18 +2,18 @@
 //!
 //! Until then it is a temporary file beside it, which is gone when the command fails or is told to
 //! end. What is no regular file (/dev/stdout, a pipe, a device) is written to directly: a rename would
-//! put a file in its place.
+//! put a file in its place. Names that other users chose are not followed ([`mw_sys::guarded`]).
 
 use crate::{Exit, Failure};
 use mw_sys::SignalsBlocked;
+use mw_sys::guarded::{self, NewFile, Output, Place};
 use signal_hook::consts::SIGXFSZ;
-use std::fs::{File, Permissions};
-use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use tempfile::NamedTempFile;
 
 /// Standard output, where a file can be named.
 pub(crate) const STANDARD_OUTPUT: &str = "-";
@@ -36,29 +36,22 @@ pub(crate) enum Readers<'a> {
 }
 
 impl Readers<'_> {
-    /// A temporary file in `dir` with these permissions.
-    fn temporary(self, dir: &Path) -> io::Result<NamedTempFile> {
+    /// A new file at `place` with these permissions.
+    fn create(self, place: &Place) -> io::Result<NewFile<'_>> {
         let source = match self {
-            Self::Owner => return named(dir, OWNER),
-            Self::Everybody => return named(dir, EVERYBODY),
+            Self::Owner => return place.create(OWNER),
+            Self::Everybody => return place.create(EVERYBODY),
             Self::Of(source) => source.metadata()?,
         };
-        let file = named(dir, OWNER | source.mode() & (GROUP | OTHERS))?;
-        let made = file.as_file().metadata()?;
+        let mut file = place.create(OWNER | source.mode() & (GROUP | OTHERS))?;
+        let made = file.file().metadata()?;
         if source.gid() != made.gid() {
             // Another group than the source's may do what all others may.
             let others = made.mode() & OTHERS;
-            let mode = OWNER | others << 3 | others;
-            file.as_file().set_permissions(Permissions::from_mode(mode))?;
+            file.set_mode(OWNER | others << 3 | others)?;
         }
         Ok(file)
     }
-}
-
-fn named(dir: &Path, mode: u32) -> io::Result<NamedTempFile> {
-    let file = tempfile::Builder::new().permissions(Permissions::from_mode(mode)).tempfile_in(dir);
-    // The name of the temporary file is nobody's concern.
-    file.map_err(|error| error.kind().into())
 }
 
 /// Lets `fill` write the file `path`; `failed` says what becomes of an error of the file itself.
@@ -71,15 +64,14 @@ pub(crate) fn write<T>(
     failed: &dyn Fn(&io::Error) -> Failure,
     fill: impl FnOnce(&mut (dyn Write + Send)) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let target = match destination(path).map_err(|error| failed(&error))? {
-        Destination::Special(mut file) => return fill(&mut file),
-        Destination::Regular(target) => target,
+    let place = match guarded::output(path).map_err(|error| failed(&error))? {
+        Output::Special(mut file) => return fill(&mut file),
+        Output::File(place) => place,
     };
     without_interruption(|| {
-        let temporary = readers.temporary(target.parent().unwrap_or(Path::new("/")));
-        let mut file = temporary.map_err(|error| failed(&error))?;
-        let filled = fill(&mut Interruptible(file.as_file_mut()))?;
-        file.persist(&target).map_err(|error| failed(&error.error))?;
+        let mut file = readers.create(&place).map_err(|error| failed(&error))?;
+        let filled = fill(&mut Interruptible(file.file()))?;
+        file.persist().map_err(|error| failed(&error))?;
         Ok(filled)
     })
 }
@@ -103,43 +95,6 @@ pub(crate) fn report_file_size_limit() {
     let _ = signal_hook::flag::register(SIGXFSZ, noticed);
 }
 
-/// Where what is written goes.
-enum Destination {
-    /// A pipe, a device, or a descriptor of a process such as /dev/stdout: opened.
-    Special(File),
-    /// A file of this name, which is no symbolic link.
-    Regular(PathBuf),
-}
-
-/// As many symbolic links as the kernel follows (path_resolution(7)).
-const MAX_LINKS: usize = 40;
-
-/// What a name leads to. Symbolic links stay as they are, also those that lead nowhere yet.
-fn destination(path: &Path) -> io::Result<Destination> {
-    let mut path = path.to_owned();
-    for _ in 0..MAX_LINKS {
-        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let dir = dir.canonicalize()?;
-        let Some(name) = path.file_name() else { return Err(ErrorKind::IsADirectory.into()) };
-        let here = dir.join(name);
-        let metadata = match here.symlink_metadata() {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                return Ok(Destination::Regular(here));
-            }
-            metadata => metadata?,
-        };
-        if metadata.is_symlink() && !dir.starts_with("/proc") {
-            path = dir.join(here.read_link()?);
-        } else if metadata.is_file() || metadata.is_dir() {
-            return Ok(Destination::Regular(here));
-        } else {
-            // Behind what is at /dev/stdout others may have written already.
-            return File::options().append(true).open(here).map(Destination::Special);
-        }
-    }
-    Err(rustix::io::Errno::LOOP.into())
-}
-
 /// A file that takes no more once the command is told to end.
 struct Interruptible<'a>(&'a mut File);
 
@@ -159,6 +114,8 @@ impl Write for Interruptible<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
 
     fn hello(path: &Path, readers: Readers<'_>) {
         filled(path, readers, |file| file.write_all(b"hello")).unwrap();

@@ -16,7 +16,7 @@ mod output;
 mod reader;
 mod walk;
 
-pub use input::{open, open_dir, open_input, read, read_to_string};
-pub use output::{NewFile, Output, Place, create_dirs, output, place, replace};
+pub use input::{names, open, open_dir, open_input, read, read_to_string};
+pub use output::{NewFile, Output, Place, create_dirs, entry, output, place, replace, sync_dir};
 pub use reader::{Limits, Reader, read_tail};
 pub use walk::Refused;

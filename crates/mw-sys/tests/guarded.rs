@@ -429,6 +429,17 @@ fn what_fails_leaves_the_former_file_and_no_other() {
     guarded::replace(&file, b"new", 0o640).unwrap();
     assert_eq!(fs::read_to_string(&file).unwrap(), "new");
     assert_eq!(file.metadata().unwrap().mode() & 0o777, 0o640);
+    // The name itself is replaced, whoever put a link there.
+    for (name, owner) in [("root/link", 0), ("mallory/link", MALLORY)] {
+        let link = place.link(name, "../root/secret", owner);
+        guarded::replace(&link, b"new", 0o640).unwrap();
+        assert!(!link.is_symlink());
+    }
+    refused(&guarded::entry(&place.link("sticky/link", "../root/secret", MALLORY)).unwrap_err());
+    assert_eq!(fs::read_to_string(place.secret()).unwrap(), SECRET);
+    guarded::place(&place.at("root/empty")).unwrap().make(0o600).unwrap();
+    let again = guarded::place(&place.at("root/empty")).unwrap().make(0o600);
+    assert_eq!(again.unwrap_err().kind(), ErrorKind::AlreadyExists);
     assert_eq!(write(&place.at("root")).unwrap_err().kind(), ErrorKind::IsADirectory);
     assert_eq!(write(Path::new("")).unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(write(&place.at("none/x")).unwrap_err().kind(), ErrorKind::NotFound);
@@ -448,6 +459,9 @@ fn directories_are_made_where_they_were_meant() {
     refused(&guarded::create_dirs(&place.at("mallory/link/a")).unwrap_err());
     refused(&guarded::create_dirs(&place.at("mallory/link")).unwrap_err());
     assert_eq!(fs::read_dir(place.at("root")).unwrap().count(), 1);
+    assert_eq!(guarded::names(&place.at("mallory/a"), 10).unwrap(), ["b"]);
+    refused(&guarded::names(&place.at("mallory/link"), 10).unwrap_err());
+    guarded::sync_dir(&place.at("mallory/a")).unwrap();
     let file = guarded::create_dirs(&place.secret()).unwrap_err();
     assert_eq!(file.kind(), ErrorKind::NotADirectory);
 }

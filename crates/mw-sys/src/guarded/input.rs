@@ -1,11 +1,13 @@
 //! Opens files for reading.
 
-use super::walk::{self, ForeignLinks, Found, Refused, Walked};
-use rustix::fs::{Mode, OFlags, Stat, fstat, openat};
+use super::walk::{self, ForeignLinks, Found, LastLink, Refused, Walked};
+use rustix::fs::{Dir, Mode, OFlags, Stat, fstat, openat};
 use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// A FIFO in place of the file must not block, a terminal not become this process's.
@@ -18,7 +20,7 @@ const READ: OFlags =
 /// Those of open(2); [`Refused`]; it is no regular file.
 pub fn open(path: &Path) -> io::Result<File> {
     let found = find(path)?;
-    let stat = found.found.ok_or(io::ErrorKind::NotFound)?;
+    let stat = found.found.ok_or(Errno::NOENT)?;
     if !walk::kind(&stat).is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
@@ -32,7 +34,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// Those of open(2); [`Refused`].
 pub fn open_input(path: &Path) -> io::Result<File> {
     let found = find(path)?;
-    let stat = found.found.ok_or(io::ErrorKind::NotFound)?;
+    let stat = found.found.ok_or(Errno::NOENT)?;
     found.check_special()?;
     reopen(&found, &stat)
 }
@@ -43,6 +45,28 @@ pub fn open_input(path: &Path) -> io::Result<File> {
 /// Those of open(2); [`Refused`].
 pub fn open_dir(path: &Path) -> io::Result<OwnedFd> {
     walk::walk_to_dir(path, ForeignLinks::Refused)
+}
+
+/// The names in a directory, at most `limit` of them.
+///
+/// # Errors
+/// As [`open_dir`], and those of getdents(2).
+pub fn names(path: &Path, limit: usize) -> io::Result<Vec<OsString>> {
+    let dir = open_dir(path)?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = openat(dir, OsStr::new("."), flags, Mode::empty())?;
+    let mut names = Vec::new();
+    for entry in Dir::new(opened)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if name != b"." && name != b".." {
+            names.push(OsStr::from_bytes(name).to_owned());
+        }
+        if names.len() >= limit {
+            break;
+        }
+    }
+    Ok(names)
 }
 
 /// Reads a regular file of at most `max_bytes`. It may wait for its file system.
@@ -69,7 +93,7 @@ pub fn read_to_string(path: &Path, max_bytes: u64) -> io::Result<String> {
 }
 
 fn find(path: &Path) -> io::Result<Walked> {
-    let found = walk::walk(path, ForeignLinks::Judged)?;
+    let found = walk::walk(path, ForeignLinks::Judged, LastLink::Followed)?;
     found.check_readable()?;
     Ok(found)
 }

@@ -1,6 +1,6 @@
 //! Writes files that appear under their names once they are complete.
 
-use super::walk::{self, ForeignLinks, Found, Refused, Walked};
+use super::walk::{self, ForeignLinks, Found, LastLink, Refused, Walked};
 use rustix::fs::{
     AtFlags, Mode, OFlags, fchmod, fstat, fsync, mkdirat, openat, renameat, unlinkat,
 };
@@ -38,11 +38,11 @@ pub struct Place {
 /// Those of open(2); [`Refused`]: a symbolic link that another user may have put there, or another user's FIFO or
 /// file in a directory in which it cannot be told who put it there.
 pub fn output(path: &Path) -> io::Result<Output> {
-    let walked = walk::walk(path, ForeignLinks::Refused)?;
+    let walked = walk::walk(path, ForeignLinks::Refused, LastLink::Followed)?;
     let Some(found) = walked.found else { return Ok(Output::File(Place::from(walked))) };
     let kind = walk::kind(&found);
     if kind.is_dir() {
-        return Err(io::ErrorKind::IsADirectory.into());
+        return Err(Errno::ISDIR.into());
     }
     if kind.is_file() && !walked.is_magic {
         walked.check_replaceable()?;
@@ -61,7 +61,7 @@ pub fn output(path: &Path) -> io::Result<Output> {
 /// # Errors
 /// As [`output`]; what is there is no regular file.
 pub fn place(path: &Path) -> io::Result<Place> {
-    let walked = walk::walk(path, ForeignLinks::Refused)?;
+    let walked = walk::walk(path, ForeignLinks::Refused, LastLink::Followed)?;
     if walked.is_magic || walked.found.is_some_and(|found| !walk::kind(&found).is_file()) {
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, "not a regular file"));
     }
@@ -69,17 +69,40 @@ pub fn place(path: &Path) -> io::Result<Place> {
     Ok(Place::from(walked))
 }
 
-/// Puts a file with these bytes in place of another. The file and its name are on disk afterwards.
+/// The name itself that a path ends with, for a file that is made or replaced; a link there would be replaced.
 ///
 /// # Errors
-/// As [`place`], and those of writing.
+/// Those of opening the directory; [`Refused`]: a link in its path, or another user's file in a directory like /tmp.
+pub fn entry(path: &Path) -> io::Result<Place> {
+    let walked = walk::walk(path, ForeignLinks::Refused, LastLink::Kept)?;
+    walked.check_replaceable()?;
+    Ok(Place::from(walked))
+}
+
+/// Puts a file with these bytes in place of another, or of a link. The file and its name are on disk afterwards.
+///
+/// # Errors
+/// As [`entry`], and those of writing.
 pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let place = place(path)?;
+    let place = entry(path)?;
     let mut new = place.create(mode)?;
     new.file().write_all(bytes)?;
     new.file().sync_all()?;
     new.persist()?;
     place.sync()
+}
+
+/// Has the names of a directory written to disk.
+///
+/// # Errors
+/// Those of open(2) and fsync(2); [`Refused`].
+pub fn sync_dir(path: &Path) -> io::Result<()> {
+    sync(&walk::walk_to_dir(path, ForeignLinks::Refused)?)
+}
+
+fn sync(dir: &OwnedFd) -> io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(fsync(openat(dir, OsStr::new("."), flags, Mode::empty())?)?)
 }
 
 /// Makes a directory with those above it, where they are missing, with the mode 0777 less the umask.
@@ -91,7 +114,8 @@ pub fn create_dirs(path: &Path) -> io::Result<()> {
     for part in path.components() {
         all.push(part);
         let Component::Normal(_) = part else { continue };
-        let Walked { dir, name, found, .. } = walk::walk(&all, ForeignLinks::Refused)?;
+        let Walked { dir, name, found, .. } =
+            walk::walk(&all, ForeignLinks::Refused, LastLink::Followed)?;
         match found {
             None => match mkdirat(&dir, &name, Mode::from_raw_mode(0o777)) {
                 Ok(()) | Err(Errno::EXIST) => {}
@@ -105,7 +129,7 @@ pub fn create_dirs(path: &Path) -> io::Result<()> {
 }
 
 impl Walked {
-    /// Whether a regular file may be replaced by a new one: not another user's in a directory like /tmp.
+    /// Whether what is there may be replaced by a new file: not another user's in a directory like /tmp.
     fn check_replaceable(&self) -> Result<(), Refused> {
         let Some(found) = &self.found else { return Ok(()) };
         let is_foreign = !walk::is_trusted(found.st_uid) && walk::others_may_write(&self.dir_stat);
@@ -151,13 +175,21 @@ impl Place {
         Err(io::ErrorKind::AlreadyExists.into())
     }
 
+    /// Makes an empty file of this mode, less the umask, where there is none, and opens it for writing.
+    ///
+    /// # Errors
+    /// Those of open(2): `AlreadyExists`, for a link too.
+    pub fn make(&self, mode: u32) -> io::Result<File> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        Ok(File::from(openat(&self.dir, &self.name, flags, Mode::from_raw_mode(mode))?))
+    }
+
     /// Has the names of the directory written to disk.
     ///
     /// # Errors
     /// Those of fsync(2).
     pub fn sync(&self) -> io::Result<()> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(fsync(openat(&self.dir, OsStr::new("."), flags, Mode::empty())?)?)
+        sync(&self.dir)
     }
 }
 

@@ -72,6 +72,14 @@ pub(super) enum ForeignLinks {
     Judged,
 }
 
+/// What becomes of a link that is the last name of a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LastLink {
+    Followed,
+    /// The name itself is meant.
+    Kept,
+}
+
 /// The last name of a path in its directory.
 #[derive(Debug)]
 pub(super) struct Walked {
@@ -80,7 +88,7 @@ pub(super) struct Walked {
     pub(super) name: OsString,
     /// The directory's and the file's names, as they were resolved.
     pub(super) path: PathBuf,
-    /// What is there: no symbolic link, unless `is_magic`.
+    /// What is there: no symbolic link, unless `is_magic` or [`LastLink::Kept`].
     pub(super) found: Option<Stat>,
     /// A link of /proc to an open file, which the kernel follows by itself. `found` is what it leads to.
     pub(super) is_magic: bool,
@@ -110,7 +118,7 @@ pub(super) fn kind(stat: &Stat) -> FileType {
 ///
 /// # Errors
 /// Those of opening the directories; `ELOOP`; [`Refused`]; the path ends with no name (`EISDIR`).
-pub(super) fn walk(path: &Path, foreign: ForeignLinks) -> io::Result<Walked> {
+pub(super) fn walk(path: &Path, foreign: ForeignLinks, last: LastLink) -> io::Result<Walked> {
     let mut walk = Walk::start(path, foreign)?;
     while let Some(name) = walk.left.pop() {
         let is_last = walk.left.is_empty();
@@ -118,11 +126,16 @@ pub(super) fn walk(path: &Path, foreign: ForeignLinks) -> io::Result<Walked> {
             walk.enter_parent()?;
         } else if !is_last {
             walk.enter(&name)?;
+        } else if last == LastLink::Kept {
+            return walk.ended(name, false);
         } else if let Some(is_magic) = walk.look_at_last(&name)? {
-            return walk.ended(name, is_magic);
+            let ended = walk.ended(name, is_magic)?;
+            // It was no link a moment ago.
+            let is_link = ended.found.is_some_and(|stat| kind(&stat).is_symlink());
+            return if is_link { Err(Errno::LOOP.into()) } else { Ok(ended) };
         }
     }
-    Err(io::ErrorKind::IsADirectory.into())
+    Err(Errno::ISDIR.into())
 }
 
 /// Follows all of a path to a directory.
@@ -160,7 +173,7 @@ fn open_at(dir: impl AsFd, name: &OsStr, flags: OFlags) -> Result<OwnedFd, Errno
 impl Walk {
     fn start(path: &Path, foreign: ForeignLinks) -> io::Result<Self> {
         if path.as_os_str().is_empty() {
-            return Err(io::ErrorKind::NotFound.into());
+            return Err(Errno::NOENT.into());
         }
         let dir = open_at(CWD, OsStr::new("."), DIRECTORY)?;
         let (left, chosen_by) = (Vec::new(), Vec::new());
@@ -279,10 +292,6 @@ impl Walk {
             Err(Errno::NOENT) => None,
             found => Some(found?),
         };
-        // It was no link a moment ago.
-        if found.is_some_and(|stat| kind(&stat).is_symlink()) {
-            return Err(Errno::LOOP.into());
-        }
         let (dir_stat, path) = (fstat(&self.dir)?, self.path.join(&name));
         let Self { dir, chosen_by, .. } = self;
         Ok(Walked { dir, dir_stat, name, path, found, is_magic, chosen_by })

@@ -6,16 +6,21 @@ use super::table;
 use crate::output::{self, Readers};
 use crate::{Exit, Failure};
 use mw_render::plot::{self, Bar, Bars, Mark, Outcome};
+use mw_sys::guarded;
 use std::io;
 use std::path::Path;
 
 /// Fails if the file cannot be created, before anything is measured.
 pub(crate) fn check(path: &Path) -> Result<(), Failure> {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if dir.is_dir() && !path.is_dir() {
-        return Ok(());
+    if !dir.is_dir() || path.is_dir() {
+        return Err(failure(path, &"not a file in an existing directory"));
     }
-    Err(failure(path, &"not a file in an existing directory"))
+    match guarded::place(path) {
+        // A pipe or a device, which is opened when there is something to write.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        place => place.map(drop).map_err(|error| failure(path, &error)),
+    }
 }
 
 /// Writes the chart of a report.
