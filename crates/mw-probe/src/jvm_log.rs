@@ -1,22 +1,19 @@
 //! The last pauses of a Java virtual machine, from the log of its garbage collector (`-Xlog:gc,safepoint`).
 
 use mw_model::{ServiceEvent, ServiceView};
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use mw_sys::guarded::{Limits, read_tail};
 use std::path::Path;
+use std::time::Duration;
 
 /// What is read of the end of the log.
 const TAIL_BYTES: u64 = 64 << 10;
 /// The most pauses.
 const MAX_PAUSES: usize = 5;
 
-/// The latest pauses that the log tells of.
-pub(crate) fn view(path: &Path) -> std::io::Result<ServiceView> {
-    let mut file = File::open(path)?;
-    let bytes = file.metadata()?.len();
-    file.seek(SeekFrom::Start(bytes.saturating_sub(TAIL_BYTES)))?;
-    let mut tail = Vec::new();
-    file.take(TAIL_BYTES).read_to_end(&mut tail)?;
+/// The latest pauses in the log, which belongs to the service's user; takes `time` at most, longer by one call where
+/// its file system does not respond.
+pub(crate) fn view(path: &Path, time: Duration) -> std::io::Result<ServiceView> {
+    let tail = read_tail(path, Limits { bytes: TAIL_BYTES, time })?;
     let events = pauses(&String::from_utf8_lossy(&tail));
     Ok(ServiceView { source: path.display().to_string(), events, ..ServiceView::default() })
 }
@@ -65,6 +62,23 @@ mod tests {
         assert!(pauses("nothing\n").is_empty());
     }
 
+    /// The service's user owns the directory, and may put anything in place of the log.
+    #[test]
+    fn what_is_no_log_is_neither_waited_for_nor_read_to_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let (fifo, sparse) = (folder.path().join("fifo"), folder.path().join("sparse"));
+        let mode = rustix::fs::Mode::from_raw_mode(0o666);
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        let time = Duration::from_secs(5);
+        assert_eq!(view(&fifo, time).unwrap_err().to_string(), "not a regular file");
+        assert_eq!(
+            view(Path::new("/dev/zero"), time).unwrap_err().to_string(),
+            "not a regular file"
+        );
+        std::fs::File::create(&sparse).unwrap().set_len(1 << 40).unwrap();
+        assert!(view(&sparse, time).unwrap().events.is_empty());
+    }
+
     #[test]
     fn the_end_of_a_long_log_is_read() {
         let folder = tempfile::tempdir().unwrap();
@@ -72,7 +86,7 @@ mod tests {
         let lines: String =
             (0..5000).map(|n| format!("[{n}s] GC({n}) Pause Full {n}.0ms\n")).collect();
         std::fs::write(&path, lines).unwrap();
-        let view = view(&path).unwrap();
+        let view = view(&path, Duration::from_secs(5)).unwrap();
         assert_eq!(view.events.len(), MAX_PAUSES);
         assert_eq!(view.events[0].took_ms, Some(4999.0));
     }

@@ -161,7 +161,7 @@ impl Prober {
             return Some(view::reading(viewer.look(limit).map_err(said)));
         }
         let log = self.spec.details.gc_log.as_deref()?;
-        let seen = jvm_log::view(log).map_err(|error| format!("{}: {error}", log.display()));
+        let seen = jvm_log::view(log, limit).map_err(|error| format!("{}: {error}", log.display()));
         Some(view::reading(seen.map(|seen| ServiceView { at_unix_ms: unix_ms(), ..seen })))
     }
 

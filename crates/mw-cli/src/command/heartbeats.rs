@@ -17,7 +17,7 @@ use crate::output::without_interruption;
 use crate::{Exit, Failure, terminal};
 use join::{After, Heartbeats};
 use known::Known;
-use logs::Logs;
+use logs::{Limits, Logs};
 use mw_model::{HeartbeatKind, HeartbeatReport, Incident};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -26,11 +26,12 @@ use std::time::Duration;
 /// How much is looked at where no time is given.
 const USUAL_SPAN_MS: u64 = 24 * 3_600_000;
 
-/// How long the journal may be searched, for a command that does nothing else,
-const SEARCH: Duration = Duration::from_secs(60);
+/// How long the journal and each configured log may be searched, and how far back, for a command that does nothing
+/// else,
+const SEARCH: Limits = Limits { bytes: 4 << 30, time: Duration::from_secs(60) };
 
 /// and for one whose answer is there already.
-const SHORT_SEARCH: Duration = Duration::from_secs(5);
+const SHORT_SEARCH: Limits = Limits { bytes: 256 << 20, time: Duration::from_secs(5) };
 
 pub(crate) fn run(args: &HeartbeatsArgs, config: &Config) -> Result<Exit, Failure> {
     let configured = config.heartbeats();
@@ -40,8 +41,9 @@ pub(crate) fn run(args: &HeartbeatsArgs, config: &Config) -> Result<Exit, Failur
         since: args.since.map_or(now.saturating_sub(USUAL_SPAN_MS), |since| since.unix_ms(now)),
         until: args.until.map_or(now, |until| until.unix_ms(now)),
     };
-    let logs = logs(&args.log, &configured.log, true);
+    let logs = logs(&args.log, &configured.log);
     let found = without_interruption(|| logs::read(&logs, &wanted, range, SEARCH))?;
+    let has_failed = found.has_failed;
     let recording = super::recording(args.recording.as_deref(), config);
     let heartbeats = join::join(found, recording.as_ref().ok(), &wanted)?;
     if args.format.is_json() {
@@ -52,38 +54,43 @@ pub(crate) fn run(args: &HeartbeatsArgs, config: &Config) -> Result<Exit, Failur
             terminal::tell(format_args!("memwright: without a recording: {failure}"));
         }
     }
-    Ok(if heartbeats.lines.is_empty() { Exit::Fine } else { Exit::Findings })
+    Ok(match heartbeats.lines.is_empty() {
+        false => Exit::Findings,
+        true if has_failed => Exit::CouldNotCheck,
+        true => Exit::Fine,
+    })
 }
 
 /// What cluster software reported while an incident lasted and shortly after: in the logs that are named, or in this
-/// machine's journal and the configured logs, which know nothing of an incident of another machine.
+/// machine's journal and the configured logs, which know nothing of an incident of another machine. Then which of them
+/// were not read, in words.
 ///
 /// # Errors
-/// A log could not be read.
+/// No log could be read, or not one that is named.
 pub(super) fn of_incident(
     incident: &Incident,
     named: &[PathBuf],
     config: &Config,
-) -> Result<Vec<HeartbeatReport>, Failure> {
+) -> Result<(Vec<HeartbeatReport>, Vec<String>), Failure> {
     let configured = config.heartbeats();
     let own_name = rustix::system::uname();
     let is_own = own_name.nodename().to_string_lossy() == incident.host.name.as_str();
     if named.is_empty() && !is_own {
-        return Ok(Vec::new());
+        return Ok(Default::default());
     }
     let wanted = wanted(configured.pattern.iter())?;
     let range = join::around(incident);
-    let found = logs::read(&logs(named, &configured.log, is_own), &wanted, range, SHORT_SEARCH)?;
+    let found = logs::read(&logs(named, &configured.log), &wanted, range, SHORT_SEARCH)?;
     let mut reports = join::reports(&found.found, &wanted);
     reports.retain(|report| join::is_of(report, incident.started_unix_ms, incident.ended_unix_ms));
-    Ok(reports)
+    Ok((reports, found.not_read))
 }
 
 /// The logs that are named, or else those of this machine.
-fn logs<'a>(named: &'a [PathBuf], configured: &'a [PathBuf], journal: bool) -> Logs<'a> {
+fn logs<'a>(named: &'a [PathBuf], configured: &'a [PathBuf]) -> Logs<'a> {
     match named {
-        [] => Logs { files: configured, journal },
-        named => Logs { files: named, journal: false },
+        [] => Logs::Configured(configured),
+        named => Logs::Named(named),
     }
 }
 

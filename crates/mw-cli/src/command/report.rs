@@ -18,7 +18,12 @@ pub(crate) fn run(args: &ReportArgs, config: &Config) -> Result<Exit, Failure> {
     let recording = super::recording(args.recording.as_deref(), config)?;
     let mut incident = find(&recording, args.id)?;
     match super::heartbeats::of_incident(&incident, &args.log, config) {
-        Ok(reports) => incident.heartbeats = reports,
+        Ok((reports, not_read)) => {
+            incident.heartbeats = reports;
+            incident
+                .unseen
+                .extend(not_read.into_iter().map(|why| Missing::failed(HEARTBEATS, why)));
+        }
         Err(failure) if !args.log.is_empty() => return Err(failure),
         Err(failure) => {
             incident.unseen.push(Missing::failed(HEARTBEATS, failure.to_string()));

@@ -2,23 +2,24 @@
 
 use super::known::Known;
 use super::stamp;
-use crate::command::bounded::{self, Limits};
+use crate::command::bounded;
 use crate::input::Input;
 use crate::{Exit, Failure};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use mw_model::{format_bytes, format_count};
+use mw_sys::guarded::{self, Reader};
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::io::{BufRead, BufReader, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 /// Of a line, so much is looked at; the rest is skipped.
 const MAX_LINE_BYTES: u64 = 16 << 10;
 
-/// Of a log, so much is read: its end, or the beginning of what comes through a pipe.
+/// Of a log that the user names, so much is read: its end, or the beginning of what comes through a pipe.
 const MAX_LOG_BYTES: u64 = 4 << 30;
 
 /// So many lines are kept, of all logs: the latest.
@@ -60,36 +61,110 @@ pub(super) struct Lines {
     pub(super) left_out: usize,
     /// What was not read, in words.
     pub(super) not_read: Vec<String>,
+    /// The journal or a log could not be read.
+    pub(super) has_failed: bool,
 }
 
 /// Where lines are looked for.
 #[derive(Debug)]
-pub(super) struct Logs<'a> {
-    pub(super) files: &'a [PathBuf],
-    /// This machine's journal, too.
-    pub(super) journal: bool,
+pub(super) enum Logs<'a> {
+    /// What the user names: a file, a pipe, or standard input.
+    Named(&'a [PathBuf]),
+    /// This machine's journal, and regular files, which other users may write to and replace.
+    Configured(&'a [PathBuf]),
 }
 
-/// Reads logs, and the journal where it is asked for, which may take so long.
+/// What the journal and each configured log may take.
+pub(super) type Limits = guarded::Limits;
+
+/// Reads logs.
+///
+/// # Errors
+/// A log that the user names could not be read, or all others: else they are not read, in words.
 pub(super) fn read(
     logs: &Logs<'_>,
     wanted: &[Known],
     range: Range,
-    at_most: Duration,
+    limits: Limits,
 ) -> Result<Lines, Failure> {
     let mut lines = Lines::default();
-    if logs.journal {
-        journal(wanted, range, at_most, &mut lines)?;
+    let mut failures = Vec::new();
+    match *logs {
+        Logs::Named(files) => {
+            for path in files {
+                let log = Input::open(path).map(Log::Named);
+                add(path, log, MAX_LOG_BYTES, wanted, range, &mut lines)?;
+            }
+        }
+        Logs::Configured(files) => {
+            failures.extend(journal(wanted, range, limits.time, &mut lines).err());
+            for path in files {
+                let log = Reader::open(path, limits).map(Log::Configured);
+                failures.extend(add(path, log, limits.bytes, wanted, range, &mut lines).err());
+            }
+            if failures.len() > files.len() {
+                let all: Vec<String> = failures.iter().map(ToString::to_string).collect();
+                return Err(Failure::new(Exit::CouldNotCheck, all.join("; ")));
+            }
+        }
     }
-    for log in logs.files {
-        let read = Input::open(log)
-            .and_then(|input| file(input, MAX_LOG_BYTES, wanted, range, &mut lines));
-        let not_read = read.map_err(|error| Failure::of_file(log, &error))?;
-        let not_read = not_read.map(|what| format!("{} of {}", what, log.display()));
-        lines.not_read.extend(not_read);
-    }
+    lines.has_failed = !failures.is_empty();
+    lines.not_read.extend(failures.iter().map(ToString::to_string));
     lines.keep_latest();
     Ok(lines)
+}
+
+/// Adds the lines of a log.
+fn add(
+    path: &Path,
+    log: std::io::Result<Log>,
+    max_bytes: u64,
+    wanted: &[Known],
+    range: Range,
+    lines: &mut Lines,
+) -> Result<(), Failure> {
+    let read = log.and_then(|log| file(log, max_bytes, wanted, range, lines));
+    let not_read = read.map_err(|error| {
+        Failure::new(Exit::CouldNotCheck, format!("{}: {error}", path.display()))
+    })?;
+    lines.not_read.extend(not_read.map(|what| format!("{} of {}", what, path.display())));
+    Ok(())
+}
+
+/// A log that is read.
+enum Log {
+    Named(Input),
+    Configured(Reader),
+}
+
+impl Log {
+    /// Goes to the last `max_bytes` of a file that has more, and gives how many are before them.
+    fn skip_to_last(&mut self, max_bytes: u64) -> std::io::Result<u64> {
+        match self {
+            Self::Named(input) => input.skip_to_last(max_bytes),
+            Self::Configured(reader) => Ok(reader.skip_to_last()),
+        }
+    }
+
+    /// Whether a pipe has more.
+    fn has_more(&mut self) -> std::io::Result<bool> {
+        match self {
+            Self::Named(input) => input.has_more(),
+            Self::Configured(_) => Ok(false),
+        }
+    }
+}
+
+impl Read for Log {
+    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+        match self {
+            Self::Named(input) => input.read(bytes),
+            Self::Configured(_) if mw_sys::is_termination_requested() => {
+                Err(std::io::Error::other("interrupted"))
+            }
+            Self::Configured(reader) => reader.read(bytes),
+        }
+    }
 }
 
 impl Lines {
@@ -113,14 +188,14 @@ impl Lines {
 
 /// Reads a log, of one that is longer its last `max_bytes`; says what was not read.
 fn file(
-    mut input: Input,
+    mut log: Log,
     max_bytes: u64,
     wanted: &[Known],
     range: Range,
     lines: &mut Lines,
 ) -> std::io::Result<Option<String>> {
-    let skipped = input.skip_to_last(max_bytes)?;
-    let mut reader = BufReader::new(input.take(max_bytes));
+    let skipped = log.skip_to_last(max_bytes)?;
+    let mut reader = BufReader::new(log.take(max_bytes));
     let (zone, now) = (TimeZone::system(), Timestamp::now());
     let mut bytes = Vec::new();
     if skipped > 0 {
@@ -205,7 +280,7 @@ fn journal(
     at_most: Duration,
     lines: &mut Lines,
 ) -> Result<(), Failure> {
-    let limits = Limits { time: at_most, bytes: MAX_JOURNAL_BYTES };
+    let limits = bounded::Limits { time: at_most, bytes: MAX_JOURNAL_BYTES };
     let failed = |why: String| {
         Failure::new(Exit::CouldNotCheck, format!("{why}; name a log with --log FILE"))
     };
@@ -251,7 +326,7 @@ fn journal(
 }
 
 /// Whether the journal has anything to be read.
-fn has_entries(limits: Limits) -> bool {
+fn has_entries(limits: bounded::Limits) -> bool {
     let mut command = Command::new("journalctl");
     command.args(["--quiet", "--no-pager", "--lines=1", "--output=cat"]);
     bounded::run(command, limits).is_ok_and(|ended| !ended.output.is_empty())
@@ -270,8 +345,15 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), log).unwrap();
         let (mut lines, all) = (Lines::default(), Range { since: 0, until: u64::MAX });
-        let input = Input::open(file.path()).unwrap();
-        let not_read = super::file(input, max_bytes, &known::shipped(), all, &mut lines).unwrap();
+        let limits = Limits { bytes: max_bytes, time: Duration::from_secs(60) };
+        let known = known::shipped();
+        let log = Log::Named(Input::open(file.path()).unwrap());
+        let not_read = super::file(log, max_bytes, &known, all, &mut lines).unwrap();
+        // A configured log is read as one that the user names.
+        let mut again = Lines::default();
+        let log = Log::Configured(Reader::open(file.path(), limits).unwrap());
+        assert_eq!(super::file(log, max_bytes, &known, all, &mut again).unwrap(), not_read);
+        assert_eq!(again.found, lines.found);
         (lines, not_read)
     }
 
