@@ -3,9 +3,8 @@
 
 use crate::format::beside;
 use mw_model::{SupplyTrend, bounded_json};
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use mw_sys::guarded;
+use std::io::{self, Write};
 use std::path::Path;
 
 /// More is none of ours.
@@ -23,15 +22,10 @@ const MODE: u32 = 0o640;
 /// It cannot be written.
 pub fn keep_supplies(recording: &Path, supplies: &[SupplyTrend]) -> io::Result<()> {
     let json = serde_json::to_vec(supplies)?;
-    let new = beside(recording, "-forecast.new");
-    // One that was left behind, or a link that somebody put there.
-    match fs::remove_file(&new) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(MODE).open(&new)?;
-    file.write_all(&json)?;
-    fs::rename(new, beside(recording, "-forecast"))
+    let place = guarded::entry(&beside(recording, "-forecast"))?;
+    let mut new = place.create(MODE)?;
+    new.file().write_all(&json)?;
+    new.persist()
 }
 
 /// How supplies decline, as it was kept last.
@@ -39,8 +33,7 @@ pub fn keep_supplies(recording: &Path, supplies: &[SupplyTrend]) -> io::Result<(
 /// # Errors
 /// There is none, or it cannot be read.
 pub fn supplies(recording: &Path) -> io::Result<Vec<SupplyTrend>> {
-    let mut json = Vec::new();
-    File::open(beside(recording, "-forecast"))?.take(MAX_BYTES).read_to_end(&mut json)?;
+    let json = guarded::read(&beside(recording, "-forecast"), MAX_BYTES)?;
     bounded_json::from_slice(&json, MAX_SUPPLIES_BYTES).map_err(io::Error::other)
 }
 
@@ -70,7 +63,7 @@ mod tests {
             keep_supplies(&path, kept).unwrap();
             assert_eq!(supplies(&path).unwrap(), kept);
         }
-        fs::write(beside(&path, "-forecast"), "[{}").unwrap();
+        std::fs::write(beside(&path, "-forecast"), "[{}").unwrap();
         assert!(supplies(&path).is_err());
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::RecordError;
 use crate::format::beside;
-use mw_sys::{LockFileError, open_lock_file};
+use mw_sys::{LockFileError, guarded, open_lock_file};
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, openat};
 use rustix::io::Errno;
 use std::fs::File;
@@ -36,7 +36,7 @@ impl Lock {
         let name = beside(path, "-writer");
         let failed = |source| RecordError::io(&name, source);
         if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
-            std::fs::create_dir_all(dir).map_err(failed)?;
+            guarded::create_dirs(dir).map_err(failed)?;
         }
         let opened = open_lock_file(CWD, &name, OFlags::RDWR);
         let mut file = opened.map_err(|error| match error {

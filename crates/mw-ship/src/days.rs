@@ -6,6 +6,7 @@ use crate::tables::{self, TableSpec};
 use crate::target::{Target, TargetError};
 use mw_model::IncidentRow;
 use mw_record::{RecordError, Recording};
+use mw_sys::{guarded, open_lock_file};
 use parquet::errors::ParquetError;
 use rustix::fs::{FlockOperation, OFlags};
 use std::collections::BTreeMap;
@@ -185,15 +186,15 @@ impl Shipper<'_> {
             path: path.clone(),
             why: why.to_string(),
         };
-        let dir = File::open(self.state_dir).map_err(|error| match error.kind() {
+        let dir = guarded::open_dir(self.state_dir).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => {
                 let why = "there is no such directory; create it, or choose one with --state-dir";
                 self.state_failed(&io::Error::other(why))
             }
             _ => self.state_failed(&error),
         })?;
-        let lock = mw_sys::open_lock_file(&dir, Path::new(LOCK), OFlags::RDWR)
-            .map_err(|error| failed(&error))?;
+        let lock =
+            open_lock_file(&dir, Path::new(LOCK), OFlags::RDWR).map_err(|error| failed(&error))?;
         match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(lock),
             Err(rustix::io::Errno::WOULDBLOCK) => Err(ShipError::Busy(path)),

@@ -13,11 +13,12 @@
 //! nothing is lost or doubled, whatever fails in between. What is over is noted in a file of state; without that it is
 //! written again with the same rows.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod days;
 mod frame;
 mod hours;
 mod minutes;
-mod replace;
 mod state;
 mod tables;
 mod target;

@@ -1,15 +1,17 @@
 //! What of a recording is in a data set already.
 
-use crate::replace::replace;
+use mw_sys::guarded;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 const NAME: &str = "ship.json";
 
 const MAX_BYTES: u64 = 1 << 20;
+
+/// Less the umask.
+const MODE: u32 = 0o666;
 
 /// By target and recording.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -41,14 +43,9 @@ impl State {
     /// It is there and cannot be read.
     pub(crate) fn read(dir: &Path) -> io::Result<Self> {
         let path = dir.join(NAME);
-        let text = match File::open(&path) {
+        let text = match guarded::read(&path, MAX_BYTES) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => return Err(error),
-            Ok(file) => {
-                let mut text = Vec::new();
-                file.take(MAX_BYTES).read_to_end(&mut text)?;
-                text
-            }
+            text => text?,
         };
         Ok(Self { path, all: serde_json::from_slice(&text).unwrap_or_default() })
     }
@@ -61,6 +58,6 @@ impl State {
     pub(crate) fn set(&mut self, key: &str, progress: &Progress) -> io::Result<()> {
         self.all.0.insert(key.to_owned(), progress.clone());
         let text = serde_json::to_vec_pretty(&self.all)?;
-        replace(&self.path, &text)
+        guarded::replace(&self.path, &text, MODE)
     }
 }

@@ -4,7 +4,7 @@ mod s3;
 
 pub use s3::S3Options;
 
-use crate::replace::replace;
+use mw_sys::guarded;
 use s3::Bucket;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -13,6 +13,9 @@ use std::path::{Path, PathBuf};
 const SCHEME: &str = "s3://";
 
 const ANYONE_WRITES: u32 = 0o002;
+
+/// Of a file, less the umask.
+const MODE: u32 = 0o666;
 
 /// What went wrong there, and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -74,16 +77,61 @@ impl Target {
         }
     }
 
-    /// Puts an object in place of one that is there; all of it or nothing.
+    /// Puts an object in place of one that is there; all of it or nothing. A link in the directory is not followed
+    /// where another user may have put it there.
     pub(crate) fn put(&self, key: &str, bytes: &[u8]) -> Result<(), TargetError> {
         match self {
             Self::Directory(root) => {
                 let path = root.join(key);
                 let dir = path.parent().unwrap_or(root);
-                let put = std::fs::create_dir_all(dir).and_then(|()| replace(&path, bytes));
-                put.map_err(|source| Self::failed(&path, source))
+                let put = guarded::create_dirs(dir);
+                put.and_then(|()| guarded::replace(&path, bytes, MODE))
+                    .map_err(|source| Self::failed(&path, source))
             }
             Self::S3(bucket) => bucket.put(key, bytes).map_err(TargetError::S3),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::{chown, lchown, symlink};
+
+    const OTHER: u32 = 65_534;
+
+    /// Another user's data set, in which he puts links.
+    #[test]
+    fn in_a_directory_of_another_user_no_link_is_followed() {
+        if !mw_test::is_root() {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let (root, mine) = (dir.path().join("data"), dir.path().join("mine"));
+        for path in [&root, &mine] {
+            fs::create_dir(path).unwrap();
+        }
+        chown(&root, Some(OTHER), Some(OTHER)).unwrap();
+        let target = Target::open(root.to_str().unwrap(), &S3Options::default()).unwrap();
+        target.put("minutes/date=1/a", b"first").unwrap();
+        fs::rename(root.join("minutes"), root.join("moved")).unwrap();
+        symlink(&mine, root.join("minutes")).unwrap();
+        symlink(mine.join("b"), root.join("moved/b")).unwrap();
+        for link in ["minutes", "moved/b"] {
+            lchown(root.join(link), Some(OTHER), Some(OTHER)).unwrap();
+        }
+        chown(root.join("moved"), Some(OTHER), Some(OTHER)).unwrap();
+        for key in ["minutes/a", "minutes/date=2/a"] {
+            let error = target.put(key, b"second").unwrap_err().to_string();
+            assert!(error.contains("is a symbolic link of user 65534"), "{error}");
+        }
+        assert_eq!(fs::read_dir(&mine).unwrap().count(), 0);
+        // Where the name itself is a link, it becomes a file.
+        for key in ["moved/date=1/a", "moved/b"] {
+            target.put(key, b"second").unwrap();
+            assert_eq!(fs::read(root.join(key)).unwrap(), b"second");
+        }
+        assert_eq!(fs::read_dir(&mine).unwrap().count(), 0);
     }
 }

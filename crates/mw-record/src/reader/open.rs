@@ -5,6 +5,7 @@ use super::rest::QuietFile;
 use crate::RecordError;
 use crate::format::{self, damaged, failed, log, meta, size};
 use mw_model::{Host, bounded_json};
+use mw_sys::guarded;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 use rustix::fs::{Access, AtFlags, CWD};
@@ -12,6 +13,7 @@ use std::cell::RefCell;
 use std::fmt::Write;
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
@@ -22,6 +24,9 @@ const BUSY: Duration = Duration::from_secs(5);
 
 /// What the name of a machine and its size take at most.
 const MAX_HOST_BYTES: usize = 64 << 10;
+
+/// A copy is for this user alone, and can be written even if the recording cannot.
+const COPY_MODE: u32 = 0o600;
 
 /// A recording of which at least the tables and the facts can be read.
 #[derive(Debug)]
@@ -189,19 +194,23 @@ fn first_look(connection: &Connection) -> rusqlite::Result<()> {
 }
 
 fn copy(path: &Path) -> io::Result<TempDir> {
-    let dir = TempDir::with_prefix("memwright-")?;
+    let private = std::fs::Permissions::from_mode(0o700);
+    let dir = tempfile::Builder::new().prefix("memwright-").permissions(private).tempdir()?;
     let to = dir.path().join("recording.db");
-    std::fs::copy(path, &to)?;
-    match std::fs::copy(log(path), log(&to)) {
+    copy_file(path, &to)?;
+    match copy_file(&log(path), &log(&to)) {
         // Its writer has ended meanwhile: the file lacks nothing.
-        Err(error) if error.kind() == ErrorKind::NotFound => std::fs::write(log(&to), [])?,
-        copied => drop(copied?),
-    }
-    // The copy of a read-only file is read-only too.
-    for file in [&to, &log(&to)] {
-        let mut permissions = std::fs::metadata(file)?.permissions();
-        std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o600);
-        std::fs::set_permissions(file, permissions)?;
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            guarded::replace(&log(&to), &[], COPY_MODE)?;
+        }
+        copied => copied?,
     }
     Ok(dir)
+}
+
+fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
+    let place = guarded::entry(to)?;
+    let mut new = place.create(COPY_MODE)?;
+    io::copy(&mut guarded::open(from)?, new.file())?;
+    new.persist()
 }

@@ -6,10 +6,9 @@ use crate::format::{
 };
 use crate::version::{APPLICATION_ID, FORMAT};
 use mw_model::Host;
+use mw_sys::guarded;
 use rusqlite::{Connection, Transaction, params};
-use std::fs::OpenOptions;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -48,9 +47,11 @@ pub(super) fn open(path: &Path, host: &Host) -> Result<(Connection, Option<Strin
 /// an empty one.
 fn make(path: &Path) -> Result<(), RecordError> {
     if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
-        std::fs::create_dir_all(dir).map_err(|source| RecordError::io(dir, source))?;
+        guarded::create_dirs(dir).map_err(|source| RecordError::io(dir, source))?;
     }
-    match OpenOptions::new().write(true).create_new(true).mode(MODE).open(path) {
+    // SQLite would follow a link in its place.
+    let place = guarded::place(path).map_err(|source| RecordError::io(path, source))?;
+    match place.make(MODE) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(RecordError::io(path, error)),
         _ if (1..MIN_PAGE_BYTES).contains(&format::size(path)) => {
             let why = "too short for a database".to_owned();

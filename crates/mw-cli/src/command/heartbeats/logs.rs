@@ -124,9 +124,7 @@ fn add(
     lines: &mut Lines,
 ) -> Result<(), Failure> {
     let read = log.and_then(|log| file(log, max_bytes, wanted, range, lines));
-    let not_read = read.map_err(|error| {
-        Failure::new(Exit::CouldNotCheck, format!("{}: {error}", path.display()))
-    })?;
+    let not_read = read.map_err(|error| Failure::of_file(path, &error))?;
     lines.not_read.extend(not_read.map(|what| format!("{} of {}", what, path.display())));
     Ok(())
 }
