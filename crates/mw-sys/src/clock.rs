@@ -35,7 +35,7 @@ fn monotonic_offset_ns() -> i64 {
     let namespace = namespace_number("self", "time");
     // The offsets are those of the namespace of its children, which may be another one.
     if namespace.is_ok_and(|number| number != INITIAL_TIME_NAMESPACE) {
-        let offsets = std::fs::read_to_string("/proc/self/timens_offsets");
+        let offsets = crate::kernel_file::read_to_string("/proc/self/timens_offsets");
         offsets.ok().and_then(|text| offset_ns(&text)).unwrap_or(0)
     } else {
         0

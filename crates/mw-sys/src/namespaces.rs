@@ -11,7 +11,7 @@ const INITIAL_PID_NAMESPACE: u32 = 0xEFFF_FFFC;
 /// # Errors
 /// readlink(2)'s: `ENOENT` where this kernel has no namespaces of the kind.
 pub fn namespace_number(process: &str, link: &str) -> io::Result<u32> {
-    let target = std::fs::read_link(format!("/proc/{process}/ns/{link}"))?;
+    let target = crate::kernel_file::read_link(format!("/proc/{process}/ns/{link}"))?;
     let number =
         target.to_str().and_then(|text| text.split_once('[')?.1.strip_suffix(']')?.parse().ok());
     number.ok_or_else(|| io::ErrorKind::InvalidData.into())
@@ -36,7 +36,7 @@ impl PidNamespace {
     /// /proc is not mounted, or may not be read.
     pub fn of_this_process() -> io::Result<Self> {
         // There is no such link in the /proc of a namespace in which this process has no number.
-        let status = match std::fs::read_to_string("/proc/self/status") {
+        let status = match crate::kernel_file::read_to_string("/proc/self/status") {
             Ok(status) => status,
             Err(_) if std::fs::exists("/proc/stat")? => return Ok(Self::NotOfProc),
             Err(error) => return Err(error),

@@ -250,10 +250,13 @@ fn an_ordinary_user_is_told_what_only_root_may_see() {
     }
 }
 
+/// What makes a machine lack something.
+type Change = fn(&mut Machine);
+
 /// A command that an ordinary user would be refused is no help.
 #[test]
 fn what_needs_root_is_run_with_sudo() {
-    let changes: [(&str, fn(&mut Machine)); 8] = [
+    let changes: [(&str, Change); 8] = [
         ("tracefs", |machine| {
             machine.tracepoint.id = Err(Errno::NOENT);
             machine.mountinfo = text("22 1 8:1 / / rw - ext4 /dev/sda1 rw\n");

@@ -84,7 +84,7 @@ impl Directory {
         };
         write().map_err(|error| {
             let _ = rustix::fs::unlinkat(&self.opened, &new, AtFlags::empty());
-            Failure::of_file(&self.path.join(name), &error)
+            Failure::of_file(self.path.join(name), &error)
         })
     }
 
