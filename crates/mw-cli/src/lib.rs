@@ -15,6 +15,8 @@ mod journal_log;
 mod live;
 mod output;
 mod progress;
+#[cfg(any(feature = "fleet", feature = "watch"))]
+mod secret_files;
 mod terminal;
 
 pub use exit::{Exit, Failure};

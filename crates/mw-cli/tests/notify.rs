@@ -5,6 +5,7 @@ use mw_test::Spoken;
 use rustix::process::Signal;
 use std::io::Write;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::mpsc::{Receiver, channel};
@@ -111,6 +112,36 @@ fn the_recorder_tells_of_an_incident_beside_a_receiver_that_hangs() {
     seen.extend(recorder.0.lines.iter());
     assert!(seen.iter().any(|line| line.contains("notify hung: ")), "{seen:#?}");
     assert!(!seen.iter().any(|line| line.contains(SECRET)), "{seen:#?}");
+}
+
+/// The file of a token, and the configuration with the password of a probe.
+#[test]
+fn secrets_that_everybody_can_read_are_named() {
+    let dir = TempDir::new().unwrap();
+    let token = write(dir.path(), "token", "t0k3n");
+    let config = format!(
+        "[[watch.probe]]\nname = 'db'\ntarget = 'postgres://me:{SECRET}@{}/db'\n\
+         [[notify]]\nwebhook = 'http://{}/'\ntoken-file = '{}'\n",
+        nobody(),
+        nobody(),
+        token.display()
+    );
+    let config = write(dir.path(), "memwright.toml", &config);
+    let mode = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let warned = |file: &str| format!("{file}: holds a secret, and every local user can read it");
+    mode(&token, 0o600);
+    mode(&config, 0o644);
+    let recorder = Recorder::start(dir.path(), &config, &["--no-canary", "--no-profile"]);
+    let said = recorder.lines_to(&warned("memwright.toml")).join("\n");
+    assert!(!said.contains(&warned("token")) && !said.contains(SECRET), "{said}");
+    drop(recorder);
+    mode(&token, 0o644);
+    mode(&config, 0o640);
+    let recorder = Recorder::start(dir.path(), &config, &["--no-canary", "--no-profile"]);
+    let said = recorder.lines_to(&warned("token")).join("\n");
+    assert!(!said.contains(&warned("memwright.toml")), "{said}");
 }
 
 #[test]

@@ -20,7 +20,9 @@ pub struct SecretFile(pub String);
 pub struct Secret(String);
 
 impl SecretFile {
-    fn path(&self) -> Result<PathBuf, String> {
+    /// # Errors
+    /// There is no credential of this name, and where it is looked for.
+    pub fn path(&self) -> Result<PathBuf, String> {
         let Self(name) = self;
         if name.starts_with('/') {
             return Ok(name.into());

@@ -25,6 +25,10 @@ pub(crate) trait Address: Debug + Display + Send + Sync {
         None
     }
 
+    fn has_password(&self) -> bool {
+        false
+    }
+
     /// The text without the target's password.
     fn conceal(&self, text: &str) -> String {
         text.to_owned()

@@ -53,6 +53,10 @@ impl Address for LoginAddress {
         self.login.endpoint.socket_path()
     }
 
+    fn has_password(&self) -> bool {
+        self.login.password.is_some()
+    }
+
     fn conceal(&self, text: &str) -> String {
         self.login.conceal(text)
     }

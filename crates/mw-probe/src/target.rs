@@ -77,6 +77,12 @@ impl Target {
         self.0.default_name()
     }
 
+    /// Whether the text that it came from holds a password.
+    #[must_use]
+    pub fn has_password(&self) -> bool {
+        self.0.has_password()
+    }
+
     pub(crate) fn probe(&self) -> Box<dyn Probe> {
         self.0.probe()
     }

@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io::Read;
 use std::ops::RangeInclusive;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -21,10 +20,6 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// One of 16 takes some 4 s of a CPU, one of 20 a minute: more than a connection lasts.
 const COSTS: RangeInclusive<u32> = 4..=16;
-
-/// Mode bits of those who are neither a file's owner nor of its group.
-const OTHERS_READ: u32 = 0o4;
-const OTHERS_WRITE: u32 = 0o2;
 
 /// A configuration file, which is read again whenever it or a file that it names has changed.
 #[derive(Debug)]
@@ -63,8 +58,8 @@ pub(crate) struct PasswordHash {
 pub struct Protection {
     pub has_tls: bool,
     pub has_passwords: bool,
-    /// In one line each: files with a key or with hashes of passwords that other users can read or write.
-    pub exposed: Vec<String>,
+    /// Files with a key or with hashes of passwords.
+    pub secret_files: Vec<PathBuf>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -136,8 +131,8 @@ impl WebConfig {
         // Of the files with certificates, only the one with the key is a secret.
         let secret = [has_passwords.then_some(0), has_tls.then_some(KEY_FILE)];
         let secret = secret.into_iter().flatten().filter_map(|at| files.get(at));
-        let exposed = secret.filter_map(|(path, _)| exposure(path)).collect();
-        Ok(Protection { has_tls, has_passwords, exposed })
+        let secret_files = secret.map(|(path, _)| path.clone()).collect();
+        Ok(Protection { has_tls, has_passwords, secret_files })
     }
 
     pub(crate) fn policy(&self) -> Result<Arc<Policy>, String> {
@@ -239,18 +234,6 @@ fn password_hash(user: &str, text: String) -> Result<PasswordHash, String> {
         ));
     }
     Ok(PasswordHash { text, cost })
-}
-
-/// A line about a file that users can read or write who are neither its owner nor of its group.
-fn exposure(path: &Path) -> Option<String> {
-    let mode = std::fs::metadata(path).ok()?.permissions().mode() & 0o7777;
-    let can = match (mode & OTHERS_READ != 0, mode & OTHERS_WRITE != 0) {
-        (_, true) => "change",
-        (true, false) => "read",
-        _ => return None,
-    };
-    let path = path.display();
-    Some(format!("{path}: every local user can {can} it (mode {mode:04o}); chmod o= {path}"))
 }
 
 fn versions(tls: &Tls) -> Vec<&'static SupportedProtocolVersion> {

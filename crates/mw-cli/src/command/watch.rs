@@ -3,12 +3,12 @@
 mod metrics;
 
 use crate::args::{ServiceArg, WatchArgs};
-use crate::config::Config;
+use crate::config::{Config, DEFAULT_FILE};
 use crate::journal_log::Log;
-use crate::{Exit, Failure, terminal};
+use crate::{Exit, Failure, secret_files, terminal};
 use metrics::{Metrics, Recorder};
 use mw_model::{Incident, Trigger, TriggerKind, format_duration_ms};
-use mw_notify::{FINISH_LIMIT, Notifier, Table};
+use mw_notify::{Address, FINISH_LIMIT, Notifier, Table, Target};
 use mw_probe::Spec;
 use mw_record::{RecordError, Retention};
 use mw_watch::{
@@ -19,7 +19,7 @@ use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -49,13 +49,13 @@ pub(crate) fn run(args: &WatchArgs, config: &Config, file: Option<&Path>) -> Res
     listen(&end, &reload)
         .map_err(|error| Failure::new(Exit::CouldNotCheck, format!("signals: {error}")))?;
     let log = Log::to_stderr();
-    let mut settings = Settings::new(args, config)?;
+    let mut settings = Settings::new(args, config, file)?;
     let mut metrics = start_metrics(settings.served.as_ref(), log)?;
     let Some(mut service) = Service::start(&settings, log, &end)? else { return Ok(Exit::Fine) };
     while !end.load(Ordering::Relaxed) {
         service.turn(metrics.as_ref());
         if reload.swap(false, Ordering::Relaxed) {
-            match Config::load(file).and_then(|config| Settings::new(args, &config)) {
+            match Config::load(file).and_then(|config| Settings::new(args, &config, file)) {
                 Ok(new) => {
                     // Counters go on where nothing has changed; a port is free only once it is closed.
                     if settings.served != new.served {
@@ -123,14 +123,33 @@ struct Settings {
     receivers: Vec<Table>,
     /// Where metrics are served, if they are.
     served: Option<metrics::Options>,
+    /// Beside those of the listener.
+    secret_files: Vec<PathBuf>,
 }
 
 impl Settings {
-    fn new(args: &WatchArgs, config: &Config) -> Result<Self, Failure> {
+    fn new(args: &WatchArgs, config: &Config, file: Option<&Path>) -> Result<Self, Failure> {
         let options = options(args, config)?;
         let served = metrics_options(args, config, &options)?;
-        Ok(Self { options, receivers: config.notify()?, served })
+        let receivers = config.notify()?;
+        let mut secret_files: Vec<PathBuf> = receivers.iter().flat_map(secrets).collect();
+        // Those of the command line are in the list of processes.
+        let is_from_file = args.probes.is_empty();
+        if is_from_file && options.probes.iter().any(|probe| probe.target.has_password()) {
+            secret_files.push(file.unwrap_or(Path::new(DEFAULT_FILE)).to_owned());
+        }
+        Ok(Self { options, receivers, served, secret_files })
     }
+}
+
+/// The files with secrets of a receiver. One that is not found is reported when it is needed.
+fn secrets(receiver: &Table) -> Vec<PathBuf> {
+    let Target::Webhook(webhook) = &receiver.target else { return Vec::new() };
+    let url = match &webhook.address {
+        Address::File(file) => Some(file),
+        Address::Url(_) => None,
+    };
+    url.into_iter().chain(&webhook.token).filter_map(|file| file.path().ok()).collect()
 }
 
 /// The recorder with what is around it.
@@ -149,7 +168,7 @@ struct Service {
 impl Service {
     /// `None`: it was told to end before it could record.
     fn start(
-        Settings { options, receivers, .. }: &Settings,
+        Settings { options, receivers, secret_files, .. }: &Settings,
         log: Log,
         end: &AtomicBool,
     ) -> Result<Option<Self>, Failure> {
@@ -159,6 +178,9 @@ impl Service {
         log.notice(&started(options));
         if let Some(notice) = watch.notice() {
             log.warning(notice);
+        }
+        for line in secret_files.iter().filter_map(|path| secret_files::exposure(path)) {
+            log.warning(&line);
         }
         for missing in watch.unseen() {
             log.warning(&format!("cannot monitor {missing}"));

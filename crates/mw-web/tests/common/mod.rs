@@ -5,6 +5,7 @@
 
 use mw_web::{Request, Response, Server, Service, WebConfig};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustix::net::sockopt::set_socket_recv_buffer_size;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -16,7 +17,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// More than the kernel takes for a client that does not read.
-const LARGE_BYTES: usize = 16 << 20;
+pub(crate) const LARGE_BYTES: usize = 4 << 20;
+
+/// The receive buffer of a client, so that the kernel takes little for one that does not read.
+const RECEIVE_BYTES: usize = 4096;
 
 /// A page with the path; `/large` is a large one, `/never` has no answer.
 pub(crate) struct Page {
@@ -80,6 +84,7 @@ pub(crate) fn get_from(own: [u8; 4], address: SocketAddr, headers: &str) -> io::
 /// Connects from an address of this machine; each of 127.0.0.0/8 is one.
 pub(crate) fn connect_from(own: [u8; 4], address: SocketAddr) -> io::Result<TcpStream> {
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
+    set_socket_recv_buffer_size(&socket, RECEIVE_BYTES)?;
     bind(&socket, &SocketAddr::new(IpAddr::from(own), 0))?;
     connect(&socket, &address)?;
     let stream = TcpStream::from(socket);

@@ -2,7 +2,7 @@
 
 use super::asking::line;
 use crate::args::FleetRoomArgs;
-use crate::{Exit, Failure};
+use crate::{Exit, Failure, secret_files, terminal};
 use mw_http::{SecretFile, Uri, checked};
 use mw_model::{PageSize, Request};
 use serde::Deserialize;
@@ -60,8 +60,15 @@ pub(super) struct Server<'a> {
 impl<'a> Server<'a> {
     pub(super) fn new(args: &'a FleetRoomArgs, url: &str) -> Result<Self, Failure> {
         let secret = args.token_file.as_ref().or(args.basic_auth_file.as_ref());
-        let secret = secret.map(|file| SecretFile(file.clone()).read()).transpose();
-        let secret = secret.map_err(|why| Failure::new(Exit::Usage, why))?;
+        let secret = secret.map(|file| SecretFile(file.clone()));
+        let path = secret.as_ref().and_then(|file| file.path().ok());
+        if let Some(line) = path.and_then(|path| secret_files::exposure(&path)) {
+            terminal::tell(format_args!("memwright: {line}"));
+        }
+        let secret = secret
+            .map(|file| file.read())
+            .transpose()
+            .map_err(|why| Failure::new(Exit::Usage, why))?;
         let authorization = secret.map(|secret| match args.token_file {
             Some(_) => format!("Bearer {}", secret.text()),
             None => format!("Basic {}", base64(secret.text().as_bytes())),

@@ -6,7 +6,7 @@
 
 use crate::args::Listen;
 use crate::journal_log::Log;
-use crate::{Exit, Failure};
+use crate::{Exit, Failure, secret_files};
 use listenfd::ListenFd;
 use mw_collect::Source;
 use mw_metrics::{Exposition, Page, Stalls};
@@ -201,7 +201,10 @@ impl Publisher {
     /// Said at the start; connections say it again once it changes.
     fn check_config(&self) {
         match self.protection() {
-            Ok(protection) => protection.exposed.iter().for_each(|line| self.warn(line)),
+            Ok(Protection { secret_files, .. }) => secret_files
+                .iter()
+                .filter_map(|path| secret_files::exposure(path))
+                .for_each(|line| self.warn(&line)),
             Err(why) => {
                 let line = format!("{why}; connections are closed until it is corrected");
                 self.shared.log.error(&format!("metrics: {line}"));
@@ -368,7 +371,7 @@ mod tests {
     #[test]
     fn what_others_can_read_is_told() {
         let told = |address: &str, has_tls, has_passwords| {
-            let protection = Protection { has_tls, has_passwords, exposed: Vec::new() };
+            let protection = Protection { has_tls, has_passwords, secret_files: Vec::new() };
             address.parse().ok().and_then(|address| danger(address, &protection))
         };
         let open = told("192.0.2.1:9818", false, false);
