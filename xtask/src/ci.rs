@@ -122,6 +122,10 @@ pub(crate) fn run(full: bool) -> anyhow::Result<ExitCode> {
         if full {
             steps.extend(MORE_STEPS.iter().map(|(name, run)| simple(name, run)));
         }
+        steps.push(step("advisories of RustSec", || match full {
+            true => tools::advisories(),
+            false => Ok("read with --full".to_owned()),
+        }));
     }
     let verdict = Verdict::of(&steps, &results, is_root())?;
     println!("{}{verdict}", summary(&steps, &results, started.elapsed()));
