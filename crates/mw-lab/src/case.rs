@@ -47,7 +47,7 @@
 //! probes = ["redis://localhost"]    # as `memwright watch --probe` takes them
 //! limit = "1s"             # default 500ms
 //! cause = ["thp-compaction"]    # one of these rules must be the first cause of the longest stall
-//! quiet = true             # instead of `cause`: no stall, or none that is put down to memory
+//! quiet = true             # instead of `cause`: no stall, or none that is attributed to memory
 //! functions = ["migrate_pages"] # one of these kernel functions must be among the three that grew most
 //! ```
 //!

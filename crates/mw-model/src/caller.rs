@@ -244,7 +244,7 @@ pub struct GroupLimit {
     pub used_bytes: u64,
     /// What is left below it, with the clean page cache that the group can drop.
     pub available_bytes: u64,
-    /// The same with all page cache and slab that the group could give back; in version 1 with all
+    /// The same with all page cache and slab that the group could reclaim; in version 1 with all
     /// kernel memory, of which no file tells what is reclaimable.
     pub max_available_bytes: u64,
     /// What happens at the limit.

@@ -201,7 +201,7 @@ pub enum TriggerKind {
     /// A probe of a service.
     #[default]
     Probe,
-    /// The recorder's own paired probe: fresh memory took too long.
+    /// The recorder's own paired probe: the latency of its page faults exceeded the limit.
     Canary,
     /// A pressure stall trigger of the kernel.
     Pressure,

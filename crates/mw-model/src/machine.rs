@@ -195,7 +195,7 @@ pub struct Cgroups {
     /// Whether some groups were not read, because of the bound or the time limit.
     pub truncated: bool,
     /// The lowest limit of the groups above those of `own`, where it is lower than theirs: they are
-    /// outside of what is mounted here, and version 1 tells of the limit alone.
+    /// outside of what is mounted here, and version 1 shows only the limit.
     pub limit_above_bytes: Option<u64>,
     /// Why limits of groups above those that the mount shows are not known: usual in a container of
     /// version 2, where they mostly have none.

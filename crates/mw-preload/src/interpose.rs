@@ -1,4 +1,4 @@
-//! The functions that stand in for those of the C library.
+//! The functions that interpose those of the C library.
 
 pub mod file_io;
 pub mod identity;

@@ -309,7 +309,7 @@ impl Shared {
     /// Looks up the names of all functions in these tables, in one pass.
     fn learn(&self, tables: [Option<&Table>; 2]) {
         let places = tables.into_iter().flatten().flat_map(Table::places);
-        // Names that cannot be had were said to be missing at the start.
+        // Names that are not available were reported at the start.
         let _ = self.symbols().learn(places);
     }
 

@@ -20,7 +20,7 @@
 //! was taken; 10,000 or 60,000, thinned. `since_unix_ms` and `until_unix_ms` are the earliest and the
 //! latest time in it, `span_ms` is how much recorded time it stands for.
 //!
-//! Beside the file lies `FILE-forecast`, which is made again from `sizes` every hour (`forecast.rs`).
+//! Beside the file lies `FILE-forecast`, which is rewritten from `sizes` every hour (`forecast.rs`).
 //!
 //! # Order and clocks
 //! Rows are kept in the order in which they were taken (`seq`), whatever the clock did; after a

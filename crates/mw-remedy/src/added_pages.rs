@@ -21,7 +21,7 @@ impl Change {
 }
 
 impl History {
-    /// The change as it would be had it been made last: pages that were added later stay. Otherwise the newer
+    /// The change as if it were the last one: pages that were added later stay. Otherwise the newer
     /// changes that have to be reverted first.
     pub(crate) fn as_newest<'a>(&self, change: &'a Change) -> Result<Cow<'a, Change>, Vec<u64>> {
         let newer: Vec<&Change> =

@@ -158,7 +158,7 @@ impl Spread {
     }
 }
 
-/// A value that all bars are held against.
+/// The value that all bars are compared with.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mark {
     pub name: String,

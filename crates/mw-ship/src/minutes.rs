@@ -89,7 +89,7 @@ const COLUMNS: &[(&str, &str, How)] = &[
     ("direct_reclaimed_pages", "pages that they reclaimed", Growth("vmstat.pgsteal_direct")),
     ("allocation_stalls", "allocations that had to reclaim", Growth("vmstat.allocstall")),
     ("compaction_stalls", "allocations that had to compact", Growth("vmstat.compact_stall")),
-    ("compaction_failures", "of them, in vain", Growth("vmstat.compact_fail")),
+    ("compaction_failures", "of them, failed", Growth("vmstat.compact_fail")),
     ("swapped_in_pages", "pages read from swap", Growth("vmstat.pswpin")),
     ("swapped_out_pages", "pages written to swap", Growth("vmstat.pswpout")),
     (
@@ -105,7 +105,11 @@ const COLUMNS: &[(&str, &str, How)] = &[
     ("major_faults", "page faults that read from a disk", Growth("vmstat.pgmajfault")),
     ("thp_faults", "page faults that got a huge page", Growth("vmstat.thp_fault_alloc")),
     ("thp_fallbacks", "page faults that got none", Growth("vmstat.thp_fault_fallback")),
-    ("zone_reclaim_failures", "node-local reclaim in vain", Growth("vmstat.zone_reclaim_failed")),
+    (
+        "zone_reclaim_failures",
+        "node-local reclaim that failed",
+        Growth("vmstat.zone_reclaim_failed"),
+    ),
     ("cache_drops", "writes to drop_caches", Growth("vmstat.drop_pagecache")),
     ("oom_kills", "processes that the OOM killer ended", Growth("vmstat.oom_kill")),
     ("disk_read_bytes", "bytes read from all disks", GrowthOfAll("disk.", ".read_bytes")),

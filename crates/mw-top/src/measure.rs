@@ -23,7 +23,7 @@ pub enum Series {
     Allocstall,
     /// Allocations that had to compact first.
     CompactStall,
-    /// Of those, how many did so in vain.
+    /// Of those, how many failed.
     CompactFail,
     /// Faults that wanted a huge page and got none.
     ThpFallback,

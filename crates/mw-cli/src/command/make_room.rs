@@ -90,7 +90,7 @@ fn interrupted(signals: &SignalsBlocked) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Says what would be done, or that nothing was because it would be in vain.
+/// Prints the plan, or why nothing was done.
 fn dry_run(args: &MakeRoomArgs, plan: Plan, unseen: Vec<Missing>) -> Result<Exit, Failure> {
     let answer = plan.answer();
     let report = RoomReport {

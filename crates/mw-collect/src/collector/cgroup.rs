@@ -94,7 +94,7 @@ fn own_groups(source: &Source, hierarchy: &Hierarchy, unseen: &mut Vec<Missing>)
 const NOT_DETERMINED: &str = "the memory limit of this cgroup could not be determined";
 
 /// The lowest limit of the groups above those that the mount shows, where it is lower than theirs.
-/// Version 1 tells of it in every group; in version 2 nothing does.
+/// Version 1 has it in every group; version 2 does not.
 fn limit_above(hierarchy: &Hierarchy, own: &[Cgroup]) -> Option<u64> {
     if hierarchy.version == CgroupVersion::V2 {
         return None;

@@ -70,7 +70,7 @@ impl Known {
     }
 }
 
-/// The latest end that the kernel's log tells of.
+/// The latest end in the kernel's log.
 fn logged(
     log: &VecDeque<LoggedEnd>,
     since_unix_ms: u64,

@@ -10,12 +10,12 @@ const TARGETS_SHARE: u64 = 8;
 const TARGETS_BYTES: u64 = 32 << 20;
 /// Compactions in a row that provide nothing: the first skips pages that are locked or under I/O at that moment.
 const MOST_COMPACTIONS: u32 = 2;
-/// How often the kernel's own effort may be in vain: compaction between two of them gives it another chance.
+/// How often the kernel's own effort may fail: compaction between two of them gives it another chance.
 const MOST_FORCED: u32 = 3;
 /// How often reclaim may provide nothing before it counts as exhausted.
 const MOST_FRUITLESS: u32 = 2;
 
-/// What was tried on a node, and in vain.
+/// What was tried on a node and failed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tried {
     /// Cache behind sequential readers was dropped.
@@ -113,7 +113,7 @@ fn choose(
     // With more free memory there are more targets, and blocks are freed by chance.
     let may_free_extra = tried.extra_bytes < lacking.saturating_mul(2);
     let extra = free_more(state, lacking, capabilities, tried).filter(|_| may_free_extra);
-    // The kernel's own effort has just ended in vain: a little more memory costs less than a compaction.
+    // The kernel's own effort has just failed: a little more memory costs less than a compaction.
     let is_extra_first = may_force && extra.is_some() && tried.extra_bytes < lacking;
     let may_compact = capabilities.compact && state.free >= page && !is_extra_first;
     if may_compact && tried.fruitless_compactions < MOST_COMPACTIONS {

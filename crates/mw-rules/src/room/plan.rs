@@ -73,7 +73,7 @@ fn steps(all: &mut Vec<RoomStep>, mut state: NodeState, goal: u64, capabilities:
             leading = mine.len();
         }
     }
-    // What would be tried in vain at the end is not worth showing.
+    // Attempts at the end that would fail are not shown.
     all.extend(mine.into_iter().take(leading));
 }
 

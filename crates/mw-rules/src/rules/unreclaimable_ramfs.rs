@@ -13,7 +13,7 @@
 //!
 //! ## Why it hurts
 //! No reclaim frees a file on a RAM disk. Once the rest of the memory is used, each further allocation
-//! scans these pages in vain. With `vm.zone_reclaim_mode` set a database took two hours to start;
+//! scans these pages without freeing any. With `vm.zone_reclaim_mode` set a database took two hours to start;
 //! without swap the OOM killer ends it. A ramfs has no size limit at all.
 //!
 //! ## What it looks like
@@ -49,10 +49,10 @@ use mw_proc::vmstat::Counter;
 const WARNING_PERCENT: f64 = 25.0;
 const CRITICAL_PERCENT: f64 = 50.0;
 
-/// From how many scanned pages per reclaimed page on scanning is in vain.
+/// From how many scanned pages per reclaimed page on scanning frees next to nothing.
 const VAIN: f64 = 4.0;
 
-/// The highest score where scanning was in vain.
+/// The highest score where scanning freed nothing.
 const VAIN_MOST: f64 = 75.0;
 
 /// Mounts that are shown as evidence.
@@ -146,7 +146,7 @@ fn finding(
     let mut finding = Finding::new(severity, subject, headline)
         .with_evidence("files on RAM disks", Quantity::Bytes(bytes), source)
         .with_impact(
-            "Once the rest of the node is used, every allocation scans these pages in vain; \
+            "Once the rest of the node is used, every allocation scans these pages without freeing any; \
              without swap the OOM killer follows.",
         );
     let mut mounts: Vec<&MemoryFilesystem> =

@@ -48,7 +48,7 @@ use mw_proc::vmstat::Counter;
 const SETTING: &str = "vm.zone_reclaim_mode";
 const MODE_UNMAP: u64 = 4;
 
-/// From which unreclaimable share of a node on scanning it is mostly in vain.
+/// From which unreclaimable share of a node on scanning it mostly frees nothing.
 const VAIN_PERCENT: f64 = 25.0;
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
