@@ -123,8 +123,8 @@ pub(crate) fn run(full: bool) -> anyhow::Result<ExitCode> {
             steps.extend(MORE_STEPS.iter().map(|(name, run)| simple(name, run)));
         }
         steps.push(step("advisories of RustSec", || match full {
-            true => tools::advisories(),
-            false => Ok("read with --full".to_owned()),
+            true => tools::advisories().map(Outcome::Done),
+            false => Ok(Outcome::Done("read with --full".to_owned())),
         }));
     }
     let verdict = Verdict::of(&steps, &results, is_root())?;
