@@ -86,10 +86,8 @@ fn check_and_capture_do_not_wait_for_a_hung_file_system() {
         assert!(ends_within(child, PATIENCE), "{args:?}");
     }
     let machine = &hanging.machine;
-    let tree = machine.path("tree");
-    std::fs::create_dir(&tree).unwrap();
-    mw_collect::capture::unpack(&capture, &tree).unwrap();
-    let usage = std::fs::read_to_string(tree.join("memwright/statfs")).unwrap();
+    let tree = mw_collect::capture::read(std::fs::File::open(&capture).unwrap(), &capture);
+    let usage = String::from_utf8(tree.unwrap().read("/memwright/statfs").unwrap()).unwrap();
     let of = |path: &Path| usage.lines().find(|line| line.starts_with(path.to_str().unwrap()));
     assert!(of(&machine.seen).unwrap().contains(" 1048576 "), "{usage}");
     assert!(of(&machine.covered).unwrap().contains(" 0 0 "), "{usage}");

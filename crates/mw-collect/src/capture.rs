@@ -11,8 +11,9 @@
 //! capture.
 
 use crate::collector::{cgroup, map_count, mounts, processes, sysctl};
+use crate::memory_tree::{MAX_PATH_BYTES, MemoryTree};
 use crate::redact::Redactor;
-use crate::source::{MAX_FILE_BYTES, Source};
+use crate::source::{MAX_FILE_BYTES, Source, SourceError};
 use mw_model::{
     Absence, MapCounts, Missing, OomHistory, OomShortage, OomVictim, OriginKind, PageBlocks,
     Processes, Reading, Sample, ServiceProcess, Sysctl,
@@ -380,10 +381,22 @@ impl<W: Write> Archive<W> {
     }
 }
 
-/// A capture that cannot be unpacked.
+/// The largest window of the compression: that of the usual levels, so that a reader needs no more memory.
+const MAX_WINDOW_LOG: u32 = 25;
+
+/// What the archive adds to a file, on average at most: its head, its name and what fills the last block.
+const ENTRY_BYTES: usize = 2 << 10;
+
+/// The most bytes that the files of a tree and their paths have.
+const MAX_TREE_BYTES: usize = MAX_CAPTURE_BYTES + (16 << 20);
+
+/// What is told of the name of an entry.
+const MAX_ENTRY_CHARS: usize = 300;
+
+/// A capture that cannot be read.
 #[derive(Debug, thiserror::Error)]
-pub enum UnpackError {
-    /// It cannot be read, or the folder cannot be written.
+pub enum CaptureError {
+    /// It cannot be read.
     #[error("{path}: {source}; is it a file that 'memwright capture' wrote?")]
     Io { path: PathBuf, source: io::Error },
     /// It holds something that no capture holds.
@@ -395,55 +408,57 @@ pub enum UnpackError {
         /// What is wrong with it.
         problem: &'static str,
     },
+    #[error(transparent)]
+    NoTree(#[from] SourceError),
 }
 
-/// Unpacks a capture into an empty folder.
+/// The tree of a capture that `reader` delivers, in memory; `capture` is its name for messages.
 ///
 /// # Errors
-/// It is no capture, or holds links, paths that lead out of the folder, or more than
-/// [`MAX_CAPTURE_BYTES`].
-pub fn unpack(capture: &Path, into: &Path) -> Result<(), UnpackError> {
-    let failed = |source| UnpackError::Io { path: capture.to_owned(), source };
-    unpack_from(std::fs::File::open(capture).map_err(failed)?, capture, into)
-}
-
-/// As [`unpack`], from what `reader` delivers; `capture` is its name for messages.
-///
-/// # Errors
-/// As [`unpack`].
-pub fn unpack_from(reader: impl Read, capture: &Path, into: &Path) -> Result<(), UnpackError> {
-    let failed = |source| UnpackError::Io { path: capture.to_owned(), source };
-    let decoder = zstd::Decoder::new(reader).map_err(failed)?;
-    let mut archive = tar::Archive::new(decoder.take(2 * MAX_CAPTURE_BYTES as u64));
+/// It is no capture, or holds links, paths that lead out of the tree, or more than [`MAX_CAPTURE_BYTES`].
+pub fn read(reader: impl Read, capture: &Path) -> Result<Source, CaptureError> {
+    let failed = |source| CaptureError::Io { path: capture.to_owned(), source };
+    let hostile = |entry: &str, problem| CaptureError::Hostile {
+        path: capture.to_owned(),
+        entry: entry.chars().take(MAX_ENTRY_CHARS).collect(),
+        problem,
+    };
+    let mut decoder = zstd::Decoder::new(reader).map_err(failed)?;
+    decoder.window_log_max(MAX_WINDOW_LOG).map_err(failed)?;
+    let most = (MAX_CAPTURE_BYTES + MAX_CAPTURE_FILES * ENTRY_BYTES) as u64;
+    let mut archive = tar::Archive::new(decoder.take(most));
+    let mut tree = MemoryTree::default();
     for (count, entry) in archive.entries().map_err(failed)?.enumerate() {
         let mut entry = entry.map_err(failed)?;
         let path = entry.path().map_err(failed)?.into_owned();
-        let hostile = |problem| UnpackError::Hostile {
-            path: capture.to_owned(),
-            entry: path.display().to_string(),
-            problem,
-        };
+        let name = path.to_string_lossy();
         match entry.header().entry_type() {
             tar::EntryType::Directory => continue,
             tar::EntryType::Regular => {}
-            _ => return Err(hostile("neither a file nor a folder")),
+            _ => return Err(hostile(&name, "neither a file nor a folder")),
+        }
+        if path.as_os_str().len() > MAX_PATH_BYTES {
+            return Err(hostile(&name, "its name is too long"));
         }
         if count >= MAX_CAPTURE_FILES || entry.size() > MAX_FILE_BYTES as u64 {
-            return Err(hostile("too large"));
+            return Err(hostile(&name, "too large"));
         }
         let inside = |c: Component<'_>| matches!(c, Component::Normal(_) | Component::CurDir);
         if !path.components().all(inside) {
-            return Err(hostile("leads out of the folder"));
-        }
-        let to = into.join(&path);
-        if let Some(dir) = to.parent() {
-            std::fs::create_dir_all(dir).map_err(failed)?;
+            return Err(hostile(&name, "leads out of the folder"));
         }
         let mut bytes = Vec::new();
         entry.read_to_end(&mut bytes).map_err(failed)?;
-        std::fs::write(to, bytes).map_err(failed)?;
+        bytes.shrink_to_fit();
+        tree.insert(&name, bytes).map_err(|problem| hostile(&name, problem))?;
+        if tree.bytes() > MAX_TREE_BYTES {
+            return Err(hostile(&name, "too large with those before it"));
+        }
     }
-    Ok(())
+    if let Some(path) = tree.contradiction() {
+        return Err(hostile(path, "a file and a folder"));
+    }
+    Ok(Source::in_memory(tree, capture)?)
 }
 
 /// The first look of a capture, with what it holds of the fast counters.

@@ -17,6 +17,7 @@ mod hints;
 mod holders;
 mod kernel_log;
 mod masked;
+mod memory_tree;
 mod namespaces;
 mod node_ranges;
 mod own;

@@ -7,13 +7,16 @@
 //! bounded.
 
 use crate::hints;
+use crate::memory_tree::MemoryTree;
 use mw_model::{Missing, OriginKind, Reading};
 use mw_proc::error::ParseError;
 use rustix::buffer::spare_capacity;
 use rustix::fs::{Dir, FileType, Mode, OFlags, PROC_SUPER_MAGIC, ResolveFlags};
 use rustix::io::Errno;
+use std::ffi::CString;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The largest file that is read: the largest real one, zoneinfo of a 1,024-CPU machine with eight
@@ -30,9 +33,16 @@ const FIRST_READ_BYTES: usize = 16 << 10;
 pub struct Source {
     kind: OriginKind,
     root: PathBuf,
-    dir: OwnedFd,
+    files: Files,
     running: bool,
     patience: u32,
+}
+
+/// Where the files are.
+#[derive(Debug)]
+enum Files {
+    Below(OwnedFd),
+    InMemory(Arc<MemoryTree>),
 }
 
 /// A root that cannot be looked at.
@@ -75,19 +85,30 @@ impl Source {
     /// # Errors
     /// The folder cannot be opened, or holds neither proc nor sys.
     pub fn tree(root: &Path) -> Result<Self, SourceError> {
-        let source = Self::open_root(root, OriginKind::Tree)?;
-        let has = |name: &str| source.list(name).is_ok();
+        Self::open_root(root, OriginKind::Tree)?.checked()
+    }
+
+    /// The tree of a capture; `name` is its file.
+    pub(crate) fn in_memory(tree: MemoryTree, name: &Path) -> Result<Self, SourceError> {
+        let files = Files::InMemory(Arc::new(tree));
+        let (kind, root) = (OriginKind::Tree, name.to_owned());
+        Self { kind, root, files, running: false, patience: 1 }.checked()
+    }
+
+    fn checked(self) -> Result<Self, SourceError> {
+        let has = |name: &str| self.list(name).is_ok();
         if has("/proc") || has("/sys") {
-            return Ok(source);
+            return Ok(self);
         }
-        Err(SourceError::NoTree { path: root.to_owned() })
+        Err(SourceError::NoTree { path: self.root })
     }
 
     fn open_root(root: &Path, kind: OriginKind) -> Result<Self, SourceError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = rustix::fs::open(root, flags, Mode::empty())
             .map_err(|source| SourceError::Open { path: root.to_owned(), source })?;
-        let mut source = Self { kind, root: root.to_owned(), dir, running: true, patience: 1 };
+        let files = Files::Below(dir);
+        let mut source = Self { kind, root: root.to_owned(), files, running: true, patience: 1 };
         source.running = kind == OriginKind::Live || source.has_proc_mounted();
         Ok(source)
     }
@@ -101,7 +122,11 @@ impl Source {
 
     /// The same root, for another thread.
     pub(crate) fn again(&self) -> std::io::Result<Self> {
-        Ok(Self { root: self.root.clone(), dir: self.dir.try_clone()?, ..*self })
+        let files = match &self.files {
+            Files::Below(dir) => Files::Below(dir.try_clone()?),
+            Files::InMemory(tree) => Files::InMemory(Arc::clone(tree)),
+        };
+        Ok(Self { root: self.root.clone(), files, ..*self })
     }
 
     /// Whether its counters go on counting: this machine's, or those of a proc file system that is mounted in a tree.
@@ -124,21 +149,28 @@ impl Source {
     /// Whether a link of a running machine leads nowhere, as /proc/PID/exe of the kernel's own
     /// threads does. Asking costs a quarter of what reading their status does.
     pub(crate) fn leads_nowhere(&self, path: &str) -> bool {
-        let relative = path.trim_start_matches('/');
-        self.kind == OriginKind::Live
-            && rustix::fs::readlinkat(&self.dir, relative, Vec::new()) == Err(Errno::NOENT)
+        self.live_link(path) == Some(Err(Errno::NOENT))
+    }
+
+    /// A link of a running machine.
+    fn live_link(&self, path: &str) -> Option<Result<CString, Errno>> {
+        match (self.kind, &self.files) {
+            (OriginKind::Live, Files::Below(dir)) => {
+                Some(rustix::fs::readlinkat(dir, path.trim_start_matches('/'), Vec::new()))
+            }
+            _ => None,
+        }
     }
 
     /// Whether this process is in the cgroup namespace that the machine started with, so that `/` is
     /// the root of every hierarchy (the link's number is `PROC_CGROUP_INIT_INO` of the kernel).
     pub(crate) fn in_first_cgroup_namespace(&self) -> bool {
-        let link = rustix::fs::readlinkat(&self.dir, "proc/self/ns/cgroup", Vec::new());
-        self.kind == OriginKind::Live
-            && match link {
-                Ok(link) => link.as_bytes() == b"cgroup:[4026531835]",
-                // Before 4.6 there is but one.
-                Err(errno) => errno == Errno::NOENT,
-            }
+        match self.live_link("/proc/self/ns/cgroup") {
+            Some(Ok(link)) => link.as_bytes() == b"cgroup:[4026531835]",
+            // Before 4.6 there is but one.
+            Some(Err(errno)) => errno == Errno::NOENT,
+            None => false,
+        }
     }
 
     /// How long a look may take that may take `live` on a running machine: nobody waits for the
@@ -171,12 +203,16 @@ impl Source {
     }
 
     fn open_at(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let dir = match &self.files {
+            Files::Below(dir) => dir,
+            Files::InMemory(tree) => return tree.open(path),
+        };
         let relative = path.trim_start_matches('/');
         let relative = if relative.is_empty() { "." } else { relative };
         match self.kind {
-            OriginKind::Live => rustix::fs::openat(&self.dir, relative, flags, Mode::empty()),
+            OriginKind::Live => rustix::fs::openat(dir, relative, flags, Mode::empty()),
             OriginKind::Tree => rustix::fs::openat2(
-                &self.dir,
+                dir,
                 relative,
                 flags,
                 Mode::empty(),
@@ -190,6 +226,10 @@ impl Source {
     /// # Errors
     /// Why it cannot be seen: absent, not permitted, larger than [`MAX_FILE_BYTES`].
     pub fn read(&self, path: &str) -> Result<Vec<u8>, Missing> {
+        if let Files::InMemory(tree) = &self.files {
+            let contents = tree.file(path);
+            return contents.map(<[u8]>::to_vec).map_err(|e| hints::missing(path, e, self.kind));
+        }
         let file = self.open(path)?;
         let mut buffer = Vec::new();
         read_all(&file, &mut buffer).map_err(|e| e.at(path, self.kind))?;
@@ -253,6 +293,12 @@ impl Source {
     /// The names in a directory and what they are, sorted by name.
     fn entries(&self, path: &str) -> Result<Vec<(String, FileType)>, Missing> {
         let missing = |errno| hints::missing(path, errno, self.kind);
+        let too_many = || Missing::failed(path, format!("over {MAX_DIR_ENTRIES} entries"));
+        if let Files::InMemory(tree) = &self.files {
+            let mut names = tree.entries(path, MAX_DIR_ENTRIES).map_err(missing)?;
+            names.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+            return if names.len() > MAX_DIR_ENTRIES { Err(too_many()) } else { Ok(names) };
+        }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = self.open_at(path, flags).map_err(missing)?;
         let mut names = Vec::new();
@@ -263,7 +309,7 @@ impl Source {
                 names.push((name.into_owned(), entry.file_type()));
             }
             if names.len() > MAX_DIR_ENTRIES {
-                return Err(Missing::failed(path, format!("over {MAX_DIR_ENTRIES} entries")));
+                return Err(too_many());
             }
         }
         names.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));

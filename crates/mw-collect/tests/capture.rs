@@ -1,10 +1,10 @@
-//! A capture from somebody else may be hostile: what it may not hold is refused, and nothing is
-//! written outside the folder.
+//! A capture from somebody else may be hostile: what it may not hold is refused, nothing is written anywhere, and what it
+//! makes its reader do is limited.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 use mw_collect::Source;
-use mw_collect::capture::{self, MAX_CAPTURE_FILES, unpack};
+use mw_collect::capture::{self, CaptureError, MAX_CAPTURE_FILES};
 use std::fs;
 use std::path::Path;
 
@@ -13,6 +13,10 @@ struct Entry<'a> {
     path: &'a str,
     kind: tar::EntryType,
     bytes: &'a [u8],
+}
+
+fn read(path: &Path) -> Result<Source, CaptureError> {
+    capture::read(fs::File::open(path).unwrap(), path)
 }
 
 fn archive(path: &Path, entries: &[Entry<'_>]) {
@@ -34,15 +38,12 @@ fn archive(path: &Path, entries: &[Entry<'_>]) {
     builder.into_inner().unwrap().finish().unwrap();
 }
 
-/// Unpacks an archive of these entries; the error, and whether anything lies outside the folder.
+/// Reads an archive of these entries; the error.
 fn refused(entries: &[Entry<'_>]) -> String {
     let dir = tempfile::tempdir().unwrap();
-    let (file, into) = (dir.path().join("c.tar.zst"), dir.path().join("tree"));
-    fs::create_dir(&into).unwrap();
+    let file = dir.path().join("c.tar.zst");
     archive(&file, entries);
-    let error = unpack(&file, &into).unwrap_err().to_string();
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "{error}");
-    error
+    read(&file).unwrap_err().to_string()
 }
 
 #[test]
@@ -91,19 +92,55 @@ fn a_capture_cut_anywhere_is_an_error_and_no_panic() {
     let whole = fs::read(&file).unwrap();
     for length in 0..whole.len() {
         fs::write(&cut, &whole[..length]).unwrap();
-        let into = tempfile::tempdir().unwrap();
-        assert!(unpack(&cut, into.path()).is_err(), "{length} of {} bytes", whole.len());
+        assert!(read(&cut).is_err(), "{length} of {} bytes", whole.len());
     }
 }
 
 #[test]
 fn a_capture_says_which_kernel_objects_are_in_use() {
     let dir = tempfile::tempdir().unwrap();
-    let (file, into) = (dir.path().join("c.tar.zst"), dir.path().join("tree"));
-    fs::create_dir(&into).unwrap();
+    let file = dir.path().join("c.tar.zst");
     capture::write(&Source::live().unwrap(), false, fs::File::create(&file).unwrap()).unwrap();
-    unpack(&file, &into).unwrap();
-    let snapshot = mw_collect::snapshot(&Source::tree(&into).unwrap());
+    let snapshot = mw_collect::snapshot(&read(&file).unwrap());
     assert!(snapshot.dentries.required().unwrap().dentries > 0);
     assert!(snapshot.inodes.required().unwrap().inodes > 0);
+}
+
+/// An archive with long names: files that are each in a folder of their own, `depth` folders deep.
+fn deep(path: &Path, files: usize, depth: usize) {
+    let mut builder =
+        tar::Builder::new(zstd::Encoder::new(fs::File::create(path).unwrap(), 19).unwrap());
+    for file in 0..files {
+        let name = format!("proc/{file}/{}x", "d/".repeat(depth));
+        let mut header = tar::Header::new_gnu();
+        header.set_size(0);
+        header.set_mode(0o644);
+        builder.append_data(&mut header, name, std::io::empty()).unwrap();
+    }
+    builder.into_inner().unwrap().finish().unwrap();
+}
+
+#[test]
+fn folders_take_no_memory_and_leave_nothing_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("c.tar.zst");
+    // Four hundred thousand folders in some kilobytes.
+    deep(&file, 200, 2000);
+    assert!(fs::metadata(&file).unwrap().len() < 8000);
+    let before = mw_sys::peak_resident_bytes();
+    let source = read(&file).unwrap();
+    let window = mw_collect::window(&source);
+    assert!(mw_sys::peak_resident_bytes() < before + (32 << 20));
+    assert!(window.now.sample.meminfo.value().is_none());
+    assert_eq!(source.root(), file);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    deep(&file, 1, 3000);
+    assert!(read(&file).unwrap_err().to_string().contains("name is too long"));
+}
+
+#[test]
+fn a_file_that_is_a_folder_is_refused() {
+    let file = |path| Entry { path, kind: tar::EntryType::Regular, bytes: b"x" };
+    let error = refused(&[file("proc/meminfo/x"), file("proc/meminfo")]);
+    assert!(error.contains("a file and a folder"), "{error}");
 }

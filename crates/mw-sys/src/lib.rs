@@ -12,6 +12,7 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+mod allocator;
 mod anonymous;
 mod background_thread;
 mod bare_threads;
@@ -54,6 +55,7 @@ pub mod testing;
 mod touch;
 mod zero;
 
+pub use allocator::{Allocator, exit_without_memory};
 pub use background_thread::BackgroundThread;
 pub use bare_threads::run_bare_threads;
 pub use bounded_program::{ProgramEnd, ProgramError, ProgramLimits, run_program};
@@ -81,8 +83,8 @@ pub use policy::{
     AffinityGuard, PolicyGuard, bind_thread_to_node, bound_nodes, pin_thread_to_cpus,
 };
 pub use privilege::{
-    Capability, drop_capability, has_capability, memlock_limit_bytes, page_bytes,
-    set_memlock_limit_bytes, thread_time, under_hypervisor,
+    Capability, drop_capability, has_capability, limit_data_bytes, memlock_limit_bytes, page_bytes,
+    process_time, set_memlock_limit_bytes, thread_time, under_hypervisor,
 };
 pub use realtime::{leave_real_time, set_sched_fifo};
 pub use region::{Region, ThpAdvice};

@@ -56,6 +56,17 @@ pub fn set_memlock_limit_bytes(bytes: u64) -> io::Result<()> {
     Ok(rustix::process::setrlimit(Resource::Memlock, limit)?)
 }
 
+/// Lowers the soft limit of this process's private memory (RLIMIT_DATA), which all of its programs inherit.
+///
+/// # Errors
+/// setrlimit(2)'s.
+pub fn limit_data_bytes(bytes: u64) -> io::Result<()> {
+    let had = rustix::process::getrlimit(Resource::Data);
+    let current = had.current.map_or(bytes, |had| had.min(bytes));
+    let limit = Rlimit { current: Some(current), maximum: had.maximum };
+    Ok(rustix::process::setrlimit(Resource::Data, limit)?)
+}
+
 /// Whether this is a virtual machine, by the CPU's flag; `None` on architectures without it (other than
 /// x86).
 pub fn under_hypervisor() -> Option<bool> {
@@ -75,7 +86,16 @@ pub fn under_hypervisor() -> Option<bool> {
 
 /// The CPU time of this thread.
 pub fn thread_time() -> std::time::Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    cpu_time(rustix::time::ClockId::ThreadCPUTime)
+}
+
+/// The CPU time of all threads of this process.
+pub fn process_time() -> std::time::Duration {
+    cpu_time(rustix::time::ClockId::ProcessCPUTime)
+}
+
+fn cpu_time(clock: rustix::time::ClockId) -> std::time::Duration {
+    let time = rustix::time::clock_gettime(clock);
     std::time::Duration::new(
         u64::try_from(time.tv_sec).unwrap_or(0),
         u32::try_from(time.tv_nsec).unwrap_or(0),

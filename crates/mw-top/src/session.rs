@@ -48,7 +48,7 @@ impl Session {
         let screen = Arc::new(Mutex::new(Terminal::new(CrosstermBackend::new(output))?));
         let session = Self { screen: Arc::clone(&screen), signals: signals.handle() };
         take_over()?;
-        // Where the thread that unpacks a capture lets no signal through, no other thread may.
+        // The thread that answers signals takes none itself.
         let _blocked = SignalsBlocked::new()?;
         std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
             for signal in signals.forever() {

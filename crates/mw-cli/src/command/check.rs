@@ -119,6 +119,7 @@ struct Checked {
 fn collect(args: &CheckArgs, config: &Config) -> Result<Checked, Failure> {
     #[cfg(feature = "watch")]
     if let Some(file) = args.replay.file() {
+        super::confined::confine(file);
         let recording = super::recording(Some(file), config)?;
         let window = super::replay::window(&recording, args.replay.at)?;
         return Ok(Checked { window, root: Some(file.to_owned()) });

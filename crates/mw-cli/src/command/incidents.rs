@@ -13,7 +13,7 @@ use mw_render::text::{self, IncidentList};
 const UNKNOWN: &str = "unknown";
 
 pub(crate) fn run(args: &IncidentsArgs, config: &Config) -> Result<Exit, Failure> {
-    let recording = super::recording(args.recording.as_deref(), config)?;
+    let recording = super::recording_without_rows(args.recording.as_deref(), config)?;
     if let Some(id) = args.id {
         let incident = report::find(&recording, id)?;
         if args.format.is_json() {

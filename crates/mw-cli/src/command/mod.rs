@@ -8,6 +8,7 @@ mod captured;
 pub(crate) mod changes;
 pub(crate) mod check;
 mod child;
+mod confined;
 #[cfg(feature = "doctor")]
 pub(crate) mod doctor;
 pub(crate) mod explain;
@@ -75,20 +76,38 @@ fn rule(id: &str) -> Result<&'static Rule, Failure> {
     })
 }
 
-/// The recording that is named, or the usual one. What is lost of a damaged one is said on standard
-/// error.
+/// The recording that is named, or the usual one. What is lost of its rows is said on standard error.
 #[cfg(feature = "watch")]
 fn recording(
     named: Option<&std::path::Path>,
     config: &crate::config::Config,
 ) -> Result<mw_record::Recording, Failure> {
-    let path = config.recording(named);
-    let recording =
-        mw_record::Recording::open(&path).map_err(|error| Failure::from_error(&error))?;
+    let recording = open_recording(&config.recording(named))?;
     if let Some(damage) = recording.damage() {
         crate::terminal::tell(format_args!("memwright: {damage}"));
     }
     Ok(recording)
+}
+
+/// The same for a command that shows incidents or sizes, within limits. Its rows are not read: on a machine that
+/// reclaims, a thousand pages of a file take seconds.
+#[cfg(feature = "watch")]
+fn recording_without_rows(
+    named: Option<&std::path::Path>,
+    config: &crate::config::Config,
+) -> Result<mw_record::Recording, Failure> {
+    let path = config.recording(named);
+    confined::confine(&path);
+    let recording = open_recording(&path)?;
+    if let Some(problem) = recording.problem() {
+        crate::terminal::tell(format_args!("memwright: {problem}"));
+    }
+    Ok(recording)
+}
+
+#[cfg(feature = "watch")]
+fn open_recording(path: &std::path::Path) -> Result<mw_record::Recording, Failure> {
+    mw_record::Recording::open(path).map_err(|error| Failure::from_error(&error))
 }
 
 /// How long the recorder's forecast may take to read: a file system may not respond. It takes a millisecond, but on busy

@@ -5,7 +5,7 @@ use crate::args::{IncidentId, ReportArgs, ReportFormat};
 use crate::config::Config;
 use crate::output::{self, Readers, STANDARD_OUTPUT};
 use crate::{Exit, Failure, terminal};
-use mw_model::{Incident, Missing, visible};
+use mw_model::{Incident, IncidentRow, Missing, visible};
 use mw_record::{RecordError, Recording};
 use mw_render::{html, text};
 use std::io;
@@ -15,7 +15,7 @@ use std::path::Path;
 const HEARTBEATS: &str = "late heartbeats of cluster software";
 
 pub(crate) fn run(args: &ReportArgs, config: &Config) -> Result<Exit, Failure> {
-    let recording = super::recording(args.recording.as_deref(), config)?;
+    let recording = super::recording_without_rows(args.recording.as_deref(), config)?;
     let mut incident = find(&recording, args.id)?;
     match super::heartbeats::of_incident(&incident, &args.log, config) {
         Ok((reports, not_read)) => {
@@ -60,29 +60,36 @@ pub(crate) fn run(args: &ReportArgs, config: &Config) -> Result<Exit, Failure> {
     Ok(Exit::Fine)
 }
 
-/// The incident that is meant.
+/// The incident that is meant. The list of all is read only where it is needed.
 pub(super) fn find(recording: &Recording, id: IncidentId) -> Result<Incident, Failure> {
     let could_not = |error: RecordError| Failure::from_error(&error);
-    let rows = recording.incidents().map_err(could_not)?;
-    let ids = rows.iter().map(|row| row.id);
-    let id = match id {
+    let number = match id {
         IncidentId::Number(id) => Some(id),
-        IncidentId::Last => ids.clone().max(),
+        IncidentId::Last => recording.last_incident().map_err(could_not)?,
         IncidentId::Worst => {
+            let rows = recording.incidents().map_err(could_not)?;
             rows.iter().max_by(|a, b| a.slowest_ms().total_cmp(&b.slowest_ms())).map(|row| row.id)
         }
     };
-    let found = id.map(|id| recording.incident(id)).transpose().map_err(could_not)?.flatten();
-    found.ok_or_else(|| match (id, ids.clone().min(), ids.max()) {
+    let found = number.map(|id| recording.incident(id)).transpose().map_err(could_not)?.flatten();
+    match found {
+        Some(incident) => Ok(incident),
+        None => Err(not_there(recording.path(), number, &recording.incidents().map_err(could_not)?)),
+    }
+}
+
+fn not_there(recording: &Path, number: Option<u64>, rows: &[IncidentRow]) -> Failure {
+    let ids = rows.iter().map(|row| row.id);
+    match (number, ids.clone().min(), ids.max()) {
         (Some(id), Some(first), Some(last)) => {
             let there = format!("it has incidents {first} to {last}");
             Failure::new(Exit::Usage, format!("incident {id} is not in the recording; {there}"))
         }
         // The command line is right, and an incident may come.
         _ => {
-            let path = recording.path().display();
+            let path = recording.display();
             let line = format!("{path}: no incidents: nothing stalled while it was recorded");
             Failure::new(Exit::CouldNotCheck, line)
         }
-    })
+    }
 }

@@ -12,7 +12,7 @@ use mw_render::text;
 const USUAL_SPAN_MS: u64 = 7 * 24 * 3_600_000;
 
 pub(crate) fn run(args: &TrendsArgs, config: &Config) -> Result<Exit, Failure> {
-    let recording = super::recording(args.recording.as_deref(), config)?;
+    let recording = super::recording_without_rows(args.recording.as_deref(), config)?;
     let (since, until) = range(args, &recording)?;
     let history = recording.sizes(since, until).map_err(could_not)?;
     let trends =
