@@ -1,6 +1,6 @@
 //! What a node says of a request: the JSON report of `check --for`, by whichever version of memwright.
 
-use super::asking::line;
+use super::asking::{json, line};
 use serde::{Deserialize, Serialize};
 
 /// What became of a question, the best first.
@@ -66,8 +66,7 @@ pub(super) struct Answer {
 
 /// Of what a node has printed on standard output, without its name.
 pub(super) fn read(output: &[u8]) -> Result<Answer, String> {
-    let report: NodeReport =
-        serde_json::from_slice(output).map_err(|_| "the answer is no report of memwright")?;
+    let report: NodeReport = json(output, "the answer is no report of memwright")?;
     let said = report.preflight.and_then(|preflight| {
         let verdict = match preflight.answer.as_str() {
             "yes" => Verdict::Yes,

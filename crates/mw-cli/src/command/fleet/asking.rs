@@ -5,8 +5,10 @@ use crate::args::WayArgs;
 use crate::command::bounded::{self, Limits};
 use crate::output::without_interruption;
 use crate::{Exit, Failure};
+use mw_model::bounded_json::{self, JsonError};
 use mw_model::format_bytes;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
@@ -14,8 +16,11 @@ use std::sync::mpsc::channel;
 /// A report has some 30 KiB, a thousand incidents 400 KiB.
 const MAX_BYTES: usize = 4 << 20;
 
-/// Of the answers of all nodes together.
-const MAX_BYTES_OF_ALL: usize = 256 << 20;
+/// What an answer may become in memory. A thousand incidents take 2 MiB.
+const MAX_MEMORY_BYTES: usize = 64 << 20;
+
+/// What the answers of all nodes together may become in memory.
+const MAX_MEMORY_BYTES_OF_ALL: usize = 1 << 30;
 
 /// What is kept of a line that another machine has written.
 const MAX_LINE_CHARS: usize = 300;
@@ -61,7 +66,7 @@ pub(super) fn ask_all<T: Send>(
     read: impl Fn(&[u8]) -> Result<T, String> + Sync,
 ) -> Result<Answers<T>, Failure> {
     let via: Vec<&str> = way.via.split_whitespace().collect();
-    let left = AtomicUsize::new(MAX_BYTES_OF_ALL);
+    let left = AtomicUsize::new(MAX_MEMORY_BYTES_OF_ALL);
     let one = |node: &str| read(&taken(output(&via, node, words, way)?, &left)?);
     let next = AtomicUsize::new(0);
     let (sender, received) = channel();
@@ -96,13 +101,28 @@ pub(super) fn ask_all<T: Send>(
 
 /// An answer for which there is room among those of all nodes.
 fn taken(answer: Vec<u8>, left: &AtomicUsize) -> Result<Vec<u8>, String> {
-    let take = |left: usize| left.checked_sub(answer.len());
-    match left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
+    let bytes = bounded_json::estimated_bytes(&answer);
+    match left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes)) {
         Ok(_) => Ok(answer),
         Err(_) => {
-            let limit = format_bytes(MAX_BYTES_OF_ALL as u64);
-            Err(format!("not read: the answers of all nodes exceed {limit}; ask fewer nodes"))
+            let limit = format_bytes(MAX_MEMORY_BYTES_OF_ALL as u64);
+            Err(format!(
+                "not read: the answers of all nodes take more than {limit} of memory; ask fewer nodes"
+            ))
         }
+    }
+}
+
+/// What a node has printed as JSON; `none` says that it is something else.
+pub(super) fn json<T: DeserializeOwned>(output: &[u8], none: &str) -> Result<T, String> {
+    bounded_json::from_slice(output, MAX_MEMORY_BYTES).map_err(|error| not_read(&error, none))
+}
+
+/// Why an answer was not read; `none` says that it is something else than JSON of this kind.
+pub(super) fn not_read(error: &JsonError, none: &str) -> String {
+    match error {
+        JsonError::TooLarge { .. } => format!("not read: {error}"),
+        JsonError::Malformed(_) => none.to_owned(),
     }
 }
 
@@ -146,6 +166,16 @@ mod tests {
         let left = AtomicUsize::new(10);
         assert!(taken(vec![0; 8], &left).is_ok());
         assert!(taken(vec![0; 8], &left).is_err_and(|why| why.contains("ask fewer nodes")));
+        // Three bytes that become a structure.
+        assert!(taken(b"{}".to_vec(), &left).is_err());
         assert!(taken(vec![0; 2], &left).is_ok());
+    }
+
+    #[test]
+    fn an_answer_of_many_structures_is_not_read() {
+        let answer = format!("[{}{{}}]", "{},".repeat(MAX_BYTES / 3 - 1));
+        let read = json::<Vec<std::collections::BTreeMap<String, String>>>(answer.as_bytes(), "no");
+        assert!(read.unwrap_err().contains("of memory"));
+        assert_eq!(json::<Vec<u8>>(b"x", "no list").unwrap_err(), "no list");
     }
 }

@@ -5,9 +5,9 @@ use super::facts::Facts;
 use super::node_set;
 use crate::args::FleetDriftArgs;
 use crate::{Exit, Failure, terminal};
-use mw_model::format_count;
+use mw_model::{bounded_json, format_count};
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// The version of what `--json` prints.
@@ -16,6 +16,15 @@ const SCHEMA: u32 = 1;
 /// Numbers that differ by less than this share are the same: the kernel derives some settings from the size of memory,
 /// which differs by what firmware keeps.
 const SAME: f64 = 0.02;
+
+/// What the facts of a node may become in memory; a node has some hundred, of 40 KiB.
+const MAX_NODE_BYTES: usize = 1 << 20;
+
+/// So many facts are compared, those that the most nodes have.
+const MAX_FACTS: usize = 8192;
+
+/// So many nodes are listed, of all facts and values together: of the facts that the most nodes have.
+const MAX_LISTED: usize = 1 << 20;
 
 /// Of one fact, so many values are listed in the text.
 const MAX_VALUES: usize = 6;
@@ -32,6 +41,8 @@ struct FleetDrift {
     facts: usize,
     /// The facts that differ, those of the fewest nodes first.
     differ: Vec<Difference>,
+    /// How many facts were left out: they are more than are compared, or differ and are more than are listed.
+    left_out: usize,
     /// The nodes that did not answer.
     failed: Vec<Silent>,
 }
@@ -65,19 +76,11 @@ pub(super) fn run(args: &FleetDriftArgs) -> Result<Exit, Failure> {
     let names = asking::nodes(&args.nodes, &args.way)?;
     let words = ["memwright", "fleet", "facts", "--json"];
     let (answers, failed) = asking::ask_all(&args.way, &names, &words, |output| {
-        let facts: Facts =
-            serde_json::from_slice(output).map_err(|_| "the answer is no report of memwright")?;
+        let facts: Facts = bounded_json::from_slice(output, MAX_NODE_BYTES)
+            .map_err(|error| asking::not_read(&error, "the answer is no report of memwright"))?;
         Ok(facts.facts.iter().map(|(name, value)| (line(name), line(value))).collect())
     })?;
-    let of_nodes: BTreeMap<String, BTreeMap<String, String>> = answers.into_iter().collect();
-    let names: BTreeSet<&String> = of_nodes.values().flat_map(BTreeMap::keys).collect();
-    let drift = FleetDrift {
-        schema: SCHEMA,
-        nodes: of_nodes.len(),
-        facts: names.len(),
-        differ: differences(&of_nodes),
-        failed,
-    };
+    let drift = compare(&answers.into_iter().collect(), failed);
     if args.format.is_json() {
         crate::command::print_json(&drift)?;
     } else {
@@ -90,25 +93,53 @@ pub(super) fn run(args: &FleetDriftArgs) -> Result<Exit, Failure> {
     })
 }
 
-/// The facts that differ, of nodes with their facts.
-fn differences(of_nodes: &BTreeMap<String, BTreeMap<String, String>>) -> Vec<Difference> {
-    let names: BTreeSet<&String> = of_nodes.values().flat_map(BTreeMap::keys).collect();
-    let mut found: Vec<Difference> =
-        names.into_iter().filter_map(|name| difference(name, of_nodes)).collect();
-    let others = |difference: &Difference| -> usize {
-        difference.values.iter().skip(1).map(|value| value.nodes.len()).sum()
-    };
-    found.sort_by_key(|difference| (others(difference), difference.fact.clone()));
-    found
+/// The facts of each node.
+type FactsOfNodes = BTreeMap<String, BTreeMap<String, String>>;
+
+/// What differs between nodes.
+fn compare(of_nodes: &FactsOfNodes, failed: Vec<Silent>) -> FleetDrift {
+    let mut nodes_with: BTreeMap<&str, usize> = BTreeMap::new();
+    for fact in of_nodes.values().flat_map(BTreeMap::keys) {
+        *nodes_with.entry(fact).or_default() += 1;
+    }
+    let mut facts: Vec<(&str, usize)> = nodes_with.into_iter().collect();
+    facts.sort_by_key(|(fact, nodes)| (std::cmp::Reverse(*nodes), *fact));
+    let all = facts.len();
+    facts.truncate(MAX_FACTS);
+    let (mut differ, mut unlisted, mut left) = (Vec::new(), 0, MAX_LISTED);
+    for difference in facts.iter().filter_map(|(fact, _)| difference(fact, of_nodes)) {
+        let nodes: usize = difference.values.iter().map(|value| value.nodes.len()).sum();
+        match left.checked_sub(nodes) {
+            Some(rest) => {
+                left = rest;
+                differ.push(difference);
+            }
+            None => unlisted += 1,
+        }
+    }
+    differ.sort_by_key(|difference| (others(difference), difference.fact.clone()));
+    FleetDrift {
+        schema: SCHEMA,
+        nodes: of_nodes.len(),
+        facts: facts.len(),
+        left_out: all - facts.len() + unlisted,
+        differ,
+        failed,
+    }
 }
 
-fn difference(
-    fact: &str,
-    of_nodes: &BTreeMap<String, BTreeMap<String, String>>,
-) -> Option<Difference> {
+/// How many nodes have another value than the most have.
+fn others(difference: &Difference) -> usize {
+    difference.values.iter().skip(1).map(|value| value.nodes.len()).sum()
+}
+
+fn difference(fact: &str, of_nodes: &FactsOfNodes) -> Option<Difference> {
     let mut groups: BTreeMap<Option<&String>, Vec<String>> = BTreeMap::new();
     for (node, facts) in of_nodes {
         groups.entry(facts.get(fact)).or_default().push(node.clone());
+    }
+    if groups.len() < 2 {
+        return None;
     }
     let mut values: Vec<Value> =
         groups.into_iter().map(|(value, nodes)| Value { value: value.cloned(), nodes }).collect();
@@ -141,7 +172,7 @@ fn is_same(a: &Value, b: &Value) -> bool {
 
 /// The answer in the first line, then a line for each fact.
 fn text(drift: &FleetDrift) -> String {
-    let FleetDrift { nodes, facts, differ, failed, .. } = drift;
+    let FleetDrift { nodes, facts, differ, left_out, failed, .. } = drift;
     let mut text = match differ.len() {
         _ if *nodes == 0 => "no node answered".to_owned(),
         count => {
@@ -150,6 +181,9 @@ fn text(drift: &FleetDrift) -> String {
             format!("{count} of {facts} {verb} on {nodes}")
         }
     };
+    if *left_out > 0 {
+        let _ = write!(text, "; {left_out} more facts are left out");
+    }
     if !failed.is_empty() && *nodes > 0 {
         let _ = write!(text, "; {} did not answer", failed.len());
     }
@@ -196,11 +230,7 @@ mod tests {
     }
 
     fn lines(rows: &[(&str, &[(&str, &str)])]) -> String {
-        let of_nodes = fleet(rows);
-        let differ = differences(&of_nodes);
-        let drift =
-            FleetDrift { schema: 1, nodes: of_nodes.len(), facts: 2, differ, failed: vec![] };
-        text(&drift)
+        text(&compare(&fleet(rows), vec![]))
     }
 
     #[test]
@@ -245,13 +275,28 @@ mod tests {
             .iter()
             .map(|(node, value)| (node.clone(), [("a".to_owned(), value.clone())].into()))
             .collect();
-        let drift = FleetDrift {
-            schema: 1,
-            nodes: 20,
-            facts: 1,
-            differ: differences(&of_nodes),
-            failed: vec![],
+        let text = text(&compare(&of_nodes, vec![]));
+        assert!(text.contains("14 more values"), "{text}");
+    }
+
+    #[test]
+    fn a_node_with_many_facts_is_not_listed_with_each_other_node() {
+        let many = |node: usize| -> BTreeMap<String, String> {
+            (0..5000).map(|fact| (format!("f{node}.{fact}"), "1".to_owned())).collect()
         };
-        assert!(text(&drift).contains("14 more values"), "{}", text(&drift));
+        let usual = BTreeMap::from([("kernel".to_owned(), "6.1".to_owned())]);
+        let mut of_nodes: FactsOfNodes =
+            (0..200).map(|node| (format!("n{node}"), usual.clone())).collect();
+        of_nodes.insert("m1".to_owned(), many(1));
+        of_nodes.insert("m2".to_owned(), many(2));
+        let drift = compare(&of_nodes, vec![]);
+        assert_eq!(drift.facts, MAX_FACTS);
+        // What the most nodes have is compared first.
+        assert!(drift.differ.iter().any(|difference| difference.fact == "kernel"));
+        let listed = |difference: &Difference| -> usize {
+            difference.values.iter().map(|value| value.nodes.len()).sum()
+        };
+        assert!(drift.differ.iter().map(listed).sum::<usize>() <= MAX_LISTED);
+        assert_eq!(drift.left_out, 10_001 - drift.differ.len());
     }
 }

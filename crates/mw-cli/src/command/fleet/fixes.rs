@@ -45,8 +45,7 @@ pub(super) fn ask(
 ) -> Result<BTreeMap<String, Vec<Change>>, Failure> {
     let words = ["memwright", "changes", "--all", "--json"];
     let (answers, _) = asking::ask_all(way, nodes, &words, |output| {
-        let answer: Answer =
-            serde_json::from_slice(output).map_err(|_| "the answer is no list of changes")?;
+        let answer: Answer = asking::json(output, "the answer is no list of changes")?;
         Ok(answer.changes)
     })?;
     Ok(answers.into_iter().collect())

@@ -91,8 +91,7 @@ pub(super) fn ask(nodes: &str, way: &WayArgs, since: Option<u64>) -> Result<Aske
     let mut words = vec!["memwright", "incidents", "--all", "--json"];
     words.extend(since.iter().flat_map(|since| ["--since", since]));
     let (answers, failed) = asking::ask_all(way, &names, &words, |output| {
-        serde_json::from_slice::<Vec<Incident>>(output)
-            .map_err(|_| "the answer is no list of incidents".to_owned())
+        asking::json::<Vec<Incident>>(output, "the answer is no list of incidents")
     })?;
     let latest = mw_sys::unix_ms().saturating_add(CLOCK_ERROR_MS);
     let mut left_out = 0;

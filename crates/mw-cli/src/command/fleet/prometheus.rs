@@ -4,6 +4,7 @@ use super::asking::line;
 use crate::args::FleetRoomArgs;
 use crate::{Exit, Failure, secret_files, terminal};
 use mw_http::{SecretFile, Uri, checked};
+use mw_model::bounded_json::{self, JsonError};
 use mw_model::{PageSize, Request};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -14,6 +15,9 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 /// A node takes some 130 bytes of an answer.
 const MAX_ANSWER_BYTES: u64 = 64 << 20;
+
+/// What it may become in memory, of two hundred thousand nodes.
+const MAX_MEMORY_BYTES: usize = 256 << 20;
 
 const METRIC: &str = "memwright_allocatable_bytes";
 
@@ -105,7 +109,7 @@ impl<'a> Server<'a> {
         let answer = answer.map_err(|error| mw_http::failure(&error, LIMIT))?;
         let status = answer.status();
         let bytes = mw_http::said(answer, MAX_ANSWER_BYTES);
-        let answer = serde_json::from_slice::<ApiAnswer>(&bytes);
+        let answer = bounded_json::from_slice::<ApiAnswer>(&bytes, MAX_MEMORY_BYTES);
         if status.is_success() {
             return answer.map_err(|error| unreadable(bytes.len(), &error));
         }
@@ -121,7 +125,7 @@ impl<'a> Server<'a> {
     }
 }
 
-fn unreadable(bytes: usize, error: &serde_json::Error) -> String {
+fn unreadable(bytes: usize, error: &JsonError) -> String {
     format!("no answer of the API of Prometheus: {bytes} bytes, {error}")
 }
 

@@ -7,7 +7,7 @@ use crate::input::Input;
 use crate::{Exit, Failure};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use mw_model::{format_bytes, format_count};
+use mw_model::{bounded_json, format_bytes, format_count};
 use mw_sys::guarded::{self, Reader};
 use serde::Deserialize;
 use std::borrow::Cow;
@@ -243,6 +243,9 @@ fn next(reader: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<bool> 
     Ok(true)
 }
 
+/// What an entry may become in memory: journalctl leaves out what is longer than 4 KiB.
+const MAX_ENTRY_BYTES: usize = 4 << 20;
+
 /// An entry of the journal.
 #[derive(Deserialize)]
 struct Entry {
@@ -304,7 +307,7 @@ fn journal(
         return Err(failed("the journal has no entries that this user may read".to_owned()));
     }
     for line in entries {
-        let entry = serde_json::from_slice::<Entry>(line).ok();
+        let entry = bounded_json::from_slice::<Entry>(line, MAX_ENTRY_BYTES).ok();
         let found =
             entry.and_then(|entry| Some((entry.micros.parse::<u64>().ok()?, entry.message?)));
         match found {

@@ -3,7 +3,7 @@
 //! steps, and a size that swings around a step is not written each time.
 
 use mw_model::zones::free_in_blocks_bytes;
-use mw_model::{Missing, Snapshot, derived};
+use mw_model::{Missing, Snapshot, bounded_json, derived};
 use serde_json::{Map, Value};
 
 /// Available without writeback or swap.
@@ -13,6 +13,9 @@ const MEM_2M: &str = "mem2m";
 
 const GIB: u64 = 1 << 30;
 const BLOCK_BYTES: u64 = 2 << 20;
+
+/// What the field may become in memory: Slurm keeps some hundred bytes of it.
+const MAX_EXTRA_BYTES: usize = 1 << 20;
 
 /// A step is this part of the memory, or 1 GiB.
 const STEPS: u64 = 16;
@@ -45,8 +48,9 @@ impl Offer {
     /// It holds something else than a JSON object.
     pub(super) fn update(&self, extra: Option<&str>) -> Result<Option<String>, String> {
         let text = extra.unwrap_or("{}");
-        let mut object: Map<String, Value> = serde_json::from_str(text)
-            .map_err(|_| format!("Extra is no JSON object, left alone: {text}"))?;
+        let mut object: Map<String, Value> =
+            bounded_json::from_slice(text.as_bytes(), MAX_EXTRA_BYTES)
+                .map_err(|_| format!("Extra is no JSON object, left alone: {text}"))?;
         let mut is_changed = false;
         for (key, bytes) in [(MEM, self.mem), (MEM_2M, self.mem_2m)] {
             let old = object.get(key).and_then(Value::as_u64).map(|gib| gib.saturating_mul(GIB));
