@@ -1,9 +1,11 @@
 //! Asks the API server about one node.
 
-use super::condition::Known;
+use super::condition::{Known, Node};
 use crate::args::K8sConditionArgs;
 use crate::{Exit, Failure};
 use mw_http::{Body, Response, SecretFile, Uri};
+use mw_model::bounded_json;
+use serde::Deserialize;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,6 +15,9 @@ const LIMIT: Duration = Duration::from_secs(10);
 
 /// A Node object lists up to 50 images by default; a large one has some 100 KiB.
 const MAX_ANSWER_BYTES: u64 = 4 << 20;
+
+/// A Status object has some hundred bytes.
+const MAX_REFUSAL_BYTES: usize = 1 << 20;
 
 /// What is told of an error.
 const MAX_SAID_CHARS: usize = 300;
@@ -43,7 +48,14 @@ impl Api {
     /// What the node's conditions are now. An answer from the server's cache does.
     pub(super) fn known(&self) -> Result<Known, String> {
         let answer = self.request("GET", "?resourceVersion=0", None)?;
-        Ok(Known::parse(&answer))
+        // Of what it has, three conditions are kept.
+        let node = serde_json::from_slice::<Node>(&answer);
+        node.map(Known::of).map_err(|error| {
+            let Self { server, node, .. } = self;
+            format!(
+                "GET nodes/{node} of {server}: HTTP 200: the answer is no JSON of a Node: {error}"
+            )
+        })
     }
 
     /// Changes the node's status.
@@ -53,13 +65,13 @@ impl Api {
     }
 
     /// `rest` is what follows the node's path.
-    fn request(&self, method: &str, rest: &str, patch: Option<&Value>) -> Result<Value, String> {
+    fn request(&self, method: &str, rest: &str, patch: Option<&Value>) -> Result<Vec<u8>, String> {
         let Self { server, node, .. } = self;
         let answer = self.send(&format!("{server}/api/v1/nodes/{node}{rest}"), patch);
         answer.map_err(|why| format!("{method} nodes/{node} of {server}: {why}"))
     }
 
-    fn send(&self, url: &str, patch: Option<&Value>) -> Result<Value, String> {
+    fn send(&self, url: &str, patch: Option<&Value>) -> Result<Vec<u8>, String> {
         let token = self.token.read()?;
         let uri: Uri = mw_http::checked(url, true).map_err(|error| error.to_string())?;
         let agent = mw_http::agent(&uri, Some(&self.ca_file), LIMIT)?;
@@ -85,16 +97,22 @@ fn of_cluster() -> Option<String> {
     Some(format!("https://{host}:{port}"))
 }
 
+/// What is read of a Status object.
+#[derive(Deserialize)]
+struct Refusal {
+    message: Option<String>,
+}
+
 /// The answer, or the message of the Status object that says why there is none.
-fn read(answer: Response<Body>, token: &str) -> Result<Value, String> {
+fn read(answer: Response<Body>, token: &str) -> Result<Vec<u8>, String> {
     let status = answer.status();
     let said = mw_http::said(answer, MAX_ANSWER_BYTES);
-    let json = serde_json::from_slice::<Value>(&said);
     if status.is_success() {
-        return json.map_err(|_| format!("HTTP {}: the answer is no JSON", status.as_u16()));
+        return Ok(said);
     }
-    let json = json.unwrap_or_default();
-    let message = json["message"].as_str().filter(|text| !text.contains(token)).unwrap_or_default();
+    let refusal = bounded_json::from_slice::<Refusal>(&said, MAX_REFUSAL_BYTES);
+    let message = refusal.ok().and_then(|refusal| refusal.message);
+    let message = message.filter(|text| !text.contains(token)).unwrap_or_default();
     let message: String = message.chars().take(MAX_SAID_CHARS).collect();
     let hint = match status.as_u16() {
         401 => "; is the token of --token-file valid?",

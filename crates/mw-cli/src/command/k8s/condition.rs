@@ -3,8 +3,12 @@
 
 use mw_model::{Report, visible};
 use mw_rules::{ConditionState, NodeCondition, find};
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 
 const MAX_MESSAGE_BYTES: usize = 512;
 
@@ -76,19 +80,74 @@ pub(super) fn all_unknown(why: &str) -> Vec<Condition> {
     NodeCondition::ALL.iter().map(|of| Condition::unknown(*of, why)).collect()
 }
 
-/// Since when a node's conditions have the status that they have: by type, status and time.
+/// What is read of a Node object, of which the rest may be of any size.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Node {
+    #[serde(default)]
+    status: Option<NodeStatus>,
+}
+
+#[derive(Debug, Deserialize)]
+struct NodeStatus {
+    #[serde(default)]
+    conditions: Known,
+}
+
+/// A condition of a node.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AnyCondition<'a> {
+    #[serde(borrow, rename = "type")]
+    name: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    status: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    last_transition_time: Option<Cow<'a, str>>,
+}
+
+/// Since when memwright's conditions have the status that they have: by type, status and time.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Known(BTreeMap<String, (String, String)>);
+pub(super) struct Known(BTreeMap<&'static str, (String, String)>);
+
+impl<'de> Deserialize<'de> for Known {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(Conditions)
+    }
+}
+
+/// Goes through the conditions of a node, which may be of everybody, and keeps memwright's.
+struct Conditions;
+
+impl<'de> Visitor<'de> for Conditions {
+    type Value = Known;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("conditions")
+    }
+
+    fn visit_unit<E>(self) -> Result<Known, E> {
+        Ok(Known::default())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Known, A::Error> {
+        let mut known = Known::default();
+        while let Some(condition) = list.next_element::<AnyCondition<'de>>()? {
+            let name = condition.name.unwrap_or_default();
+            let of = NodeCondition::ALL.iter().find(|of| of.name() == name);
+            if let (Some(of), Some(status), Some(since)) =
+                (of, condition.status, condition.last_transition_time)
+            {
+                known.0.insert(of.name(), (status.into_owned(), since.into_owned()));
+            }
+        }
+        Ok(known)
+    }
+}
 
 impl Known {
     /// Those of a Node object.
-    pub(super) fn parse(node: &Value) -> Self {
-        let list = node["status"]["conditions"].as_array().into_iter().flatten();
-        let known = list.filter_map(|condition| {
-            let text = |key: &str| condition[key].as_str().map(str::to_owned);
-            Some((text("type")?, (text("status")?, text("lastTransitionTime")?)))
-        });
-        Self(known.collect())
+    pub(super) fn of(node: Node) -> Self {
+        node.status.map(|status| status.conditions).unwrap_or_default()
     }
 
     /// Since when the condition has this status.

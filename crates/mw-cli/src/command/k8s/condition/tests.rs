@@ -32,7 +32,7 @@ fn a_fragmented_node_has_one_condition_that_is_true() {
 
 #[test]
 fn a_status_that_stays_keeps_its_time() {
-    let known = Known::parse(&serde_json::from_str(NODE).unwrap());
+    let known = Known::of(serde_json::from_str(NODE).unwrap());
     let of = NodeCondition::MemoryFragmented;
     let time = |status| {
         let patch = patch(&[Condition::new(of, status, "Reason", "text")], &known, NOW);
@@ -61,6 +61,20 @@ fn a_message_is_one_bounded_line() {
     assert!(condition.message.len() <= MAX_MESSAGE_BYTES && !condition.message.contains('\n'));
 }
 
+#[test]
+fn conditions_of_others_take_no_memory() {
+    let other = r#"{"type":"Other","status":"True","lastTransitionTime":"t","x":[{},{}]},"#;
+    let ours = r#"{"type":"MemoryFragmented","status":"True","lastTransitionTime":"then"}"#;
+    let others = other.repeat((4 << 20) / other.len());
+    let node = format!(r#"{{"status":{{"conditions":[{others}{ours}]}}}}"#);
+    let known = Known::of(serde_json::from_str(&node).unwrap());
+    let kept = ("True".to_owned(), "then".to_owned());
+    assert_eq!(known.0, BTreeMap::from([("MemoryFragmented", kept)]));
+    for empty in ["{}", r#"{"status":null}"#, r#"{"status":{"conditions":null}}"#] {
+        assert_eq!(Known::of(serde_json::from_str(empty).unwrap()), Known::default());
+    }
+}
+
 proptest! {
     #[test]
     fn any_answer_is_taken(at in 0..NODE.len(), text in "[\\[\\]{}\",:a-z0-9]{0,40}") {
@@ -69,7 +83,7 @@ proptest! {
             node.insert_str(at, &text);
         }
         if let Ok(node) = serde_json::from_str(&node) {
-            let known = Known::parse(&node);
+            let known = Known::of(node);
             let patch = patch(&all_unknown("why"), &known, NOW);
             prop_assert_eq!(patch["status"]["conditions"].as_array().map(Vec::len), Some(3));
         }
