@@ -5,12 +5,16 @@ use crate::peer::{Peer, Phase, Standing};
 use crate::request::{self, Request, Response};
 use crate::{MAX_HEAD_BYTES, MAX_TIME};
 use rustix::event::PollFlags;
+use rustix::net::sockopt::set_socket_send_buffer_size;
 use rustls::ServerConnection;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// What the kernel holds of a response, twice that with its own; it would be some MiB for a client that reads nothing.
+const SEND_BYTES: usize = 128 << 10;
 
 /// What is read after the response, so that the kernel does not discard it by a reset.
 const MAX_LINGER_BYTES: usize = 64 << 10;
@@ -57,6 +61,7 @@ impl Connection {
     pub(crate) fn new(id: u64, socket: TcpStream, address: IpAddr) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;
+        set_socket_send_buffer_size(&socket, SEND_BYTES)?;
         let begun = Instant::now();
         Ok(Self {
             id,

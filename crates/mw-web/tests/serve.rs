@@ -164,9 +164,10 @@ fn wrong_passwords_keep_out_nobody() {
     println!(
         "a verification takes {once:?}; the first answer {first:?}, the others {longest:?} at most"
     );
-    // Two passwords are verified before it, at most, by a thread of the lowest priority.
-    assert!(first < 8 * once + Duration::from_secs(1), "{first:?} with {once:?} each");
-    assert!(longest < 4 * once + Duration::from_millis(500), "{longest:?} with {once:?} each");
+    // Two passwords are verified before the first, at most, and none before the others; by threads of the lowest
+    // priority, beside other tests. Prometheus waits for 10 s.
+    assert!(first < 30 * once + Duration::from_secs(5), "{first:?} with {once:?} each");
+    assert!(longest < Duration::from_secs(5), "{longest:?} with {once:?} each");
 }
 
 /// A socket to a far machine: what is read after something was written arrives after the time of a round trip.
