@@ -12,10 +12,10 @@ mod common;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use common::{Certificates, RIGHT, ask, connect_from, start};
-use mw_web::{Server, WebConfig};
+use mw_web::{MAX_TIME, Server, WebConfig};
 use rustix::net::sockopt::set_socket_linger;
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -124,15 +124,16 @@ fn scrape_for(servers: &Servers, time: Duration, is_over: &AtomicBool) -> Vec<Du
         for is_encrypted in [false, true] {
             let start = Instant::now();
             let own = [127, 0, 0, 1 + (waits.len() / 2 % 2) as u8];
-            let address = if is_encrypted { servers.encrypted } else { servers.plain };
-            let mut socket = connect_from(own, address).unwrap();
-            let answer = match is_encrypted {
-                true => ask(&mut servers.files.encrypt(socket, None), RIGHT),
-                false => ask(&mut socket, RIGHT),
+            let answer = loop {
+                match scrape(servers, own, is_encrypted) {
+                    Ok(answer) => break answer,
+                    // A machine that has no CPU for the server for as long as a connection lasts.
+                    Err(_) if bound() > MAX_TIME && start.elapsed() < bound() => {}
+                    Err(error) => {
+                        panic!("after {:?}, TLS {is_encrypted}: {error}", begun.elapsed())
+                    }
+                }
             };
-            let answer = answer.unwrap_or_else(|error| {
-                panic!("after {:?}, TLS {is_encrypted}: {error}", begun.elapsed())
-            });
             assert!(answer.ends_with("page /x\n"), "{answer}");
             assert!(start.elapsed() < bound(), "TLS {is_encrypted}: {:?}", start.elapsed());
             waits.push(start.elapsed());
@@ -141,6 +142,16 @@ fn scrape_for(servers: &Servers, time: Duration, is_over: &AtomicBool) -> Vec<Du
         std::thread::sleep(Duration::from_millis(20));
     }
     waits
+}
+
+fn scrape(servers: &Servers, own: [u8; 4], is_encrypted: bool) -> io::Result<String> {
+    match is_encrypted {
+        false => ask(&mut connect_from(own, servers.plain)?, RIGHT),
+        true => {
+            let socket = connect_from(own, servers.encrypted)?;
+            ask(&mut servers.files.encrypt(socket, None), RIGHT)
+        }
+    }
 }
 
 const KINDS: [&str; 8] =
