@@ -200,14 +200,77 @@ fn the_service_manager_is_told() {
     write("second");
     watch.spoken.child.signal(Signal::HUP);
     told("RELOADING=1");
-    watch.line("watching second");
+    let said = watch.line("configuration reloaded; recording to ");
+    assert!(said.ends_with(&format!("watching second (tcp://127.0.0.1:{port})")), "{said}");
+    told("STATUS=recording to ");
+    // What was said before is not said again.
+    watch.spoken.child.signal(Signal::HUP);
+    let said = watch.spoken.lines_to("configuration reloaded", PATIENCE);
+    let is_repeated =
+        |line: &String| ["not available", "recording to"].iter().any(|part| line.contains(part));
+    assert!(!said.iter().any(is_repeated), "{said:#?}");
     told("READY=1");
     std::fs::write(&config, "[watch]\nlimit = 'soon'\n").unwrap();
     watch.spoken.child.signal(Signal::HUP);
     let said = watch.line("configuration not reloaded");
     assert!(said.contains("line 2") && said.contains("invalid duration 'soon'"), "{said}");
+    told("STATUS=configuration not reloaded: ");
     watch.spoken.child.signal(Signal::TERM);
     told("STOPPING=1");
+}
+
+#[test]
+fn a_recorder_that_does_not_start_again_keeps_its_settings() {
+    let dir = TempDir::new().unwrap();
+    let (config, recording) = (dir.path().join("memwright.toml"), dir.path().join("recording.db"));
+    let write = |recording: &Path| {
+        let text = format!("[watch]\nrecording = '{}'\n", recording.display());
+        std::fs::write(&config, text).unwrap();
+    };
+    write(&recording);
+    let mut spoken = Spoken::spawn(memwright().args(["watch", "--config"]).arg(&config));
+    let started = format!("recording to {}", recording.display());
+    spoken.line(&started, PATIENCE);
+    // Valid, but nothing can be written there.
+    write(Path::new("/proc/nowhere/recording.db"));
+    spoken.child.signal(Signal::HUP);
+    let said = spoken.lines_to("configuration not reloaded: /proc/nowhere/", PATIENCE);
+    assert!(said.iter().any(|line| line.contains(&started)), "{said:#?}");
+    spoken.child.signal(Signal::TERM);
+    assert_eq!(spoken.child.0.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_configuration_is_checked_before_a_reload() {
+    let dir = TempDir::new().unwrap();
+    let config = dir.path().join("memwright.toml");
+    let check = |text: &str| {
+        std::fs::write(&config, text).unwrap();
+        let output =
+            memwright().args(["watch", "--check-config", "--config"]).arg(&config).output();
+        let output = output.unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout) + &text(&output.stderr))
+    };
+    let probe = "[[watch.probe]]\nname = 'web'\ntarget = 'tcp://127.0.0.1:9'\n";
+    let (code, said) = check(probe);
+    assert_eq!(code, Some(0), "{said}");
+    let valid =
+        "valid: recording to /var/lib/memwright/recording.db; watching web (tcp://127.0.0.1:9)\n";
+    assert_eq!(said, valid);
+    for (text, why) in [
+        ("[watch]\nlimit = 'soon'\n", "invalid duration 'soon'"),
+        (&probe.repeat(2), "duplicate probe name 'web'"),
+        ("[[notify]]\njournal = true\ncause = ['x']\n", "no cause 'x'"),
+        (
+            "[watch]\nlisten = '127.0.0.1:0'\nweb-config-file = '/nowhere/web.yml'\n",
+            "/nowhere/web.yml",
+        ),
+    ] {
+        let (code, said) = check(text);
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.contains(why), "{said}");
+    }
 }
 
 #[test]
@@ -225,7 +288,10 @@ fn who_may_not_write_the_usual_recording_is_told_what_to_do() {
     let output = command.arg("watch").current_dir("/").output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(4), "{said}");
-    assert!(said.contains("run as root, or choose a file with --recording"), "{said}");
+    assert!(
+        said.contains("choose another file with --recording; run: sudo memwright watch"),
+        "{said}"
+    );
 }
 
 #[test]

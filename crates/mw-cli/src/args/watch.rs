@@ -19,6 +19,9 @@ pub struct WatchArgs {
         "canary_limit", "no_canary", "no_profile", "keep", "max_size",
     ])]
     pub now: bool,
+    /// Check the options and the configuration, and exit: with 0 if 'watch' accepts them, otherwise with 2
+    #[arg(long, conflicts_with = "now")]
+    pub check_config: bool,
     /// Probe a service: [NAME=]URL, where URL is postgres://…, mysql://…, redis://HOST:PORT,
     /// http://…, tcp://HOST:PORT, unix:PATH or exec:COMMAND; may be repeated
     #[arg(long = "probe", value_name = "[NAME=]URL")]
@@ -61,7 +64,7 @@ pub struct WatchArgs {
     #[arg(long, value_name = "SIZE", value_parser = mw_model::parse_size)]
     pub max_size: Option<u64>,
     /// Serve metrics for Prometheus at this address, for example 127.0.0.1:9818, or on the socket
-    /// of memwright.socket: systemd; see docs/metrics.md
+    /// of memwright.socket: systemd; metrics.md of the documentation lists them
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<Listen>,
     /// TLS and passwords of --listen, in the format of Prometheus' exporters

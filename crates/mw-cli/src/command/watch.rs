@@ -5,7 +5,7 @@ mod metrics;
 use crate::args::{ServiceArg, WatchArgs};
 use crate::config::{Config, DEFAULT_FILE};
 use crate::journal_log::Log;
-use crate::{Exit, Failure, secret_files, terminal};
+use crate::{Exit, Failure, advice, secret_files, terminal};
 use metrics::{Metrics, Recorder};
 use mw_model::{Incident, Trigger, TriggerKind, format_duration_ms};
 use mw_notify::{Address, FINISH_LIMIT, Notifier, Table, Target};
@@ -15,6 +15,7 @@ use mw_watch::{
     CanaryOptions, Event, MAX_END, Options, REQUESTED_MS, RequestError, Requested, SIZES_INTERVAL,
     Watch, WatchError, request_evidence,
 };
+use mw_web::WebConfig;
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -44,6 +45,9 @@ pub(crate) fn run(args: &WatchArgs, config: &Config, file: Option<&Path>) -> Res
     if args.now {
         return now(&config.recording(args.recording.as_deref()));
     }
+    if args.check_config {
+        return check_config(&Settings::new(args, config, file)?);
+    }
     mw_sys::return_freed_memory_to_kernel();
     let (end, reload) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     listen(&end, &reload)
@@ -51,34 +55,72 @@ pub(crate) fn run(args: &WatchArgs, config: &Config, file: Option<&Path>) -> Res
     let log = Log::to_stderr();
     let mut settings = Settings::new(args, config, file)?;
     let mut metrics = start_metrics(settings.served.as_ref(), log)?;
-    let Some(mut service) = Service::start(&settings, log, &end)? else { return Ok(Exit::Fine) };
+    let Some(mut service) = Service::start(&settings, log, &end, None)? else {
+        return Ok(Exit::Fine);
+    };
     while !end.load(Ordering::Relaxed) {
         service.turn(metrics.as_ref());
         if reload.swap(false, Ordering::Relaxed) {
-            match Config::load(file).and_then(|config| Settings::new(args, &config, file)) {
-                Ok(new) => {
-                    // Counters go on where nothing has changed; a port is free only once it is closed.
-                    if settings.served != new.served {
-                        drop(metrics.take());
-                        metrics = start_metrics(new.served.as_ref(), log)?;
-                    }
-                    settings = new;
-                }
+            let new = Config::load(file).and_then(|config| Settings::new(args, &config, file));
+            let new = match new {
+                Ok(new) => new,
                 Err(failure) => {
-                    log.warning(&format!("configuration not reloaded: {failure}"));
+                    refuse(&failure, log);
                     continue;
                 }
-            }
+            };
             notify(&[NotifyState::Reloading, reload_time()]);
-            service.end();
-            match Service::start(&settings, log, &end)? {
+            let served = settings.served.clone();
+            let announced = service.end();
+            match restart(&mut settings, new, &announced, log, &end)? {
                 Some(next) => service = next,
                 None => return Ok(Exit::Fine),
+            }
+            // Counters go on where nothing has changed; a port is free only once it is closed.
+            if settings.served != served {
+                drop(metrics.take());
+                metrics = start_metrics(settings.served.as_ref(), log)?;
             }
         }
     }
     notify(&[NotifyState::Stopping]);
     service.end();
+    Ok(Exit::Fine)
+}
+
+/// Starts the recorder with the new settings, or with the former ones where it does not start with those.
+fn restart(
+    settings: &mut Settings,
+    new: Settings,
+    announced: &Announced,
+    log: Log,
+    end: &AtomicBool,
+) -> Result<Option<Service>, Failure> {
+    match Service::start(&new, log, end, Some(announced)) {
+        Ok(service) => {
+            *settings = new;
+            Ok(service)
+        }
+        Err(failure) => {
+            let service = Service::start(settings, log, end, None);
+            refuse(&failure, log);
+            service
+        }
+    }
+}
+
+fn refuse(failure: &Failure, log: Log) {
+    let line = format!("configuration not reloaded: {failure}");
+    log.warning(&line);
+    notify(&[NotifyState::Status(&line)]);
+}
+
+/// Reports a configuration that the recorder accepts. Its unit reloads no other one.
+fn check_config(settings: &Settings) -> Result<Exit, Failure> {
+    if let Some(file) = settings.served.as_ref().and_then(|served| served.web_config.clone()) {
+        WebConfig::new(file).check().map_err(|why| Failure::new(Exit::Usage, why))?;
+    }
+    terminal::print(&format!("valid: {}\n", started(&settings.options)));
     Ok(Exit::Fine)
 }
 
@@ -88,13 +130,13 @@ fn now(recording: &Path) -> Result<Exit, Failure> {
         let time = format_duration_ms(REQUESTED_MS);
         terminal::tell(format_args!("incident {id}: taking evidence for {time}"));
     };
-    let Requested { id, verdict } = request_evidence(recording, begun).map_err(|error| {
-        let exit = match error {
-            RequestError::Denied(_) => Exit::PermissionDenied,
-            _ => Exit::CouldNotCheck,
-        };
-        Failure::new(exit, error)
-    })?;
+    let Requested { id, verdict } =
+        request_evidence(recording, begun).map_err(|error| match error {
+            RequestError::Denied(_) => {
+                Failure::new(Exit::PermissionDenied, advice::with_sudo(&error, true))
+            }
+            _ => Failure::new(Exit::CouldNotCheck, error),
+        })?;
     terminal::print(&format!("incident {id}: {verdict}; see: memwright report {id}\n"));
     Ok(Exit::Fine)
 }
@@ -152,9 +194,37 @@ fn secrets(receiver: &Table) -> Vec<PathBuf> {
     url.into_iter().chain(&webhook.token).filter_map(|file| file.path().ok()).collect()
 }
 
+/// What the log has of a recorder's start.
+struct Announced {
+    started: String,
+    warnings: Vec<String>,
+}
+
+impl Announced {
+    fn new(watch: &Watch, options: &Options, secret_files: &[PathBuf]) -> Self {
+        let missing = watch.unseen().iter().map(|missing| format!("not available: {missing}"));
+        let exposed = secret_files.iter().filter_map(|path| secret_files::exposure(path));
+        let notice = watch.notice().map(str::to_owned).into_iter();
+        let warnings = notice.chain(exposed).chain(missing).collect();
+        Self { started: started(options), warnings }
+    }
+
+    /// Logs it, after a reload only what has changed.
+    fn log(&self, before: Option<&Self>, log: Log) {
+        match before {
+            None => log.notice(&self.started),
+            Some(before) if before.started == self.started => log.notice("configuration reloaded"),
+            Some(_) => log.notice(&format!("configuration reloaded; {}", self.started)),
+        }
+        let is_new = |line: &&String| before.is_none_or(|before| !before.warnings.contains(line));
+        self.warnings.iter().filter(is_new).for_each(|line| log.warning(line));
+    }
+}
+
 /// The recorder with what is around it.
 struct Service {
     watch: Watch,
+    announced: Announced,
     notifier: Notifier,
     log: Log,
     trouble: Option<String>,
@@ -171,23 +241,25 @@ impl Service {
         Settings { options, receivers, secret_files, .. }: &Settings,
         log: Log,
         end: &AtomicBool,
+        before: Option<&Announced>,
     ) -> Result<Option<Self>, Failure> {
         let notifier = Notifier::start(receivers.clone())
             .map_err(|error| Failure::new(Exit::CouldNotCheck, format!("notify: {error}")))?;
         let Some(watch) = start_watch(options, log, end)? else { return Ok(None) };
-        log.notice(&started(options));
-        if let Some(notice) = watch.notice() {
-            log.warning(notice);
-        }
-        for line in secret_files.iter().filter_map(|path| secret_files::exposure(path)) {
-            log.warning(&line);
-        }
-        for missing in watch.unseen() {
-            log.warning(&format!("cannot monitor {missing}"));
-        }
-        notify(&[NotifyState::Ready]);
+        let announced = Announced::new(&watch, options, secret_files);
+        announced.log(before, log);
+        notify(&[NotifyState::Ready, NotifyState::Status(&announced.started)]);
         let (trouble, stuck, captured, is_capture_wanted) = (None, None, None, false);
-        Ok(Some(Self { watch, notifier, log, trouble, stuck, captured, is_capture_wanted }))
+        Ok(Some(Self {
+            watch,
+            announced,
+            notifier,
+            log,
+            trouble,
+            stuck,
+            captured,
+            is_capture_wanted,
+        }))
     }
 
     /// Waits for a while for something to say.
@@ -256,10 +328,11 @@ impl Service {
 
 impl Service {
     /// Ends it; notifications of incidents get a moment more.
-    fn end(self) {
-        let Self { watch, notifier, log, .. } = self;
+    fn end(self) -> Announced {
+        let Self { watch, announced, notifier, log, .. } = self;
         drop(watch);
         notifier.finish().iter().for_each(|line| log.warning(line));
+        announced
     }
 
     fn not_captured(&self, error: &std::io::Error) {
@@ -411,16 +484,12 @@ fn summary(incident: &Incident) -> String {
 }
 
 fn failure(error: WatchError) -> Failure {
-    let refused = matches!(
-        &error,
-        WatchError::Record(RecordError::Io { source, .. })
-            if source.kind() == std::io::ErrorKind::PermissionDenied
-    );
-    if refused {
-        let hint = "run as root, or choose a file with --recording";
-        return Failure::new(Exit::PermissionDenied, format!("{error}; {hint}"));
+    let failure = Failure::from_error(&error);
+    if failure.exit == Exit::PermissionDenied {
+        let line = format!("{error}; choose another file with --recording");
+        return Failure::new(failure.exit, advice::with_sudo(&line, true));
     }
-    Failure::new(Exit::CouldNotCheck, error)
+    failure
 }
 
 /// Tells the service manager, where there is one.
