@@ -40,7 +40,10 @@ MAN5 = $(wildcard docs/man/*.5)
 MONITORING = packaging/prometheus/memwright.rules.yml $(wildcard packaging/grafana/*.json) $(wildcard packaging/kubernetes/*.json)
 VIEWS = $(wildcard fleet/*.sql)
 QUERIES = $(wildcard fleet/queries/*.sql)
-DOCS = LICENSE-APACHE LICENSE-MIT CHANGELOG.md packaging/memwright.toml
+DOCS = LICENSE-APACHE LICENSE-MIT CHANGELOG.md docs/metrics.md docs/notify.md docs/profiles.md
+SCHEMAS = $(wildcard docs/schema/*.json)
+# The sample configuration, where Debian keeps examples: it compresses no example.
+EXAMPLES = packaging/memwright.toml
 
 # Its libraries have Makefiles of their own, which install no more than they build.
 LIBRARIES = crates/mw-preload crates/mw-capi
@@ -52,13 +55,16 @@ all:
 
 # Builds nothing, so that root needs no toolchain.
 install:
-	$(INSTALL) -d $(addprefix $(DESTDIR),$(BINDIR) $(MANDIR)/man1 $(MANDIR)/man5 $(DOCDIR) $(UNITDIR) \
+	$(INSTALL) -d $(addprefix $(DESTDIR),$(BINDIR) $(MANDIR)/man1 $(MANDIR)/man5 $(DOCDIR)/schema $(DOCDIR)/examples $(UNITDIR) \
 	    $(MONITORINGDIR) $(FLEETDIR)/queries $(SYSUSERSDIR) $(TMPFILESDIR) $(BASHDIR) $(FISHDIR) $(ZSHDIR))
 	$(INSTALL) -m 755 $(BUILT)/memwright $(DESTDIR)$(BINDIR)/
 	for library in $(LIBRARIES); do $(WITH) $$library install || exit; done
 	$(INSTALL) -m 644 $(MAN1) $(DESTDIR)$(MANDIR)/man1/
 	$(INSTALL) -m 644 $(MAN5) $(DESTDIR)$(MANDIR)/man5/
+	sed -i 's|/usr/share/doc/memwright|$(DOCDIR)|' $(DESTDIR)$(MANDIR)/man1/memwright.1
 	$(INSTALL) -m 644 $(DOCS) $(DESTDIR)$(DOCDIR)/
+	$(INSTALL) -m 644 $(SCHEMAS) $(DESTDIR)$(DOCDIR)/schema/
+	$(INSTALL) -m 644 $(EXAMPLES) $(DESTDIR)$(DOCDIR)/examples/
 	$(INSTALL) -m 644 $(MONITORING) $(DESTDIR)$(MONITORINGDIR)/
 	$(INSTALL) -m 644 $(VIEWS) $(DESTDIR)$(FLEETDIR)/
 	$(INSTALL) -m 644 $(QUERIES) $(DESTDIR)$(FLEETDIR)/queries/
@@ -80,6 +86,7 @@ uninstall:
 	    $(DESTDIR)$(SYSUSERSDIR)/memwright-pool.conf $(DESTDIR)$(TMPFILESDIR)/memwright-pool.conf \
 	    $(addprefix $(DESTDIR)$(UNITDIR)/,$(UNITS)) $(addprefix $(DESTDIR)$(MONITORINGDIR)/,$(notdir $(MONITORING)))
 	cd $(DESTDIR)$(MONITORINGDIR) && $(RM) $(VIEWS) $(QUERIES)
-	-rmdir $(DESTDIR)$(DOCDIR) $(DESTDIR)$(FLEETDIR)/queries $(DESTDIR)$(FLEETDIR) $(DESTDIR)$(MONITORINGDIR)
+	cd $(DESTDIR)$(DOCDIR) && $(RM) $(patsubst docs/%,%,$(SCHEMAS)) $(patsubst packaging/%,examples/%,$(EXAMPLES))
+	-rmdir $(DESTDIR)$(DOCDIR)/schema $(DESTDIR)$(DOCDIR)/examples $(DESTDIR)$(DOCDIR) $(DESTDIR)$(FLEETDIR)/queries $(DESTDIR)$(FLEETDIR) $(DESTDIR)$(MONITORINGDIR)
 
 .PHONY: all install uninstall

@@ -184,6 +184,8 @@ impl Release {
     }
 
     fn rpm(&self, dir: &Path, packages: &Path) -> anyhow::Result<()> {
+        let mut date = self.command("date");
+        let date = output(date.args(["-u", "+%a %b %d %Y", "-d", &format!("@{}", self.epoch)]))?;
         let mut rpmbuild = self.command("rpmbuild");
         rpmbuild.args(["-bb", "--quiet"]);
         let (sources, built) =
@@ -197,6 +199,7 @@ impl Release {
             ("use_source_date_epoch_as_buildtime", "1"),
             ("clamp_mtime_to_source_date_epoch", "1"),
             ("memwright_version", VERSION),
+            ("memwright_date", date.trim()),
             ("memwright_sources", sources.as_str()),
             ("memwright_built", built.as_str()),
         ] {

@@ -26,7 +26,10 @@ const FILES: &[&str] = &[
     "share/doc/memwright/CHANGELOG.md",
     "share/doc/memwright/LICENSE-APACHE",
     "share/doc/memwright/LICENSE-MIT",
-    "share/doc/memwright/memwright.toml",
+    "share/doc/memwright/examples/memwright.toml",
+    "share/doc/memwright/metrics.md",
+    "share/doc/memwright/notify.md",
+    "share/doc/memwright/profiles.md",
     "share/fish/vendor_completions.d/memwright.fish",
     "share/man/man5/memwright.toml.5",
     "share/memwright/fleet/clickhouse.sql",
@@ -60,7 +63,10 @@ fn expected() -> BTreeSet<String> {
     let pages = pages.filter(|page| page.ends_with(".1") && page != NOT_INSTALLED);
     let pages = pages.map(|page| format!("share/man/man1/{page}"));
     let files = FILES.iter().map(|file| file.replace("{version}", env!("CARGO_PKG_VERSION")));
-    pages.chain(files).collect()
+    let schemas = root().join("docs/schema").read_dir().unwrap().map(Result::unwrap);
+    let schemas = schemas.map(|schema| schema.file_name().into_string().unwrap());
+    let schemas = schemas.map(|schema| format!("share/doc/memwright/schema/{schema}"));
+    pages.chain(files).chain(schemas).collect()
 }
 
 /// The directory with the program and both libraries of this build.

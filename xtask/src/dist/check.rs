@@ -70,6 +70,9 @@ fn debian(packages: &[PathBuf]) -> anyhow::Result<()> {
     // As those do who want metrics; a purge removes the link.
     root.run("systemctl enable memwright.socket")?;
     root.run("getent passwd memwright-pool")?;
+    // Below /lib, which is a link, dpkg of Debian 13 warns at the purge.
+    root.run("! dpkg -L memwright | grep ^/lib/")?;
+    root.run("test -e /usr/share/doc/memwright/examples/memwright.toml")?;
     for path in KEPT {
         root.run(&format!("mkdir -p $(dirname /{path}) && : > /{path}"))?;
     }
@@ -113,7 +116,12 @@ fn rpm(packages: &[PathBuf]) -> anyhow::Result<()> {
     let scripts =
         output(rpm(&["-q", "--queryformat", "%{POSTIN}\n%{PREUN}\n%{POSTUN}\n"]).arg("memwright"))?;
     anyhow::ensure!(scripts.contains("systemctl"), "no scriptlets: {scripts}");
-    workspace::run(Command::new("sh").args(["-n", "-c", &scripts]))
+    workspace::run(Command::new("sh").args(["-n", "-c", &scripts]))?;
+    let linker = output(rpm(&["-q", "--scripts", "--changelog"]).arg("libmemwright"))?;
+    for part in ["/sbin/ldconfig", "CHANGELOG.md lists the changes"] {
+        anyhow::ensure!(linker.contains(part), "libmemwright lacks {part}: {linker}");
+    }
+    Ok(())
 }
 
 /// The static program runs in a root that has nothing else.
@@ -123,7 +131,11 @@ fn alone(out: &Path) -> anyhow::Result<()> {
     let mut tar = Command::new("tar");
     tar.arg("-xzf").arg(out.join(format!("{name}.tar.gz"))).arg("-C").arg(root.dir.path());
     workspace::run(&mut tar)?;
-    verify_program(&root, &format!("/{name}/memwright"))
+    let program = format!("/{name}/memwright");
+    let run = root.command(&[&program, "run", "--", &program, "--version"]).output()?;
+    let said = String::from_utf8_lossy(&run.stderr);
+    anyhow::ensure!(said.contains("the static program"), "run does not say why: {run:?}");
+    verify_program(&root, &program)
 }
 
 fn verify_program(root: &Root, program: &str) -> anyhow::Result<()> {
