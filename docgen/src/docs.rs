@@ -180,13 +180,12 @@ fn tuned(profile: &Profile) -> String {
 }
 
 fn man_pages(files: &mut BTreeMap<PathBuf, Vec<u8>>) -> anyhow::Result<()> {
-    let dir = tempfile::tempdir()?;
-    clap_mangen::generate_to(mw_cli::args::command(), dir.path())?;
-    let mut default = default_command().disable_help_subcommand(true);
-    default.build();
-    clap_mangen::Man::new(default).generate_to(dir.path())?;
-    fs::write(dir.path().join(manual::PAGE), manual::configuration()?)?;
-    add_folder(dir.path(), "docs/man", files)
+    let mut pages = manual::command_pages(&mw_cli::args::command())?;
+    // That of the program itself, and those of the commands that it shares with the full one.
+    pages.extend(manual::command_pages(&default_command())?);
+    pages.insert(manual::PAGE.to_owned(), manual::configuration()?);
+    files.extend(pages.into_iter().map(|(name, page)| (Path::new("docs/man").join(name), page)));
+    Ok(())
 }
 
 /// The command line of the default program: what is installed offers no command that it lacks. clap removes no command

@@ -1,6 +1,11 @@
 //! memwright.toml(5) from docs/configuration.md: Markdown as man(7) has it. An item of a list that begins with a
 //! term and a colon becomes a tagged paragraph.
 
+mod command;
+mod facts;
+
+pub(crate) use command::pages as command_pages;
+
 use crate::workspace::{read, root};
 use pulldown_cmark::{Event, HeadingLevel, Parser, Tag, TagEnd};
 use roff::{Inline, Roff, bold, italic, roman};

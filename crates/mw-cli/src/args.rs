@@ -254,15 +254,15 @@ pub struct CheckArgs {
 pub enum Format {
     /// For people
     Text,
-    /// For programs; see docs/schema
+    /// For programs; the documentation has its schema
     Json,
     /// For Nagios and compatible monitoring; the exit code is the plugin state
     Nagios,
     /// For Kubernetes' node-problem-detector: one line of at most 80 bytes; exit code 0 fine, 1 a
     /// finding at or above --fail-on or a refused request, 3 could not be checked (unknown)
     Npd,
-    /// Metrics in the Prometheus text format, for node_exporter's textfile collector; see
-    /// docs/metrics.md
+    /// Metrics in the Prometheus text format, for node_exporter's textfile collector;
+    /// metrics.md of the documentation lists them
     Prometheus,
 }
 
@@ -306,7 +306,7 @@ pub struct FixArgs {
     /// Fix the findings of these rules only; some remedies are applied only when named
     #[arg(value_name = "RULE")]
     pub rules: Vec<String>,
-    /// Set what suits a kind of machine, beside the remedies of the rules that its page lists (docs/profiles.md)
+    /// Set what suits a kind of machine, beside the remedies of the rules that profiles.md of the documentation lists
     #[arg(long, value_name = "NAME", value_parser = profile(), conflicts_with = "rules")]
     pub profile: Option<String>,
     /// Show what would change, without changing anything

@@ -59,7 +59,7 @@ pub enum LabFormat {
     Text,
     /// For programs
     Json,
-    /// Markdown, as in docs/lab.md
+    /// Markdown, as in lab.md of the documentation
     Markdown,
 }
 

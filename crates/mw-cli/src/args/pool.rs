@@ -95,7 +95,7 @@ pub struct PoolStatsArgs {
 pub enum PoolFormat {
     /// For people
     Text,
-    /// For programs; see docs/schema
+    /// For programs; the documentation has its schema
     Json,
     /// Prometheus text format
     Metrics,
