@@ -11,13 +11,18 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_secs(3);
 
-/// A thread of this process.
+/// A thread of this process, once it has its name.
 fn thread(name: &str) -> PathBuf {
-    let tasks = fs::read_dir("/proc/self/task").unwrap().flatten().map(|task| task.path());
     let is_it = |path: &PathBuf| {
         fs::read_to_string(path.join("comm")).is_ok_and(|comm| comm.trim() == name)
     };
-    tasks.into_iter().find(is_it).unwrap_or_else(|| panic!("no thread {name}"))
+    let mut found = None;
+    mw_test::wait_until(name, PATIENCE, || {
+        let tasks = fs::read_dir("/proc/self/task").unwrap().flatten().map(|task| task.path());
+        found = tasks.into_iter().find(is_it);
+        found.is_some()
+    });
+    found.unwrap()
 }
 
 fn wake_ups(thread: &Path) -> u64 {
