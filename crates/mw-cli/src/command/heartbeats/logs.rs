@@ -99,7 +99,7 @@ pub(super) fn read(
         Logs::Configured(files) => {
             failures.extend(journal(wanted, range, limits.time, &mut lines).err());
             for path in files {
-                let log = Reader::open(path, limits).map(Log::Configured);
+                let log = Reader::open(path, limits).map(|log| Log::Configured(Box::new(log)));
                 failures.extend(add(path, log, limits.bytes, wanted, range, &mut lines).err());
             }
             if failures.len() > files.len() {
@@ -132,7 +132,7 @@ fn add(
 /// A log that is read.
 enum Log {
     Named(Input),
-    Configured(Reader),
+    Configured(Box<Reader>),
 }
 
 impl Log {
@@ -352,7 +352,7 @@ mod tests {
         let not_read = super::file(log, max_bytes, &known, all, &mut lines).unwrap();
         // A configured log is read as one that the user names.
         let mut again = Lines::default();
-        let log = Log::Configured(Reader::open(file.path(), limits).unwrap());
+        let log = Log::Configured(Box::new(Reader::open(file.path(), limits).unwrap()));
         assert_eq!(super::file(log, max_bytes, &known, all, &mut again).unwrap(), not_read);
         assert_eq!(again.found, lines.found);
         (lines, not_read)
