@@ -19,6 +19,7 @@
 //! that passes ownership. Unsafe code remains for unmangled names, and for strings and arrays
 //! (`raw`).
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![allow(non_camel_case_types, reason = "names in C")]
 
 pub mod cancel;

@@ -49,9 +49,10 @@ mod value;
 mod watch;
 
 use crate::args::FailOn;
+use crate::input::Input;
 use crate::{Exit, Failure};
 use serde::Deserialize;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 pub(crate) const DEFAULT_FILE: &str = "/etc/memwright/memwright.toml";
@@ -138,12 +139,18 @@ struct Check {
     fail_on: Option<FailOn>,
 }
 
+/// The longest configuration file.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+
 impl Config {
     /// Reads the file that is named, or the default one where it is there.
     pub(crate) fn load(named: Option<&Path>) -> Result<Self, Failure> {
         let path = named.unwrap_or(Path::new(DEFAULT_FILE));
-        match std::fs::read_to_string(path) {
-            Ok(text) => toml::from_str(&text)
+        let mut text = String::new();
+        let read = Input::open(path)
+            .and_then(|input| input.take(MAX_FILE_BYTES).read_to_string(&mut text));
+        match read {
+            Ok(_) => toml::from_str(&text)
                 .map_err(|error| Failure::new(Exit::Usage, one_line(path, &text, &error))),
             Err(error) if named.is_none() && error.kind() == ErrorKind::NotFound => {
                 Ok(Self::default())

@@ -1,6 +1,7 @@
 //! The `memwright` program: arguments, configuration, exit codes. Everything else is in the crates
 //! that it puts together.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 // terminal.rs prints: the macros panic where nobody reads any more.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 

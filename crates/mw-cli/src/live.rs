@@ -44,7 +44,7 @@ pub(crate) fn window_of(span: Duration) -> Result<Window, Failure> {
 
 /// Files and directories of the kernel for which FUSE answers.
 fn fuse_mounts() -> Vec<String> {
-    let text = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
+    let text = mw_sys::kernel_file::read("/proc/self/mountinfo").unwrap_or_default();
     let mounts = mountinfo::parse(&text).unwrap_or_default();
     let of_kernel = |path: &str| path.starts_with("/proc/") || path.starts_with("/sys/");
     let fuse = mounts.into_iter().filter(|mount| mount.fstype.starts_with("fuse."));

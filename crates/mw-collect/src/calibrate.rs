@@ -318,7 +318,7 @@ impl Run<'_> {
 /// Threads that run or want to, this one included: the fourth field of /proc/loadavg, before the
 /// slash (proc_loadavg(5)).
 fn running() -> usize {
-    let loadavg = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let loadavg = mw_sys::kernel_file::read_to_string("/proc/loadavg").unwrap_or_default();
     let field = loadavg.split_whitespace().nth(3).and_then(|field| field.split_once('/'));
     field.and_then(|(running, _)| running.parse().ok()).unwrap_or(1)
 }
@@ -328,16 +328,21 @@ fn processors() -> usize {
 }
 
 fn virtual_machine() -> bool {
-    let virtio = || std::fs::read_dir("/sys/bus/virtio/devices").is_ok_and(|d| d.count() > 0);
+    let virtio =
+        || mw_sys::kernel_file::read_dir("/sys/bus/virtio/devices").is_ok_and(|d| d.count() > 0);
     mw_sys::under_hypervisor().unwrap_or_else(virtio)
 }
 
 /// Whether a balloon device reports free pages to the host: `VIRTIO_BALLOON_F_REPORTING`, bit 5 of
 /// the features of virtio device 5 (virtio 1.2, 5.5).
 fn gives_back() -> bool {
-    let Ok(devices) = std::fs::read_dir("/sys/bus/virtio/devices") else { return false };
+    let Ok(devices) = mw_sys::kernel_file::read_dir("/sys/bus/virtio/devices") else {
+        return false;
+    };
     devices.flatten().any(|device| {
-        let read = |file| std::fs::read_to_string(device.path().join(file)).unwrap_or_default();
+        let read = |file| {
+            mw_sys::kernel_file::read_to_string(device.path().join(file)).unwrap_or_default()
+        };
         read("device").trim() == "0x0005" && read("features").as_bytes().get(5) == Some(&b'1')
     })
 }

@@ -12,7 +12,7 @@ impl CpuSample {
     /// all interrupts as well: it is for moments, not for each row of a recording.
     #[must_use]
     pub fn take() -> Option<Self> {
-        parse(&std::fs::read("/proc/stat").ok()?).ok().map(Self)
+        parse(&mw_sys::kernel_file::read("/proc/stat").ok()?).ok().map(Self)
     }
 
     #[must_use]

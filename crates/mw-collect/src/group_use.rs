@@ -110,7 +110,7 @@ impl GroupSampler {
     /// The groups of a task in all hierarchies, as [`mw_model::GroupUse::path`] names them, each once: the memory
     /// controller's before others, and the root last. None where the task has gone or no mount shows its groups.
     pub fn cgroups_of(&self, tid: u32) -> Vec<String> {
-        let text = std::fs::read(format!("/proc/{tid}/cgroup")).unwrap_or_default();
+        let text = mw_sys::kernel_file::read(format!("/proc/{tid}/cgroup")).unwrap_or_default();
         let memberships = cgroup::parse_self(&text).unwrap_or_default();
         let hierarchies = self.hierarchies.iter();
         let hierarchies = hierarchies.map(|found| (found.root.as_str(), found.controllers));

@@ -61,7 +61,7 @@ fn processes(source: &Source, snapshot: &Snapshot) -> Result<Vec<(u32, bool)>, M
 
 /// Whether all files of a process were read.
 fn read(search: &Search, pid: u32, maps: bool) -> bool {
-    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let name = mw_sys::kernel_file::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     let holder = Holder { pid, name: name.trim_end().to_owned() };
     let of_descriptors = descriptors::read(search, &holder);
     let of_mappings = !maps || mapped::read(search, &holder);

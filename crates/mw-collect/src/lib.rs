@@ -6,6 +6,8 @@
 //! [`SizeCollector`] reads who holds how much.
 //! Nothing here writes to the kernel.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 pub mod calibrate;
 pub mod capture;
 mod collector;

@@ -14,7 +14,7 @@ use crate::source::Source;
 use crate::spread::spread;
 use mw_model::{Missing, OriginKind, PageBlocks, Snapshot};
 use mw_proc::zoneinfo::Zone;
-use std::fs::File;
+use mw_sys::kernel_file;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
@@ -70,7 +70,7 @@ pub fn page_blocks_up_to(
     }
     let zones = &snapshot.sample.zoneinfo.required()?.zones;
     let skipped = |error: std::io::Error| Missing::skipped(FILE, format!("{error} (needs root)"));
-    let file = File::open(FILE).map_err(skipped)?;
+    let file = kernel_file::open(FILE).map_err(skipped)?;
     let moves_unevictable = source.number(UNEVICTABLE_MOVED).is_ok_and(|allowed| allowed == 1);
     let page_bytes = snapshot.origin.page_bytes.max(1);
     let all: u64 = zones.iter().map(|zone| zone.spanned_pages).sum();

@@ -19,6 +19,8 @@
 //!
 //! Kernel functions are recognized by the tables in `functions`, matched by prefix.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod copies;
 mod filled;
 mod functions;

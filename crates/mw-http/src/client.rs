@@ -8,6 +8,9 @@ use ureq::http::{Response, Uri};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::{Agent, Body, Error};
 
+/// More than all certificates of a system.
+const MAX_CERTIFICATES_BYTES: u64 = 8 << 20;
+
 const MAX_HEADER_BYTES: usize = 16 << 10;
 
 /// In what rustls says of a certificate that no trusted one has signed.
@@ -50,7 +53,8 @@ fn roots(ca_file: Option<&Path>) -> Result<Vec<Certificate<'static>>, String> {
         return Ok(found.iter().map(|der| Certificate::from_der(der).to_owned()).collect());
     };
     let failed = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
-    let pem = std::fs::read(path).map_err(|error| failed(&error))?;
+    let pem =
+        mw_sys::guarded::read(path, MAX_CERTIFICATES_BYTES).map_err(|error| failed(&error))?;
     let found = parse_pem(&pem).filter_map(|item| match item {
         Ok(PemItem::Certificate(certificate)) => Some(certificate),
         _ => None,

@@ -1,6 +1,8 @@
 //! What an HTTP client of memwright has in common: which URLs it asks, secrets from files, and an agent that follows no
 //! redirect, verifies the certificate and reads little.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod client;
 mod secret;
 mod url;

@@ -1,10 +1,8 @@
 //! Secrets are read when a message is sent: a new one needs no restart.
 
-use rustix::fs::{Mode, OFlags, open};
+use mw_sys::guarded::read_to_string;
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Where systemd looks for credentials, too: a command that is no unit finds them there.
 const STORES: [&str; 2] = ["/etc/credstore", "/run/credstore"];
@@ -42,7 +40,8 @@ impl SecretFile {
     /// Why there is no line of text.
     pub fn read(&self) -> Result<Secret, String> {
         let path = self.path()?;
-        let text = read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let text = read_to_string(&path, MAX_SECRET_BYTES)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
         match text.trim() {
             line if line.is_empty() || line.chars().any(char::is_control) => {
                 Err(format!("{}: not one line of text", path.display()))
@@ -50,21 +49,6 @@ impl SecretFile {
             line => Ok(Secret(line.to_owned())),
         }
     }
-}
-
-/// A FIFO or a device does not block it.
-fn read(path: &Path) -> io::Result<String> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = File::from(open(path, flags, Mode::empty())?);
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("not a regular file"));
-    }
-    let mut text = String::new();
-    file.take(MAX_SECRET_BYTES + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > MAX_SECRET_BYTES {
-        return Err(io::Error::other(format!("longer than {MAX_SECRET_BYTES} bytes")));
-    }
-    Ok(text)
 }
 
 impl Secret {

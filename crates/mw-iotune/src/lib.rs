@@ -5,6 +5,8 @@
 //! The two are different programs, of different versions perhaps, and share nothing but these two
 //! forms. Reading the table allocates nothing: that is done inside write(2) of any program.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod control;
 pub mod environment;
 mod table;

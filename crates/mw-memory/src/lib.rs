@@ -1,6 +1,8 @@
 //! Memory in the kernel's terms, computed from its files: how much is available, page sizes, memory
 //! policies. Pure, and without weight: mw-sys and mw-segment use it as well as the model.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod account;
 mod available;
 mod deferred_init;

@@ -4,6 +4,8 @@
 //! and its report, `stalls` from incidents. `page` writes it in the Prometheus text format 0.0.4 and in
 //! OpenMetrics 1.0. Everything here is pure.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod allocatable;
 mod family;
 mod machine;

@@ -6,6 +6,8 @@
 //! [`zones`] and [`Window`] compute from it, so that a live machine, a captured tree and a recording share one
 //! path.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod account;
 pub mod bounded_json;
 pub mod caller;

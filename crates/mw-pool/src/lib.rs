@@ -7,6 +7,7 @@
 //!   (returned memory), the replenisher (populating and zeroing), stripes, the descriptor store and
 //!   the state file.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![warn(missing_docs)]
 
 mod client;

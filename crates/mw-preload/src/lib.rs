@@ -49,6 +49,7 @@
 //! | shmctl(IPC_RMID), or the freeing by the last shmdt | 200 | | one inode |
 //! | mremap, shmget, shmctl(SHM_LOCK) | 0.1 | | they access no page |
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![cfg(target_pointer_width = "64")]
 
 mod active_threads;

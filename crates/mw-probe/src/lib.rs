@@ -3,6 +3,8 @@
 //!
 //! Each protocol has a file that parses its targets and sends its requests; `target.rs` has the table of schemes.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod address;
 pub mod canary;
 mod clock;

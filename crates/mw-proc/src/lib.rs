@@ -16,6 +16,7 @@
 //!   [`extfrag`], [`pressure`] and the counters of [`cgroup`], from the second call on.
 //!   `parse_into` reuses what it fills and leaves it empty when it returns an error.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![cfg_attr(
     not(test),
     deny(

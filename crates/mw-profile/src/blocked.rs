@@ -52,7 +52,7 @@ impl Blocked {
     fn processes(&mut self) -> Option<ReadDir> {
         self.left.take().or_else(|| {
             self.scans = self.scans.saturating_add(1);
-            std::fs::read_dir("/proc").ok()
+            mw_sys::kernel_file::read_dir("/proc").ok()
         })
     }
 

@@ -2,6 +2,7 @@
 
 use crate::used_file::{File, major, numbers};
 use mw_proc::mountinfo::Mount;
+use mw_sys::kernel_file;
 use std::fs;
 use std::path::Path;
 
@@ -33,7 +34,7 @@ pub(crate) fn block_device((device, inode): File, mounts: &[Mount]) -> Option<St
 }
 
 fn about_device(dir: &Path) -> Option<String> {
-    let mut files = ABOUT_DEVICE.iter().map(|file| fs::read_to_string(dir.join(file)));
+    let mut files = ABOUT_DEVICE.iter().map(|file| kernel_file::read_to_string(dir.join(file)));
     files.find_map(|text| Some(text.ok()?.trim().to_owned()))
 }
 

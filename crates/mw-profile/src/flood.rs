@@ -114,7 +114,7 @@ impl Flood {
 fn device_name(device: u32) -> String {
     let numbers = numbers(device);
     let dir = Path::new(BLOCK_DEVICES).join(&numbers);
-    let path = std::fs::read_link(&dir).ok();
+    let path = mw_sys::kernel_file::read_link(&dir).ok();
     let path = path.as_deref();
     let disk = if dir.join("partition").exists() { path.and_then(Path::parent) } else { path };
     let name = disk.and_then(Path::file_name).and_then(|name| name.to_str());

@@ -50,7 +50,7 @@ impl KernelFunctions {
     pub(crate) fn load() -> Result<Self, Missing> {
         let modules = modules();
         let failed = |error: std::io::Error| Missing::failed(KALLSYMS, error.to_string());
-        let file = std::fs::File::open(KALLSYMS).map_err(failed)?;
+        let file = mw_sys::kernel_file::open(KALLSYMS).map_err(failed)?;
         Ok(Self { modules, ..Self::read(file)? })
     }
 
@@ -199,7 +199,7 @@ fn is_made_at_run_time(module: &str) -> bool {
 
 /// Which modules there are, and where.
 fn modules() -> u64 {
-    let text = std::fs::read_to_string(MODULES).unwrap_or_default();
+    let text = mw_sys::kernel_file::read_to_string(MODULES).unwrap_or_default();
     let mut hasher = DefaultHasher::new();
     for line in text.lines() {
         // The number of its users changes.

@@ -17,6 +17,8 @@
 //! - **Processors are those that were online at the start.** One that comes later is sampled after
 //!   the recorder was started again or has read its configuration again.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod baseline;
 mod blocked;
 mod difference;

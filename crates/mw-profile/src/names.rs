@@ -64,7 +64,7 @@ impl Names {
             return older;
         }
         self.reads_left -= 1;
-        match std::fs::read_to_string(format!("/proc/{tid}/comm")) {
+        match mw_sys::kernel_file::read_to_string(format!("/proc/{tid}/comm")) {
             Ok(comm) => self.learn(tid, comm.trim_end_matches('\n')),
             Err(_) => older,
         }

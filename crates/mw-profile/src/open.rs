@@ -91,7 +91,8 @@ pub(crate) fn open(rates: Rates, missing: &mut Vec<Missing>) -> (Opened, Rings) 
 }
 
 pub(crate) fn cpus() -> Result<Vec<u32>, Missing> {
-    let text = std::fs::read(ONLINE).map_err(|e| Missing::failed(ONLINE, e.to_string()))?;
+    let text =
+        mw_sys::kernel_file::read(ONLINE).map_err(|e| Missing::failed(ONLINE, e.to_string()))?;
     mw_proc::cpulist::parse(&text).map_err(|e| Missing::failed(ONLINE, e.to_string()))
 }
 

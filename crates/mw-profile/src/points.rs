@@ -148,7 +148,7 @@ pub(crate) struct Zones(Vec<(u64, u32)>);
 impl Zones {
     /// Reads /proc/zoneinfo; empty where that cannot be read.
     pub(crate) fn read() -> Self {
-        let text = std::fs::read("/proc/zoneinfo").unwrap_or_default();
+        let text = mw_sys::kernel_file::read("/proc/zoneinfo").unwrap_or_default();
         let mut zoneinfo = mw_proc::zoneinfo::Zoneinfo::default();
         let _ = zoneinfo.parse_into(&text);
         let start = |zone: &mw_proc::zoneinfo::Zone| Some((zone.start_pfn?, zone.node));

@@ -1,7 +1,8 @@
 //! Files of processes and threads under /proc, read within limits of number and time.
 
 use mw_model::Missing;
-use std::fs::{File, ReadDir};
+use mw_sys::kernel_file;
+use std::fs::ReadDir;
 use std::io::Read;
 use std::time::Instant;
 
@@ -62,7 +63,7 @@ impl Text {
     /// The text of a file; `None` where it cannot be read: the process is gone, or not ours.
     pub(crate) fn read(&mut self, path: &str) -> Option<&str> {
         self.bytes.clear();
-        File::open(path).ok()?.take(MAX_BYTES).read_to_end(&mut self.bytes).ok()?;
+        kernel_file::open(path).ok()?.take(MAX_BYTES).read_to_end(&mut self.bytes).ok()?;
         self.text.clear();
         self.text.push_str(&String::from_utf8_lossy(&self.bytes));
         Some(&self.text)
@@ -75,7 +76,7 @@ const MAX_TABLE_BYTES: u64 = 1 << 20;
 /// A file of /proc that may be long, as maps or mountinfo.
 pub(crate) fn table(path: &str) -> Option<String> {
     let mut bytes = Vec::new();
-    File::open(path).ok()?.take(MAX_TABLE_BYTES).read_to_end(&mut bytes).ok()?;
+    kernel_file::open(path).ok()?.take(MAX_TABLE_BYTES).read_to_end(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -104,7 +105,7 @@ pub(crate) fn next_batch(entries: &mut ReadDir, batch: &mut Vec<u32>) -> bool {
 
 /// Numbers of the processes, or of a process's threads, below `dir`; ends at `deadline`.
 pub(crate) fn numbers(dir: &str, deadline: Instant) -> impl Iterator<Item = u32> + use<> {
-    let entries = std::fs::read_dir(dir).into_iter().flatten();
+    let entries = mw_sys::kernel_file::read_dir(dir).into_iter().flatten();
     entries
         .take_while(move |_| Instant::now() < deadline)
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())

@@ -68,7 +68,7 @@ impl Symbols {
         if wanted.is_empty() {
             return Ok(());
         }
-        let file = std::fs::File::open(KALLSYMS)
+        let file = mw_sys::kernel_file::open(KALLSYMS)
             .map_err(|error| Missing::failed(KALLSYMS, error.to_string()))?;
         for function in resolve(file, &wanted)? {
             let name = self.intern(function.name);
@@ -105,7 +105,7 @@ impl Symbols {
 pub(crate) fn visible() -> Result<(), Missing> {
     let failed = |error: std::io::Error| Missing::failed(KALLSYMS, error.to_string());
     let mut first = String::new();
-    let file = std::fs::File::open(KALLSYMS).map_err(failed)?;
+    let file = mw_sys::kernel_file::open(KALLSYMS).map_err(failed)?;
     // Some kernels' first symbols are per-processor offsets from 0; a few lines tell.
     let mut reader = BufReader::new(file.take(64 << 10));
     while reader.read_line(&mut first).map_err(failed)? > 0 {

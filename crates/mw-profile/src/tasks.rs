@@ -27,7 +27,8 @@ impl Tasks {
     /// Reads all processes, at most [`MAX_TASKS`] and for as long as `limit`: about 15 µs
     /// each. Later ones, which are mostly the younger, are left to [`Self::go_on`] then.
     pub fn look(files: &mut TaskFiles, limit: Duration) -> Self {
-        let mut tasks = Self { left: std::fs::read_dir("/proc").ok(), ..Self::default() };
+        let mut tasks =
+            Self { left: mw_sys::kernel_file::read_dir("/proc").ok(), ..Self::default() };
         tasks.go_on(files, limit);
         tasks
     }

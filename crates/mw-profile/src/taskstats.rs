@@ -41,7 +41,7 @@ pub(crate) struct Taskstats {
 /// That delays of tasks are not accounted, which is usual, and how to turn it on. It is no part of
 /// [`Tasks::missing`](crate::Tasks::missing): said once, it need not be said of every incident.
 pub fn delays_off() -> Option<Missing> {
-    let enabled = std::fs::read_to_string(ENABLED).ok()?;
+    let enabled = mw_sys::kernel_file::read_to_string(ENABLED).ok()?;
     (enabled.trim() == "0").then(|| {
         let why = "delays of tasks are not accounted: `sysctl kernel.task_delayacct=1` turns that \
                    on, as does the boot parameter `delayacct`";

@@ -90,7 +90,7 @@ enum Match {
 
 /// The link of the descriptor that matches best.
 fn opened(pid: u32, file: File, mounts: &Mounts<'_>) -> Option<String> {
-    let descriptors = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).ok()?;
+    let descriptors = mw_sys::kernel_file::read_dir(format!("/proc/{pid}/fdinfo")).ok()?;
     let descriptors = descriptors
         .take(MAX_DESCRIPTORS)
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok());
@@ -108,7 +108,7 @@ fn opened(pid: u32, file: File, mounts: &Mounts<'_>) -> Option<String> {
 }
 
 fn link(pid: u32, descriptor: &str) -> Option<String> {
-    text(std::fs::read_link(format!("/proc/{pid}/fd/{descriptor}")).ok()?)
+    text(mw_sys::kernel_file::read_link(format!("/proc/{pid}/fd/{descriptor}")).ok()?)
 }
 
 fn matches(pid: u32, descriptor: &str, file: File, mounts: &Mounts<'_>) -> Option<Match> {

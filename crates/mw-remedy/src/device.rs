@@ -6,6 +6,7 @@
 //! matches that, and is reverted where the disk is by then.
 
 use crate::kernel::Kernel;
+use mw_sys::guarded;
 use serde::{Deserialize, Serialize};
 use std::io::Read;
 
@@ -148,14 +149,13 @@ fn id_of(kernel: &Kernel, block: &str) -> Option<DeviceId> {
 }
 
 fn blocks(kernel: &Kernel) -> Vec<String> {
-    let Ok(entries) = std::fs::read_dir(kernel.resolve(BLOCK_DIR)) else { return Vec::new() };
-    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-    names.take(DEVICES_MAX).collect()
+    let names = guarded::names(&kernel.resolve(BLOCK_DIR), DEVICES_MAX).unwrap_or_default();
+    names.into_iter().filter_map(|name| name.into_string().ok()).collect()
 }
 
 /// One line of text, or nothing.
 fn attribute(kernel: &Kernel, block: &str, name: &str) -> Option<String> {
-    let file = std::fs::File::open(kernel.resolve(&format!("{BLOCK_DIR}{block}/{name}"))).ok()?;
+    let file = guarded::open(&kernel.resolve(&format!("{BLOCK_DIR}{block}/{name}"))).ok()?;
     let mut text = String::new();
     file.take(ATTRIBUTE_BYTES_MAX).read_to_string(&mut text).ok()?;
     let text = text.trim_end().to_owned();

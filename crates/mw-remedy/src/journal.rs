@@ -382,5 +382,5 @@ fn is_own(owner: u32) -> bool {
 }
 
 pub(crate) fn sync_dir(path: &Path) -> std::io::Result<()> {
-    File::open(path)?.sync_all()
+    mw_sys::guarded::sync_dir(path)
 }

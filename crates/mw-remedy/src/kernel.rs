@@ -117,7 +117,7 @@ impl Kernel {
         let file = self.setting_path(path)?;
         let fail = |error| KernelError::from_io(path, Access::Read, "", error);
         let mut bytes = Vec::new();
-        File::open(file)
+        mw_sys::guarded::open(&file)
             .map_err(fail)?
             .take(SETTING_BYTES_MAX as u64 + 1)
             .read_to_end(&mut bytes)

@@ -13,6 +13,8 @@
 //! What is absent on purpose: no write to anybody else's file under /etc, no write outside
 //! `/proc/sys` and `/sys`, and no guess about a value that another program has set since.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod added_pages;
 mod apply;
 mod coupling;

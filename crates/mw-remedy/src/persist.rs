@@ -20,10 +20,10 @@
 use crate::device::{DeviceId, is_device_setting, udev_rule};
 use crate::journal::sync_dir;
 use crate::kernel::{Kernel, is_one_line};
+use mw_sys::guarded;
 use rustix::io::Errno;
 use serde::Serialize;
 use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Our file for settings under `/proc/sys`.
@@ -232,7 +232,7 @@ fn header_end(content: &[u8]) -> usize {
 /// The content of a file of ours; `None` where there is none.
 pub(crate) fn read_own(kernel: &Kernel, file: &str) -> Result<Option<Vec<u8>>, PersistError> {
     let path = kernel.resolve(file);
-    let opened = match std::fs::File::open(&path) {
+    let opened = match guarded::open(&path) {
         Ok(opened) => opened,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(PersistError::new(&path, error)),
@@ -278,7 +278,7 @@ pub(crate) fn replace_own(
     let fail = |error| PersistError::new(&path, error);
     let new = path.with_extension(NEW_SUFFIX);
     if let Some(dir) = path.parent().filter(|dir| !dir.exists()) {
-        std::fs::create_dir(dir).map_err(fail)?;
+        guarded::create_dirs(dir).map_err(fail)?;
         dir.parent().map_or(Ok(()), sync_dir).map_err(fail)?;
     }
     let placed = write_new(&new, content).and_then(|()| {
@@ -297,7 +297,7 @@ fn write_new(path: &Path, content: &[u8]) -> std::io::Result<()> {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let mut file = std::fs::File::options().write(true).create_new(true).mode(0o644).open(path)?;
+    let mut file = guarded::entry(path)?.make(0o644)?;
     file.write_all(content)?;
     file.sync_all()
 }

@@ -7,6 +7,7 @@
 use crate::coupling::partner_of;
 use crate::kernel::{Kernel, same_setting};
 use crate::persist::{PersistTarget, SYSCTL_FILE, TMPFILES_FILE, sysctl_key};
+use mw_sys::guarded;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,6 +25,7 @@ const SYSCTL_LAST: &str = "/etc/sysctl.conf";
 const TMPFILES_DIRS: [&str; 4] =
     ["/etc/tmpfiles.d", "/run/tmpfiles.d", "/usr/local/lib/tmpfiles.d", "/usr/lib/tmpfiles.d"];
 const FILES_MAX: usize = 2048;
+const NAMES_MAX: usize = 65_536;
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// A line in another file that sets what one of ours sets.
@@ -103,9 +105,9 @@ fn name_of(path: &str) -> &str {
 fn conf_files(kernel: &Kernel, dirs: &[&str]) -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
     for dir in dirs {
-        let Ok(entries) = std::fs::read_dir(kernel.resolve(dir)) else { continue };
-        for entry in entries.flatten() {
-            let name = entry.file_name().to_string_lossy().into_owned();
+        let names = guarded::names(&kernel.resolve(dir), NAMES_MAX).unwrap_or_default();
+        for name in names {
+            let name = name.to_string_lossy().into_owned();
             if name.ends_with(".conf") && files.len() < FILES_MAX {
                 files.entry(name.clone()).or_insert_with(|| format!("{dir}/{name}"));
             }
@@ -133,13 +135,9 @@ fn in_file(
 }
 
 pub(crate) fn text_of(path: &Path) -> Option<String> {
-    // A file that cannot be read has no say in whether a change is made; only regular ones are
-    // opened, for a fifo would block.
-    if !path.metadata().ok()?.is_file() {
-        return None;
-    }
+    // A file that cannot be read has no say in whether a change is made.
     let mut bytes = Vec::new();
-    std::fs::File::open(path).ok()?.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+    guarded::open(path).ok()?.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 

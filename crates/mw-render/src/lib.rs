@@ -3,6 +3,8 @@
 //! Every format leads with the answer. Nothing here decides anything: severity, verdict and
 //! remedies come with the report.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 #[cfg(feature = "html")]
 pub mod html;
 mod incident_words;

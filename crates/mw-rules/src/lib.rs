@@ -6,6 +6,7 @@
 //! answers what a request of a given size would meet, [`room`] how to provide it, [`account`] says where all memory is, [`trends`] what grows
 //! in a recording ([`trend`] has the estimator).
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects, clippy::indexing_slicing))]
 
 mod account;

@@ -27,6 +27,7 @@
 //! - **No signals.** Workers block all signals, and what would be SIGBUS is an error.
 //! - **No async runtime, no subprocess, no smaps.**
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![warn(missing_docs)]
 
 mod backing;

@@ -5,6 +5,8 @@
 //! [`Top`] turns keys into changes of the view; [`draw()`] draws both on a terminal of any size. A
 //! running machine and a recording therefore look the same.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod draw;
 mod event_loop;
 mod face;

@@ -19,6 +19,8 @@
 //! ordinary threads, forks nothing and touches no disk; what may be late (evidence, writer) is behind
 //! a ring and a bounded queue. Nothing here writes to the kernel's settings.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod assemble;
 mod clock;
 mod context;

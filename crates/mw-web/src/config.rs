@@ -255,10 +255,7 @@ fn certificates(path: &Path, bytes: &[u8]) -> Result<Vec<CertificateDer<'static>
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, String> {
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(|error| wrong(path, &error))?;
-    file.take(MAX_FILE_BYTES).read_to_end(&mut bytes).map_err(|error| wrong(path, &error))?;
-    Ok(bytes)
+    mw_sys::guarded::read(path, MAX_FILE_BYTES).map_err(|error| wrong(path, &error))
 }
 
 fn wrong(path: &Path, why: &dyn Display) -> String {

@@ -10,6 +10,8 @@
 //! - The configuration and its certificates are read again for every connection, as exporters do. While they are
 //!   wrong, connections are closed: a server that was to be protected is never open.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod auth;
 mod config;
 mod connection;

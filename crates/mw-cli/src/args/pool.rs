@@ -142,7 +142,8 @@ pub(crate) fn nodes(text: &str) -> Result<NumaPolicy, String> {
     };
     match text.split_once(':') {
         None if text == "interleave" => {
-            let all = std::fs::read("/sys/devices/system/node/has_memory").unwrap_or_default();
+            let all = mw_sys::kernel_file::read("/sys/devices/system/node/has_memory")
+                .unwrap_or_default();
             Ok(NumaPolicy::Interleave(mw_proc::cpulist::parse(&all).unwrap_or_else(|_| vec![0])))
         }
         Some(("interleave", nodes)) => list(nodes).map(NumaPolicy::Interleave),

@@ -12,10 +12,10 @@ use mw_critical_path::{Request, Trace, critical_path};
 use mw_model::Missing;
 use mw_profile::{SchedTracer, TraceOptions};
 use mw_sys::ResourceUsage;
+use mw_sys::kernel_file;
 use processes::{Processes, with_cgroups};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus};
@@ -89,7 +89,7 @@ impl Signals {
 
 /// Whether a key of the terminal sends signals to this process, and with it to the command.
 fn is_in_foreground() -> bool {
-    let group = File::open("/dev/tty").and_then(|tty| Ok(rustix::termios::tcgetpgrp(tty)?));
+    let group = kernel_file::open("/dev/tty").and_then(|tty| Ok(rustix::termios::tcgetpgrp(tty)?));
     group.is_ok_and(|group| group == rustix::process::getpgrp())
 }
 

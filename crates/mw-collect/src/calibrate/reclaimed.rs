@@ -11,7 +11,7 @@ use crate::spread::spread;
 use mw_model::{Backing, FreeLayer, Snapshot, derived, fragmentation};
 use mw_proc::buddyinfo::BuddyZone;
 use mw_proc::zoneinfo::Zone;
-use std::fs::File;
+use mw_sys::kernel_file;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ struct Found {
 /// The free memory of each zone in the order in which it is allocated; empty where the flags cannot
 /// be read or no host is told of free memory.
 pub(super) fn layers(snapshot: &Snapshot, time: Duration) -> Vec<FreeLayer> {
-    let Ok(flags) = File::open(FILE) else { return Vec::new() };
+    let Ok(flags) = kernel_file::open(FILE) else { return Vec::new() };
     let flag = |frame: u64| {
         let mut word = [0; 8];
         flags.read_exact_at(&mut word, frame.checked_mul(8)?).ok()?;

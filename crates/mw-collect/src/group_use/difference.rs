@@ -4,7 +4,7 @@ use super::files::{Counters, Limits};
 use super::sample::{Group, GroupSample};
 use mw_model::{GroupIo, GroupUse};
 use mw_proc::cgroup::{BlockDevice, DeviceBytes, DeviceLimit};
-use std::fs;
+use mw_sys::kernel_file;
 use std::time::Duration;
 
 /// The most groups of a difference.
@@ -150,7 +150,7 @@ fn io_limits(limits: &[DeviceLimit]) -> Vec<String> {
 /// The kernel's name of a device, or its numbers where it is gone.
 fn device_name(device: BlockDevice) -> String {
     let BlockDevice { major, minor } = device;
-    let link = fs::read_link(format!("/sys/dev/block/{major}:{minor}")).ok();
+    let link = kernel_file::read_link(format!("/sys/dev/block/{major}:{minor}")).ok();
     let name = link.as_deref().and_then(|link| link.file_name()).and_then(|name| name.to_str());
     name.map_or_else(|| format!("{major}:{minor}"), str::to_owned)
 }

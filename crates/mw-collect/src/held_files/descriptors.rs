@@ -2,6 +2,7 @@
 
 use super::mount_table::has_pages;
 use super::search::{FileKind, Holder, Search, file_id};
+use mw_sys::kernel_file;
 use rustix::fs::{AtFlags, CWD, FileType, Statx, StatxFlags, statx};
 use rustix::io::ioctl_fionread;
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
@@ -27,13 +28,15 @@ pub(super) fn for_each(
     mut each: impl FnMut(i32, &str) -> bool,
 ) -> Option<bool> {
     let mut complete = true;
-    for (count, entry) in fs::read_dir(format!("/proc/{pid}/fd")).ok()?.enumerate() {
+    for (count, entry) in kernel_file::read_dir(format!("/proc/{pid}/fd")).ok()?.enumerate() {
         if count >= MAX_DESCRIPTORS || is_late() {
             return Some(false);
         }
         let Ok(entry) = entry else { continue };
         let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
-        let (Some(number), Ok(target)) = (number, fs::read_link(entry.path())) else { continue };
+        let (Some(number), Ok(target)) = (number, kernel_file::read_link(entry.path())) else {
+            continue;
+        };
         complete &= each(number, &target.to_string_lossy());
     }
     Some(complete)
@@ -55,7 +58,7 @@ pub(super) struct Info(String);
 
 impl Info {
     pub(super) fn of(pid: u32, number: i32) -> Option<Self> {
-        fs::read_to_string(format!("/proc/{pid}/fdinfo/{number}")).ok().map(Self)
+        kernel_file::read_to_string(format!("/proc/{pid}/fdinfo/{number}")).ok().map(Self)
     }
 
     pub(super) fn field(&self, name: &str) -> Option<&str> {

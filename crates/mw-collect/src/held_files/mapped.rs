@@ -2,9 +2,9 @@
 
 use super::search::{FileKind, Holder, Search, file_id};
 use mw_proc::maps::{self, Mapping};
+use mw_sys::kernel_file;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, open, statx};
 use std::collections::BTreeSet;
-use std::fs;
 use std::os::fd::AsFd;
 
 /// The largest file of mappings that is read: 30,000 mappings.
@@ -39,7 +39,7 @@ fn file(search: &Search, holder: &Holder, mapping: &Mapping) -> bool {
         return true;
     }
     let link = format!("/proc/{}/map_files/{:x}-{:x}", holder.pid, mapping.start, mapping.end);
-    let Ok(path) = fs::read_link(&link) else { return false };
+    let Ok(path) = kernel_file::read_link(&link) else { return false };
     let wanted = StatxFlags::TYPE | StatxFlags::INO;
     let Ok(stat) = statx(CWD, &link, AtFlags::STATX_DONT_SYNC, wanted) else { return false };
     if !search.is_new(file_id(&stat)) {

@@ -1,6 +1,7 @@
 //! The mounts of a process's namespace, by number.
 
 use mw_proc::mountinfo::{self, Mount};
+use mw_sys::kernel_file;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -16,7 +17,7 @@ pub(super) struct MountTable {
 impl MountTable {
     /// `process` is a number or `self`; none where it has ended or may not be read.
     pub(super) fn of(process: &str) -> Option<Self> {
-        let text = fs::read(format!("/proc/{process}/mountinfo")).ok()?;
+        let text = kernel_file::read(format!("/proc/{process}/mountinfo")).ok()?;
         let mounts = mountinfo::parse(&text).ok()?;
         Some(Self { by_id: mounts.into_iter().map(|mount| (mount.id, mount)).collect() })
     }

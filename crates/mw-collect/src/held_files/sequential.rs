@@ -12,10 +12,10 @@ use super::search::{FileId, file_id};
 use crate::collector::processes::other_programs;
 use crate::source::Source;
 use mw_model::Missing;
+use mw_sys::kernel_file;
 use mw_sys::{HelperThread, cached_pages_before};
 use rustix::fs::fstat;
 use std::collections::BTreeMap;
-use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -173,7 +173,7 @@ fn open(id: FileId, file: Use) -> Result<Option<SequentialFile>, Missing> {
     if clean_bytes < LEAST_BYTES {
         return Ok(None);
     }
-    let process = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let process = kernel_file::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     let process = process.trim_end().to_owned();
     Ok(Some(SequentialFile { path, process, pid, position, clean_bytes, file }))
 }

@@ -3,9 +3,13 @@
 use super::processes::MAX_PROCESSES;
 use crate::source::Source;
 use mw_proc::mountinfo::{self, MountTree};
+use mw_sys::{guarded, kernel_file};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+
+/// The longest cgroup.procs, of some 100,000 processes.
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// How deep units are searched.
 const MAX_DEPTH: usize = 8;
@@ -66,7 +70,7 @@ fn search(dir: &Path, unit: &str, depth: usize, deadline: Instant) -> Option<Pat
 }
 
 fn groups(dir: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let entries = kernel_file::read_dir(dir).into_iter().flatten().flatten();
     let is_group = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
     entries.filter(is_group).map(|entry| entry.path()).collect()
 }
@@ -75,7 +79,8 @@ fn members(group: &Path, depth: usize, pids: &mut Vec<u32>, deadline: Instant) {
     if depth == 0 || pids.len() >= MAX_PROCESSES || Instant::now() > deadline {
         return;
     }
-    let text = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+    let text =
+        guarded::read_to_string(&group.join("cgroup.procs"), MAX_FILE_BYTES).unwrap_or_default();
     pids.extend(text.lines().filter_map(|pid| pid.parse::<u32>().ok()).filter(|pid| *pid > 0));
     for below in groups(group) {
         members(&below, depth - 1, pids, deadline);

@@ -3,7 +3,7 @@
 use mw_model::ServiceProcess;
 use mw_proc::cgroup::{self, Membership};
 use mw_proc::pid_stat::PidStat;
-use std::fs;
+use mw_sys::kernel_file;
 use std::time::Instant;
 
 /// The most processes that are searched for a socket.
@@ -43,15 +43,15 @@ pub(super) fn owners(inodes: &[u64], first: &[u32], deadline: Instant) -> (Vec<(
 }
 
 fn pids() -> Vec<u32> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let entries = kernel_file::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// Inodes of the sockets that a process holds.
 pub(super) fn sockets(pid: u32) -> impl Iterator<Item = u64> {
-    let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let entries = kernel_file::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     entries.take(MAX_DESCRIPTORS).filter_map(|entry| {
-        let link = fs::read_link(entry.path()).ok()?;
+        let link = kernel_file::read_link(entry.path()).ok()?;
         let inode = link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?;
         inode.parse().ok()
     })
@@ -59,7 +59,7 @@ pub(super) fn sockets(pid: u32) -> impl Iterator<Item = u64> {
 
 /// What /proc/PID/stat says; `None` once it has ended.
 pub(super) fn stat(pid: u32) -> Option<PidStat> {
-    let stat = PidStat::parse(&fs::read(format!("/proc/{pid}/stat")).ok()?).ok()?;
+    let stat = PidStat::parse(&kernel_file::read(format!("/proc/{pid}/stat")).ok()?).ok()?;
     (!stat.has_ended()).then_some(stat)
 }
 
@@ -69,7 +69,7 @@ pub(super) fn named(pid: u32) -> Option<ServiceProcess> {
 
 /// A process's groups in all hierarchies.
 pub(super) fn memberships(pid: u32) -> Vec<Membership> {
-    let text = fs::read(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    let text = kernel_file::read(format!("/proc/{pid}/cgroup")).unwrap_or_default();
     cgroup::parse_self(&text).unwrap_or_default()
 }
 
@@ -116,7 +116,7 @@ pub(super) fn leader(pid: u32) -> u32 {
 }
 
 fn program(pid: u32) -> Option<std::path::PathBuf> {
-    fs::read_link(format!("/proc/{pid}/exe")).ok()
+    kernel_file::read_link(format!("/proc/{pid}/exe")).ok()
 }
 
 /// A process and those that come from it, [`MAX_PROCESSES`] at most.
@@ -136,9 +136,9 @@ pub(super) fn family(leader: u32, deadline: Instant) -> Vec<u32> {
 
 /// From /proc/PID/task/TID/children (4.2 and later, `CONFIG_PROC_CHILDREN`).
 fn children(pid: u32) -> Vec<u32> {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let tasks = kernel_file::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let lists = tasks.take(MAX_THREADS).filter_map(|task| {
-        let text = fs::read_to_string(task.path().join("children")).ok()?;
+        let text = kernel_file::read_to_string(task.path().join("children")).ok()?;
         Some(text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
     });
     lists.flatten().collect()
@@ -176,7 +176,8 @@ mod tests {
         use std::os::fd::AsRawFd;
         use std::os::unix::fs::MetadataExt;
         let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let inode = fs::metadata(format!("/proc/self/fd/{}", server.as_raw_fd())).unwrap().ino();
+        let inode =
+            std::fs::metadata(format!("/proc/self/fd/{}", server.as_raw_fd())).unwrap().ino();
         let soon = Instant::now() + Duration::from_secs(10);
         let own = std::process::id();
         assert_eq!(owners(&[inode, 0], &[], soon), (vec![(inode, own)], true));

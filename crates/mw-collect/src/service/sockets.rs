@@ -1,12 +1,12 @@
 //! Sockets by address, through sock_diag(7), or from /proc/net/tcp where the kernel lacks it.
 
 use mw_proc::net_tcp::{self, TcpSocket};
+use mw_sys::kernel_file;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
     sockopt,
 };
-use std::fs::File;
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -192,7 +192,7 @@ fn message(answer: &[u8]) -> Result<Vec<u8>, Errno> {
 
 pub(super) fn read(path: &str) -> Vec<u8> {
     let mut text = Vec::new();
-    let file = File::open(path).map(|file| file.take(MAX_FILE_BYTES));
+    let file = kernel_file::open(path).map(|file| file.take(MAX_FILE_BYTES));
     let _ = file.and_then(|mut file| file.read_to_end(&mut text));
     text
 }

@@ -56,7 +56,7 @@ fn asked_by(clients: &[u32], deadline: Instant) -> Vec<(u32, u32)> {
             break;
         }
         let own: BTreeSet<u64> = sockets_of(*client).take(MAX_SOCKETS).collect();
-        let namespace = std::fs::read_link(format!("/proc/{client}/ns/net"));
+        let namespace = mw_sys::kernel_file::read_link(format!("/proc/{client}/ns/net"));
         if let (false, Ok(namespace)) = (own.is_empty(), namespace) {
             let tcp = namespaces.entry(namespace).or_insert_with(|| Tcp::of(*client));
             ends.extend(tcp.ends(*client, &own));

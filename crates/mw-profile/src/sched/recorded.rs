@@ -449,7 +449,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 fn comm(tid: Tid) -> String {
-    let comm = std::fs::read(format!("/proc/{tid}/comm")).unwrap_or_default();
+    let comm = mw_sys::kernel_file::read(format!("/proc/{tid}/comm")).unwrap_or_default();
     text(comm.strip_suffix(b"\n").unwrap_or(&comm))
 }
 

@@ -26,7 +26,7 @@ impl OtherLoad {
 /// The time that CPUs were not idle: the first line of /proc/stat, in hundredths of a second
 /// (proc_stat(5)).
 fn busy() -> Option<Duration> {
-    let text = std::fs::read_to_string("/proc/stat").ok()?;
+    let text = mw_sys::kernel_file::read_to_string("/proc/stat").ok()?;
     let fields: Vec<u64> =
         text.lines().next()?.split_whitespace().skip(1).filter_map(|f| f.parse().ok()).collect();
     let (idle, iowait) = (fields.get(3)?, fields.get(4)?);

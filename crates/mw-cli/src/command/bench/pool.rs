@@ -4,7 +4,7 @@ use crate::Failure;
 use crate::args::Place;
 use crate::command::reserved::{Reserved, Reserver};
 use mw_memory::huge_pool_dir;
-use std::fs;
+use mw_sys::kernel_file;
 use std::path::Path;
 
 const RESERVER: Reserver = Reserver { owner: "bench", name: "--reserve" };
@@ -49,5 +49,5 @@ fn reserve(dir: &str, page_bytes: u64, bytes: u64, state_dir: &Path) -> Result<R
 }
 
 fn number(file: &str) -> Option<u64> {
-    fs::read_to_string(file).ok()?.trim().parse().ok()
+    kernel_file::read_to_string(file).ok()?.trim().parse().ok()
 }

@@ -144,7 +144,8 @@ impl Report {
             let reason = row.missing.clone()?;
             Some(Absent { variant: row.variant.name(), reason })
         };
-        let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let kernel =
+            mw_sys::kernel_file::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let zeroing_ms_per_gib = zeroing.spread();
         Self {
             schema: SCHEMA,
@@ -174,7 +175,7 @@ impl Report {
 }
 
 fn nodes() -> usize {
-    let online = std::fs::read("/sys/devices/system/node/online").unwrap_or_default();
+    let online = mw_sys::kernel_file::read("/sys/devices/system/node/online").unwrap_or_default();
     mw_proc::cpulist::parse(&online).map_or(1, |nodes| nodes.len().max(1))
 }
 

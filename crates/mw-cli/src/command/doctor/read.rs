@@ -52,7 +52,7 @@ pub(super) fn machine(config_file: Option<&Path>) -> Machine {
 /// The beginning of a file.
 fn read(path: &str) -> File {
     let mut bytes = Vec::new();
-    let file = std::fs::File::open(path);
+    let file = mw_sys::guarded::open(Path::new(path));
     match file.and_then(|file| file.take(MAX_BYTES).read_to_end(&mut bytes)) {
         Ok(_) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
         Err(error) => Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),

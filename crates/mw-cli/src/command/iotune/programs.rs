@@ -3,6 +3,7 @@
 use mw_iotune::environment::LIBRARY;
 use mw_iotune::{FLOOR_OFFSET, MAGIC, PAGE_BYTES, READ_AGAIN, Seen};
 use mw_sys::HelperThread;
+use mw_sys::kernel_file;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::FileExt;
@@ -47,7 +48,7 @@ fn program(id: u32) -> Option<Program> {
             (slot.cached, slot.uncached, slot.unverified) = (0, 0, 0);
         }
     }
-    let name = std::fs::read(format!("/proc/{id}/comm")).unwrap_or_default();
+    let name = mw_sys::kernel_file::read(format!("/proc/{id}/comm")).unwrap_or_default();
     Some(Program { id, name: String::from_utf8_lossy(&name).trim().to_owned(), seen })
 }
 
@@ -84,7 +85,7 @@ fn each<A: Send + 'static>(work: fn(u32) -> A) -> Vec<(u32, Option<A>)> {
 }
 
 fn ids() -> Vec<u32> {
-    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let Ok(entries) = mw_sys::kernel_file::read_dir("/proc") else { return Vec::new() };
     let names = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     names.take(PROCESSES_MAX).collect()
 }
@@ -100,7 +101,7 @@ struct ControlPage {
 
 /// Finds the page of a process in its memory; `None` if the library is not loaded.
 fn page_of(id: u32, how: &OpenOptions) -> Option<std::io::Result<ControlPage>> {
-    let maps = BufReader::new(File::open(format!("/proc/{id}/maps")).ok()?);
+    let maps = BufReader::new(kernel_file::open(format!("/proc/{id}/maps")).ok()?);
     let mut data = maps.lines().map_while(Result::ok).filter(|line| line.ends_with(LIBRARY));
     let range = data.find_map(|line| {
         let (range, rest) = line.split_once(' ')?;
@@ -110,7 +111,7 @@ fn page_of(id: u32, how: &OpenOptions) -> Option<std::io::Result<ControlPage>> {
     });
     let (from, to) = range?;
     let find = || {
-        let memory = how.open(format!("/proc/{id}/mem"))?;
+        let memory = kernel_file::open_with(format!("/proc/{id}/mem"), how)?;
         let mut bytes = vec![0; PAGE_BYTES];
         for at in (from..to.min(from.saturating_add(DATA_MAX_BYTES))).step_by(PAGE_BYTES) {
             memory.read_exact_at(&mut bytes, at)?;
@@ -126,7 +127,7 @@ fn page_of(id: u32, how: &OpenOptions) -> Option<std::io::Result<ControlPage>> {
 /// The process number in its own PID namespace.
 fn own_id(id: u32) -> Option<u64> {
     let mut status = String::new();
-    File::open(format!("/proc/{id}/status")).ok()?.read_to_string(&mut status).ok()?;
+    kernel_file::open(format!("/proc/{id}/status")).ok()?.read_to_string(&mut status).ok()?;
     let line = status.lines().find(|line| line.starts_with("NSpid:"))?;
     line.split_whitespace().last()?.parse().ok()
 }

@@ -167,6 +167,6 @@ impl StallClock {
 
 /// Time in which tasks stalled for memory, since boot.
 fn stalled_us() -> Option<u64> {
-    let text = std::fs::read(PRESSURE).ok()?;
+    let text = mw_sys::kernel_file::read(PRESSURE).ok()?;
     Some(Pressure::parse(&text).ok()?.some.total_us)
 }

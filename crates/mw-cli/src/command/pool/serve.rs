@@ -92,7 +92,7 @@ fn prepare_folder(folder: &Path, log: &Log) -> Result<(), Failure> {
 
 /// Half of the machine: the other half is everybody else's.
 fn usual_budget() -> Result<u64, Failure> {
-    let text = std::fs::read("/proc/meminfo").ok();
+    let text = mw_sys::kernel_file::read("/proc/meminfo").ok();
     let meminfo = text.and_then(|text| mw_proc::meminfo::Meminfo::parse(&text).ok());
     let total = meminfo.and_then(|info| info.mem_total_bytes);
     let missing =

@@ -3,7 +3,11 @@
 use crate::args::PoolCreateArgs;
 use mw_pool::spec::MAX_OWNERS;
 use mw_pool::{Owners, PageSize, Spec};
+use mw_sys::guarded;
 use std::path::Path;
+
+/// The longest file of users or groups.
+const MAX_FILE_BYTES: u64 = 16 << 20;
 
 /// What is asked for, with names of users and groups as numbers.
 pub(super) fn spec(args: &PoolCreateArgs) -> Result<Spec, String> {
@@ -33,7 +37,7 @@ fn number(name: &str, file: &Path) -> Result<u32, String> {
     if let Ok(number) = name.parse() {
         return Ok(number);
     }
-    let text = std::fs::read_to_string(file)
+    let text = guarded::read_to_string(file, MAX_FILE_BYTES)
         .map_err(|error| format!("{}: {error}; use the numeric id of '{name}'", file.display()))?;
     let of_line = |line: &str| {
         let mut fields = line.split(':');

@@ -31,7 +31,7 @@ impl Library {
             ));
         }
         let mut start = Vec::with_capacity(START_BYTES as usize + 1);
-        let read = std::fs::File::open(&path)
+        let read = mw_sys::guarded::open(&path)
             .and_then(|file| file.take(START_BYTES).read_to_end(&mut start));
         read.map_err(|error| format!("{}: {error}", path.display()))?;
         match elf::kind(&start) {

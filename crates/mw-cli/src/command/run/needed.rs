@@ -26,6 +26,7 @@ const FIRST: [&str; 4] = ["libasan.so", "libhwasan.so", "libclang_rt.asan", "lib
 /// The library that must be loaded before any other into a program of 64 bits and of this machine's order
 /// of bytes; none too where that cannot be read.
 pub(super) fn first(program: &Path) -> Option<String> {
+    #[allow(clippy::disallowed_methods, reason = "the program that the user has started next")]
     let file = File::open(program).ok()?;
     names(&file)?.into_iter().find(|name| is_first(name.as_bytes()))
 }

@@ -94,6 +94,7 @@ fn not_executable(name: &OsStr) -> Failure {
     }
 }
 
+#[allow(clippy::disallowed_methods, reason = "the program that the user has started next")]
 fn start_of(path: &Path) -> io::Result<Vec<u8>> {
     let mut start = Vec::with_capacity(START_BYTES as usize + 1);
     File::open(path)?.take(START_BYTES).read_to_end(&mut start)?;

@@ -2,8 +2,8 @@
 
 use super::preload::PRELOAD;
 use mw_iotune::environment;
+use mw_sys::kernel_file;
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -16,8 +16,8 @@ const STATUS_BYTES: usize = 8192;
 /// goes by the same line of the same file.
 pub(super) fn filters() -> u32 {
     let mut status = String::with_capacity(STATUS_BYTES);
-    let read =
-        File::open("/proc/self/status").and_then(|mut file| file.read_to_string(&mut status));
+    let read = kernel_file::open("/proc/self/status")
+        .and_then(|mut file| file.read_to_string(&mut status));
     if read.is_err() {
         return 0;
     }

@@ -3,6 +3,7 @@
 use crate::args::WhyArgs;
 use crate::{Exit, Failure};
 use mw_critical_path::PathSummary;
+use mw_sys::kernel_file;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -54,14 +55,14 @@ fn usage(line: String) -> Failure {
 }
 
 fn all() -> impl Iterator<Item = u32> {
-    let entries = fs::read_dir("/proc").into_iter().flatten();
+    let entries = kernel_file::read_dir("/proc").into_iter().flatten();
     let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     pids.take(MAX_PROCESSES)
 }
 
 /// A process and those that it started, and they in turn.
 fn of_pid(pid: u32) -> Result<(String, Vec<u32>), Failure> {
-    let status = |pid: u32| fs::read_to_string(format!("/proc/{pid}/status")).ok();
+    let status = |pid: u32| kernel_file::read_to_string(format!("/proc/{pid}/status")).ok();
     let field = |status: &str, name: &str| -> Option<u32> {
         status.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
     };
@@ -97,7 +98,7 @@ pub(super) fn with_cgroups(mut path: PathSummary) -> PathSummary {
 
 /// Paths of the cgroups that a process is in, one for each hierarchy.
 fn cgroups(pid: u32) -> Vec<String> {
-    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    let text = kernel_file::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
     text.lines().filter_map(|line| line.splitn(3, ':').nth(2)).map(str::to_owned).collect()
 }
 
@@ -145,15 +146,17 @@ fn names(given: &str) -> Vec<String> {
 
 fn exists(name: &str) -> bool {
     let name = name.trim_start_matches('/');
-    let mounts = fs::read_dir(CGROUPS).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mounts =
+        kernel_file::read_dir(CGROUPS).into_iter().flatten().flatten().map(|entry| entry.path());
     std::iter::once(PathBuf::from(CGROUPS)).chain(mounts).any(|mount| mount.join(name).is_dir())
 }
 
 /// Whether others can ask one of these processes: it listens, or has a connection to its port or path.
 fn listens(pids: &[u32]) -> bool {
     let Some(first) = pids.first() else { return false };
-    let table =
-        |name: &str| fs::read_to_string(format!("/proc/{first}/net/{name}")).unwrap_or_default();
+    let table = |name: &str| {
+        kernel_file::read_to_string(format!("/proc/{first}/net/{name}")).unwrap_or_default()
+    };
     let mut served = HashSet::new();
     for name in ["tcp", "tcp6"] {
         served.extend(served_tcp(&table(name)));
@@ -164,9 +167,9 @@ fn listens(pids: &[u32]) -> bool {
 
 /// Inodes of the sockets that a process has open.
 fn sockets(pid: u32) -> Vec<u64> {
-    let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten();
+    let entries = kernel_file::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten();
     let inode = |entry: std::io::Result<fs::DirEntry>| {
-        let target = fs::read_link(entry.ok()?.path()).ok()?;
+        let target = kernel_file::read_link(entry.ok()?.path()).ok()?;
         target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
     };
     entries.take(MAX_DESCRIPTORS).filter_map(inode).collect()
