@@ -59,18 +59,6 @@ pub enum SourceError {
     NotACapture { path: PathBuf },
 }
 
-impl SourceError {
-    /// The error of the directory that an archive was unpacked into, as one of the archive.
-    #[must_use]
-    pub fn of_archive(self, archive: &Path) -> Self {
-        let path = archive.to_owned();
-        match self {
-            Self::Open { source, .. } => Self::Open { path, source },
-            Self::NoTree { .. } | Self::NotACapture { .. } => Self::NotACapture { path },
-        }
-    }
-}
-
 impl Source {
     /// The running machine.
     ///

@@ -3,6 +3,8 @@
 //! Each `[[notify]]` table has a thread and a bounded queue of its own. Telling of an incident fills queues and waits for
 //! nothing: whatever a receiver does, the recorder goes on.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod attempts;
 mod budget;
 mod deliver;

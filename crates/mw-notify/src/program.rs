@@ -26,7 +26,8 @@ pub(crate) fn run(words: &[String], input: &[u8], limit: Duration) -> Result<(),
     }
     let limits = ProgramLimits { input, time: limit, bytes: MAX_STDERR_BYTES };
     let started = |pid: u32| {
-        let _ = std::fs::write(format!("/proc/{pid}/oom_score_adj"), OOM_SCORE_ADJUSTMENT);
+        let _ =
+            mw_sys::kernel_file::write(format!("/proc/{pid}/oom_score_adj"), OOM_SCORE_ADJUSTMENT);
     };
     match run_program(command, limits, started, || false) {
         Ok(ProgramEnd { status, .. }) if status.success() => Ok(()),

@@ -8,7 +8,6 @@ use rustls::{RootCertStore, SupportedProtocolVersion, version};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::io::Read;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};

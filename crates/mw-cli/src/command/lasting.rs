@@ -2,11 +2,10 @@
 
 use crate::output::{self, Readers};
 use crate::{Exit, Failure};
-use mw_model::{Report, Severity};
+use mw_model::{Report, Severity, bounded_json};
+use mw_sys::guarded;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -19,6 +18,8 @@ const GAP_MS: u64 = 15 * 60 * 1000;
 const FILE: &str = "sightings.json";
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 const MAX_BYTES: u64 = 64 << 10;
+/// What the file may become in memory, in bytes.
+const MAX_IN_MEMORY: usize = 1 << 20;
 
 const SEVERITIES: [Severity; 3] = [Severity::Note, Severity::Warning, Severity::Critical];
 
@@ -116,9 +117,11 @@ impl Kept {
     /// Reads the file; one that is missing, malformed or of another boot is empty.
     pub(crate) fn open(dir: &Path) -> Self {
         let path = dir.join(FILE);
-        let boot_id = std::fs::read_to_string(BOOT_ID).unwrap_or_default().trim().to_owned();
-        let known = read(&path).ok();
-        let known = known.and_then(|bytes| serde_json::from_slice::<Sightings>(&bytes).ok());
+        let boot_id =
+            mw_sys::kernel_file::read_to_string(BOOT_ID).unwrap_or_default().trim().to_owned();
+        let known = guarded::read(&path, MAX_BYTES).ok();
+        let known = known
+            .and_then(|bytes| bounded_json::from_slice::<Sightings>(&bytes, MAX_IN_MEMORY).ok());
         let known = known.filter(|known| known.boot_id == boot_id);
         Self { path, sightings: known.unwrap_or(Sightings { boot_id, ..Sightings::default() }) }
     }
@@ -144,18 +147,12 @@ impl Kept {
         };
         let json = serde_json::to_vec(&self.sightings).map_err(|error| failed(&error.into()))?;
         if let Some(dir) = path.parent() {
-            std::fs::create_dir_all(dir).map_err(|error| failed(&error))?;
+            guarded::create_dirs(dir).map_err(|error| failed(&error))?;
         }
         output::write(path, Readers::Owner, &failed, |file| {
             file.write_all(&json).map_err(|error| failed(&error))
         })
     }
-}
-
-fn read(path: &Path) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(MAX_BYTES).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 #[cfg(test)]

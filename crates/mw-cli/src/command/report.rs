@@ -74,7 +74,9 @@ pub(super) fn find(recording: &Recording, id: IncidentId) -> Result<Incident, Fa
     let found = number.map(|id| recording.incident(id)).transpose().map_err(could_not)?.flatten();
     match found {
         Some(incident) => Ok(incident),
-        None => Err(not_there(recording.path(), number, &recording.incidents().map_err(could_not)?)),
+        None => {
+            Err(not_there(recording.path(), number, &recording.incidents().map_err(could_not)?))
+        }
     }
 }
 
