@@ -513,7 +513,7 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__check)
-            opts="-o -v -h -V --for --pool --only --root --recording --at --fail-on --format --json --output --verbose --config --help --version"
+            opts="-o -v -h -V --for --pool --only --root --recording --at --fail-on --after --state-dir --format --json --output --verbose --config --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -545,6 +545,14 @@ _memwright() {
                     ;;
                 --fail-on)
                     COMPREPLY=($(compgen -W "note warning critical never" -- "${cur}"))
+                    return 0
+                    ;;
+                --after)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --state-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --format)
@@ -1959,7 +1967,7 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__k8s__subcmd__condition)
-            opts="-h -V --node --every --root --api-server --token-file --ca-file --remove --dry-run --config --help --version"
+            opts="-h -V --node --every --after --root --api-server --token-file --ca-file --remove --dry-run --config --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1970,6 +1978,10 @@ _memwright() {
                     return 0
                     ;;
                 --every)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --after)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2613,7 +2625,7 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__slurm__subcmd__health)
-            opts="-h -V --node --severity --drain-on --make-room --max-cost --extra --dry-run --root --state-dir --config --help --version"
+            opts="-h -V --node --severity --drain-on --after --job --make-room --max-cost --extra --dry-run --root --state-dir --config --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2628,6 +2640,14 @@ _memwright() {
                     return 0
                     ;;
                 --drain-on)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --after)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --job)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2839,7 +2859,7 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__watch)
-            opts="-h -V --now --probe --service --limit --interval --timeout --token-timeout --canary-interval --canary-limit --no-canary --no-profile --recording --keep --max-size --listen --web.config.file --config --help --version"
+            opts="-h -V --now --check-config --probe --service --limit --interval --timeout --token-timeout --canary-interval --canary-limit --no-canary --no-profile --recording --keep --max-size --listen --web.config.file --config --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -63,11 +63,13 @@ complete -c memwright -n "__fish_memwright_using_subcommand check" -l fail-on -d
 warning\t'Stalls under load'
 critical\t'Stalls now or at the next large request'
 never\t'Never'"
+complete -c memwright -n "__fish_memwright_using_subcommand check" -l after -d 'Count a critical finding as a warning until it has been there for this long, in at least three checks: for programs that act on the exit code' -r
+complete -c memwright -n "__fish_memwright_using_subcommand check" -l state-dir -d 'Directory of the findings of earlier checks, for --after [default: /var/lib/memwright]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand check" -l format -d 'Output format' -r -f -a "text\t'For people'
-json\t'For programs; see docs/schema'
+json\t'For programs; the documentation has its schema'
 nagios\t'For Nagios and compatible monitoring; the exit code is the plugin state'
 npd\t'For Kubernetes\' node-problem-detector: one line of at most 80 bytes; exit code 0 fine, 1 a finding at or above --fail-on or a refused request, 3 could not be checked (unknown)'
-prometheus\t'Metrics in the Prometheus text format, for node_exporter\'s textfile collector; see docs/metrics.md'"
+prometheus\t'Metrics in the Prometheus text format, for node_exporter\'s textfile collector; metrics.md of the documentation lists them'"
 complete -c memwright -n "__fish_memwright_using_subcommand check" -s o -l output -d 'Write to this file, which is replaced only once the output is complete; - is standard output' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand check" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml if it exists]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand check" -l json -d 'The same as --format json'
@@ -95,7 +97,7 @@ complete -c memwright -n "__fish_memwright_using_subcommand explain" -l json -d 
 complete -c memwright -n "__fish_memwright_using_subcommand explain" -s v -l verbose -d 'List all parts, with the kernel files that they are computed from, and processes'
 complete -c memwright -n "__fish_memwright_using_subcommand explain" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c memwright -n "__fish_memwright_using_subcommand explain" -s V -l version -d 'Print version'
-complete -c memwright -n "__fish_memwright_using_subcommand fix" -l profile -d 'Set what suits a kind of machine, beside the remedies of the rules that its page lists (docs/profiles.md)' -r -f -a "hpc-node\t'a compute node whose jobs want most of its memory, one after another'
+complete -c memwright -n "__fish_memwright_using_subcommand fix" -l profile -d 'Set what suits a kind of machine, beside the remedies of the rules that profiles.md of the documentation lists' -r -f -a "hpc-node\t'a compute node whose jobs want most of its memory, one after another'
 database\t'a server with one large database, or a JVM'
 virtualisation\t'a host of virtual machines'
 gpu-host\t'a host that trains or serves models with GPUs, with pinned host memory'
@@ -144,15 +146,17 @@ complete -c memwright -n "__fish_memwright_using_subcommand slurm; and not __fis
 complete -c memwright -n "__fish_memwright_using_subcommand slurm; and not __fish_seen_subcommand_from health prolog help" -f -a "prolog" -d 'Make room before a job, or after one; for Prolog and Epilog: the exit code is always 0'
 complete -c memwright -n "__fish_memwright_using_subcommand slurm; and not __fish_seen_subcommand_from health prolog help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c memwright -n "__fish_memwright_using_subcommand slurm; and __fish_seen_subcommand_from health" -l node -d 'Name of the node [default: $SLURMD_NODENAME, or the host name up to the first dot]' -r
-complete -c memwright -n "__fish_memwright_using_subcommand slurm; and __fish_seen_subcommand_from health" -l severity -d 'Drain at this severity or above [default: critical, or note with --drain-on]' -r -f -a "note\t'Any finding'
+complete -c memwright -n "__fish_memwright_using_subcommand slurm; and __fish_seen_subcommand_from health" -l severity -d 'Drain at this severity or above [default: critical, or warning with --drain-on]' -r -f -a "note\t'Any finding'
 warning\t'Stalls under load'
 critical\t'Stalls now or at the next large request'
 never\t'Never'"
 complete -c memwright -n "__fish_memwright_using_subcommand slurm; and __fish_seen_subcommand_from health" -l drain-on -d 'Drain for findings of these rules only' -r
+complete -c memwright -n "__fish_memwright_using_subcommand slurm; and __fish_seen_subcommand_from health" -l after -d 'Drain only once the finding has been there for this long, in at least three checks' -r
+complete -c memwright -n "__fish_memwright_using_subcommand slurm; and __fish_seen_subcommand_from health" -l job -d 'Drain only if a job of this size would wait or fail: SIZE[,lock][,huge=2M|1G|thp][,node=N]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand slurm; and __fish_seen_subcommand_from health" -l make-room -d 'Once the node is drained and idle, make room for this much, check again, and resume the node if the hazard is gone: SIZE[,lock][,huge=2M|1G|thp][,node=N]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand slurm; and __fish_seen_subcommand_from health" -l max-cost -d 'Limits of --make-room, as for make-room; its time is at most what remains of 50 s' -r
 complete -c memwright -n "__fish_memwright_using_subcommand slurm; and __fish_seen_subcommand_from health" -l root -d 'Judge a captured tree instead of this machine, to rehearse: as for check' -r -F
-complete -c memwright -n "__fish_memwright_using_subcommand slurm; and __fish_seen_subcommand_from health" -l state-dir -d 'Directory of the journal, for --make-room [default: /var/lib/memwright]' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand slurm; and __fish_seen_subcommand_from health" -l state-dir -d 'Directory of the findings of earlier checks, and of the journal for --make-room [default: /var/lib/memwright]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand slurm; and __fish_seen_subcommand_from health" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml if it exists]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand slurm; and __fish_seen_subcommand_from health" -l extra -d 'Also keep what the node offers in its field Extra, in GiB, for jobs that ask for it (Slurm 23.11, extra_constraints): mem is available without writeback or swap, mem2m in blocks of 2 MiB'
 complete -c memwright -n "__fish_memwright_using_subcommand slurm; and __fish_seen_subcommand_from health" -l dry-run -d 'Say what would be done to the node, without doing it'
@@ -246,6 +250,7 @@ complete -c memwright -n "__fish_memwright_using_subcommand k8s; and not __fish_
 complete -c memwright -n "__fish_memwright_using_subcommand k8s; and not __fish_seen_subcommand_from condition help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c memwright -n "__fish_memwright_using_subcommand k8s; and __fish_seen_subcommand_from condition" -l node -d 'Name of the Node object [default: $NODE_NAME, or the host name]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand k8s; and __fish_seen_subcommand_from condition" -l every -d 'Check at this interval until SIGTERM, at least 5s; an unchanged result is reported every five minutes' -r
+complete -c memwright -n "__fish_memwright_using_subcommand k8s; and __fish_seen_subcommand_from condition" -l after -d 'Set a condition to True only once the finding has been there for this long, in at least three checks' -r
 complete -c memwright -n "__fish_memwright_using_subcommand k8s; and __fish_seen_subcommand_from condition" -l root -d 'Root of the host\'s file system in a container; as for check' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand k8s; and __fish_seen_subcommand_from condition" -l api-server -d 'API server [default: that of the cluster, by $KUBERNETES_SERVICE_HOST and $KUBERNETES_SERVICE_PORT]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand k8s; and __fish_seen_subcommand_from condition" -l token-file -d 'File with the token, read for every request' -r
@@ -354,7 +359,7 @@ complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_see
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from list" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from list" -s V -l version -d 'Print version'
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from stats" -l format -d 'Output format' -r -f -a "text\t'For people'
-json\t'For programs; see docs/schema'
+json\t'For programs; the documentation has its schema'
 metrics\t'Prometheus text format'"
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from stats" -l socket -d 'Socket of the server [default: /run/memwright-pool/pool.sock]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from stats" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml if it exists]' -r -F
@@ -397,10 +402,11 @@ complete -c memwright -n "__fish_memwright_using_subcommand watch" -l canary-lim
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l recording -d 'The recording [default: /var/lib/memwright/recording.db]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l keep -d 'Retention of recorded data [default: 60d]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l max-size -d 'Size limit of the recording [default: 200M]' -r
-complete -c memwright -n "__fish_memwright_using_subcommand watch" -l listen -d 'Serve metrics for Prometheus at this address, for example 127.0.0.1:9818, or on the socket of memwright.socket: systemd; see docs/metrics.md' -r
+complete -c memwright -n "__fish_memwright_using_subcommand watch" -l listen -d 'Serve metrics for Prometheus at this address, for example 127.0.0.1:9818, or on the socket of memwright.socket: systemd; metrics.md of the documentation lists them' -r
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l web.config.file -d 'TLS and passwords of --listen, in the format of Prometheus\' exporters' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml if it exists]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l now -d 'Have the recorder that is running take evidence now, without a stall, and print the incident that it became'
+complete -c memwright -n "__fish_memwright_using_subcommand watch" -l check-config -d 'Check the options and the configuration, and exit: with 0 if \'watch\' accepts them, otherwise with 2'
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l no-canary -d 'Run no canary'
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l no-profile -d 'Do not profile the kernel'
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -s h -l help -d 'Print help'
