@@ -10,14 +10,15 @@
 //! memory is kept. Readers ignore files that they do not know, so an older memwright reads a newer
 //! capture.
 
+mod judged;
+
+pub(crate) use judged::{oom_history, page_blocks};
+
 use crate::collector::{cgroup, map_count, mounts, processes, sysctl};
 use crate::memory_tree::{MAX_PATH_BYTES, MemoryTree};
 use crate::redact::Redactor;
 use crate::source::{MAX_FILE_BYTES, Source, SourceError};
-use mw_model::{
-    Absence, MapCounts, Missing, OomHistory, OomShortage, OomVictim, OriginKind, PageBlocks,
-    Processes, Reading, Sample, ServiceProcess, Sysctl,
-};
+use mw_model::{Absence, MapCounts, Missing, OriginKind, Processes, Reading, Sample, Sysctl};
 use mw_proc::vmstat::Vmstat;
 use std::io::{self, Read, Write};
 use std::path::{Component, Path, PathBuf};
@@ -43,10 +44,6 @@ const ZSTD_LEVEL: i32 = 9;
 pub(crate) const PAGE_SIZE: &str = "/memwright/page_size";
 pub(crate) const CLOCK: &str = "/memwright/clock_unix_ms";
 const INTERVAL_MS: &str = "/memwright/interval_ms";
-const PAGE_BLOCKS: &str = "/memwright/page_blocks";
-const OOM_HISTORY: &str = "/memwright/oom_history";
-const OF_MACHINE: &str = "machine";
-const OF_CGROUP: &str = "cgroup";
 const EARLIER: &str = "/memwright/earlier";
 const EARLIER_FILES: [&str; 2] = ["/proc/vmstat", "/proc/meminfo"];
 
@@ -195,56 +192,12 @@ fn add_filesystems<W: Write>(
 fn add_judged<W: Write>(source: &Source, archive: &mut Archive<W>) -> io::Result<()> {
     let (_, snapshot) = crate::free_memory(source);
     if let Ok(blocks) = crate::blocks_of_fragmented(source, &snapshot) {
-        let lines: String = blocks.iter().map(|blocks| blocks.line() + "\n").collect();
-        archive.add(PAGE_BLOCKS, lines.as_bytes())?;
+        archive.add(judged::PAGE_BLOCKS, judged::write_page_blocks(&blocks).as_bytes())?;
     }
     if let Ok(history) = crate::oom_history(source, &snapshot.sample) {
-        archive.add(OOM_HISTORY, write_oom_history(&history).as_bytes())?;
+        archive.add(judged::OOM_HISTORY, judged::write_oom_history(&history).as_bytes())?;
     }
     Ok(())
-}
-
-/// `machine` or `cgroup`, when, and who, a line each. Paths of cgroups are left out: people choose them.
-fn write_oom_history(history: &OomHistory) -> String {
-    let of = [(OF_MACHINE, &history.of_machine), (OF_CGROUP, &history.of_cgroup)];
-    let line = |(of, victim): (&str, &Option<OomVictim>)| {
-        let OomVictim { last_unix_ms, process, .. } = victim.as_ref()?;
-        Some(format!("{of} {last_unix_ms} {}\n", process.name))
-    };
-    of.into_iter().filter_map(line).collect()
-}
-
-/// The latest kills of a captured tree.
-pub(crate) fn oom_history(source: &Source) -> Result<OomHistory, Missing> {
-    let bytes = source.read(OOM_HISTORY)?;
-    let lines = String::from_utf8_lossy(&bytes);
-    let mut history = OomHistory::default();
-    for line in lines.lines() {
-        let malformed = || Missing::failed(OOM_HISTORY, "malformed line".to_owned());
-        history.add(parse_kill(line).ok_or_else(malformed)?);
-    }
-    Ok(history)
-}
-
-fn parse_kill(line: &str) -> Option<OomVictim> {
-    let (of, rest) = line.split_once(' ')?;
-    let (at, name) = rest.split_once(' ')?;
-    let shortage = match of {
-        OF_MACHINE => OomShortage::Machine,
-        OF_CGROUP => OomShortage::Cgroup(None),
-        _ => return None,
-    };
-    let last_unix_ms = at.parse().ok()?;
-    let process = ServiceProcess { pid: 0, name: name.to_owned() };
-    Some(OomVictim { process, count: 1, last_unix_ms, shortage, ..OomVictim::default() })
-}
-
-/// The page blocks of a captured tree.
-pub(crate) fn page_blocks(source: &Source) -> Result<Vec<PageBlocks>, Missing> {
-    let bytes = source.read(PAGE_BLOCKS)?;
-    let lines = String::from_utf8_lossy(&bytes);
-    let malformed = || Missing::failed(PAGE_BLOCKS, "malformed line".to_owned());
-    lines.lines().map(|line| PageBlocks::parse(line).ok_or_else(malformed)).collect()
 }
 
 fn add_cgroups<W: Write>(
@@ -486,25 +439,6 @@ mod tests {
     fn only_boot_parameters_of_memory_are_kept() {
         let line = "root=/dev/vda rd.luks.key=SECRET hugepages=4 psi=1 token=hugepages";
         assert_eq!(boot_parameters(line), "hugepages=4 psi=1\n");
-    }
-
-    #[test]
-    fn the_latest_kills_are_kept_without_paths() {
-        let kill = |name: &str, last_unix_ms, shortage| OomVictim {
-            process: ServiceProcess { pid: 7, name: name.to_owned() },
-            last_unix_ms,
-            shortage,
-            ..OomVictim::default()
-        };
-        let mut history = OomHistory::default();
-        history.add(kill("my db", 5, OomShortage::Machine));
-        history.add(kill("toy", 9, OomShortage::Cgroup(Some("/user/secret".to_owned()))));
-        let text = write_oom_history(&history);
-        assert_eq!(text, "machine 5 my db\ncgroup 9 toy\n");
-        let read: Vec<_> = text.lines().filter_map(parse_kill).collect();
-        assert_eq!((read[0].process.name.as_str(), read[0].last_unix_ms), ("my db", 5));
-        assert_eq!(read[1].shortage, OomShortage::Cgroup(None));
-        assert_eq!(parse_kill("machine x y"), None);
     }
 
     #[test]
