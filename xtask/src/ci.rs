@@ -1,5 +1,6 @@
 //! Everything that has to pass, in one command. Its last line counts what passed, failed and was skipped.
 
+mod step;
 mod verdict;
 
 use crate::tests::{self, Built, Results, Target};
@@ -10,6 +11,7 @@ use crate::{
 use std::fmt::Write;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
+use step::{Outcome, Step};
 use verdict::Verdict;
 
 /// Debian packages that the tests use, each with a program or file that tells whether it is there.
@@ -54,20 +56,6 @@ const PACKAGES: &[(&str, &str)] = &[
 ];
 
 type Task = fn() -> anyhow::Result<()>;
-
-/// A step that has run, or was left out.
-struct Step {
-    name: &'static str,
-    took: Duration,
-    result: anyhow::Result<Outcome>,
-}
-
-enum Outcome {
-    /// A few words on what it did.
-    Done(String),
-    /// Why it did not run, or not all of it.
-    LeftOut(String),
-}
 
 const MORE_STEPS: &[(&str, Task)] = &[
     ("lab: every case", || campaign(&["step", "lab"])),

@@ -21,6 +21,7 @@ const EXPOSURES: &[(&str, u32)] =
 /// systemd passes over where it is not. A service with any other path that is absent does not start (226/NAMESPACE).
 const PRESENT: &[(&str, &str)] = &[
     ("ExecStart", INSTALLED),
+    ("ExecReload", INSTALLED),
     ("ExecReload", "/bin/kill"),
     // The kernel's, which systemd itself mounts.
     ("ReadOnlyPaths", "/proc/sys"),

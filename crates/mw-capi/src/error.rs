@@ -269,7 +269,7 @@ mod tests {
             );
             assert_eq!(read(shortage.remedy), "raise it");
             assert_eq!((!shortage.cgroup.is_null()).then(|| read(shortage.cgroup)), cgroup);
-            assert!(read(mw_error_text(Some(&error))).contains("40 missing"));
+            assert!(read(mw_error_text(Some(&error))).contains("40 B missing"));
         }
     }
 

@@ -10,11 +10,8 @@
 //! memory is kept. Readers ignore files that they do not know, so an older memwright reads a newer
 //! capture.
 
-mod judged;
-
-pub(crate) use judged::{oom_history, page_blocks};
-
 use crate::collector::{cgroup, map_count, mounts, processes, sysctl};
+use crate::judged;
 use crate::memory_tree::{MAX_PATH_BYTES, MemoryTree};
 use crate::redact::Redactor;
 use crate::source::{MAX_FILE_BYTES, Source, SourceError};
@@ -188,13 +185,12 @@ fn add_filesystems<W: Write>(
     archive.add(mounts::STATFS, mounts::write_statfs(&filesystems).as_bytes())
 }
 
-/// What decides how severe a state is: the page blocks of fragmented memory, and when the OOM killer last killed.
 fn add_judged<W: Write>(source: &Source, archive: &mut Archive<W>) -> io::Result<()> {
-    let (_, snapshot) = crate::free_memory(source);
-    if let Ok(blocks) = crate::blocks_of_fragmented(source, &snapshot) {
+    let snapshot = judged::snapshot(source);
+    if let Ok(blocks) = judged::page_blocks(source, &snapshot) {
         archive.add(judged::PAGE_BLOCKS, judged::write_page_blocks(&blocks).as_bytes())?;
     }
-    if let Ok(history) = crate::oom_history(source, &snapshot.sample) {
+    if let Ok(history) = judged::oom_history(source, &snapshot.sample) {
         archive.add(judged::OOM_HISTORY, judged::write_oom_history(&history).as_bytes())?;
     }
     Ok(())

@@ -17,6 +17,7 @@ mod group_use;
 mod held_files;
 mod hints;
 mod holders;
+mod judged;
 mod kernel_log;
 mod masked;
 mod memory_tree;
@@ -50,9 +51,7 @@ use collector::{
     block, cgroup, hugepages, map_count, mounts, node, processes, sysctl, transparent_hugepage,
     zram,
 };
-use mw_model::{
-    Missing, OomHistory, Origin, OriginKind, PageBlocks, Sample, Snapshot, Window, derived, zones,
-};
+use mw_model::{Origin, OriginKind, Snapshot, Window, derived};
 use mw_proc::dentry_state::DentryState;
 use mw_proc::extfrag::Extfrag;
 use mw_proc::inode_state::InodeState;
@@ -66,9 +65,6 @@ use std::time::Duration;
 /// The shortest time between the two samples of a window of the running machine: long enough for the
 /// scan rates of a reclaim storm to show, short enough for `check` to stay below 30 ms.
 pub const MIN_WINDOW: Duration = Duration::from_millis(10);
-
-/// How long the blocks of fragmented memory are sampled.
-const BLOCKS_TIME: Duration = Duration::from_millis(10);
 
 pub fn snapshot(source: &Source) -> Snapshot {
     collect(source).1
@@ -161,38 +157,14 @@ fn fill(source: &Source, snapshot: &mut Snapshot) {
     let page_bytes: Vec<u64> = pools.iter().map(|pool| pool.page_bytes).collect();
     snapshot.cgroups = cgroup::collect(source, &page_bytes).into();
     snapshot.disks = block::collect(source).into();
-    snapshot.page_blocks = blocks_of_fragmented(source, snapshot).into();
-    snapshot.oom_history = oom_history(source, &snapshot.sample).into();
+    snapshot.page_blocks = judged::page_blocks(source, snapshot).into();
+    snapshot.oom_history = judged::oom_history(source, &snapshot.sample).into();
     snapshot.extfrag_unusable =
         source.reading("/sys/kernel/debug/extfrag/unusable_index", |bytes| {
             let mut extfrag = Extfrag::default();
             extfrag.parse_into(bytes)?;
             Ok(extfrag)
         });
-}
-
-/// The page blocks where free memory is fragmented: what they consist of decides whether compaction makes them whole.
-fn blocks_of_fragmented(source: &Source, snapshot: &Snapshot) -> Result<Vec<PageBlocks>, Missing> {
-    if source.kind() == OriginKind::Tree {
-        return capture::page_blocks(source);
-    }
-    if !zones::has_fragmented(snapshot) {
-        return Err(Missing::skipped(page_flags::FILE, "no zone is fragmented"));
-    }
-    page_blocks(source, snapshot, derived::huge_page_bytes(snapshot), BLOCKS_TIME)
-}
-
-/// The latest kills of the OOM killer, where it has killed at all.
-fn oom_history(source: &Source, sample: &Sample) -> Result<OomHistory, Missing> {
-    if source.kind() == OriginKind::Tree {
-        return capture::oom_history(source);
-    }
-    let kills = sample.vmstat.required()?.get(Counter::OomKill);
-    if kills.is_some_and(|count| count > 0) {
-        KernelLog::history()
-    } else {
-        Ok(OomHistory::default())
-    }
 }
 
 /// Sizes of a base page that kernels have.

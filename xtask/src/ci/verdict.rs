@@ -1,6 +1,6 @@
 //! What `cargo xtask ci` prints last.
 
-use super::Step;
+use super::step::Step;
 use crate::tests::Results;
 use std::fmt;
 

@@ -1,20 +1,75 @@
-//! What a capture has beside the kernel's files, by which a state is judged: the page blocks of fragmented memory, and when
-//! the OOM killer last killed. A line each.
+//! What decides how severe a state is: the page blocks of fragmented memory, and when the OOM killer last killed. A
+//! captured tree has both, a line each.
 
+use crate::collector::transparent_hugepage;
+use crate::kernel_log::KernelLog;
+use crate::page_flags;
+use crate::sampler::Sampler;
 use crate::source::Source;
-use mw_model::{Missing, OomHistory, OomShortage, OomVictim, PageBlocks, ServiceProcess};
+use mw_model::{
+    Missing, OomHistory, OomShortage, OomVictim, Origin, OriginKind, PageBlocks, Sample,
+    ServiceProcess, Snapshot, derived, zones,
+};
+use mw_proc::vmstat::Counter;
+use std::time::Duration;
 
-pub(super) const PAGE_BLOCKS: &str = "/memwright/page_blocks";
-pub(super) const OOM_HISTORY: &str = "/memwright/oom_history";
+pub(crate) const PAGE_BLOCKS: &str = "/memwright/page_blocks";
+pub(crate) const OOM_HISTORY: &str = "/memwright/oom_history";
 const OF_MACHINE: &str = "machine";
 const OF_CGROUP: &str = "cgroup";
 
-pub(super) fn write_page_blocks(blocks: &[PageBlocks]) -> String {
+/// How long the blocks of fragmented memory are sampled.
+const BLOCKS_TIME: Duration = Duration::from_millis(10);
+
+/// As much of the running machine as the judgement needs.
+pub(crate) fn snapshot(source: &Source) -> Snapshot {
+    let page_bytes = rustix::param::page_size() as u64;
+    let mut snapshot = Snapshot {
+        origin: Origin { page_bytes, ..Origin::default() },
+        thp: transparent_hugepage::collect(source).into(),
+        ..Snapshot::default()
+    };
+    Sampler::open(source, &[]).sample(&mut snapshot.sample);
+    snapshot
+}
+
+/// The page blocks where free memory is fragmented: what they consist of decides whether compaction makes them whole.
+pub(crate) fn page_blocks(
+    source: &Source,
+    snapshot: &Snapshot,
+) -> Result<Vec<PageBlocks>, Missing> {
+    if source.kind() == OriginKind::Tree {
+        return captured_blocks(source);
+    }
+    if !zones::has_fragmented(snapshot) {
+        return Err(Missing::skipped(page_flags::FILE, "no zone is fragmented"));
+    }
+    crate::page_blocks::page_blocks(
+        source,
+        snapshot,
+        derived::huge_page_bytes(snapshot),
+        BLOCKS_TIME,
+    )
+}
+
+/// The latest kills of the OOM killer, where it has killed at all.
+pub(crate) fn oom_history(source: &Source, sample: &Sample) -> Result<OomHistory, Missing> {
+    if source.kind() == OriginKind::Tree {
+        return captured_history(source);
+    }
+    let kills = sample.vmstat.required()?.get(Counter::OomKill);
+    match kills {
+        Some(count) if count > 0 => KernelLog::history(),
+        _ => Ok(OomHistory::default()),
+    }
+}
+
+pub(crate) fn write_page_blocks(blocks: &[PageBlocks]) -> String {
     blocks.iter().map(|blocks| blocks.line() + "\n").collect()
 }
 
 /// `machine` or `cgroup`, when, and who, a line each. Paths of cgroups are left out: people choose them.
-pub(super) fn write_oom_history(history: &OomHistory) -> String {
+pub(crate) fn write_oom_history(history: &OomHistory) -> String {
     let of = [(OF_MACHINE, &history.of_machine), (OF_CGROUP, &history.of_cgroup)];
     let line = |(of, victim): (&str, &Option<OomVictim>)| {
         let OomVictim { last_unix_ms, process, .. } = victim.as_ref()?;
@@ -23,8 +78,7 @@ pub(super) fn write_oom_history(history: &OomHistory) -> String {
     of.into_iter().filter_map(line).collect()
 }
 
-/// The latest kills of a captured tree.
-pub(crate) fn oom_history(source: &Source) -> Result<OomHistory, Missing> {
+fn captured_history(source: &Source) -> Result<OomHistory, Missing> {
     let bytes = source.read(OOM_HISTORY)?;
     let lines = String::from_utf8_lossy(&bytes);
     let mut history = OomHistory::default();
@@ -48,8 +102,7 @@ fn parse_kill(line: &str) -> Option<OomVictim> {
     Some(OomVictim { process, count: 1, last_unix_ms, shortage, ..OomVictim::default() })
 }
 
-/// The page blocks of a captured tree.
-pub(crate) fn page_blocks(source: &Source) -> Result<Vec<PageBlocks>, Missing> {
+fn captured_blocks(source: &Source) -> Result<Vec<PageBlocks>, Missing> {
     let bytes = source.read(PAGE_BLOCKS)?;
     let lines = String::from_utf8_lossy(&bytes);
     let malformed = || Missing::failed(PAGE_BLOCKS, "malformed line".to_owned());

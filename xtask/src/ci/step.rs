@@ -1,0 +1,17 @@
+//! What the steps of `cargo xtask ci` come to.
+
+use std::time::Duration;
+
+/// A step that has run, or was left out.
+pub(super) struct Step {
+    pub(super) name: &'static str,
+    pub(super) took: Duration,
+    pub(super) result: anyhow::Result<Outcome>,
+}
+
+pub(super) enum Outcome {
+    /// A few words on what it did.
+    Done(String),
+    /// Why it did not run, or not all of it.
+    LeftOut(String),
+}
