@@ -52,7 +52,7 @@ impl Place {
     fn refused(&self, args: &[&str]) -> String {
         let output = memwright(args).current_dir(&self.sticky).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(3), "{args:?}: {said}");
+        assert_eq!(output.status.code(), Some(4), "{args:?}: {said}");
         assert_eq!(fs::read_to_string(&self.victim).unwrap(), "precious", "{args:?}");
         said
     }

@@ -193,7 +193,7 @@ fn what_cannot_be_judged_is_said() {
     let dir = TempDir::new_in("/dev/shm").unwrap();
     let (code, out, err) = trends(&record(&dir, 12, true), &[]);
     assert_eq!((code, out.as_str()), (3, ""));
-    assert!(err.contains("12 samples of sizes in this time are too few"), "{err}");
+    assert!(err.contains("too few sizes for a trend in this time: 12 samples"), "{err}");
     let earlier = concat!(env!("CARGO_MANIFEST_DIR"), "/../mw-record/tests/recordings/format-1.db");
     let (code, _, err) = trends(Path::new(earlier), &[]);
     assert_eq!(code, 3);

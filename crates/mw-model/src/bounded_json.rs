@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn punctuation_in_texts_does_not_count() {
-        assert_eq!(estimated_bytes(br#"",,{[\",,""#), 11);
+        assert_eq!(estimated_bytes(br#"",,{[\",,""#), 10);
         assert_eq!(estimated_bytes(br#"{"a":[1,2]}"#), 11 + OBJECT_BYTES + 3 * VALUE_BYTES);
         // A text that does not end is no JSON.
         assert_eq!(estimated_bytes(b"\"\\"), 2);

@@ -325,7 +325,7 @@ fn a_full_disk_is_trouble_that_passes() {
     });
     let trouble = writer.trouble().unwrap();
     assert!(trouble.contains("recording.db") && trouble.contains("full"), "{trouble}");
-    for verdict in ["a", "b", "c", "d", "e"] {
+    for verdict in ["a", "b", "c", "d", "e", "f", "g", "h", "i"] {
         let verdict = verdict.to_owned();
         let kept = writer.keep_incident(mw_model::Incident { verdict, ..Default::default() });
         assert!(kept.unwrap_err().to_string().contains("full"));
@@ -340,7 +340,11 @@ fn a_full_disk_is_trouble_that_passes() {
     assert_eq!(last, START_MS + at * 1_000);
     let incidents = recording.incidents().unwrap();
     let verdicts: Vec<&str> = incidents.iter().map(|row| row.verdict.as_str()).collect();
-    assert_eq!(verdicts, ["b", "c", "d", "e"], "the oldest of too many is given up");
+    assert_eq!(
+        verdicts,
+        ["b", "c", "d", "e", "f", "g", "h", "i"],
+        "the oldest of too many is given up"
+    );
 }
 
 #[test]

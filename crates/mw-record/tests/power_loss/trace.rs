@@ -78,7 +78,8 @@ fn call(line: &str, known: &mut Vec<PathBuf>) -> Option<Call> {
     let descriptor = || Some(PathBuf::from(String::from_utf8(hex(arguments.first()?)).ok()?));
     match name {
         "openat" if line.contains("O_CREAT") => {
-            let path = PathBuf::from(String::from_utf8(hex(arguments.get(1)?)).ok()?);
+            // A name below the directory of the descriptor.
+            let path = descriptor()?.join(String::from_utf8(hex(arguments.get(1)?)).ok()?);
             (!known.contains(&path)).then(|| {
                 known.push(path.clone());
                 Call::Created(path)

@@ -176,8 +176,8 @@ fn text(drift: &FleetDrift) -> String {
     let mut text = match differ.len() {
         _ if *nodes == 0 => "no node answered".to_owned(),
         count => {
+            let verb = if count == 1 || *facts == 1 { "differs" } else { "differ" };
             let (facts, nodes) = (format_count(*facts, "fact"), format_count(*nodes, "node"));
-            let verb = if count == 1 { "differs" } else { "differ" };
             format!("{count} of {facts} {verb} on {nodes}")
         }
     };
@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn sizes_that_hardly_differ_are_the_same() {
         let same = lines(&[("n1", &[("memory", "16384000")]), ("n2", &[("memory", "16380000")])]);
-        assert_eq!(same, "0 of 2 facts differ on 2 nodes\n");
+        assert_eq!(same, "0 of 1 fact differs on 2 nodes\n");
         // Three that each differ a little outnumber two that are equal.
         let sizes = ["8000000", "8000000", "16384000", "16380000", "16378000"];
         let rows: Vec<_> = sizes.iter().map(|size| [("a", *size)]).collect();
