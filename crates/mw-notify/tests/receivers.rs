@@ -274,7 +274,7 @@ fn an_outage_is_told_while_it_lasts_and_at_its_end_beside_a_flood_and_a_message_
     notifier.tell(&Incident { state: IncidentState::Closed, ..down });
     let last = bodies.recv_timeout(PATIENCE).unwrap();
     assert_eq!((&last["state"], &last["incident"]), (&"closed".into(), &7.into()), "{last}");
-    line(&notifier, "incidents not reported: more than 20 in an hour");
+    line(&notifier, "not reported: more than 20 in an hour");
 }
 
 #[test]
