@@ -80,14 +80,6 @@ pub struct Failure {
     line: String,
 }
 
-/// An error of a file with its path, which a name that is refused has already.
-fn named(path: &Path, error: &io::Error) -> String {
-    match error.get_ref() {
-        Some(cause) if cause.is::<mw_sys::guarded::Refused>() => error.to_string(),
-        _ => format!("{}: {error}", path.display()),
-    }
-}
-
 impl Failure {
     /// A failure of a kind.
     pub fn new(exit: Exit, line: impl fmt::Display) -> Self {
@@ -106,7 +98,7 @@ impl Failure {
 
     /// A failure to open or read a file, as [`Self::from_error`].
     pub(crate) fn of_file(path: impl AsRef<Path>, error: &io::Error) -> Self {
-        let line = named(path.as_ref(), error);
+        let line = format!("{}: {error}", path.as_ref().display());
         if is_denied(error) {
             Self::new(Exit::PermissionDenied, advice::with_sudo(&line, true))
         } else {
@@ -117,8 +109,8 @@ impl Failure {
     /// A failure to write the file that `option` names, of which another one may be writable.
     pub(crate) fn of_output(path: &Path, error: &io::Error, option: &str) -> Self {
         let exit = if is_denied(error) { Exit::PermissionDenied } else { Exit::CouldNotCheck };
-        let line = named(path, error);
-        Self::new(exit, format_args!("{line}; choose another file with {option}"))
+        let path = path.display();
+        Self::new(exit, format_args!("{path}: {error}; choose another file with {option}"))
     }
 
     /// A failure without a message: its reader has gone.

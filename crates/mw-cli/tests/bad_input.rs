@@ -6,6 +6,7 @@ use assert_cmd::Command;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tempfile::TempDir;
 
 fn memwright() -> Command {
@@ -263,16 +264,11 @@ fn a_pipe_that_delivers_nothing_can_be_interrupted() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_memwright"));
     command.args(["check", "--root", "-"]).stdin(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
-    // It blocks its signals once it reads.
-    let blocked = || {
+    let waits = || {
         let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
-        status
-            .lines()
-            .any(|line| line.starts_with("SigBlk:") && !line.ends_with("0000000000000000"))
+        status.contains("State:\tS")
     };
-    while !blocked() {
-        std::thread::yield_now();
-    }
+    mw_test::wait_until("a wait for input", Duration::from_secs(30), waits);
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     assert!(!child.wait().unwrap().success());

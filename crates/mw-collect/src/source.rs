@@ -54,7 +54,7 @@ pub enum SourceError {
     /// The directory holds neither proc nor sys.
     #[error("{path}: neither proc/ nor sys/ in it; give the directory that has them")]
     NoTree { path: PathBuf },
-    /// The archive was unpacked, and holds neither proc nor sys.
+    /// The archive holds neither proc nor sys.
     #[error("{path}: not a capture: neither proc/ nor sys/ in it")]
     NotACapture { path: PathBuf },
 }
@@ -88,7 +88,10 @@ impl Source {
         if has("/proc") || has("/sys") {
             return Ok(self);
         }
-        Err(SourceError::NoTree { path: self.root })
+        Err(match self.files {
+            Files::InMemory(_) => SourceError::NotACapture { path: self.root },
+            Files::Below(_) => SourceError::NoTree { path: self.root },
+        })
     }
 
     fn open_root(root: &Path, kind: OriginKind) -> Result<Self, SourceError> {

@@ -19,7 +19,7 @@ pub(crate) fn check(path: &Path) -> Result<(), Failure> {
     match guarded::place(path) {
         // A pipe or a device, which is opened when there is something to write.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        place => place.map(drop).map_err(|error| failure(path, &error)),
+        place => place.map(drop).map_err(|error| Failure::of_output(path, &error, "--svg")),
     }
 }
 
