@@ -285,7 +285,7 @@ fn a_stall_reaches_every_panel_and_the_receiver_of_alerts() {
     assert!(delivered.contains("runbook_url"), "{delivered}");
     assert_eq!(prometheus.firing(), ["MemwrightStall"]);
 
-    let found = prometheus.query("memwright_rules{state=\"found\"} > 0");
+    let found = prometheus.query("memwright_finding{severity=~\"warning|critical\"}");
     for (panel, expr) in panels() {
         // Nothing runs out here.
         let may_be_empty = expr.contains("memwright_exhaustion_seconds")
