@@ -249,7 +249,11 @@ fn what_a_node_offers_is_in_its_extra_field_beside_the_keys_of_others() {
     };
     let health = |root: &str| {
         let mut command = cluster.command(memwright());
-        command.args(["slurm", "health", "--node", "n1", "--severity", "never", "--extra"]);
+        command.args(["slurm", "health", "--after", "0s", "--node", "n1"]).args([
+            "--severity",
+            "never",
+            "--extra",
+        ]);
         let output = command.arg("--root").arg(fixture(root)).output().unwrap();
         (output.status.code(), text(&output.stdout))
     };
@@ -371,7 +375,8 @@ fn whatever_scontrol_prints_is_bounded_and_one_line() {
     assert!(!text(&output.stderr).contains('\u{1b}'));
     for name in ["n[1-9]", "ALL", "n1,n2", ""] {
         let mut command = Command::new(memwright());
-        let output = command.args(["slurm", "health", "--node", name]).output().unwrap();
+        let output =
+            command.args(["slurm", "health", "--after", "0s", "--node", name]).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{name}: {output:?}");
     }
 }
