@@ -50,7 +50,7 @@ pub struct OomVictim {
 /// The latest kills, apart from one another: those of a cgroup at its limit are as many as its owner likes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OomHistory {
-    /// For want of memory of the machine, or of the nodes that a cpuset or a policy allows.
+    /// Caused by a shortage of the machine, or of the nodes that a cpuset or a policy allows.
     pub of_machine: Option<OomVictim>,
     pub of_cgroup: Option<OomVictim>,
 }

@@ -23,8 +23,8 @@ fn large_bytes(snapshot: &Snapshot) -> Option<u64> {
     Some((memory / LARGE_SHARE).min(ready / 2).max(memory / LEAST_SHARE))
 }
 
-/// Whether a large request gets base pages without writeback and swap: from free memory and clean page cache, which are
-/// had at the speed of memory.
+/// Whether a large request gets base pages without writeback and swap: from free memory and clean page cache, at the
+/// speed of memory.
 pub(crate) fn is_served(snapshot: &Snapshot) -> bool {
     large_bytes(snapshot)
         .is_some_and(|bytes| preflight::of_machine(snapshot, bytes) == Ok(Answer::Yes))
@@ -98,7 +98,7 @@ fn is_waited_for(window: &Window) -> bool {
 }
 
 /// The severity of reclaim that goes on now: critical where tasks wait and a large request would as well; a warning where
-/// one of both holds; a note where the kernel only reclaims clean pages for whoever reads them.
+/// one of both holds; a note where the kernel only reclaims clean pages for their readers.
 pub(crate) fn reclaim_severity(window: &Window) -> Severity {
     if !window.is_sustained() {
         return Severity::Note;

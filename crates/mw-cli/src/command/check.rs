@@ -1,6 +1,6 @@
 //! `memwright check`: the verdict, what is wrong, and what fixes it.
 
-use super::lasting::Kept;
+use super::lasting::SightingsFile;
 use crate::args::{CheckArgs, Format};
 use crate::config::Config;
 use crate::output::{self, Readers, STANDARD_OUTPUT};
@@ -57,7 +57,7 @@ fn check(args: &CheckArgs, config: &Config) -> Result<Exit, Failure> {
         report.root = root.display().to_string();
     }
     if let Some(least) = args.after.filter(|least| !least.is_zero()) {
-        let mut kept = Kept::open(&config.state_dir(args.state_dir.as_deref()));
+        let mut kept = SightingsFile::open(&config.state_dir(args.state_dir.as_deref()));
         kept.note(&report)?;
         kept.sightings.settle(&mut report, least);
     }

@@ -108,12 +108,12 @@ pub(crate) fn now_ms() -> u64 {
 
 /// The sightings of checks that are processes of their own, kept in a file of the state directory.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct SightingsFile {
     path: PathBuf,
     pub(crate) sightings: Sightings,
 }
 
-impl Kept {
+impl SightingsFile {
     /// Reads the file; one that is missing, malformed or of another boot is empty.
     pub(crate) fn open(dir: &Path) -> Self {
         let path = dir.join(FILE);
@@ -260,7 +260,7 @@ mod tests {
     fn sightings_are_kept_within_a_boot() {
         let dir = tempfile::tempdir().unwrap();
         for checks in 1..=3 {
-            let mut kept = Kept::open(dir.path());
+            let mut kept = SightingsFile::open(dir.path());
             kept.note(&found(Severity::Note)).unwrap();
             assert_eq!(kept.sightings.found["reclaim-storm note"].checks, checks);
         }
@@ -268,8 +268,8 @@ mod tests {
         let text = std::fs::read_to_string(&path).unwrap();
         let boot = std::fs::read_to_string(BOOT_ID).unwrap();
         std::fs::write(&path, text.replace(boot.trim(), "another")).unwrap();
-        assert_eq!(Kept::open(dir.path()).sightings.found.len(), 0);
+        assert_eq!(SightingsFile::open(dir.path()).sightings.found.len(), 0);
         std::fs::write(&path, "{").unwrap();
-        assert_eq!(Kept::open(dir.path()).sightings.found.len(), 0);
+        assert_eq!(SightingsFile::open(dir.path()).sightings.found.len(), 0);
     }
 }

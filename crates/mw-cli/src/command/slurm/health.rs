@@ -8,7 +8,7 @@ use super::extra::Offer;
 use super::node::Node;
 use super::scontrol;
 use crate::args::{FailOn, SlurmHealthArgs};
-use crate::command::lasting::Kept;
+use crate::command::lasting::SightingsFile;
 use crate::config::Config;
 use crate::{Exit, Failure, live, terminal};
 use mw_model::{Answer, Report, Severity, Window};
@@ -97,7 +97,7 @@ impl Health<'_> {
         if least.is_zero() {
             return Ok(true);
         }
-        let mut kept = Kept::open(&self.config.state_dir(self.args.state_dir.as_deref()));
+        let mut kept = SightingsFile::open(&self.config.state_dir(self.args.state_dir.as_deref()));
         if !self.args.dry_run {
             kept.note(report)?;
         }
