@@ -39,7 +39,17 @@ pub(crate) fn window() -> Result<Window, Failure> {
 /// # Errors
 /// As [`source`].
 pub(crate) fn window_of(span: Duration) -> Result<Window, Failure> {
-    source().map(|source| mw_collect::window_of(&source, span))
+    source().map(|source| watched(&source, span))
+}
+
+#[cfg(feature = "why")]
+fn watched(source: &Source, span: Duration) -> Window {
+    mw_collect::window_watched(source, span, mw_profile::waiters)
+}
+
+#[cfg(not(feature = "why"))]
+fn watched(source: &Source, span: Duration) -> Window {
+    mw_collect::window_of(source, span)
 }
 
 /// Files and directories of the kernel for which FUSE answers.

@@ -51,7 +51,7 @@ use collector::{
     block, cgroup, hugepages, map_count, mounts, node, processes, sysctl, transparent_hugepage,
     zram,
 };
-use mw_model::{Origin, OriginKind, Snapshot, Window, derived};
+use mw_model::{Missing, Origin, OriginKind, Snapshot, Waiters, Window, derived};
 use mw_proc::dentry_state::DentryState;
 use mw_proc::extfrag::Extfrag;
 use mw_proc::inode_state::InodeState;
@@ -79,25 +79,45 @@ pub fn window(source: &Source) -> Window {
 
 /// [`window`], with at least `span` between the samples of a running machine.
 pub fn window_of(source: &Source, span: Duration) -> Window {
+    let not_watched = || Missing::skipped("tracepoints", "nobody watches who waits");
+    window_watched(source, span, |left| {
+        std::thread::sleep(left);
+        Err(not_watched())
+    })
+}
+
+/// [`window_of`], with who waits for memory where tasks of the running machine reclaim or compact directly: `watch` takes
+/// the time that it is given.
+pub fn window_watched(
+    source: &Source,
+    span: Duration,
+    watch: impl FnOnce(Duration) -> Result<Waiters, Missing>,
+) -> Window {
     let (mut sampler, now) = collect(source);
     if !source.is_running() {
         let earlier = capture::earlier_sample(source, &now.sample);
-        return Window { earlier: earlier.into_iter().collect(), now };
+        return Window::since(earlier, now);
     }
-    let mut window = Window { earlier: vec![now.sample.clone()], now };
-    sample_after(&mut sampler, &mut window, span);
-    if window.has_work() && !window.is_sustained() {
-        let sustained = Duration::from_secs_f64(Window::SUSTAINED_MS / 1000.0);
-        sample_after(&mut sampler, &mut window, sustained);
+    let mut window = Window::since([now.sample.clone()], now);
+    std::thread::sleep(left(&sampler, &window, span));
+    sampler.sample(&mut window.now.sample);
+    if !window.has_work() || window.is_sustained() {
+        return window;
     }
+    let left = left(&sampler, &window, Duration::from_secs_f64(Window::SUSTAINED_MS / 1000.0));
+    if window.has_direct_work() {
+        window.waiters = watch(left).into();
+    } else {
+        std::thread::sleep(left);
+    }
+    sampler.sample(&mut window.now.sample);
     window
 }
 
-/// Samples again once `span` has passed since the first sample.
-fn sample_after(sampler: &mut Sampler, window: &mut Window, span: Duration) {
+/// The time until `span` has passed since the first sample.
+fn left(sampler: &Sampler, window: &Window, span: Duration) -> Duration {
     let passed = window.earlier.first().map_or(Duration::ZERO, |first| sampler.since(first));
-    std::thread::sleep(span.saturating_sub(passed));
-    sampler.sample(&mut window.now.sample);
+    span.saturating_sub(passed)
 }
 
 /// Takes what changes while memory is moved and reclaimed into a snapshot: the fast counters and the pools.

@@ -39,6 +39,7 @@ mod tick;
 mod trend;
 mod units;
 pub mod visible;
+mod waiters;
 mod window;
 pub mod zones;
 
@@ -94,4 +95,5 @@ pub use trend::{
     Decline, Estimate, Exhaustion, FullKind, Supply, SupplyTrend, TRENDS_SCHEMA, Trend, Trends,
 };
 pub use units::{Quantity, SizeError, format_duration_ms, parse_size};
+pub use waiters::{Waiter, Waiters};
 pub use window::Window;

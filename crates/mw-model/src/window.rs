@@ -1,6 +1,6 @@
 //! Consecutive samples, and the rates between them.
 
-use crate::{Missing, Sample, Snapshot};
+use crate::{Missing, Reading, Sample, Snapshot, Waiters};
 use mw_proc::vmstat::Counter;
 
 /// A snapshot and the samples that came before it, oldest first.
@@ -9,6 +9,8 @@ pub struct Window {
     /// Earlier samples, oldest first; empty if there is only one.
     pub earlier: Vec<Sample>,
     pub now: Snapshot,
+    /// Who waited for memory meanwhile; of a running machine whose kernel reclaims.
+    pub waiters: Reading<Waiters>,
 }
 
 impl Window {
@@ -30,7 +32,12 @@ impl Window {
 
     /// A window without earlier samples.
     pub fn new(now: Snapshot) -> Self {
-        Self { earlier: Vec::new(), now }
+        Self { now, ..Self::default() }
+    }
+
+    /// A window from the earlier samples on.
+    pub fn since(earlier: impl IntoIterator<Item = Sample>, now: Snapshot) -> Self {
+        Self { earlier: earlier.into_iter().collect(), now, ..Self::default() }
     }
 
     /// Milliseconds from the oldest sample to the latest, where there are two.
@@ -47,6 +54,12 @@ impl Window {
     /// Whether the kernel reclaimed, compacted, swapped or killed between the samples.
     pub fn has_work(&self) -> bool {
         Self::WORK.iter().any(|counter| self.rate(*counter).is_ok_and(|rate| rate > 0.0))
+    }
+
+    /// Whether tasks reclaimed or compacted directly between the samples.
+    pub fn has_direct_work(&self) -> bool {
+        let counters = [Counter::Allocstall, Counter::CompactStall];
+        counters.iter().any(|counter| self.rate(*counter).is_ok_and(|rate| rate > 0.0))
     }
 
     /// The rate of a counter per second, from the oldest sample to the latest.

@@ -297,12 +297,12 @@ mod tests {
     fn a_zone_grows_that_manages_more_than_before() {
         let (before, now) = (machine(4, 1, 4, 1), machine(6, 3, 6, 3));
         let zone = buddy(&now);
-        let window = Window { earlier: vec![before.sample.clone()], now };
+        let window = Window::since([before.sample.clone()], now);
         assert!(is_growing(&window, &zone));
         let captured = Sample { zoneinfo: Reading::default(), ..before.sample.clone() };
-        let window = Window { earlier: vec![captured], now: window.now };
+        let window = Window::since([captured], window.now);
         assert!(is_growing(&window, &zone));
-        let same = Window { earlier: vec![window.now.sample.clone()], now: window.now };
+        let same = Window::since([window.now.sample.clone()], window.now);
         assert!(!is_growing(&same, &zone));
     }
 

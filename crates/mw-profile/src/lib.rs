@@ -48,6 +48,7 @@ mod tracefs;
 mod tracepoint;
 mod used_file;
 mod user_namespace;
+mod waiters;
 mod waits;
 
 pub use blocked::Blocked;
@@ -61,3 +62,4 @@ pub use task_files::TaskFiles;
 pub use tasks::{LOOK, Tasks};
 pub use taskstats::delays_off;
 pub use tracefs::Tracefs;
+pub use waiters::waiters;

@@ -90,6 +90,24 @@ pub(crate) fn open(rates: Rates, missing: &mut Vec<Missing>) -> (Opened, Rings) 
     (opened, rings)
 }
 
+/// Opens the tracepoints of waits and of the page cache alone.
+///
+/// # Errors
+/// One of them may not be opened.
+pub(crate) fn open_waits(rates: Rates) -> Result<(Opened, Rings), Missing> {
+    let (mut opened, mut rings) = (Opened::default(), Rings::default());
+    let (cpus, mut missing) = (cpus()?, Vec::new());
+    raise_descriptors(cpus.len(), WAITS.len() + 2);
+    let wanted = wanted(rates, &mut missing);
+    // A kernel without one of the tracepoints has the others.
+    let has_points = wanted.iter().any(|wanted| wanted.list == List::Waits);
+    if let Some(missing) = missing.pop().filter(|_| !has_points) {
+        return Err(missing);
+    }
+    open_points(&mut opened, &mut rings, &cpus, wanted)?;
+    Ok((opened, rings))
+}
+
 pub(crate) fn cpus() -> Result<Vec<u32>, Missing> {
     let text =
         mw_sys::kernel_file::read(ONLINE).map_err(|e| Missing::failed(ONLINE, e.to_string()))?;

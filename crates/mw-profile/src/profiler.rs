@@ -322,7 +322,7 @@ impl Shared {
     }
 }
 
-fn enable(events: &[PerfEvent]) {
+pub(crate) fn enable(events: &[PerfEvent]) {
     for event in events {
         // An event that is there can be enabled.
         let _ = event.enable();

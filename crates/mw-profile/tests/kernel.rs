@@ -106,6 +106,25 @@ fn reclaim_in_a_cgroup_is_a_wait_of_who_reclaims() {
 }
 
 #[test]
+fn waiters_are_processes_with_what_they_waited() {
+    if !is_root() {
+        return;
+    }
+    let _alone = alone();
+    let mut child = Command::new("sh")
+        .args(["-c", "sleep 0.2; echo 1 > /proc/sys/vm/compact_memory; sleep 1"])
+        .spawn()
+        .unwrap();
+    let seen = mw_profile::waiters(Duration::from_millis(800)).unwrap();
+    let waited = seen.processes.iter().find(|process| process.pid == child.id());
+    assert!(waited.is_some_and(|waiter| waiter.waited_us > 0 && waiter.name == "sh"), "{seen:?}");
+    assert!((750_000..5_000_000).contains(&seen.span_us), "{seen:?}");
+    let is_kernel_thread = |name: &str| name.starts_with("kswapd") || name.starts_with("kcompactd");
+    assert!(!seen.processes.iter().any(|process| is_kernel_thread(&process.name)), "{seen:?}");
+    child.wait().unwrap();
+}
+
+#[test]
 fn compaction_is_a_wait_with_its_node() {
     if !is_root() {
         return;

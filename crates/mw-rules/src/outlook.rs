@@ -97,8 +97,16 @@ fn is_waited_for(window: &Window) -> bool {
     stalls >= STALLS_PER_S || now.or_else(recent).is_some_and(|some| some >= PRESSURE_PERCENT)
 }
 
+/// Whether others wait than those that use memory up, so much as systemd-oomd calls pressure; unknown where nobody
+/// watched.
+pub(crate) fn others_percent(window: &Window) -> Option<f64> {
+    let others = window.waiters.value()?.others_percent();
+    (others >= PRESSURE_PERCENT).then_some(others)
+}
+
 /// The severity of reclaim that goes on now: critical where tasks wait and a large request would as well; a warning where
-/// one of both holds; a note where the kernel only reclaims clean pages for their readers.
+/// a large request would wait, or others than those that use memory up; a note where the kernel only reclaims clean pages
+/// for their readers.
 pub(crate) fn reclaim_severity(window: &Window) -> Severity {
     if !window.is_sustained() {
         return Severity::Note;
@@ -106,6 +114,7 @@ pub(crate) fn reclaim_severity(window: &Window) -> Severity {
     match (is_waited_for(window), is_served(&window.now)) {
         (true, false) => Severity::Critical,
         (false, false) => Severity::Warning,
+        (_, true) if others_percent(window).is_some() => Severity::Warning,
         (_, true) => Severity::Note,
     }
 }

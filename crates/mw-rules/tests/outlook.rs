@@ -4,7 +4,7 @@
 use mw_collect::Source;
 use mw_model::{
     Answer, OomHistory, OomShortage, OomVictim, PageBlocks, PageSize, Reading, Report, Request,
-    Severity, Window, derived,
+    Severity, Waiter, Waiters, Window, derived,
 };
 use mw_proc::buddyinfo::Buddyinfo;
 use mw_proc::vmstat::{Counter, Vmstat};
@@ -152,6 +152,23 @@ fn a_reader_of_a_large_file_harms_nobody() {
     count(&mut reader, &[(Counter::ThpFaultFallback, 100)]);
     let report = mw_rules::check(&reader, None);
     assert_eq!(severity(&report, "thp-compaction"), Some(Severity::Warning), "{report:?}");
+}
+
+/// A storm on a machine with clean page cache: a large request is served, and yet everybody else waits.
+#[test]
+fn a_storm_is_a_warning_where_others_wait_than_the_reader() {
+    let mut storm = healthy();
+    count(&mut storm, &[(Counter::PgscanDirect, 400_000), (Counter::Allocstall, 900)]);
+    let process =
+        |pid, waited_us, cached_pages| Waiter { pid, waited_us, cached_pages, ..Waiter::default() };
+    let reader = process(1, 700_000, 300_000);
+    let of = |storm: &mut Window, processes| {
+        storm.waiters = Reading::Value(Waiters { span_us: 1_000_000, processes });
+        severity(&mw_rules::check(storm, None), "reclaim-storm")
+    };
+    assert_eq!(of(&mut storm, vec![reader.clone()]), Some(Severity::Note));
+    let others = vec![reader, process(2, 90_000, 100), process(3, 60_000, 0)];
+    assert_eq!(of(&mut storm, others), Some(Severity::Warning));
 }
 
 #[test]

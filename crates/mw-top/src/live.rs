@@ -100,8 +100,8 @@ impl Live {
             |what: &str| Missing::skipped(what, "a running machine has no history to go back to");
         now.processes = Reading::Missing(not_kept("/proc/PID/status"));
         now.cgroups = Reading::Missing(not_kept("/sys/fs/cgroup"));
-        let earlier = last.checked_sub(1).and_then(sample).into_iter().collect();
-        let window = Window { earlier, now };
+        let earlier = last.checked_sub(1).and_then(sample);
+        let window = Window::since(earlier, now);
         let report = mw_rules::check(&window, None);
         Moment::new(&window, report)
     }

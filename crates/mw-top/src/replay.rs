@@ -95,8 +95,8 @@ impl Replay {
         };
         let mut now = self.settings(last.unix_ms)?;
         now.origin.taken_unix_ms = Some(last.unix_ms);
-        let earlier = ticks.pop().map(|tick| tick.sample).into_iter().collect();
-        let window = Window { earlier, now: Snapshot { sample: last.sample, ..now } };
+        let earlier = ticks.pop().map(|tick| tick.sample);
+        let window = Window::since(earlier, Snapshot { sample: last.sample, ..now });
         let report = mw_rules::check(&window, None);
         Ok((Moment::new(&window, report), trail))
     }

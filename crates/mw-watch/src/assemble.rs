@@ -173,7 +173,7 @@ pub(crate) fn window(
         sample.buddyinfo = end.sample.buddyinfo;
         sample.pressure = end.sample.pressure;
     }
-    Window { earlier: before.map(|tick| tick.sample).into_iter().collect(), now }
+    Window::since(before.map(|tick| tick.sample), now)
 }
 
 /// The like window of the time before the stall, where there are rows of it.
@@ -184,7 +184,7 @@ pub(crate) fn calm(table: &Table, window: &Window, started_unix_ms: u64) -> Opti
     if first.unix_ms >= started_unix_ms || first.sample.at_ms >= last.at_ms {
         return None;
     }
-    let mut calm = Window { earlier: vec![first.sample], now: window.now.clone() };
+    let mut calm = Window::since([first.sample], window.now.clone());
     let sample = &mut calm.now.sample;
     (sample.at_ms, sample.vmstat) = (last.at_ms, last.vmstat);
     (sample.buddyinfo, sample.pressure) = (last.buddyinfo, last.pressure);

@@ -34,7 +34,7 @@ pub(super) fn window(recording: &Recording, at: Option<Moment>) -> Result<Window
     let mut snapshot = slow_parts(recording, now.unix_ms)?;
     snapshot.origin.taken_unix_ms = Some(now.unix_ms);
     snapshot.sample = now.sample;
-    Ok(Window { earlier: earlier.map(|tick| tick.sample).into_iter().collect(), now: snapshot })
+    Ok(Window::since(earlier.map(|tick| tick.sample), snapshot))
 }
 
 /// The last tick until a time, and the one that a rate is taken against.

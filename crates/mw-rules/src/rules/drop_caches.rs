@@ -327,7 +327,7 @@ mod tests {
     fn found(before: (u64, u64), now: (u64, u64), hours: f64) -> Option<(Severity, String)> {
         let mut snapshot = Snapshot { sample: sample(1000.0, now.0, now.1), ..Snapshot::default() };
         snapshot.origin.uptime_s = Some(hours * 3600.0);
-        let window = Window { earlier: vec![sample(0.0, before.0, before.1)], now: snapshot };
+        let window = Window::since([sample(0.0, before.0, before.1)], snapshot);
         hazard(&window).unwrap().pop().map(|finding| (finding.severity, finding.headline))
     }
 

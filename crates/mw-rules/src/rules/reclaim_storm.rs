@@ -26,7 +26,9 @@
 //! A high rate alone harms nobody: whoever reads a file that is larger than memory has the kernel drop
 //! clean pages as fast as it reads them, and every other request is still served at the speed of memory.
 //! It is a note while a large request (a quarter of memory, at most half of what is available) needs no
-//! writeback and no swap. Otherwise it is a warning, and critical if tasks wait as well: 10 direct
+//! writeback and no swap, unless other processes than those that fill the page cache wait in direct reclaim
+//! or compaction for 10% of the time or more, which the kernel's tracepoints show (needs root). Otherwise it
+//! is a warning, and critical if tasks wait as well: 10 direct
 //! reclaims or compactions a second, or 10% of pressure. All rates are those of a second at least; `check`
 //! takes that long only where the kernel reclaims.
 //!
@@ -81,7 +83,16 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
             "/proc/pressure/memory",
         )
         .with_impact("Any task that allocates may wait for tens or hundreds of milliseconds.");
-    Ok(vec![finding.with_remedy(remedy(window))])
+    Ok(vec![with_others(finding, window).with_remedy(remedy(window))])
+}
+
+fn with_others(finding: Finding, window: &Window) -> Finding {
+    let Some(percent) = outlook::others_percent(window) else { return finding };
+    finding.with_evidence(
+        "direct reclaim and compaction of other processes",
+        Quantity::Percent(percent),
+        "tracepoints of vmscan and compaction",
+    )
 }
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {

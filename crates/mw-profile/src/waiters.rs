@@ -1,0 +1,76 @@
+//! Who waits for memory, over a short time: the tracepoints alone, without stacks and without a thread.
+
+use crate::open::{Opened, Rates, open_waits};
+use crate::profiler::enable;
+use crate::reader::Reader;
+use crate::task_numbers::TaskNumbers;
+use mw_model::{FloodShare, KernelWait, Missing, WaitKind, Waiter, Waiters};
+use mw_proc::status::Status;
+use mw_sys::monotonic_ns;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// Rings of 64 KiB hold the records of this time on a busy machine.
+const ROUND: Duration = Duration::from_millis(50);
+const FLOOD_PERIOD: u64 = 64;
+/// Threads whose process is looked up.
+const MAX_THREADS: usize = 256;
+
+/// Watches for `span`, which it takes. Kernel threads and this process are left out.
+///
+/// # Errors
+/// Events may not be opened: needs root or CAP_PERFMON, and tracefs.
+pub fn waiters(span: Duration) -> Result<Waiters, Missing> {
+    let numbers = TaskNumbers::of_this_process()?;
+    let rates = Rates { baseline_hz: 1, stall_hz: 1, flood_period: FLOOD_PERIOD };
+    let (opened, rings) = open_waits(rates)?;
+    let began = Instant::now();
+    let mut reader = Reader::new(rings, numbers, FLOOD_PERIOD, began);
+    let began_ns = monotonic_ns();
+    reader.begin(began_ns, began_ns, began_ns);
+    let Opened { waits, flood, .. } = &opened;
+    enable(waits);
+    enable(flood);
+    while let Some(left) = span.checked_sub(began.elapsed()) {
+        std::thread::sleep(left.min(ROUND));
+        reader.drain(monotonic_ns());
+    }
+    let now_ns = monotonic_ns();
+    reader.drain(now_ns);
+    let waits = reader.end(now_ns, 0, 0, 0).waits;
+    let processes = by_process(&waits, &reader.flood(now_ns));
+    Ok(Waiters { span_us: now_ns.saturating_sub(began_ns) / 1000, processes })
+}
+
+/// Waits for the machine's memory; those in reclaim of a cgroup are for its limit.
+fn is_for_memory(wait: &&KernelWait) -> bool {
+    matches!(wait.kind, WaitKind::DirectReclaim | WaitKind::NodeReclaim | WaitKind::Compaction)
+}
+
+fn by_process(waits: &[KernelWait], flood: &[FloodShare]) -> Vec<Waiter> {
+    let mut processes: BTreeMap<u32, Waiter> = BTreeMap::new();
+    for wait in waits.iter().filter(is_for_memory).take(MAX_THREADS) {
+        let Some(pid) = process_of(wait.pid) else { continue };
+        let process = processes.entry(pid).or_insert_with(|| named(pid, &wait.task));
+        process.waited_us += wait.total_us;
+    }
+    for share in flood {
+        let process = processes.entry(share.pid).or_insert_with(|| named(share.pid, &share.task));
+        process.cached_pages += share.pages;
+    }
+    processes.remove(&std::process::id());
+    processes.into_values().collect()
+}
+
+fn named(pid: u32, name: &str) -> Waiter {
+    Waiter { pid, name: name.to_owned(), ..Waiter::default() }
+}
+
+/// The process of a thread, which may be gone; none of a kernel thread.
+fn process_of(tid: u32) -> Option<u32> {
+    let Ok(text) = mw_sys::kernel_file::read(format!("/proc/{tid}/status")) else {
+        return Some(tid);
+    };
+    let status = Status::parse(&text).ok()?;
+    status.vm_size_bytes.and(status.tgid)
+}
