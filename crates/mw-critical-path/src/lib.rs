@@ -17,14 +17,14 @@
 //!   who sent a wake-up.
 //! - **Pure.** A trace is data ([`Trace`] is serializable): recorded ones are fixtures.
 //!
-//! Kernel functions are recognized by the tables in `functions`, matched by prefix.
+//! Kernel functions are recognized by the tables in `conditions` and [`kernel`], matched by prefix.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+mod conditions;
 mod copies;
 mod filled;
-mod functions;
-mod kinds;
+pub mod kernel;
 mod needed;
 mod path;
 mod polled;
@@ -42,7 +42,6 @@ mod wait;
 mod walk;
 
 pub use filled::filled_path;
-pub use functions::MMAP_LOCK_TAKERS;
 pub use path::{CpuHolder, Hop, Kind, Part, Path, RunMode, Share, SiblingWait, Unseen};
 pub use polled::{Reading, Readings};
 pub use program::{Cycle, Program, ProgramTime};
@@ -52,5 +51,5 @@ pub use trace::{
     Basis, Event, EventKind, Nanos, StackId, Task, TaskState, Tid, Trace, UNKNOWN_OUTSIDE,
     WakeContext, outside_number, outside_tid,
 };
-pub use wait::{KernelWork, Wait};
+pub use wait::{KernelWork, TimeClass, Wait};
 pub use walk::critical_path;

@@ -4,11 +4,12 @@
 //! Entries that cause others come first: a task that waits for the disk while it swaps pages out in direct
 //! reclaim waits in direct reclaim.
 
-use crate::functions::{
-    CONNECTS, DISK_COMPLETIONS, EXIT, IDLE_THREADS, KILLS, MMAP_LOCK_TAKERS, PACKETS,
-    RECLAIM_THREADS, REMOTE_COMPLETIONS, ROOM, SENDERS, THAWS, TIMER_SIGNALS, TIMERS, WAITS, WORKS,
+pub use crate::conditions::{KernelWork, TimeClass, Wait};
+use crate::conditions::{WAITS, WORKS, WorkRow};
+use crate::kernel::{
+    CONNECTS, DISK_COMPLETIONS, EXIT, Functions, IDLE_THREADS, KILLS, MMAP_LOCK_TAKERS, PACKETS,
+    RECLAIM_THREADS, ROOM, SENDERS, THAWS, TIMER_SIGNALS, TIMERS,
 };
-pub use crate::kinds::{KernelWork, Wait};
 use std::collections::HashMap;
 
 /// What sent a wake-up.
@@ -25,33 +26,37 @@ pub(crate) enum Source {
 
 /// What a running task with this stack does.
 pub(crate) fn work(stack: &[String]) -> KernelWork {
-    first(WORKS, stack).unwrap_or(KernelWork::Other)
+    let by_it = |row: &&WorkRow| stack.iter().any(|function| row.is_by(function));
+    WORKS.iter().find(by_it).map_or(KernelWork::Other, |row| row.work)
 }
 
 /// The wake-up came by a signal that a task sent.
 pub(crate) fn is_kill(stack: &[String]) -> bool {
-    has_any(stack, KILLS)
+    KILLS.are_in(stack)
 }
 
 /// Whether the task that sent a wake-up opened a connection: it is a client of the task that it woke.
 pub(crate) fn is_connect(waker_stack: &[String]) -> bool {
-    has_any(waker_stack, CONNECTS)
+    CONNECTS.are_in(waker_stack)
 }
 
 /// Whether the task that sent a wake-up sent it over a socket, or closed one.
 pub(crate) fn is_socket(waker_stack: &[String]) -> bool {
-    has_any(waker_stack, SENDERS)
+    SENDERS.are_in(waker_stack)
 }
 
 /// What a wait was for, where the wake-up that ended it tells: the file system over which a file was read, or that
 /// its task was frozen.
 pub(crate) fn told_by_waker(wait: Wait, waker_stack: &[String]) -> Wait {
-    if has_any(waker_stack, THAWS) {
+    if THAWS.are_in(waker_stack) {
         return Wait::CgroupFrozen;
     }
     let is_for_file =
         matches!(wait, Wait::FileRead | Wait::FileWrite | Wait::Writeback | Wait::Disk);
-    let remote = || first(REMOTE_COMPLETIONS, waker_stack);
+    let remote = || {
+        let found = REMOTE_COMPLETIONS.iter().find(|(_, functions)| functions.are_in(waker_stack));
+        found.map(|(wait, _)| *wait)
+    };
     is_for_file.then(remote).flatten().unwrap_or(wait)
 }
 
@@ -59,7 +64,7 @@ pub(crate) fn told_by_waker(wait: Wait, waker_stack: &[String]) -> Wait {
 fn is_idle_thread(stack: &[String]) -> bool {
     let mut functions = stack.iter().skip_while(|function| function.contains("schedule"));
     let innermost = functions.next().map_or("", String::as_str);
-    IDLE_THREADS.iter().any(|idle| innermost.starts_with(idle))
+    IDLE_THREADS.has(innermost)
 }
 
 /// The function that a workqueue's thread was called for, by its stack.
@@ -112,11 +117,18 @@ pub(crate) enum Reclaim {
 
 /// Sources of an interrupt. The innermost function of a stack that is any of these counts: one interrupt comes in
 /// the middle of another.
-const INTERRUPTS: &[(Source, &[&str])] = &[
+const INTERRUPTS: &[(Source, Functions)] = &[
     (Source::Disk, DISK_COMPLETIONS),
     (Source::TimerSignal, TIMER_SIGNALS),
     (Source::Timer, TIMERS),
     (Source::Network, PACKETS),
+];
+
+/// Functions of a file system that send the wake-up at the end of its I/O.
+const REMOTE_COMPLETIONS: &[(Wait, Functions)] = &[
+    (Wait::Fuse, Functions::new(&["fuse_dev_", "fuse_request_end", "virtio_fs_"])),
+    (Wait::Nfs, Functions::new(&["rpc_", "nfs_", "nfs4_", "xprt_"])),
+    (Wait::RemoteFs, Functions::new(&["cifs_", "smb2_", "ceph_", "p9_", "netfs_"])),
 ];
 
 /// What one function says: indices of the first entry that has it.
@@ -156,8 +168,8 @@ fn class<'a>(stack: &'a [String], known: &mut HashMap<&'a str, Says>) -> Class {
         all.is_reclaim_thread |= says.is_reclaim_thread;
         all.is_exit |= says.is_exit;
     }
-    let wants_mmap_lock = || has_any(stack.get(..1).unwrap_or_default(), MMAP_LOCK_TAKERS);
-    let wait = WAITS.get(all.wait).map(|(wait, _)| *wait);
+    let wants_mmap_lock = || stack.first().is_some_and(|innermost| MMAP_LOCK_TAKERS.has(innermost));
+    let wait = WAITS.get(all.wait).map(|row| row.wait);
     Class {
         wait: wait.or_else(|| wants_mmap_lock().then_some(Wait::Semaphore)),
         is_sender: all.is_sender,
@@ -171,26 +183,17 @@ fn class<'a>(stack: &'a [String], known: &mut HashMap<&'a str, Says>) -> Class {
 
 impl Says {
     fn new(function: &str) -> Self {
-        let has = |prefixes: &[&str]| prefixes.iter().any(|prefix| function.starts_with(prefix));
-        let wait = WAITS.iter().position(|(_, functions)| has(functions));
-        let interrupt = INTERRUPTS.iter().position(|(_, functions)| has(functions));
+        let wait = WAITS.iter().position(|row| row.is_by(function));
+        let interrupt = INTERRUPTS.iter().position(|(_, functions)| functions.has(function));
         Self {
             wait: wait.unwrap_or(WAITS.len()),
             interrupt: interrupt.unwrap_or(INTERRUPTS.len()),
-            is_sender: has(SENDERS),
-            is_for_room: has(ROOM),
-            is_reclaim_thread: RECLAIM_THREADS.contains(&function),
-            is_exit: function.starts_with(EXIT),
+            is_sender: SENDERS.has(function),
+            is_for_room: ROOM.has(function),
+            is_reclaim_thread: RECLAIM_THREADS.has(function),
+            is_exit: EXIT.has(function),
         }
     }
-}
-
-fn first<T: Copy>(table: &[(T, &[&str])], stack: &[String]) -> Option<T> {
-    table.iter().find(|(_, functions)| has_any(stack, functions)).map(|(found, _)| *found)
-}
-
-fn has_any(stack: &[String], prefixes: &[&str]) -> bool {
-    stack.iter().any(|function| prefixes.iter().any(|prefix| function.starts_with(prefix)))
 }
 
 #[cfg(test)]
@@ -398,7 +401,7 @@ mod tests {
 
     #[test]
     fn every_wait_has_a_label_of_its_own() {
-        let waits: BTreeSet<Wait> = WAITS.iter().map(|(wait, _)| *wait).collect();
+        let waits: BTreeSet<Wait> = WAITS.iter().map(|row| row.wait).collect();
         let labels: BTreeSet<&str> = waits.iter().map(|wait| wait.label()).collect();
         assert_eq!(labels.len(), waits.len());
     }

@@ -8,8 +8,10 @@
 //! were none, they do not make a cause plausible.
 
 use crate::outside_memory::named;
-use crate::request::{Request, Spent};
+use crate::request::Request;
 use crate::stall::{Canary, Stall, is_canary};
+use mw_critical_path::TimeClass;
+use mw_critical_path::kernel::{self, Functions};
 use mw_model::{
     Cause, Evidence, Finding, Missing, Quantity, Resource, TriggerKind, WaitKind,
     format_duration_ms,
@@ -87,7 +89,7 @@ impl<'a> CauseScore<'a> {
     /// Reclaim on the whole machine, by any task and for any reason.
     pub(crate) fn for_reclaim(stall: &'a Stall<'a>) -> Self {
         let everywhere = Self::new(stall)
-            .profile(crate::kernel::RECLAIM)
+            .profile(kernel::RECLAIM)
             .rate("pages scanned", &[Counter::PgscanKswapd, Counter::PgscanDirect], 10_000.0)
             .rate("allocstall", &[Counter::Allocstall], 10.0)
             .pressure();
@@ -97,7 +99,7 @@ impl<'a> CauseScore<'a> {
         };
         everywhere
             .waits(&[WaitKind::DirectReclaim, WaitKind::ReclaimThrottle])
-            .blocked_in(crate::kernel::DIRECT_RECLAIM)
+            .blocked_in(&[kernel::DIRECT_RECLAIM])
             .canary()
     }
 
@@ -106,8 +108,8 @@ impl<'a> CauseScore<'a> {
         const STALLS_PER_S: f64 = 10.0;
         Self::new(stall)
             .waits(&[WaitKind::Compaction])
-            .blocked_in(crate::kernel::DIRECT_COMPACTION)
-            .profile(crate::kernel::COMPACTION)
+            .blocked_in(&[kernel::DIRECT_COMPACTION])
+            .profile(kernel::COMPACTION)
             .rate("compact_stall", &[Counter::CompactStall], STALLS_PER_S)
     }
 
@@ -173,7 +175,7 @@ impl<'a> CauseScore<'a> {
 
     /// How often a task was blocked in one of these functions.
     #[must_use]
-    pub(crate) fn blocked_in(mut self, functions: &[&str]) -> Self {
+    pub(crate) fn blocked_in(mut self, functions: &[Functions]) -> Self {
         if let Some(request) = self.stall.request {
             if let Some((share, _)) = request.below(functions) {
                 self.add(share, 1.0, MOST_OF_WAITS);
@@ -182,7 +184,7 @@ impl<'a> CauseScore<'a> {
         }
         let Some(task) = self.stall.blocked_in(functions) else { return self };
         let share = f64::from(task.seen) * 100.0 / f64::from(task.looks.max(task.seen).max(1));
-        let inner = task.stack.iter().find(|f| crate::stack::is_in(&[(*f).clone()], functions));
+        let inner = task.stack.iter().find(|function| kernel::is_of(functions, function));
         let what = format!("{} blocked in {}", task.task, inner.map_or("", String::as_str));
         self.add(share, self.stall.weight_of(&task.task), MOST_OF_WAITS);
         self.looked = true;
@@ -198,7 +200,7 @@ impl<'a> CauseScore<'a> {
         if !matches!(kind, TriggerKind::Probe | TriggerKind::Requested) {
             return self;
         }
-        self.waits(&[WaitKind::DirtyThrottle]).blocked_in(crate::kernel::DIRTY_THROTTLE)
+        self.waits(&[WaitKind::DirtyThrottle]).blocked_in(&[kernel::DIRTY_THROTTLING])
     }
 
     /// What the kernel did is no cause unless a task waited for it.
@@ -210,7 +212,7 @@ impl<'a> CauseScore<'a> {
 
     /// The increase of the CPU share of these functions.
     #[must_use]
-    pub(crate) fn profile(mut self, functions: &[&str]) -> Self {
+    pub(crate) fn profile(mut self, functions: &[Functions]) -> Self {
         self.looked |= !self.stall.incident.difference.is_empty();
         let Some((function, grown)) = self.stall.grown_percent(functions) else { return self };
         if grown < LEAST_SHARE_PERCENT {
@@ -401,18 +403,18 @@ impl<'a> CauseScore<'a> {
 }
 
 /// The parts of a request that waits of these kinds are.
-fn spent_in(kinds: &[WaitKind]) -> Vec<Spent> {
-    let spent = |kind: &WaitKind| -> &'static [Spent] {
+fn spent_in(kinds: &[WaitKind]) -> Vec<TimeClass> {
+    let spent = |kind: &WaitKind| -> &'static [TimeClass] {
         match kind {
             WaitKind::DirectReclaim | WaitKind::ReclaimThrottle | WaitKind::NodeReclaim => {
-                &[Spent::Reclaim]
+                &[TimeClass::Reclaim]
             }
             WaitKind::CgroupReclaim => {
-                &[Spent::CgroupReclaim, Spent::MemoryHigh, Spent::GroupSwapIn]
+                &[TimeClass::CgroupReclaim, TimeClass::MemoryHigh, TimeClass::GroupSwapIn]
             }
-            WaitKind::Compaction => &[Spent::Compaction],
-            WaitKind::DirtyThrottle => &[Spent::DirtyThrottling],
-            WaitKind::Swap => &[Spent::SwapIn],
+            WaitKind::Compaction => &[TimeClass::Compaction],
+            WaitKind::DirtyThrottle => &[TimeClass::DirtyThrottling],
+            WaitKind::Swap => &[TimeClass::SwapIn],
             WaitKind::Oom => &[],
         }
     };

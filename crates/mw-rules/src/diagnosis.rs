@@ -6,8 +6,9 @@
 
 use crate::RULES;
 use crate::registry::{Precedence, Rule};
-use crate::request::{Request, Spent};
+use crate::request::Request;
 use crate::stall::Stall;
+use mw_critical_path::TimeClass;
 use mw_model::{Cause, RuledOut, SkippedRule};
 
 /// A cause explains at least so much of the request, in percent.
@@ -123,32 +124,37 @@ fn scored(cause: Cause, request: &Request<'_>) -> Cause {
 
 /// Why the usual suspects were not the cause.
 fn ruled_out(request: &Request<'_>) -> Vec<RuledOut> {
-    const SUSPECTS: &[(&str, &[Spent])] = &[
+    const SUSPECTS: &[(&str, &[TimeClass])] = &[
         (
             "memory of the machine",
-            &[Spent::Reclaim, Spent::Compaction, Spent::SwapIn, Spent::Refault],
+            &[TimeClass::Reclaim, TimeClass::Compaction, TimeClass::SwapIn, TimeClass::Refault],
         ),
         (
             "the memory limit of its cgroup",
-            &[Spent::CgroupReclaim, Spent::MemoryHigh, Spent::GroupSwapIn, Spent::GroupRefault],
+            &[
+                TimeClass::CgroupReclaim,
+                TimeClass::MemoryHigh,
+                TimeClass::GroupSwapIn,
+                TimeClass::GroupRefault,
+            ],
         ),
-        ("CPU contention", &[Spent::CpuContention]),
-        ("a CPU quota", &[Spent::CpuQuota]),
+        ("CPU contention", &[TimeClass::CpuContention]),
+        ("a CPU quota", &[TimeClass::CpuQuota]),
         (
             "a disk",
             &[
-                Spent::Disk,
-                Spent::FileRead,
-                Spent::FileWrite,
-                Spent::Journal,
-                Spent::Writeback,
-                Spent::DirtyThrottling,
-                Spent::IoLimit,
+                TimeClass::Disk,
+                TimeClass::FileRead,
+                TimeClass::FileWrite,
+                TimeClass::Journal,
+                TimeClass::Writeback,
+                TimeClass::DirtyThrottling,
+                TimeClass::IoLimit,
             ],
         ),
-        ("a stopped process or frozen cgroup", &[Spent::Stopped, Spent::Frozen]),
+        ("a stopped process or frozen cgroup", &[TimeClass::Stopped, TimeClass::Frozen]),
     ];
-    let suspect = |(what, spent): &(&str, &[Spent])| {
+    let suspect = |(what, spent): &(&str, &[TimeClass])| {
         let share = request.percent(spent);
         (share < f64::from(CAUSE_PERCENT)).then(|| RuledOut {
             what: (*what).to_owned(),

@@ -1,9 +1,10 @@
 //! The disks of the service: who else wrote to them, and whether they kept up.
 
-use crate::request::{Spent, is_task_within, is_within};
+use crate::request::{is_task_within, is_within};
 use crate::share::percent;
 use crate::stall::Stall;
 use mw_critical_path::PathTask;
+use mw_critical_path::TimeClass;
 use mw_model::{DiskMetric, FloodShare, GroupIo, GroupUse, Metric};
 use mw_proc::vmstat::Counter;
 
@@ -199,9 +200,9 @@ fn is_process_of_service(stall: &Stall<'_>, pid: u32) -> bool {
 
 /// Whether the request waits for what this process reads: it asked a service that reads its own files.
 fn is_reader(stall: &Stall<'_>, pid: u32) -> bool {
-    stall
-        .request
-        .is_some_and(|request| request.on(&[Spent::FileRead]).any(|part| part.task.process == pid))
+    stall.request.is_some_and(|request| {
+        request.on(&[TimeClass::FileRead]).any(|part| part.task.process == pid)
+    })
 }
 
 /// The disks that the cgroup of a task read from or wrote to.

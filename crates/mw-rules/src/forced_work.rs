@@ -6,8 +6,7 @@
 //! kernel thread that compacts without being asked (vm.compaction_proactiveness) is told from one that an allocation
 //! woke by its own function.
 
-use crate::kernel::COMPACTION;
-use crate::stack::is_in;
+use mw_critical_path::kernel::{COMPACTION, Functions, is_in};
 use mw_model::{Incident, Profile, ServiceProcess, Window, WriterProcess};
 use mw_proc::vmstat::Counter;
 
@@ -24,37 +23,46 @@ pub(crate) enum ForcedWork {
 const MAX_WRITERS: usize = 8;
 
 /// What a write enters.
-const ENTRIES: &[(ForcedWork, &[&str])] = &[
-    (ForcedWork::DropCaches, &["drop_caches_sysctl_handler", "drop_pagecache_sb", "drop_slab"]),
+const ENTRIES: &[(ForcedWork, Functions)] = &[
+    (
+        ForcedWork::DropCaches,
+        Functions::new(&["drop_caches_sysctl_handler", "drop_pagecache_sb", "drop_slab"]),
+    ),
     (
         ForcedWork::Compaction,
-        &["sysctl_compaction_handler", "compact_store", "compact_nodes", "compact_node"],
+        Functions::new(&[
+            "sysctl_compaction_handler",
+            "compact_store",
+            "compact_nodes",
+            "compact_node",
+        ]),
     ),
     (
         ForcedWork::Reclaim,
-        &[
+        Functions::new(&[
             "memory_reclaim",
             "user_proactive_reclaim",
             "mem_cgroup_force_empty_write",
             "mem_cgroup_force_empty",
             "reclaim_store",
-        ],
+        ]),
     ),
     (
         ForcedWork::HugePages,
-        &[
+        Functions::new(&[
             "hugetlb_sysctl_handler_common",
             "__nr_hugepages_store_common",
             "nr_hugepages_store_common",
             "set_max_huge_pages",
             "alloc_pool_huge_page",
             "alloc_pool_huge_folio",
-        ],
+        ]),
     ),
 ];
 
 /// What the kernel's own thread enters that compacts without being asked.
-const PROACTIVE: &[&str] = &["proactive_compact_node", "compact_node"];
+const PROACTIVE: Functions = Functions::new(&["proactive_compact_node", "compact_node"]);
+const ON_REQUEST: Functions = Functions::new(&["kcompactd_do_work"]);
 
 const COMPACTION_THREAD: &str = "kcompactd";
 
@@ -104,7 +112,7 @@ pub(crate) fn is_kernel_proactive(incident: &Incident, window: &Window) -> bool 
         let names = names(stack);
         stack.task.starts_with(COMPACTION_THREAD)
             && is_in(&names, COMPACTION)
-            && !is_in(&names, &["kcompactd_do_work"])
+            && !ON_REQUEST.are_in(&names)
     });
     compacts && window.rate(Counter::CompactDaemonWake).is_ok_and(|rate| rate <= 0.0)
 }
@@ -169,7 +177,7 @@ fn in_profile(profile: &Profile) -> Vec<Forced> {
 
 fn work_of(task: &str, stack: &[String]) -> Option<ForcedWork> {
     if task.starts_with(COMPACTION_THREAD) {
-        return is_in(stack, PROACTIVE).then_some(ForcedWork::Compaction);
+        return PROACTIVE.are_in(stack).then_some(ForcedWork::Compaction);
     }
-    ENTRIES.iter().find(|(_, functions)| is_in(stack, functions)).map(|(work, _)| *work)
+    ENTRIES.iter().find(|(_, functions)| functions.are_in(stack)).map(|(work, _)| *work)
 }

@@ -3,8 +3,9 @@
 //! The kernel counts kills of the whole machine. That one falls into a stall says nothing of the service: it was of the
 //! service, or memory was so short that the service had to wait, or it is no cause.
 
-use crate::request::{Request, Spent};
+use crate::request::Request;
 use crate::stall::{Canary, Stall};
+use mw_critical_path::TimeClass;
 use mw_model::{EndKind, GroupUse, Resource, ServiceProcess, TriggerKind, WaitKind};
 
 /// From which share of the stall, or of the request, on waits for memory count.
@@ -76,7 +77,7 @@ fn shortage_was_felt(stall: &Stall<'_>) -> bool {
 }
 
 fn has_reclaimed(request: &Request<'_>) -> bool {
-    request.explained_by(&[Spent::Reclaim]) >= LEAST_PERCENT
+    request.explained_by(&[TimeClass::Reclaim]) >= LEAST_PERCENT
 }
 
 /// By all that was recorded; also where nothing was.

@@ -2,9 +2,10 @@
 
 use crate::disk_writers::{OtherWriter, disks_of, other_cgroup};
 use crate::hog::hog;
-use crate::request::{Request, Spent, is_of_probe, is_task_within};
+use crate::request::{Request, is_of_probe, is_task_within};
 use crate::stall::Stall;
 use mw_critical_path::{Link, PathPart, PathTask};
+use mw_critical_path::{TimeClass, kernel};
 use mw_model::{
     Area, Cause, DiskMetric, Finding, Metric, Quantity, Remedy, Severity, Step, TriggerKind,
 };
@@ -56,28 +57,38 @@ pub(crate) fn hypervisor(stall: &Stall<'_>, request: &Request<'_>) -> Option<Cau
 
 /// Ways of spending time that have one cause.
 struct Group {
-    spent: &'static [Spent],
+    spent: &'static [TimeClass],
     finding: fn(&Stall<'_>, &Request<'_>, &PathPart) -> (Finding, u8),
 }
 
 const GROUPS: &[Group] = &[
-    Group { spent: &[Spent::CpuContention], finding: cpus },
-    Group { spent: &[Spent::Memwright], finding: memwright },
+    Group { spent: &[TimeClass::CpuContention], finding: cpus },
+    Group { spent: &[TimeClass::Memwright], finding: memwright },
     Group { spent: DISK, finding: disk },
-    Group { spent: &[Spent::IoLimit], finding: io_limit },
-    Group { spent: &[Spent::Stopped], finding: stopped },
-    Group { spent: &[Spent::Frozen], finding: frozen },
-    Group { spent: &[Spent::Network], finding: network },
-    Group { spent: &[Spent::Fuse], finding: fuse },
-    Group { spent: &[Spent::Nfs], finding: nfs },
+    Group { spent: &[TimeClass::IoLimit], finding: io_limit },
+    Group { spent: &[TimeClass::Stopped], finding: stopped },
+    Group { spent: &[TimeClass::Frozen], finding: frozen },
+    Group { spent: &[TimeClass::Network], finding: network },
+    Group { spent: &[TimeClass::Fuse], finding: fuse },
+    Group { spent: &[TimeClass::Nfs], finding: nfs },
     Group { spent: SERVICE, finding: service },
 ];
 
-const DISK: &[Spent] =
-    &[Spent::Disk, Spent::FileRead, Spent::FileWrite, Spent::Journal, Spent::Writeback];
+const DISK: &[TimeClass] = &[
+    TimeClass::Disk,
+    TimeClass::FileRead,
+    TimeClass::FileWrite,
+    TimeClass::Journal,
+    TimeClass::Writeback,
+];
 
-const SERVICE: &[Spent] =
-    &[Spent::Sleep, Spent::TimeLimit, Spent::Computing, Spent::Lock, Spent::Idle];
+const SERVICE: &[TimeClass] = &[
+    TimeClass::Sleep,
+    TimeClass::TimeLimit,
+    TimeClass::Computing,
+    TimeClass::Lock,
+    TimeClass::Idle,
+];
 
 fn cpus(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
     let waiter = named(stall, &part.task);
@@ -148,7 +159,7 @@ fn stopped(_: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
     let name = &part.task.name;
     // The number of a task outside of this PID namespace is that of another one here.
     let pid = part.task.pid().map_or_else(|| "PID".to_owned(), |pid| pid.to_string());
-    let (by, remedy) = if crate::stack::is_in(&part.stack, &["ptrace_stop"]) {
+    let (by, remedy) = if kernel::TRACED_STOP.are_in(&part.stack) {
         let command = format!("grep TracerPid /proc/{pid}/status");
         (" by a debugger", manual("detach the debugger that traces it", &command))
     } else {
@@ -228,14 +239,14 @@ fn nfs(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
 fn service(stall: &Stall<'_>, request: &Request<'_>, part: &PathPart) -> (Finding, u8) {
     let spent = request.parts().iter().find(|(_, known)| std::ptr::eq(*known, part));
     let spent = spent.map(|(spent, _)| spent);
-    if spent == Some(&Spent::Computing) && is_of_probe(stall.incident, request.path, part) {
+    if spent == Some(&TimeClass::Computing) && is_of_probe(stall.incident, request.path, part) {
         return (probe(part), LIKELY);
     }
     let (did, sure) = match spent {
-        Some(Spent::Sleep) => ("slept by its own timer", CONFIRMED),
-        Some(Spent::TimeLimit) => ("waited for an event until a time limit of its own", LIKELY),
-        Some(Spent::Computing) => ("computed", CONFIRMED),
-        Some(Spent::Lock) => ("waited for a lock", LIKELY),
+        Some(TimeClass::Sleep) => ("slept by its own timer", CONFIRMED),
+        Some(TimeClass::TimeLimit) => ("waited for an event until a time limit of its own", LIKELY),
+        Some(TimeClass::Computing) => ("computed", CONFIRMED),
+        Some(TimeClass::Lock) => ("waited for a lock", LIKELY),
         _ => ("waited for an event", POSSIBLE),
     };
     let who = named(stall, &part.task);

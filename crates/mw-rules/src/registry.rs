@@ -3,11 +3,11 @@
 use crate::node_condition::NodeCondition::{
     self, HugePagesUnavailable, MemoryFragmented, MemoryStalling,
 };
-use crate::request::Spent;
 use crate::roles;
 use crate::rules::*;
 use crate::stall::Stall;
 use Precedence::{Intermediate, LastResort, Symptom};
+use mw_critical_path::TimeClass;
 use mw_model::{Cause, Consent, Finding, Missing, Role, Severity, Window};
 
 /// A rule: everything about it that code outside its own file uses.
@@ -23,7 +23,7 @@ pub struct Rule {
     pub(crate) culprits: FindCulprits,
     /// What a request spends its time on because of this cause. Where the critical path is known, only a rule that
     /// explains a part of it can be the cause; a cause may say itself how much it explains.
-    pub(crate) explains: &'static [Spent],
+    pub(crate) explains: &'static [TimeClass],
     /// Whether it can make a service fail at once, instead of making it slow.
     pub(crate) is_of_failures: bool,
     /// Whether every profile applies its remedy where it finds something.
@@ -67,14 +67,14 @@ macro_rules! rule {
 }
 
 /// What others' writes make a request wait for.
-const WRITING: &[Spent] = &[
-    Spent::Reclaim,
-    Spent::DirtyThrottling,
-    Spent::Writeback,
-    Spent::FileWrite,
-    Spent::Journal,
-    Spent::Disk,
-    Spent::FileRead,
+const WRITING: &[TimeClass] = &[
+    TimeClass::Reclaim,
+    TimeClass::DirtyThrottling,
+    TimeClass::Writeback,
+    TimeClass::FileWrite,
+    TimeClass::Journal,
+    TimeClass::Disk,
+    TimeClass::FileRead,
 ];
 
 /// All rules, in the order of their ids. Unless a row says otherwise, its cause is a root cause and the
@@ -82,7 +82,7 @@ const WRITING: &[Spent] = &[
 pub const RULES: &[Rule] = &[
     rule!("cgroup-limit", cgroup_limit: hazard, cause),
     rule!("cgroup-throttled", cgroup_throttled: cause),
-    rule!("cpu-throttled", cpu_throttled: cause).explains(&[Spent::CpuQuota]).outside_memory(),
+    rule!("cpu-throttled", cpu_throttled: cause).explains(&[TimeClass::CpuQuota]).outside_memory(),
     rule!("dirty-limit-too-high", dirty_limit_too_high: hazard, cause)
         .of_profiles()
         .by(roles::writers)
@@ -90,18 +90,18 @@ pub const RULES: &[Rule] = &[
     rule!("dirty-throttle", dirty_throttle: hazard, cause)
         .ranks(Intermediate)
         .by(roles::writers)
-        .explains(&[Spent::DirtyThrottling]),
+        .explains(&[TimeClass::DirtyThrottling]),
     rule!("drop-caches", drop_caches: hazard, cause)
         .by(drop_caches::culprits)
         .explains(drop_caches::READS),
-    rule!("exit-teardown", exit_teardown: cause).explains(&[Spent::Teardown]),
+    rule!("exit-teardown", exit_teardown: cause).explains(&[TimeClass::Teardown]),
     rule!("forced-reclaim", forced_reclaim: cause)
         .by(forced_reclaim::culprits)
         .explains(forced_reclaim::AGAIN),
-    rule!("fork-copy", fork_copy: cause).explains(&[Spent::Fork]),
+    rule!("fork-copy", fork_copy: cause).explains(&[TimeClass::Fork]),
     rule!("fragmented-node", fragmented_node: hazard, cause)
         .by(roles::compacting)
-        .explains(&[Spent::Compaction])
+        .explains(&[TimeClass::Compaction])
         .of_condition(MemoryFragmented),
     rule!("hardware-corrupted", hardware_corrupted: hazard),
     rule!("hugepage-hoard", hugepage_hoard: hazard, cause)
@@ -109,37 +109,38 @@ pub const RULES: &[Rule] = &[
         .explains(hugepage_hoard::WITHOUT),
     rule!("hugepage-shortage", hugepage_shortage: hazard, cause)
         .by(roles::compacting)
-        .explains(&[Spent::Compaction])
+        .explains(&[TimeClass::Compaction])
         .of_condition(HugePagesUnavailable),
     rule!("journal-commit", journal_commit: cause)
         .ranks(Intermediate)
         .by(roles::outside_memory)
-        .explains(&[Spent::Journal, Spent::FileWrite])
+        .explains(&[TimeClass::Journal, TimeClass::FileWrite])
         .outside_memory(),
     rule!("khugepaged-churn", khugepaged_churn: hazard, cause)
         .by(roles::compacting)
-        .explains(&[Spent::AddressSpace, Spent::Compaction]),
+        .explains(&[TimeClass::AddressSpace, TimeClass::Compaction]),
     rule!("lock-wait", lock_wait: cause).by(roles::outside_memory).outside_memory(),
     rule!("map-count-limit", map_count_limit: hazard),
     rule!("memlock-limit", memlock_limit: hazard),
     rule!("memory-balloon", memory_balloon: hazard),
     rule!("min-free-too-high", min_free_too_high: hazard, cause)
-        .explains(&[Spent::Reclaim])
+        .explains(&[TimeClass::Reclaim])
         .of_profiles(),
     rule!("min-free-too-low", min_free_too_low: hazard, cause)
-        .explains(&[Spent::Reclaim])
+        .explains(&[TimeClass::Reclaim])
         .of_profiles(),
-    rule!("mmap-lock", mmap_lock: cause).explains(&[Spent::AddressSpace]),
+    rule!("mmap-lock", mmap_lock: cause).explains(&[TimeClass::AddressSpace]),
     rule!("not-memory", not_memory: cause)
         .ranks(LastResort)
         .by(roles::outside_memory)
         .outside_memory(),
-    rule!("numa-balancing", numa_balancing: cause).explains(&[Spent::NumaBalancing]),
-    rule!("numa-node-exhausted", numa_node_exhausted: hazard, cause).explains(&[Spent::Reclaim]),
+    rule!("numa-balancing", numa_balancing: cause).explains(&[TimeClass::NumaBalancing]),
+    rule!("numa-node-exhausted", numa_node_exhausted: hazard, cause)
+        .explains(&[TimeClass::Reclaim]),
     rule!("oom-kill", oom_kill: hazard, cause)
         .ranks(Intermediate)
         .by(oom_kill::culprits)
-        .explains(&[Spent::CgroupReclaim, Spent::Reclaim])
+        .explains(&[TimeClass::CgroupReclaim, TimeClass::Reclaim])
         .of_failures(),
     rule!("overcommit-refusal", overcommit_refusal: hazard, cause).of_failures(),
     rule!("page-cache-flood", page_cache_flood: hazard, cause)
@@ -153,21 +154,22 @@ pub const RULES: &[Rule] = &[
         .explains(proactive_compaction::MOVED),
     rule!("reclaim-storm", reclaim_storm: hazard, cause)
         .ranks(Symptom)
-        .explains(&[Spent::Reclaim])
+        .explains(&[TimeClass::Reclaim])
         .of_condition(MemoryStalling),
     rule!("shm-limit", shm_limit: hazard),
-    rule!("slab-bloat", slab_bloat: hazard, cause).explains(&[Spent::Reclaim]),
-    rule!("slow-population", slow_population: cause).explains(&[Spent::Population]),
+    rule!("slab-bloat", slab_bloat: hazard, cause).explains(&[TimeClass::Reclaim]),
+    rule!("slow-population", slow_population: cause).explains(&[TimeClass::Population]),
     rule!("swap-thrash", swap_thrash: hazard, cause)
-        .explains(&[Spent::SwapIn, Spent::Reclaim])
+        .explains(&[TimeClass::SwapIn, TimeClass::Reclaim])
         .of_condition(MemoryStalling),
     rule!("thp-compaction", thp_compaction: hazard, cause)
         .by(roles::compacting)
-        .explains(&[Spent::Compaction]),
+        .explains(&[TimeClass::Compaction]),
     rule!("tmpfs-full", tmpfs_full: hazard, cause).of_failures(),
-    rule!("unreclaimable-ramfs", unreclaimable_ramfs: hazard, cause).explains(&[Spent::Reclaim]),
+    rule!("unreclaimable-ramfs", unreclaimable_ramfs: hazard, cause)
+        .explains(&[TimeClass::Reclaim]),
     rule!("working-set-thrash", working_set_thrash: hazard, cause).of_condition(MemoryStalling),
-    rule!("zone-reclaim", zone_reclaim: hazard, cause).explains(&[Spent::Reclaim]),
+    rule!("zone-reclaim", zone_reclaim: hazard, cause).explains(&[TimeClass::Reclaim]),
     rule!("zram-pressure", zram_pressure: hazard),
 ];
 
@@ -221,7 +223,7 @@ impl Rule {
         Self { culprits, ..self }
     }
 
-    const fn explains(self, explains: &'static [Spent]) -> Self {
+    const fn explains(self, explains: &'static [TimeClass]) -> Self {
         Self { explains, ..self }
     }
 

@@ -7,81 +7,13 @@
 use crate::forced_work::{Forced, ForcedWork, forced, is_kernel_proactive};
 use crate::share::{percent, pressure_percent};
 use crate::untraced;
+use mw_critical_path::kernel::Functions;
 use mw_critical_path::{
-    Basis, CpuHolder, KernelWork, Kind, PathPart, PathSummary, PathTask, RunMode, Unseen, Wait,
+    Basis, CpuHolder, KernelWork, Kind, PathPart, PathSummary, PathTask, RunMode, TimeClass,
+    Unseen, Wait, kernel,
 };
 use mw_model::{CpuUse, GroupUse, Incident, Metric, Resource, TriggerKind, Window};
 use mw_proc::vmstat::Counter;
-
-/// What a part of a request's time was spent on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Spent {
-    /// Direct or node reclaim, or a CPU that kswapd used.
-    Reclaim,
-    /// Reclaim within a cgroup's limit.
-    CgroupReclaim,
-    /// Throttled because the cgroup was over memory.high.
-    MemoryHigh,
-    Compaction,
-    SwapIn,
-    /// Swap-in of pages that a cgroup's limit had swapped out.
-    GroupSwapIn,
-    /// Reads of file pages that the machine had reclaimed shortly before.
-    Refault,
-    /// Reads of file pages that the limit of the task's cgroup had reclaimed shortly before.
-    GroupRefault,
-    FileRead,
-    DirtyThrottling,
-    Writeback,
-    /// fsync, and writes that wait for the disk.
-    FileWrite,
-    /// A commit of the file system's journal.
-    Journal,
-    /// The queue of a block device.
-    Disk,
-    /// The I/O limit (io.max) of the task's own cgroup.
-    IoLimit,
-    /// NUMA balancing moved pages, or the task waited for one that it moved.
-    NumaBalancing,
-    /// Runnable while other tasks had the CPUs.
-    CpuContention,
-    /// Runnable while memwright had the CPU.
-    Memwright,
-    /// Throttled by the CPU quota of the task's cgroup.
-    CpuQuota,
-    Stopped,
-    Frozen,
-    /// Another thread of the process changed the address space under mmap_lock.
-    AddressSpace,
-    /// In fork, waiting for a thread that forks, or in what a fork costs later.
-    Fork,
-    /// Waiting for a process that ended, or for the CPU on which it freed its memory.
-    Teardown,
-    /// In page faults, or populating or unmapping memory.
-    Population,
-    /// Running otherwise.
-    Computing,
-    /// Runnable while a program had the CPU that dropped caches, compacted, had memory reclaimed by hand, or reserved
-    /// huge pages.
-    DroppingCaches,
-    ForcedCompaction,
-    ForcedReclaim,
-    ReservingHugePages,
-    /// A timer of a task's own.
-    Sleep,
-    /// A wait for something outside the trace, until a time limit of the task's own.
-    TimeLimit,
-    /// A lock between tasks of the service.
-    Lock,
-    /// A task that holds the request waited as it does for work.
-    Idle,
-    Network,
-    Fuse,
-    Nfs,
-    /// Before the trace began, or while its records were lost: it is nobody's.
-    Untraced,
-    Unknown,
-}
 
 /// Of the wait for a CPU, the share that a cgroup's throttled time must cover to be its cause.
 const THROTTLED_PERCENT: f64 = 40.0;
@@ -94,16 +26,21 @@ const LEAST_REFAULTS: u64 = 64;
 const LEAST_SCANNED: u64 = 512;
 
 /// The forms that one shortage of memory takes: tasks reclaim, and what was reclaimed is read and swapped in again.
-const SHORTAGES: &[&[Spent]] = &[
-    &[Spent::Reclaim, Spent::SwapIn, Spent::Refault],
-    &[Spent::CgroupReclaim, Spent::GroupSwapIn, Spent::GroupRefault, Spent::MemoryHigh],
+const SHORTAGES: &[&[TimeClass]] = &[
+    &[TimeClass::Reclaim, TimeClass::SwapIn, TimeClass::Refault],
+    &[
+        TimeClass::CgroupReclaim,
+        TimeClass::GroupSwapIn,
+        TimeClass::GroupRefault,
+        TimeClass::MemoryHigh,
+    ],
 ];
 
 /// The time of the slowest request.
 pub(crate) struct Request<'a> {
     pub(crate) path: &'a PathSummary,
     /// Each part with what it was spent on.
-    parts: Vec<(Spent, &'a PathPart)>,
+    parts: Vec<(TimeClass, &'a PathPart)>,
     /// Its time without that in which memwright had the CPU, unless that was most of it.
     judged_ns: u64,
 }
@@ -130,12 +67,12 @@ impl<'a> Request<'a> {
         }
         let conditions = Conditions { incident, window, forced: forced(incident) };
         let spent = |part: &'a PathPart| (conditions.spent(path, part), part);
-        let mut parts: Vec<(Spent, &PathPart)> = path.parts.iter().map(spent).collect();
+        let mut parts: Vec<(TimeClass, &PathPart)> = path.parts.iter().map(spent).collect();
         if let Some(form) = conditions.shortage_throughout(&parts) {
-            let untraced = parts.iter_mut().filter(|(spent, _)| *spent == Spent::Untraced);
+            let untraced = parts.iter_mut().filter(|(spent, _)| *spent == TimeClass::Untraced);
             untraced.for_each(|(spent, _)| *spent = form);
         }
-        let own = parts.iter().filter(|(spent, _)| *spent == Spent::Memwright);
+        let own = parts.iter().filter(|(spent, _)| *spent == TimeClass::Memwright);
         let own_ns: u64 = own.map(|(_, part)| part.total_ns).sum();
         let is_most = own_ns > path.total_ns / 2;
         let judged_ns = path.total_ns.saturating_sub(if is_most { 0 } else { own_ns });
@@ -143,21 +80,21 @@ impl<'a> Request<'a> {
     }
 
     /// How much of the request was spent on these, in percent.
-    pub(crate) fn percent(&self, on: &[Spent]) -> f64 {
+    pub(crate) fn percent(&self, on: &[TimeClass]) -> f64 {
         self.percent_where(|spent, _| on.contains(&spent))
     }
 
     /// How much of the request was spent on parts that fulfil a condition, in percent.
-    pub(crate) fn percent_where(&self, is_one: impl Fn(Spent, &PathPart) -> bool) -> f64 {
+    pub(crate) fn percent_where(&self, is_one: impl Fn(TimeClass, &PathPart) -> bool) -> f64 {
         let parts = self.parts.iter().filter(|(spent, part)| is_one(*spent, part));
         percent(parts.map(|(_, part)| part.total_ns).sum(), self.judged_ns)
     }
 
     /// How much of the request a cause explains that explains these, in percent: with the largest form of a shortage
     /// of memory also its other forms.
-    pub(crate) fn explained_by(&self, on: &[Spent]) -> f64 {
+    pub(crate) fn explained_by(&self, on: &[TimeClass]) -> f64 {
         let others = SHORTAGES.iter().map(|forms| {
-            let share = |form: &&Spent| self.percent(&[**form]);
+            let share = |form: &&TimeClass| self.percent(&[**form]);
             let largest = forms.iter().max_by(|a, b| share(a).total_cmp(&share(b)));
             if !largest.is_some_and(|form| on.contains(form)) {
                 return 0.0;
@@ -170,21 +107,21 @@ impl<'a> Request<'a> {
     /// How much of the request the hypervisor took, in percent: of the time in which its tasks ran or waited for a CPU
     /// the share that was stolen of all CPU time in these seconds.
     pub(crate) fn stolen_percent(&self, cpus: CpuUse) -> f64 {
-        let wants_cpu = |spent: &Spent| {
+        let wants_cpu = |spent: &TimeClass| {
             matches!(
                 spent,
-                Spent::Computing
-                    | Spent::Population
-                    | Spent::CpuContention
-                    | Spent::Fork
-                    | Spent::Teardown
-                    | Spent::Lock
+                TimeClass::Computing
+                    | TimeClass::Population
+                    | TimeClass::CpuContention
+                    | TimeClass::Fork
+                    | TimeClass::Teardown
+                    | TimeClass::Lock
             )
         };
-        let on_cpu = |(spent, part): &&(Spent, &PathPart)| {
+        let on_cpu = |(spent, part): &&(TimeClass, &PathPart)| {
             let waits = matches!(part.kind, Kind::Runnable(CpuHolder::Idle | CpuHolder::Unknown));
             let is_other = matches!(part.kind, Kind::Running(_) | Kind::Runnable(_));
-            (wants_cpu(spent) && is_other) || (waits && *spent == Spent::Unknown)
+            (wants_cpu(spent) && is_other) || (waits && *spent == TimeClass::Unknown)
         };
         let total: u64 = self.parts.iter().filter(on_cpu).map(|(_, part)| part.total_ns).sum();
         let stolen = percent(cpus.stolen_ms, cpus.stolen_ms.saturating_add(cpus.busy_ms));
@@ -194,20 +131,20 @@ impl<'a> Request<'a> {
     /// Whether records of most of its time were lost, so that little can be said of it.
     pub(crate) fn is_mostly_untraced(&self) -> bool {
         const MOST_PERCENT: f64 = 50.0;
-        self.percent(&[Spent::Untraced]) >= MOST_PERCENT
+        self.percent(&[TimeClass::Untraced]) >= MOST_PERCENT
     }
 
     /// The part that was spent on one of these longest.
-    pub(crate) fn largest(&self, on: &[Spent]) -> Option<&'a PathPart> {
+    pub(crate) fn largest(&self, on: &[TimeClass]) -> Option<&'a PathPart> {
         self.on(on).max_by_key(|part| part.total_ns)
     }
 
     /// What most of the time was spent on.
-    pub(crate) fn main(&self) -> Option<(Spent, &'a PathPart)> {
+    pub(crate) fn main(&self) -> Option<(TimeClass, &'a PathPart)> {
         self.parts.iter().copied().max_by_key(|(_, part)| part.total_ns)
     }
 
-    pub(crate) fn parts(&self) -> &[(Spent, &'a PathPart)] {
+    pub(crate) fn parts(&self) -> &[(TimeClass, &'a PathPart)] {
         &self.parts
     }
 
@@ -218,18 +155,18 @@ impl<'a> Request<'a> {
         of_parts.chain(of_chain).any(|task| u64::from(task.tid) == tid)
     }
 
-    pub(crate) fn on(&self, on: &[Spent]) -> impl Iterator<Item = &'a PathPart> {
+    pub(crate) fn on(&self, on: &[TimeClass]) -> impl Iterator<Item = &'a PathPart> {
         self.parts.iter().filter(move |(spent, _)| on.contains(spent)).map(|(_, part)| *part)
     }
 
     /// How much of the request was spent below one of these kernel functions, in percent, and the part that has
     /// most of it.
-    pub(crate) fn below(&self, functions: &[&str]) -> Option<(f64, &'a PathPart)> {
+    pub(crate) fn below(&self, functions: &[Functions]) -> Option<(f64, &'a PathPart)> {
         let below: Vec<&PathPart> = self
             .parts
             .iter()
             .map(|(_, part)| *part)
-            .filter(|part| crate::stack::is_in(&part.stack, functions))
+            .filter(|part| kernel::is_in(&part.stack, functions))
             .collect();
         let total: u64 = below.iter().map(|part| part.total_ns).sum();
         let largest = below.into_iter().max_by_key(|part| part.total_ns)?;
@@ -245,7 +182,7 @@ impl<'a> Request<'a> {
         const OF_UNSEEN: f64 = 0.75;
         const OF_UNKNOWN_WAITS: f64 = 0.7;
         let mut reliability = 1.0;
-        let is_unseen = |spent| matches!(spent, Spent::Untraced | Spent::Unknown);
+        let is_unseen = |spent| matches!(spent, TimeClass::Untraced | TimeClass::Unknown);
         let is_untraced = |part: &PathPart| part.kind == Kind::Unseen(Unseen::Untraced);
         if self.main().is_some_and(|(spent, part)| is_unseen(spent) || is_untraced(part)) {
             reliability *= OF_UNSEEN;
@@ -272,15 +209,19 @@ impl<'a> Request<'a> {
 }
 
 impl Conditions<'_> {
-    fn spent(&self, path: &PathSummary, part: &PathPart) -> Spent {
+    fn spent(&self, path: &PathSummary, part: &PathPart) -> TimeClass {
         let spent = self.spent_by(path, part);
         // The walk goes on in the task that thawed the group.
         let is_frozen = self.incident.groups.iter().any(|group| group.of_service && group.frozen);
         match spent {
-            Spent::Sleep | Spent::TimeLimit | Spent::Idle | Spent::Lock | Spent::Unknown
+            TimeClass::Sleep
+            | TimeClass::TimeLimit
+            | TimeClass::Idle
+            | TimeClass::Lock
+            | TimeClass::Unknown
                 if is_frozen =>
             {
-                Spent::Frozen
+                TimeClass::Frozen
             }
             _ => spent,
         }
@@ -288,20 +229,20 @@ impl Conditions<'_> {
 
     /// The form of a shortage of memory that most of what was traced was spent on, where the pressure of the task's
     /// cgroup, or of the machine, says the same of the whole time: records are lost when memory is short.
-    fn shortage_throughout(&self, parts: &[(Spent, &PathPart)]) -> Option<Spent> {
+    fn shortage_throughout(&self, parts: &[(TimeClass, &PathPart)]) -> Option<TimeClass> {
         const LEAST_PERCENT: f64 = 50.0;
-        let spent_on = |on: &[Spent]| -> u64 {
+        let spent_on = |on: &[TimeClass]| -> u64 {
             parts
                 .iter()
                 .filter(|(spent, _)| on.contains(spent))
                 .map(|(_, part)| part.total_ns)
                 .sum()
         };
-        let is_untraced = |(spent, _): &&(Spent, &PathPart)| *spent == Spent::Untraced;
+        let is_untraced = |(spent, _): &&(TimeClass, &PathPart)| *spent == TimeClass::Untraced;
         let (_, lost) = parts.iter().find(is_untraced)?;
         let traced: u64 = parts.iter().map(|(_, part)| part.total_ns).sum();
-        let traced = traced.saturating_sub(spent_on(&[Spent::Untraced]));
-        let is_most = |forms: &&&[Spent]| percent(spent_on(forms), traced) >= LEAST_PERCENT;
+        let traced = traced.saturating_sub(spent_on(&[TimeClass::Untraced]));
+        let is_most = |forms: &&&[TimeClass]| percent(spent_on(forms), traced) >= LEAST_PERCENT;
         let forms = SHORTAGES.iter().find(is_most)?;
         let of_group = |group: &GroupUse| {
             Some(percent(group.memory_pressure_us?, group.over_ms.saturating_mul(1000)))
@@ -313,50 +254,50 @@ impl Conditions<'_> {
             .flatten()
     }
 
-    fn spent_by(&self, path: &PathSummary, part: &PathPart) -> Spent {
+    fn spent_by(&self, path: &PathSummary, part: &PathPart) -> TimeClass {
         match part.kind {
             Kind::Running(mode) => self.ran(path, part, mode),
             Kind::Runnable(holder) => self.runnable(path, part, holder),
             Kind::Waiting(wait) => self.waited(path, part, wait),
             // The probe gave up: what it waited for was not seen.
-            Kind::TimedOut(_) if is_of_probe(self.incident, path, part) => Spent::Unknown,
-            Kind::TimedOut(_) => Spent::TimeLimit,
-            Kind::Idle(_) => Spent::Idle,
-            Kind::Stopped => Spent::Stopped,
-            Kind::Unseen(Unseen::Untraced) => Spent::Untraced,
-            Kind::Unseen(_) => Spent::Unknown,
+            Kind::TimedOut(_) if is_of_probe(self.incident, path, part) => TimeClass::Unknown,
+            Kind::TimedOut(_) => TimeClass::TimeLimit,
+            Kind::Idle(_) => TimeClass::Idle,
+            Kind::Stopped => TimeClass::Stopped,
+            Kind::Unseen(Unseen::Untraced) => TimeClass::Untraced,
+            Kind::Unseen(_) => TimeClass::Unknown,
         }
     }
 
-    fn ran(&self, path: &PathSummary, part: &PathPart, mode: RunMode) -> Spent {
-        match mode {
-            RunMode::In(wait) => self.waited(path, part, wait),
-            RunMode::Kernel(KernelWork::Fork) => Spent::Fork,
-            RunMode::Kernel(KernelWork::CopyOnWrite) if shares_pages(path, part) => Spent::Fork,
-            RunMode::Kernel(KernelWork::Exit) if part.holder.is_some() => Spent::Fork,
-            RunMode::Kernel(KernelWork::Exit) => Spent::Teardown,
-            RunMode::Kernel(_) if holds_mmap_lock(path, part) => Spent::AddressSpace,
-            RunMode::Kernel(KernelWork::Populate | KernelWork::PageFault | KernelWork::Unmap) => {
-                Spent::Population
+    /// The class of time on a CPU, as the path and the profile refine it.
+    fn ran(&self, path: &PathSummary, part: &PathPart, mode: RunMode) -> TimeClass {
+        let work = match mode {
+            RunMode::In(wait) => return self.waited(path, part, wait),
+            RunMode::Kernel(work) => work,
+            RunMode::User | RunMode::Unsampled => return TimeClass::Computing,
+        };
+        let is_polled = path.basis == Basis::Polling;
+        match work {
+            KernelWork::Fork => TimeClass::Fork,
+            KernelWork::CopyOnWrite if shares_pages(path, part) => TimeClass::Fork,
+            KernelWork::Exit if part.holder.is_some() => TimeClass::Fork,
+            KernelWork::Exit => TimeClass::Teardown,
+            _ if holds_mmap_lock(path, part) => TimeClass::AddressSpace,
+            KernelWork::Other if is_polled && untraced::populates(self.incident, part) => {
+                TimeClass::Population
             }
-            RunMode::Kernel(KernelWork::Other) if path.basis == Basis::Polling => {
-                if untraced::populates(self.incident, part) {
-                    Spent::Population
-                } else {
-                    Spent::Unknown
-                }
-            }
+            KernelWork::Other if is_polled => TimeClass::Unknown,
             // To read a page again takes CPU time as well.
-            RunMode::Kernel(KernelWork::FileIo) => match self.read(part) {
-                again @ (Spent::GroupRefault | Spent::Refault) => again,
-                _ => Spent::Computing,
+            KernelWork::FileIo => match self.read(part) {
+                again @ (TimeClass::GroupRefault | TimeClass::Refault) => again,
+                _ => work.time_class(),
             },
-            RunMode::User | RunMode::Kernel(_) | RunMode::Unsampled => Spent::Computing,
+            _ => work.time_class(),
         }
     }
 
     /// A throttled task stays runnable, while any task has its CPU.
-    fn runnable(&self, path: &PathSummary, part: &PathPart, holder: CpuHolder) -> Spent {
+    fn runnable(&self, path: &PathSummary, part: &PathPart, holder: CpuHolder) -> TimeClass {
         let name = part.holder.as_ref().map_or("", |holder| holder.name.as_str());
         let of_runnable = path.parts.iter().filter(|part| matches!(part.kind, Kind::Runnable(_)));
         let runnable_us = of_runnable.map(|part| part.total_ns).sum::<u64>() / 1000;
@@ -370,37 +311,37 @@ impl Conditions<'_> {
             part.task.cgroup.is_none() && !part.task.is_outside() && holder == CpuHolder::Idle;
         let others = self.incident.groups.iter().filter(|group| is_unknown && group.path != "/");
         if self.groups_of(&part.task).chain(others).any(is_throttled) {
-            return Spent::CpuQuota;
+            return TimeClass::CpuQuota;
         }
         if name.starts_with("kcompactd") && is_kernel_proactive(self.incident, self.window) {
-            return Spent::ForcedCompaction;
+            return TimeClass::ForcedCompaction;
         }
         if name.starts_with("kcompactd") || name.starts_with("khugepaged") {
-            return Spent::Compaction;
+            return TimeClass::Compaction;
         }
         if let Some(spent) = part.holder.as_ref().and_then(|holder| self.forced_by(holder)) {
             return spent;
         }
         match holder {
-            CpuHolder::Reclaimer(_) => Spent::Reclaim,
+            CpuHolder::Reclaimer(_) => TimeClass::Reclaim,
             CpuHolder::CgroupReclaimer(_) => self.reclaimed_for_limit(part),
-            CpuHolder::Copy(_) => Spent::Fork,
-            CpuHolder::Exiting(_) => Spent::Teardown,
-            CpuHolder::Task(_) => Spent::CpuContention,
-            CpuHolder::Tracer => Spent::Memwright,
+            CpuHolder::Copy(_) => TimeClass::Fork,
+            CpuHolder::Exiting(_) => TimeClass::Teardown,
+            CpuHolder::Task(_) => TimeClass::CpuContention,
+            CpuHolder::Tracer => TimeClass::Memwright,
             CpuHolder::Unknown
                 if path.basis == Basis::Polling
                     && untraced::others_ran(self.incident, part, runnable_us) =>
             {
-                Spent::CpuContention
+                TimeClass::CpuContention
             }
-            CpuHolder::Idle | CpuHolder::Unknown => Spent::Unknown,
+            CpuHolder::Idle | CpuHolder::Unknown => TimeClass::Unknown,
         }
     }
 
     /// Whose limit a task reclaims for that has the CPU: that of its own cgroup or, where it is in none that met one, of
     /// the cgroup of the task that waits, as whoever lowers a limit does.
-    fn reclaimed_for_limit(&self, part: &PathPart) -> Spent {
+    fn reclaimed_for_limit(&self, part: &PathPart) -> TimeClass {
         let mut met: Vec<&GroupUse> = self.incident.groups.iter().collect();
         met.retain(|group| limit_events(group) > 0);
         let own = |group: &&&GroupUse| self.groups_of(&part.task).any(|own| own == **group);
@@ -414,60 +355,45 @@ impl Conditions<'_> {
             None => None,
         };
         match limit {
-            Some(group) if group.high_events > group.max_events => Spent::MemoryHigh,
-            Some(_) => Spent::CgroupReclaim,
-            None => Spent::CpuContention,
+            Some(group) if group.high_events > group.max_events => TimeClass::MemoryHigh,
+            Some(_) => TimeClass::CgroupReclaim,
+            None => TimeClass::CpuContention,
         }
     }
 
     /// What a task does most of the time that has the CPU, where it is memory work that it forced by hand.
-    fn forced_by(&self, holder: &PathTask) -> Option<Spent> {
+    fn forced_by(&self, holder: &PathTask) -> Option<TimeClass> {
         const MOST_PERCENT: f64 = 50.0;
         let pid = holder.pid()?;
         let is_it =
             |forced: &&Forced| forced.process.pid == pid && forced.task_percent >= MOST_PERCENT;
         Some(match self.forced.iter().find(is_it)?.work {
-            ForcedWork::DropCaches => Spent::DroppingCaches,
-            ForcedWork::Compaction => Spent::ForcedCompaction,
-            ForcedWork::Reclaim => Spent::ForcedReclaim,
-            ForcedWork::HugePages => Spent::ReservingHugePages,
+            ForcedWork::DropCaches => TimeClass::DroppingCaches,
+            ForcedWork::Compaction => TimeClass::ForcedCompaction,
+            ForcedWork::Reclaim => TimeClass::ForcedReclaim,
+            ForcedWork::HugePages => TimeClass::ReservingHugePages,
         })
     }
 
-    fn waited(&self, path: &PathSummary, part: &PathPart, wait: Wait) -> Spent {
-        match wait {
-            Wait::CgroupFrozen => Spent::Frozen,
-            Wait::CpuQuota => Spent::CpuQuota,
-            Wait::MemoryHigh => Spent::MemoryHigh,
-            Wait::CgroupReclaim => Spent::CgroupReclaim,
-            Wait::SwapIn => self.swap_in(part),
-            Wait::Compaction => Spent::Compaction,
-            Wait::DirectReclaim | Wait::BackgroundReclaim => Spent::Reclaim,
-            Wait::DirtyThrottling => Spent::DirtyThrottling,
-            Wait::Migration => self.migration(part),
-            Wait::Journal => Spent::Journal,
-            Wait::Writeback => self.limited(part).unwrap_or(Spent::Writeback),
-            Wait::FileRead => self.read(part),
-            Wait::FileWrite => self.limited(part).unwrap_or(Spent::FileWrite),
-            Wait::Disk => self.limited(part).unwrap_or(Spent::Disk),
-            Wait::Semaphore if holds_mmap_lock(path, part) || is_of_mmap_lock(part) => {
-                Spent::AddressSpace
+    /// The class of a wait, as counters and the task's cgroups refine it.
+    fn waited(&self, path: &PathSummary, part: &PathPart, wait: Wait) -> TimeClass {
+        match wait.time_class() {
+            TimeClass::SwapIn => self.swap_in(part),
+            TimeClass::Migration => self.migration(part),
+            TimeClass::FileRead => self.read(part),
+            class @ (TimeClass::Writeback | TimeClass::FileWrite | TimeClass::Disk) => {
+                self.limited(part).unwrap_or(class)
             }
-            Wait::Semaphore | Wait::Mutex | Wait::Futex => Spent::Lock,
-            Wait::Sleep => Spent::Sleep,
-            Wait::Network => Spent::Network,
-            Wait::Fuse => Spent::Fuse,
-            Wait::Nfs | Wait::RemoteFs => Spent::Nfs,
-            Wait::IoLimit => Spent::IoLimit,
-            Wait::AsyncIo => self.limited(part).unwrap_or(Spent::Disk),
-            Wait::FileLock => Spent::Lock,
-            _ => Spent::Unknown,
+            TimeClass::Lock if wait == Wait::Semaphore && wants_mmap_lock(path, part) => {
+                TimeClass::AddressSpace
+            }
+            class => class,
         }
     }
 
     /// Whether a page had to be read because it had been reclaimed, by the counters of the task's cgroups, then of
     /// the machine.
-    fn read(&self, part: &PathPart) -> Spent {
+    fn read(&self, part: &PathPart) -> TimeClass {
         let page_bytes = self.window.now.origin.page_bytes.max(1);
         let refaults = |group: &GroupUse| group.refaults_file.unwrap_or(0);
         let of_group = self.groups_of(&part.task).find(|group| {
@@ -479,12 +405,12 @@ impl Conditions<'_> {
             is_limited(group) && refaults(group) >= LEAST_REFAULTS && matches
         });
         if of_group.is_some() {
-            return Spent::GroupRefault;
+            return TimeClass::GroupRefault;
         }
         // Where the task's own cgroup counted next to none, the machine's are those of others.
         let own = self.groups_of(&part.task).filter_map(|group| group.refaults_file).max();
         if own.is_some_and(|own| own < LEAST_REFAULTS) {
-            return self.limited(part).unwrap_or(Spent::FileRead);
+            return self.limited(part).unwrap_or(TimeClass::FileRead);
         }
         let rate = |counter| self.window.rate(counter).unwrap_or(0.0);
         let span_s = self.window.span_ms().unwrap_or(0.0) / 1000.0;
@@ -492,33 +418,37 @@ impl Conditions<'_> {
         let read_pages = rate(Counter::Pgpgin) * 1024.0 / page_bytes as f64 - rate(Counter::Pswpin);
         let matches = again * 100.0 >= read_pages * REFAULT_PERCENT;
         if again * span_s >= LEAST_REFAULTS as f64 && matches {
-            return Spent::Refault;
+            return TimeClass::Refault;
         }
-        self.limited(part).unwrap_or(Spent::FileRead)
+        self.limited(part).unwrap_or(TimeClass::FileRead)
     }
 
     /// Who moved the pages, by the stack; else by the counters, where one of those that move pages moved most.
-    fn migration(&self, part: &PathPart) -> Spent {
-        if crate::stack::is_in(&part.stack, crate::kernel::NUMA_BALANCING) {
-            return Spent::NumaBalancing;
+    fn migration(&self, part: &PathPart) -> TimeClass {
+        if kernel::NUMA_BALANCING.are_in(&part.stack) {
+            return TimeClass::NumaBalancing;
         }
         let rate = |counter| self.window.rate(counter).unwrap_or(0.0);
         let (moved, balanced) = (rate(Counter::PgmigrateSuccess), rate(Counter::NumaPagesMigrated));
         if moved > 0.0 && balanced * 2.0 >= moved {
-            Spent::NumaBalancing
+            TimeClass::NumaBalancing
         } else if moved > 0.0 && rate(Counter::CompactMigrateScanned) >= moved {
-            Spent::Compaction
+            TimeClass::Compaction
         } else {
-            Spent::Unknown
+            TimeClass::Unknown
         }
     }
 
     /// Whose reclaim had swapped the pages out: that of a limit that the task's cgroup met, or that it has while the
     /// machine as a whole reclaimed nothing.
-    fn swap_in(&self, part: &PathPart) -> Spent {
+    fn swap_in(&self, part: &PathPart) -> TimeClass {
         let is_calm = self.machine_scanned().is_some_and(|pages| pages < LEAST_SCANNED);
         let is_cause = |group: &GroupUse| limit_events(group) > 0 || (is_calm && is_limited(group));
-        if self.groups_of(&part.task).any(is_cause) { Spent::GroupSwapIn } else { Spent::SwapIn }
+        if self.groups_of(&part.task).any(is_cause) {
+            TimeClass::GroupSwapIn
+        } else {
+            TimeClass::SwapIn
+        }
     }
 
     /// Pages that reclaim of the whole machine scanned in all recorded rows; what a cgroup's limit scans does not
@@ -534,7 +464,7 @@ impl Conditions<'_> {
     }
 
     /// The task's cgroup has an I/O limit, and some of its tasks waited for I/O.
-    fn limited(&self, part: &PathPart) -> Option<Spent> {
+    fn limited(&self, part: &PathPart) -> Option<TimeClass> {
         const PRESSED_PERCENT: f64 = 30.0;
         let is_cause = |group: &GroupUse| {
             let waited_ms = group.io_pressure_us.map(|us| us / 1000);
@@ -542,7 +472,7 @@ impl Conditions<'_> {
                 waited_ms.is_none_or(|ms| percent(ms, group.over_ms) >= PRESSED_PERCENT);
             !group.io_limits.is_empty() && is_pressed
         };
-        self.groups_of(&part.task).any(is_cause).then_some(Spent::IoLimit)
+        self.groups_of(&part.task).any(is_cause).then_some(TimeClass::IoLimit)
     }
 
     /// The cgroup of a task and those above it; the service's where the task's is not known.
@@ -597,11 +527,11 @@ fn holds_mmap_lock(path: &PathSummary, part: &PathPart) -> bool {
             && link.other.tid == part.task.tid
             && link.waiter.process != 0
             && (link.waiter.process == link.other.process
-                || crate::stack::is_in(&part.stack, crate::kernel::MMAP_LOCK_READERS))
+                || kernel::MMAP_LOCK_READERS.are_in(&part.stack))
     })
 }
 
-/// Whether a semaphore's waiter wanted mmap_lock, by the functions that take it.
-fn is_of_mmap_lock(part: &PathPart) -> bool {
-    crate::stack::is_in(&part.stack, mw_critical_path::MMAP_LOCK_TAKERS)
+/// Whether a semaphore's waiter wanted mmap_lock, by the functions that take it or by what its holder did.
+fn wants_mmap_lock(path: &PathSummary, part: &PathPart) -> bool {
+    holds_mmap_lock(path, part) || kernel::MMAP_LOCK_TAKERS.are_in(&part.stack)
 }

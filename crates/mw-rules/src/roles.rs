@@ -1,8 +1,8 @@
 //! The victims and culprits of a stall.
 
-use crate::kernel::{COLLAPSE, COMPACTION, RECLAIM};
 use crate::share::percent;
 use crate::stall::{Stall, is_background, is_canary};
+use mw_critical_path::kernel::{self, COLLAPSE, COMPACTION, Functions, RECLAIM};
 use mw_model::{
     Area, BlockedTask, Cause, KernelWait, OomVictim, Role, Subject, TaskUse, TriggerKind, WaitKind,
     derived, format_bytes, format_duration_ms,
@@ -137,7 +137,7 @@ pub(crate) fn writers(stall: &Stall<'_>, _: &Cause) -> Vec<Role> {
 /// The culprits of a cause that compacts: who was in compaction, and whose memory grew.
 pub(crate) fn compacting(stall: &Stall<'_>, _: &Cause) -> Vec<Role> {
     let mut parts = Vec::new();
-    in_functions(stall, &[COMPACTION, COLLAPSE].concat(), "compaction", &mut parts);
+    in_functions(stall, &[COMPACTION, &[COLLAPSE]].concat(), "compaction", &mut parts);
     growth(stall, &mut parts);
     named(parts)
 }
@@ -221,12 +221,12 @@ fn growth(stall: &Stall<'_>, parts: &mut Vec<Part>) {
 
 /// Who was in these functions of the kernel. Kernel threads come last: they work on behalf of other
 /// tasks.
-fn in_functions(stall: &Stall<'_>, functions: &[&str], what: &str, parts: &mut Vec<Part>) {
+fn in_functions(stall: &Stall<'_>, functions: &[Functions], what: &str, parts: &mut Vec<Part>) {
     let Some(profile) = &stall.incident.profile else { return };
     let all = profile.stacks.iter().map(|stack| stack.samples as f64).sum::<f64>();
     let mut tasks: Vec<(u32, &str, f64)> = Vec::new();
     for stack in &profile.stacks {
-        if !profile.names(stack).any(|name| functions.contains(&name)) {
+        if !profile.names(stack).any(|name| kernel::is_of(functions, name)) {
             continue;
         }
         let share = stack.samples as f64 * 100.0 * f64::from(stall.cpus()) / all;

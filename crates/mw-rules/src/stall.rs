@@ -2,8 +2,8 @@
 
 use crate::request::Request;
 use crate::share::{percent, pressure_percent};
-use crate::stack::is_in;
 use mw_critical_path::PathTask;
+use mw_critical_path::kernel::{self, Functions, is_in};
 use mw_model::derived::total;
 use mw_model::{
     BlockedTask, CanaryMetric, GroupUse, Incident, KernelWait, Metric, Missing, Resource, TaskUse,
@@ -174,7 +174,7 @@ impl<'a> Stall<'a> {
     }
 
     /// Tasks in state D with one of these functions in their stack, the most often seen first.
-    pub(crate) fn blocked_in(&self, functions: &[&str]) -> Option<&'a BlockedTask> {
+    pub(crate) fn blocked_in(&self, functions: &[Functions]) -> Option<&'a BlockedTask> {
         let stuck = self.incident.blocked.iter().filter(|task| {
             task.state == 'D' && !is_background(&task.task) && is_in(&task.stack, functions)
         });
@@ -196,9 +196,10 @@ impl<'a> Stall<'a> {
 
     /// How much functions took more than before, in percent of one processor, and the name of the
     /// one that took most.
-    pub(crate) fn grown_percent(&self, functions: &[&str]) -> Option<(&'a str, f64)> {
+    pub(crate) fn grown_percent(&self, functions: &[Functions]) -> Option<(&'a str, f64)> {
         let incident = self.incident;
-        let known = incident.difference.iter().filter(|s| functions.contains(&s.function.as_str()));
+        let known =
+            incident.difference.iter().filter(|shift| kernel::is_of(functions, &shift.function));
         let most = known.max_by(|a, b| a.during_percent.total_cmp(&b.during_percent))?;
         let grown = most.during_percent - most.before_percent;
         Some((most.function.as_str(), grown * f64::from(self.cpus())))

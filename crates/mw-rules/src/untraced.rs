@@ -3,24 +3,18 @@
 
 use crate::share::percent;
 use mw_critical_path::PathPart;
+use mw_critical_path::kernel::{self, Functions};
 use mw_model::Incident;
 
-/// What a task runs in that takes page faults, or populates or unmaps memory.
-const POPULATION: &[&str] = &[
-    "handle_mm_fault",
-    "exc_page_fault",
-    "populate_vma_page_range",
-    "__mm_populate",
-    "unmap_vmas",
-    "zap_",
-];
+/// The functions of a task that takes page faults, or populates or unmaps memory.
+const POPULATION: &[Functions] = &[kernel::PAGE_FAULT, kernel::POPULATE, kernel::UNMAP];
 
 /// Whether most of the kernel's samples of the part's process are of page faults, or of populating or unmapping memory.
 pub(crate) fn populates(incident: &Incident, part: &PathPart) -> bool {
     const LEAST_SAMPLES: u64 = 20;
     const LEAST_PERCENT: f64 = 50.0;
     let Some(profile) = incident.profile.as_ref() else { return false };
-    let is_it = |name: &str| POPULATION.iter().any(|function| name.starts_with(function));
+    let is_it = |name: &str| kernel::is_of(POPULATION, name);
     let (mut all, mut below) = (0_u64, 0_u64);
     for stack in profile.stacks.iter().filter(|stack| stack.pid == part.task.process) {
         all = all.saturating_add(stack.samples);

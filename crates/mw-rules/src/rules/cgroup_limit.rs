@@ -32,10 +32,11 @@
 //! Linux, Documentation/admin-guide/cgroup-v2.rst, "Memory Interface Files"; cgroup-v1/memory.rst.
 
 use crate::cause_score::CauseScore;
-use crate::kernel::CGROUP_RECLAIM;
-use crate::request::{Spent, is_task_within, limit_events};
+use crate::request::{is_task_within, limit_events};
 use crate::share::percent;
 use crate::stall::Stall;
+use mw_critical_path::TimeClass;
+use mw_critical_path::kernel::{CGROUP_RECLAIM, MEMORY_HIGH};
 use mw_model::{
     Cause, Cgroup, CgroupVersion, Cgroups, Finding, Missing, Quantity, Remedy, Severity, Step,
     Subject, TriggerKind, WaitKind, Window, derived, format_bytes,
@@ -45,8 +46,9 @@ use std::collections::BTreeSet;
 const WARNING_PERCENT: f64 = 90.0;
 
 /// What the limit's own reclaim makes a request wait for, and with the reads of what it reclaimed.
-const RECLAIM_BY_LIMIT: &[Spent] = &[Spent::CgroupReclaim, Spent::GroupSwapIn];
-const BY_LIMIT: &[Spent] = &[Spent::CgroupReclaim, Spent::GroupSwapIn, Spent::GroupRefault];
+const RECLAIM_BY_LIMIT: &[TimeClass] = &[TimeClass::CgroupReclaim, TimeClass::GroupSwapIn];
+const BY_LIMIT: &[TimeClass] =
+    &[TimeClass::CgroupReclaim, TimeClass::GroupSwapIn, TimeClass::GroupRefault];
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let cgroups = window.now.cgroups.required()?;
@@ -67,8 +69,9 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     const MET_AT_LEAST: u64 = 10;
     const OF_EVENTS: f64 = 60.0;
-    let mut score =
-        CauseScore::new(stall).waits(&[WaitKind::CgroupReclaim]).blocked_in(CGROUP_RECLAIM);
+    let mut score = CauseScore::new(stall)
+        .waits(&[WaitKind::CgroupReclaim])
+        .blocked_in(&[CGROUP_RECLAIM, MEMORY_HIGH]);
     let waited = score.confidence_percent() > 0.0;
     let cgroups = match stall.window.now.cgroups.required() {
         Err(missing) if !waited => return Err(missing),

@@ -26,15 +26,19 @@
 //! Linux, Documentation/admin-guide/cgroup-v2.rst, "Memory Interface Files"; mm/memcontrol.c,
 //! `mem_cgroup_handle_over_high`.
 
-use crate::request::Spent;
 use crate::stall::Stall;
+use mw_critical_path::TimeClass;
 use mw_model::{Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Subject};
 
 const CONFIRMED: u8 = 95;
 
 /// What the limit causes beside the throttling itself.
-const OF_LIMIT: &[Spent] =
-    &[Spent::MemoryHigh, Spent::CgroupReclaim, Spent::GroupSwapIn, Spent::GroupRefault];
+const OF_LIMIT: &[TimeClass] = &[
+    TimeClass::MemoryHigh,
+    TimeClass::CgroupReclaim,
+    TimeClass::GroupSwapIn,
+    TimeClass::GroupRefault,
+];
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let Some(request) = stall.request else { return Ok(None) };
@@ -45,9 +49,9 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     if group.is_none() && groups.iter().any(|group| group.high_events.is_some()) {
         return Ok(None);
     }
-    let throttled = request.percent(&[Spent::MemoryHigh]);
+    let throttled = request.percent(&[TimeClass::MemoryHigh]);
     // Without sleeps of its own the limit is that of reclaim: memory.max meets the same.
-    let is_throttled = throttled >= request.percent(&[Spent::CgroupReclaim]);
+    let is_throttled = throttled >= request.percent(&[TimeClass::CgroupReclaim]);
     if throttled <= 0.0 || !is_throttled {
         return Ok(None);
     }

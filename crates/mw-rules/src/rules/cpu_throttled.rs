@@ -25,8 +25,9 @@
 //! Linux, Documentation/scheduler/sched-bwc.rst; Documentation/admin-guide/cgroup-v2.rst, "CPU
 //! Interface Files".
 
-use crate::request::{Spent, is_within};
+use crate::request::is_within;
 use crate::stall::Stall;
+use mw_critical_path::TimeClass;
 use mw_model::{Cause, Finding, GroupUse, Missing, Quantity, Remedy, Severity, Step, Subject};
 
 /// What the kernel counted is certain.
@@ -34,7 +35,7 @@ const CONFIRMED: u8 = 95;
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let Some(request) = stall.request else { return Ok(None) };
-    let Some(part) = request.largest(&[Spent::CpuQuota]) else { return Ok(None) };
+    let Some(part) = request.largest(&[TimeClass::CpuQuota]) else { return Ok(None) };
     let throttled = |group: &&GroupUse| group.throttled_us.unwrap_or(0) > 0;
     let groups = stall.incident.groups.iter().filter(throttled);
     let of_task = |group: &GroupUse| {

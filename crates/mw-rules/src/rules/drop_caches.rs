@@ -42,8 +42,8 @@
 
 use crate::cause_score::CauseScore;
 use crate::forced_work::{ForcedWork, most, named};
-use crate::request::Spent;
 use crate::stall::Stall;
+use mw_critical_path::TimeClass;
 use mw_model::{
     Area, Cause, Finding, Incident, Metric, Missing, PressureMetric, Quantity, Remedy, Resource,
     Role, ServiceProcess, Severity, Stalled, Step, Table, Window, format_bytes, format_count,
@@ -123,7 +123,7 @@ fn hazard_finding(severity: Severity, headline: String, now: &Vmstat) -> Finding
 }
 
 /// What a request waits for afterwards.
-pub(crate) const READS: &[Spent] = &[Spent::FileRead, Spent::DroppingCaches];
+pub(crate) const READS: &[TimeClass] = &[TimeClass::FileRead, TimeClass::DroppingCaches];
 
 const CONFIRMED: u8 = 92;
 

@@ -28,8 +28,8 @@
 //! Linux, kernel/exit.c, `do_exit`: `exit_mm` precedes `exit_files` and `exit_notify`; process_mrelease(2).
 
 use crate::outside_memory::named;
-use crate::request::Spent;
 use crate::stall::Stall;
+use mw_critical_path::TimeClass;
 use mw_critical_path::{Kind, PathPart, PathSummary, Wait};
 use mw_model::{Cause, Finding, Metric, Missing, Quantity, Remedy, Severity, Step, Subject};
 use mw_proc::vmstat::Counter;
@@ -38,7 +38,7 @@ const CONFIRMED: u8 = 90;
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let Some(request) = stall.request else { return Ok(None) };
-    let Some(part) = request.largest(&[Spent::Teardown]) else { return Ok(None) };
+    let Some(part) = request.largest(&[TimeClass::Teardown]) else { return Ok(None) };
     let ending = match part.kind {
         Kind::Runnable(_) => part.holder.as_ref().unwrap_or(&part.task),
         _ => &part.task,

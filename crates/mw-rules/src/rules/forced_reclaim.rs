@@ -31,8 +31,9 @@
 //! Linux, Documentation/admin-guide/cgroup-v2.rst, "memory.reclaim"; cgroup-v1/memory.rst, "force_empty".
 
 use crate::forced_work::{Forced, ForcedWork, most, named};
-use crate::request::{Spent, limit_events};
+use crate::request::limit_events;
 use crate::stall::Stall;
+use mw_critical_path::TimeClass;
 use mw_model::{
     Area, Cause, Finding, GroupUse, Incident, Metric, Missing, Quantity, Remedy, Role, Severity,
     Step, Subject,
@@ -40,8 +41,13 @@ use mw_model::{
 use mw_proc::vmstat::Counter;
 
 /// What a request spends its time on because of it.
-pub(crate) const AGAIN: &[Spent] =
-    &[Spent::Refault, Spent::GroupRefault, Spent::SwapIn, Spent::GroupSwapIn, Spent::ForcedReclaim];
+pub(crate) const AGAIN: &[TimeClass] = &[
+    TimeClass::Refault,
+    TimeClass::GroupRefault,
+    TimeClass::SwapIn,
+    TimeClass::GroupSwapIn,
+    TimeClass::ForcedReclaim,
+];
 
 const CONFIRMED: u8 = 97;
 
@@ -56,7 +62,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let group = own().find(is_own).or_else(|| own().max_by_key(|group| group.path.len()));
     let writer = most(stall.incident, ForcedWork::Reclaim);
     let scanned = group.and_then(|group| group.pgscan).unwrap_or(0);
-    let is_of_cpu = request.percent(&[Spent::ForcedReclaim]) >= request.percent(AGAIN) / 2.0;
+    let is_of_cpu = request.percent(&[TimeClass::ForcedReclaim]) >= request.percent(AGAIN) / 2.0;
     let is_seen = writer.is_some() && (is_of_cpu || (scanned > 0 && !own().any(has_met_limit)));
     let before = group.and_then(|group| reclaimed_before(stall.incident, group));
     if !is_seen && before.is_none() {

@@ -29,8 +29,8 @@
 //! Linux, mm/memory.c, `copy_page_range` and `do_wp_page`; fork(2).
 
 use crate::outside_memory::named;
-use crate::request::Spent;
 use crate::stall::Stall;
+use mw_critical_path::TimeClass;
 use mw_critical_path::{KernelWork, Kind, PathPart, PathSummary, RunMode, Wait};
 use mw_model::{Cause, Finding, Missing, Remedy, Severity, Step, Subject};
 
@@ -38,7 +38,7 @@ const CONFIRMED: u8 = 90;
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let Some(request) = stall.request else { return Ok(None) };
-    let Some(part) = request.largest(&[Spent::Fork]) else { return Ok(None) };
+    let Some(part) = request.largest(&[TimeClass::Fork]) else { return Ok(None) };
     let name = part.task.name.clone();
     let finding = Finding::new(
         Severity::Warning,

@@ -35,10 +35,10 @@
 
 use crate::cause_score::{CauseScore, LATENT_MOST};
 use crate::forced_work::{Forced, ForcedWork, most, named};
-use crate::request::Spent;
 use crate::roles;
 use crate::share::percent;
 use crate::stall::Stall;
+use mw_critical_path::TimeClass;
 use mw_memory::huge_pool_dir;
 use mw_model::{
     Area, Cause, Finding, HugePool, Missing, Quantity, Remedy, Role, Severity, Step, Subject,
@@ -56,8 +56,13 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
 }
 
 /// What a request spends its time on because memory became huge pages.
-pub(crate) const WITHOUT: &[Spent] =
-    &[Spent::Reclaim, Spent::SwapIn, Spent::Refault, Spent::Compaction, Spent::ReservingHugePages];
+pub(crate) const WITHOUT: &[TimeClass] = &[
+    TimeClass::Reclaim,
+    TimeClass::SwapIn,
+    TimeClass::Refault,
+    TimeClass::Compaction,
+    TimeClass::ReservingHugePages,
+];
 
 const CONFIRMED: u8 = 95;
 const LEAST_CPU_PERCENT: f64 = 10.0;
@@ -72,7 +77,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     finding.headline = score.headline(&finding.headline);
     let cause = score.cause(finding)?;
     let explaining = |cause: Cause| match stall.request {
-        Some(request) => cause.explaining(request.explained_by(&[Spent::Reclaim])),
+        Some(request) => cause.explaining(request.explained_by(&[TimeClass::Reclaim])),
         None => cause,
     };
     Ok(cause.map(explaining))

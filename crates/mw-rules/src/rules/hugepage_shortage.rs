@@ -34,9 +34,9 @@
 //! Linux, Documentation/admin-guide/mm/hugetlbpage.rst; Documentation/admin-guide/kernel-parameters.txt.
 
 use crate::cause_score::CauseScore;
-use crate::kernel::HUGE_POOL;
 use crate::preflight;
 use crate::stall::Stall;
+use mw_critical_path::kernel::HUGE_POOL;
 use mw_memory::huge_pool_dir;
 use mw_model::{
     Area, Cause, Finding, HugePool, HugepagesWanted, Missing, PoolGrowth, Quantity, Remedy,
@@ -68,7 +68,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     const MADE: &[Counter] = &[Counter::HtlbBuddyAllocSuccess, Counter::HtlbBuddyAllocFail];
-    let score = CauseScore::for_compaction(stall).blocked_in(HUGE_POOL).profile(HUGE_POOL);
+    let score = CauseScore::for_compaction(stall).blocked_in(&[HUGE_POOL]).profile(&[HUGE_POOL]);
     let made = stall.rate(MADE);
     if made.as_ref().is_ok_and(|rate| *rate <= 0.0) {
         return score.no_cause();

@@ -25,14 +25,14 @@
 //! Linux, Documentation/filesystems/ext4/journal.rst; fsync(2).
 
 use crate::outside_memory::disk_of;
-use crate::request::Spent;
 use crate::stall::Stall;
+use mw_critical_path::TimeClass;
 use mw_model::{Area, Cause, Finding, Missing, Remedy, Severity, Step};
 
 const CONFIRMED: u8 = 85;
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
-    const OWN: &[Spent] = &[Spent::Journal, Spent::FileWrite];
+    const OWN: &[TimeClass] = &[TimeClass::Journal, TimeClass::FileWrite];
     let Some(request) = stall.request else { return Ok(None) };
     let Some(part) = request.largest(OWN) else { return Ok(None) };
     let disk = disk_of(stall, &part.task);

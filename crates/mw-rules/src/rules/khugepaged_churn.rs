@@ -31,8 +31,8 @@
 //! Linux, Documentation/admin-guide/mm/transhuge.rst, "Khugepaged controls"; mm/khugepaged.c.
 
 use crate::cause_score::CauseScore;
-use crate::kernel::{COLLAPSE, MMAP_LOCK};
 use crate::stall::Stall;
+use mw_critical_path::kernel::{COLLAPSE, Functions, SEMAPHORE};
 use mw_model::{Area, Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Window};
 
 const DIR: &str = "/sys/kernel/mm/transparent_hugepage/khugepaged";
@@ -45,6 +45,9 @@ const MIN_ALLOC_SLEEP_MS: u64 = 1000;
 fn default_pages(page_bytes: u64) -> u64 {
     page_bytes.max(4 << 10)
 }
+
+/// Waiting for the lock of an address space.
+const MMAP_LOCK: &[Functions] = &[SEMAPHORE, Functions::new(&["lock_mm_and_find_vma"])];
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let thp = window.now.thp.required()?;
@@ -95,7 +98,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     const WORKING_MOST: f64 = 55.0;
     const BY_DEFAULT: f64 = 0.7;
-    let active = CauseScore::new(stall).profile(COLLAPSE);
+    let active = CauseScore::new(stall).profile(&[COLLAPSE]);
     let found = hazard(stall.window)?.pop();
     if active.confidence_percent() <= 0.0 {
         return active.no_cause();

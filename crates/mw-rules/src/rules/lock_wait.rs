@@ -27,8 +27,9 @@
 //! PostgreSQL, "Explicit Locking", pg_locks; MariaDB, information_schema.INNODB_LOCK_WAITS.
 
 use crate::outside_memory::{manual, named, why};
-use crate::request::{Request, Spent};
+use crate::request::Request;
 use crate::stall::Stall;
+use mw_critical_path::TimeClass;
 use mw_critical_path::{Link, PathPart, Wait};
 use mw_model::{Area, Cause, Finding, Missing, Quantity, Remedy, ServiceSession, Severity};
 
@@ -37,14 +38,14 @@ const LIKELY: u8 = 85;
 const CONFIRMED: u8 = 95;
 
 /// Ways in which the task that holds a lock spends its time: of these none is a resource.
-const HOLDING: &[Spent] = &[
-    Spent::Sleep,
-    Spent::TimeLimit,
-    Spent::Idle,
-    Spent::Lock,
-    Spent::Computing,
-    Spent::Network,
-    Spent::Unknown,
+const HOLDING: &[TimeClass] = &[
+    TimeClass::Sleep,
+    TimeClass::TimeLimit,
+    TimeClass::Idle,
+    TimeClass::Lock,
+    TimeClass::Computing,
+    TimeClass::Network,
+    TimeClass::Unknown,
 ];
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {

@@ -26,10 +26,9 @@
 //! ## References
 //! Linux, Documentation/mm/process_addrs.rst; mmap(2), mlock(2), mprotect(2).
 
-use crate::kernel::MMAP_LOCK_READERS;
-use crate::request::Spent;
-use crate::stack::is_in;
 use crate::stall::Stall;
+use mw_critical_path::TimeClass;
+use mw_critical_path::kernel::{self, Functions};
 use mw_critical_path::{KernelWork, Kind, PathPart, RunMode};
 use mw_model::{Cause, Finding, Missing, Remedy, Severity, Step, Subject};
 
@@ -38,19 +37,22 @@ const CONFIRMED: u8 = 90;
 const INFERRED: u8 = 65;
 
 /// Calls that hold mmap_lock, by a function of each. mlock(2) populates, so that it precedes mmap(2).
-const CALLS: &[(&str, &[&str])] = &[
-    ("was in mlock(2)", &["do_mlock", "__do_sys_mlockall", "__x64_sys_mlockall"]),
-    ("was in mprotect(2)", &["do_mprotect_pkey", "mprotect_fixup"]),
-    ("was in mremap(2)", &["__do_sys_mremap", "__x64_sys_mremap", "move_page_tables"]),
-    ("was in munmap(2)", &["__vm_munmap", "__x64_sys_munmap"]),
-    ("was in madvise(2)", &["do_madvise", "__x64_sys_madvise"]),
-    ("was in brk(2)", &["__do_sys_brk", "__x64_sys_brk"]),
-    ("was in mmap(2)", &["vm_mmap_pgoff", "ksys_mmap_pgoff"]),
-    ("collected huge pages", crate::kernel::COLLAPSE),
+const CALLS: &[(&str, Functions)] = &[
+    ("was in mlock(2)", Functions::new(&["do_mlock", "__do_sys_mlockall", "__x64_sys_mlockall"])),
+    ("was in mprotect(2)", Functions::new(&["do_mprotect_pkey", "mprotect_fixup"])),
+    (
+        "was in mremap(2)",
+        Functions::new(&["__do_sys_mremap", "__x64_sys_mremap", "move_page_tables"]),
+    ),
+    ("was in munmap(2)", Functions::new(&["__vm_munmap", "__x64_sys_munmap"])),
+    ("was in madvise(2)", Functions::new(&["do_madvise", "__x64_sys_madvise"])),
+    ("was in brk(2)", Functions::new(&["__do_sys_brk", "__x64_sys_brk"])),
+    ("was in mmap(2)", Functions::new(&["vm_mmap_pgoff", "ksys_mmap_pgoff"])),
+    ("collected huge pages", kernel::COLLAPSE),
 ];
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
-    let Some(part) = stall.request.and_then(|request| request.largest(&[Spent::AddressSpace]))
+    let Some(part) = stall.request.and_then(|request| request.largest(&[TimeClass::AddressSpace]))
     else {
         return Ok(None);
     };
@@ -75,7 +77,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
 
 /// Whether the part's task read the mappings of another process.
 fn reads(part: &PathPart) -> bool {
-    is_in(&part.stack, MMAP_LOCK_READERS)
+    kernel::MMAP_LOCK_READERS.are_in(&part.stack)
 }
 
 fn headline(part: &PathPart) -> (String, u8) {
@@ -85,7 +87,7 @@ fn headline(part: &PathPart) -> (String, u8) {
             format!("{who} read the mappings of the process, whose threads waited for mmap_lock");
         return (headline, CONFIRMED);
     }
-    let call = CALLS.iter().find(|(_, functions)| is_in(&part.stack, functions));
+    let call = CALLS.iter().find(|(_, functions)| functions.are_in(&part.stack));
     let (did, sure) = match (part.kind, call) {
         (Kind::Running(_), Some((call, _))) => (*call, CONFIRMED),
         (Kind::Running(RunMode::Kernel(KernelWork::Populate)), None) => {

@@ -46,10 +46,10 @@
 
 use crate::cause_score::WORTH_NAMING;
 use crate::hog::hog;
-use crate::kernel::BLOCK_PREFIXES;
 use crate::outside_memory::{busiest_disk, manual};
-use crate::request::Spent;
 use crate::stall::{Canary, Stall};
+use mw_critical_path::TimeClass;
+use mw_critical_path::kernel::BLOCK_LAYER;
 use std::cmp::Reverse;
 
 use mw_model::{
@@ -71,7 +71,7 @@ const MOST: f64 = 95.0;
 
 /// Where most of the request is not known, because it was not answered and no service was found, a process that was
 /// stopped meanwhile explains it.
-const UNSEEN: &[Spent] = &[Spent::Unknown, Spent::Idle, Spent::TimeLimit];
+const UNSEEN: &[TimeClass] = &[TimeClass::Unknown, TimeClass::Idle, TimeClass::TimeLimit];
 const UNSEEN_PERCENT: f64 = 80.0;
 
 /// How sure, and what.
@@ -238,10 +238,7 @@ fn disk(stall: &Stall<'_>) -> Option<Candidate> {
 
 /// The task that was blocked longest in a file system, a journal or a block device.
 fn blocked_in_io<'a>(stall: &Stall<'a>) -> Option<(&'a BlockedTask, f64)> {
-    let in_io = |task: &&BlockedTask| {
-        let named = |frame: &String| BLOCK_PREFIXES.iter().any(|p| frame.starts_with(p));
-        task.state == 'D' && task.stack.iter().any(named)
-    };
+    let in_io = |task: &&BlockedTask| task.state == 'D' && BLOCK_LAYER.are_in(&task.stack);
     let tasks = stall.incident.blocked.iter().filter(in_io);
     let task = tasks.max_by_key(|task| (stall.is_probed(&task.task), task.seen))?;
     Some((task, seen_percent(task))).filter(|(_, share)| *share >= IO_PERCENT)

@@ -27,8 +27,8 @@
 //! Linux, Documentation/admin-guide/sysctl/kernel.rst, `numa_balancing`; mm/migrate.c; numa(7).
 
 use crate::outside_memory::named;
-use crate::request::Spent;
 use crate::stall::Stall;
+use mw_critical_path::TimeClass;
 use mw_model::{Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Subject};
 use mw_proc::vmstat::Counter;
 
@@ -42,7 +42,7 @@ const COUNTED: &[(&str, Counter)] = &[
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let Some(request) = stall.request else { return Ok(None) };
-    let Some(part) = request.largest(&[Spent::NumaBalancing]) else { return Ok(None) };
+    let Some(part) = request.largest(&[TimeClass::NumaBalancing]) else { return Ok(None) };
     let headline = format!(
         "NUMA balancing moved pages between nodes, and {} waited for them",
         named(stall, &part.task)

@@ -59,9 +59,9 @@ use crate::cause_score::CauseScore;
 use crate::disk_writers::{flood_bytes, is_flooded, other_cgroup, other_program};
 use crate::outlook;
 use crate::preflight::disk_bytes_per_s;
-use crate::request::Spent;
 use crate::share::{field, high_watermark_bytes, percent};
 use crate::stall::{Stall, swaps_out};
+use mw_critical_path::TimeClass;
 use mw_model::{
     Area, Cause, Disk, Finding, Metric, Missing, Quantity, Remedy, Severity, Snapshot, Step,
     Window, derived, format_bytes,
@@ -207,10 +207,15 @@ fn anonymous_growth_bytes(stall: &Stall<'_>) -> u64 {
 /// Whether the request waited for the disk to write rather than for memory: pages that are only read do not hold that
 /// up.
 fn waits_for_writes(stall: &Stall<'_>) -> bool {
-    const WRITES: &[Spent] =
-        &[Spent::DirtyThrottling, Spent::Writeback, Spent::FileWrite, Spent::Journal, Spent::Disk];
+    const WRITES: &[TimeClass] = &[
+        TimeClass::DirtyThrottling,
+        TimeClass::Writeback,
+        TimeClass::FileWrite,
+        TimeClass::Journal,
+        TimeClass::Disk,
+    ];
     stall.request.is_some_and(|request| {
-        request.percent(WRITES) > request.percent(&[Spent::Reclaim, Spent::Refault])
+        request.percent(WRITES) > request.percent(&[TimeClass::Reclaim, TimeClass::Refault])
     })
 }
 

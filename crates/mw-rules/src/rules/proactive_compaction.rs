@@ -28,12 +28,12 @@
 
 use crate::cause_score::CauseScore;
 use crate::forced_work::{Forced, ForcedWork, is_kernel_proactive, most, named};
-use crate::kernel::COMPACTION;
-use crate::request::{Request, Spent};
+use crate::request::Request;
 use crate::roles;
 use crate::share::percent;
-use crate::stack::is_in;
 use crate::stall::Stall;
+use mw_critical_path::TimeClass;
+use mw_critical_path::kernel::{self, COMPACTION};
 use mw_critical_path::{Kind, RunMode, Wait};
 use mw_model::{
     Area, Cause, Finding, Missing, Quantity, Remedy, Role, Severity, Stack, Step, Subject,
@@ -41,7 +41,7 @@ use mw_model::{
 use mw_proc::vmstat::Counter;
 
 /// What a request spends its time on because of it.
-pub(crate) const MOVED: &[Spent] = &[Spent::Compaction, Spent::ForcedCompaction];
+pub(crate) const MOVED: &[TimeClass] = &[TimeClass::Compaction, TimeClass::ForcedCompaction];
 
 const CONFIRMED: u8 = 92;
 
@@ -84,7 +84,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
         None => CauseScore::new(stall)
             .profile(COMPACTION)
             .needing_a_wait()
-            .blocked_in(&["migration_entry_wait", "migration_entry_wait_on_locked"])
+            .blocked_in(&[kernel::MIGRATION_WAIT])
             .cause(finding),
     }
 }
@@ -106,7 +106,7 @@ fn compacted_percent(stall: &Stall<'_>, forced: &Forced) -> f64 {
     let Some(profile) = &stall.incident.profile else { return 0.0 };
     let compacts = |stack: &&Stack| {
         let names: Vec<String> = profile.names(stack).map(str::to_owned).collect();
-        is_in(&names, COMPACTION)
+        kernel::is_in(&names, COMPACTION)
     };
     let all: Vec<&Stack> = profile.stacks.iter().filter(compacts).collect();
     let own = all.iter().filter(|stack| stack.pid == forced.process.pid);

@@ -37,9 +37,9 @@
 //! Linux, Documentation/admin-guide/sysctl/vm.rst, drop_caches; slabinfo(5), slabtop(1).
 
 use crate::cause_score::{CauseScore, LATENT_MOST};
-use crate::kernel::SLAB_RECLAIM;
 use crate::share::{field, percent};
 use crate::stall::Stall;
+use mw_critical_path::kernel::SLAB_RECLAIM;
 use mw_model::{
     Area, Cause, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Window, derived,
     format_bytes,
@@ -92,7 +92,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
 }
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
-    let own = CauseScore::new(stall).blocked_in(SLAB_RECLAIM).profile(SLAB_RECLAIM);
+    let own = CauseScore::new(stall).blocked_in(&[SLAB_RECLAIM]).profile(&[SLAB_RECLAIM]);
     let found = hazard(stall.window)?.pop();
     let shrinking = own.confidence_percent() > 0.0;
     let score = if shrinking { own } else { CauseScore::for_reclaim(stall).at_most(LATENT_MOST) };

@@ -30,8 +30,9 @@
 //! Linux, mm/memory.c, `handle_mm_fault`, and mm/gup.c, `populate_vma_page_range`; mmap(2), madvise(2), mallopt(3).
 
 use crate::outside_memory::named;
-use crate::request::{Spent, is_of_probe};
+use crate::request::is_of_probe;
 use crate::stall::Stall;
+use mw_critical_path::TimeClass;
 use mw_critical_path::{KernelWork, Kind, PathPart, RunMode};
 use mw_model::{
     Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Subject, TaskUse, format_bytes,
@@ -44,7 +45,7 @@ const GROWTH_BYTES: i64 = 64 << 20;
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let Some(request) = stall.request else { return Ok(None) };
-    let Some(part) = request.largest(&[Spent::Population]) else { return Ok(None) };
+    let Some(part) = request.largest(&[TimeClass::Population]) else { return Ok(None) };
     if is_of_probe(stall.incident, request.path, part) {
         return Ok(None);
     }

@@ -35,10 +35,10 @@
 //! Linux, Documentation/accounting/psi.rst; proc_vmstat(5).
 
 use crate::cause_score::CauseScore;
-use crate::kernel::SWAP;
 use crate::outlook;
 use crate::share::percent;
 use crate::stall::Stall;
+use mw_critical_path::kernel::SWAP;
 use mw_model::{Area, Cause, Finding, Missing, Quantity, Remedy, Severity, Step, WaitKind, Window};
 use mw_proc::vmstat::Counter;
 

@@ -36,9 +36,9 @@
 //! Documentation/mm/unevictable-lru.rst.
 
 use crate::cause_score::{CauseScore, LATENT_MOST};
-use crate::kernel::NODE_RECLAIM;
 use crate::share::percent;
 use crate::stall::Stall;
+use mw_critical_path::kernel::NODE_RECLAIM;
 use mw_model::{
     Cause, Finding, MemoryFilesystem, Missing, Quantity, Remedy, Severity, Snapshot, Step, Subject,
     WaitKind, Window, derived, format_bytes, zones,
@@ -89,7 +89,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     const SCANNED: &[Counter] = &[Counter::PgscanDirect, Counter::PgscanKswapd];
     const STOLEN: &[Counter] = &[Counter::PgstealDirect, Counter::PgstealKswapd];
     let score =
-        CauseScore::for_reclaim(stall).waits(&[WaitKind::NodeReclaim]).blocked_in(NODE_RECLAIM);
+        CauseScore::for_reclaim(stall).waits(&[WaitKind::NodeReclaim]).blocked_in(&[NODE_RECLAIM]);
     let mut nodes = hazard(stall.window)?;
     nodes.sort_by_key(|node| std::cmp::Reverse(node.severity));
     let Some(mut finding) = nodes.into_iter().next() else { return score.no_cause() };

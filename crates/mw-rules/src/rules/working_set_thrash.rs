@@ -36,8 +36,9 @@
 //! Linux, mm/workingset.c; Documentation/admin-guide/cgroup-v2.rst, memory.stat.
 
 use crate::outlook;
-use crate::request::{Spent, is_limited, limit_events};
+use crate::request::{is_limited, limit_events};
 use crate::stall::Stall;
+use mw_critical_path::TimeClass;
 use mw_model::{Area, Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Subject, Window};
 use mw_proc::vmstat::Counter;
 
@@ -86,8 +87,8 @@ fn complete(finding: Finding) -> Finding {
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let Some(request) = stall.request else { return Ok(None) };
-    let of_group = request.percent(&[Spent::GroupRefault]);
-    let of_machine = request.percent(&[Spent::Refault]);
+    let of_group = request.percent(&[TimeClass::GroupRefault]);
+    let of_machine = request.percent(&[TimeClass::Refault]);
     if of_group <= 0.0 && of_machine <= 0.0 {
         return Ok(None);
     }
@@ -100,7 +101,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
             (group.of_service, limit_events(group), is_limited(group), depth, group.refaults_file)
         });
     let name = request
-        .largest(&[Spent::GroupRefault, Spent::Refault])
+        .largest(&[TimeClass::GroupRefault, TimeClass::Refault])
         .map_or(String::new(), |part| part.task.name.clone());
     let (subject, headline) = match group {
         Some(group) => {
@@ -132,6 +133,6 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     if let Some(bytes) = group.and_then(|group| group.memory_max_bytes) {
         finding = finding.with_evidence("memory.max", Quantity::Bytes(bytes), "memory.max");
     }
-    let explains = request.explained_by(&[Spent::GroupRefault, Spent::Refault]);
+    let explains = request.explained_by(&[TimeClass::GroupRefault, TimeClass::Refault]);
     Ok(Some(Cause::new(finding, CONFIRMED).explaining(explains)))
 }

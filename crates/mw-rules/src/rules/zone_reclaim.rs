@@ -36,9 +36,9 @@
 //! Linux, Documentation/admin-guide/sysctl/vm.rst, zone_reclaim_mode; mm/vmscan.c, node_reclaim().
 
 use crate::cause_score::CauseScore;
-use crate::kernel::NODE_RECLAIM;
 use crate::share::percent;
 use crate::stall::Stall;
+use mw_critical_path::kernel::NODE_RECLAIM;
 use mw_model::{
     Cause, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Subject, Sysctl, WaitKind,
     Window, zones,
@@ -103,8 +103,8 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     }
     let mut score = CauseScore::new(stall)
         .waits(&[WaitKind::NodeReclaim])
-        .blocked_in(NODE_RECLAIM)
-        .profile(NODE_RECLAIM)
+        .blocked_in(&[NODE_RECLAIM])
+        .profile(&[NODE_RECLAIM])
         .rate(
             "zone_reclaim_failed and _success",
             &[Counter::ZoneReclaimFailed, Counter::ZoneReclaimSuccess],

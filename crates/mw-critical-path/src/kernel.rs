@@ -1,0 +1,325 @@
+//! Kernel functions by what they do, and how their names are matched: one list for the stacks of a trace, of
+//! /proc/PID/stack and of the profile.
+//!
+//! Names are matched by prefix, since suffixes (`_noprof`, `.constprop`, `.part`, `+0x12/0x90`) differ between builds and
+//! sources. They were compared with the symbols of Debian's kernels 6.1 and 6.12 and of 6.18, and with the sources since
+//! 2.6.32. A function that the compiler inlines on one of them stands beside the one that it is inlined into.
+//!
+//! A function that only one condition has is in the row of that condition (`conditions.rs`).
+
+/// Functions that do the same.
+#[derive(Debug, Clone, Copy)]
+pub struct Functions(&'static [&'static str]);
+
+impl Functions {
+    pub const fn new(prefixes: &'static [&'static str]) -> Self {
+        Self(prefixes)
+    }
+
+    /// Whether a function is one of these.
+    pub fn has(self, function: &str) -> bool {
+        self.0.iter().any(|prefix| function.starts_with(prefix))
+    }
+
+    /// Whether a stack has one of these.
+    pub fn are_in(self, stack: &[String]) -> bool {
+        stack.iter().any(|function| self.has(function))
+    }
+}
+
+/// Whether a function is in one of the groups.
+pub fn is_of(groups: &[Functions], function: &str) -> bool {
+    groups.iter().any(|group| group.has(function))
+}
+
+/// Whether a stack has a function of one of the groups.
+pub fn is_in(stack: &[String], groups: &[Functions]) -> bool {
+    groups.iter().any(|group| group.are_in(stack))
+}
+
+/// An allocation that reclaims by itself, and what makes it wait.
+pub const DIRECT_RECLAIM: Functions = Functions(&[
+    "try_to_free_pages",
+    "throttle_direct_reclaim",
+    "__alloc_pages_direct_reclaim",
+    "__perform_reclaim",
+]);
+
+/// Reclaim within a node, for zone_reclaim_mode.
+pub const NODE_RECLAIM: Functions =
+    Functions(&["node_reclaim", "__node_reclaim", "zone_reclaim", "__zone_reclaim"]);
+
+/// Reclaim by any task, kswapd included.
+pub const SHRINKING: Functions =
+    Functions(&["balance_pgdat", "shrink_node", "shrink_lruvec", "reclaim_throttle"]);
+
+/// The work of reclaim, which no blocked task is told from others by.
+const RECLAIM_WORK: Functions = Functions(&[
+    "kswapd",
+    "do_try_to_free_pages",
+    "shrink_zone",
+    "try_to_shrink_lruvec",
+    "evict_folios",
+    "shrink_inactive_list",
+    "shrink_folio_list",
+    "shrink_page_list",
+]);
+
+pub const RECLAIM: &[Functions] = &[DIRECT_RECLAIM, SHRINKING, RECLAIM_WORK];
+
+/// The wait of a task whose cgroup is over memory.high.
+pub const MEMORY_HIGH: Functions =
+    Functions(&["mem_cgroup_handle_over_high", "__mem_cgroup_handle_over_high"]);
+
+/// Reclaim within a memory cgroup's limit.
+pub const CGROUP_RECLAIM: Functions = Functions(&[
+    "try_to_free_mem_cgroup_pages",
+    "mem_cgroup_reclaim",
+    "reclaim_high",
+    "mem_cgroup_out_of_memory",
+    "mem_cgroup_oom_synchronize",
+]);
+
+/// Compaction by the task that allocates.
+pub const DIRECT_COMPACTION: Functions =
+    Functions(&["try_to_compact_pages", "__alloc_pages_direct_compact"]);
+
+const COMPACT_ZONE: Functions = Functions(&["compact_zone"]);
+
+/// Scanners of compaction; allocations of contiguous ranges use them as well.
+const COMPACTION_SCANNERS: Functions =
+    Functions(&["compaction_alloc", "isolate_migratepages", "isolate_freepages"]);
+
+/// Compaction by any task, kcompactd included.
+pub const COMPACTION: &[Functions] = &[DIRECT_COMPACTION, COMPACT_ZONE, COMPACTION_SCANNERS];
+
+/// Making pages for a pool of huge pages.
+pub const HUGE_POOL: Functions = Functions(&[
+    "set_max_huge_pages",
+    "__nr_hugepages_store_common",
+    "alloc_pool_huge_folio",
+    "alloc_pool_huge_page",
+    "alloc_fresh_hugetlb_folio",
+    "alloc_fresh_huge_page",
+]);
+
+/// Writers that are held to the speed of their device.
+pub const DIRTY_THROTTLING: Functions = Functions(&["balance_dirty_pages"]);
+
+pub const SWAP_IN: Functions = Functions(&[
+    "swap_readpage",
+    "swap_read_folio",
+    "swapin_",
+    "swap_cluster_readahead",
+    "swap_vma_readahead",
+    "do_swap_page",
+    "shmem_swapin",
+    "read_swap_cache_async",
+]);
+
+const SWAP_OUT: Functions = Functions(&["swap_writepage", "swap_writeout"]);
+
+pub const SWAP: &[Functions] = &[SWAP_IN, SWAP_OUT];
+
+/// Freeing the kernel's own objects.
+pub const SLAB_RECLAIM: Functions = Functions(&[
+    "shrink_slab",
+    "do_shrink_slab",
+    "super_cache_scan",
+    "prune_dcache_sb",
+    "prune_icache_sb",
+    "shrink_dentry_list",
+]);
+
+/// Collecting huge pages in the background.
+pub const COLLAPSE: Functions =
+    Functions(&["khugepaged", "hpage_collapse_scan_pmd", "collapse_huge_page"]);
+
+/// The slow paths of a semaphore.
+pub const SEMAPHORE: Functions = Functions(&[
+    "rwsem_down_read_slowpath",
+    "rwsem_down_write_slowpath",
+    "rwsem_down_read_failed",
+    "rwsem_down_write_failed",
+]);
+
+/// Functions that take mmap_lock: page faults and calls that change the address space. `/proc/PID/stack` and `wchan` omit
+/// the scheduler's functions, to which those of semaphores and mutexes belong: where one of these is the innermost function,
+/// its task waits for that lock.
+pub const MMAP_LOCK_TAKERS: Functions = Functions(&[
+    "lock_mm_and_find_vma",
+    "do_user_addr_fault",
+    "exc_page_fault",
+    "vm_mmap_pgoff",
+    "__vm_munmap",
+    "do_madvise",
+    "madvise_lock",
+    "do_mprotect_pkey",
+    "__do_sys_brk",
+    "__mm_populate",
+    "dup_mmap",
+    "exit_mmap",
+]);
+
+/// Functions that read the mappings of another process, and hold its mmap_lock meanwhile.
+pub const MMAP_LOCK_READERS: Functions = Functions(&[
+    "show_map",
+    "show_smap",
+    "show_numa_map",
+    "pagemap_read",
+    "pagemap_scan",
+    "clear_refs_write",
+    "__access_remote_vm",
+    "process_vm_rw",
+]);
+
+/// Finding pages on other nodes than their task's, and moving them.
+pub const NUMA_BALANCING: Functions = Functions(&[
+    "do_numa_page",
+    "do_huge_pmd_numa_page",
+    "numa_migrate_prep",
+    "numa_migrate_check",
+    "migrate_misplaced_page",
+    "migrate_misplaced_folio",
+    "task_numa_work",
+    "change_prot_numa",
+]);
+
+/// A wait for a page that is being moved.
+pub const MIGRATION_WAIT: Functions =
+    Functions(&["migration_entry_wait", "pmd_migration_entry_wait", "softleaf_entry_wait"]);
+
+/// Populating memory, page faults, and unmapping.
+pub const POPULATE: Functions = Functions(&[
+    "populate_vma_page_range",
+    "__mm_populate",
+    "faultin_page_range",
+    "madvise_populate",
+]);
+pub const PAGE_FAULT: Functions =
+    Functions(&["handle_mm_fault", "do_user_addr_fault", "exc_page_fault", "do_page_fault"]);
+pub const UNMAP: Functions = Functions(&["unmap_vmas", "zap_", "__vm_munmap", "do_munmap"]);
+
+/// Stopped by a debugger.
+pub const TRACED_STOP: Functions = Functions(&["ptrace_stop"]);
+
+/// Functions that wait for a block device or a journal on it.
+pub const BLOCK_LAYER: Functions = Functions(&[
+    "blk_",
+    "bio_",
+    "submit_bio",
+    "rq_qos_",
+    "wbt_",
+    "jbd2_",
+    "ext4_",
+    "xfs_",
+    "xlog_",
+    "btrfs_",
+    "f2fs_",
+    "nvme_",
+    "scsi_",
+    "dm_",
+    "io_schedule",
+    "folio_wait_",
+    "wait_on_page_",
+    "wait_on_buffer",
+    "__wait_on_buffer",
+    "sync_dirty_buffer",
+]);
+
+/// Frees an address space.
+pub(crate) const EXIT: Functions = Functions(&["exit_mmap"]);
+
+/// Functions that wake the other end of a socket because there is room again: its data was read, not answered.
+pub(crate) const ROOM: Functions =
+    Functions(&["unix_write_space", "sock_def_write_space", "sk_stream_write_space"]);
+
+/// Functions beneath which a task sends to another, although the wake-up comes from a softirq.
+pub(crate) const SENDERS: Functions = Functions(&[
+    "tcp_sendmsg",
+    "udp_sendmsg",
+    "sock_sendmsg",
+    "__sock_sendmsg",
+    "sock_write_iter",
+    "__sys_send",
+    "__x64_sys_send",
+    "unix_stream",
+    "inet_shutdown",
+    "tcp_close",
+    "__sock_release",
+    "__sys_connect",
+    "inet_stream_connect",
+]);
+
+/// Functions by which a task opens a connection.
+pub(crate) const CONNECTS: Functions =
+    Functions(&["__inet_stream_connect", "unix_stream_connect", "__sys_connect"]);
+
+/// Functions by which a task sends a signal of its own accord.
+pub(crate) const KILLS: Functions = Functions(&[
+    "kill_something_info",
+    "kill_pid_info",
+    "kill_proc_info",
+    "do_send_specific",
+    "do_tkill",
+    "__do_sys_pidfd_send_signal",
+    "__x64_sys_pidfd_send_signal",
+    "__arm64_sys_pidfd_send_signal",
+]);
+
+/// Functions of an interrupt that completes disk I/O.
+pub(crate) const DISK_COMPLETIONS: Functions = Functions(&[
+    "blk_mq_",
+    "blk_done",
+    "blk_complete",
+    "nvme_",
+    "bio_endio",
+    "end_page_writeback",
+    "folio_end_writeback",
+    "virtblk_",
+    "scsi_",
+    "ata_",
+]);
+
+/// Functions by which a frozen task is thawed where it slept: it does not enter the freezer's own wait (version 1,
+/// and suspend, from 6.1 on).
+pub(crate) const THAWS: Functions = Functions(&["__thaw_task", "thaw_task", "unfreeze_cgroup"]);
+
+/// Functions of the memory manager's own threads, which no program's stack has.
+pub(crate) const RECLAIM_THREADS: Functions = Functions(&["kswapd", "kcompactd"]);
+
+/// In these a thread of the kernel waits for work.
+pub(crate) const IDLE_THREADS: Functions = Functions(&[
+    "worker_thread",
+    "rescuer_thread",
+    "kthread_worker_fn",
+    "smpboot_thread_fn",
+    "io_wq_worker",
+    "kjournald2",
+    "kswapd_try_to_sleep",
+    "kcompactd",
+]);
+
+/// Functions of an interval timer's signal.
+pub(crate) const TIMER_SIGNALS: Functions =
+    Functions(&["it_real_fn", "posix_timer_fn", "posix_timer_event"]);
+
+/// Functions of an interrupt of a timer.
+pub(crate) const TIMERS: Functions = Functions(&[
+    "hrtimer_wakeup",
+    "process_timeout",
+    "call_timer_fn",
+    "it_real_fn",
+    "posix_timer_fn",
+    "timerfd_",
+    "alarm_",
+]);
+
+/// Functions of an interrupt that delivers a packet.
+pub(crate) const PACKETS: Functions = Functions(&[
+    "net_rx_action",
+    "__netif_receive_skb",
+    "tcp_v4_rcv",
+    "tcp_v6_rcv",
+    "udp_queue_rcv",
+]);
