@@ -10,11 +10,11 @@
 use crate::outside_memory::named;
 use crate::request::Request;
 use crate::stall::{Canary, Stall, is_canary};
+use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_critical_path::kernel::{self, Functions};
 use mw_model::{
-    Cause, Evidence, Finding, Missing, Quantity, Resource, TriggerKind, WaitKind,
-    format_duration_ms,
+    Evidence, Finding, Missing, Quantity, Resource, TriggerKind, WaitKind, format_duration_ms,
 };
 use mw_proc::vmstat::Counter;
 
@@ -286,7 +286,7 @@ impl<'a> CauseScore<'a> {
         stall: &Stall<'_>,
         found: Vec<Finding>,
         words: &[&str],
-    ) -> Result<Option<Cause>, Missing> {
+    ) -> Result<Option<Suspect>, Missing> {
         const OF_A_REFUSAL: f64 = 70.0;
         let worst = found.into_iter().max_by_key(|finding| finding.severity);
         let Some(mut finding) = worst.filter(|_| stall.failure_says(words)) else {
@@ -350,7 +350,7 @@ impl<'a> CauseScore<'a> {
     }
 
     /// The score, 0 to 100.
-    pub(crate) fn confidence_percent(&self) -> f64 {
+    pub(crate) fn strength_percent(&self) -> f64 {
         let in_vain = self.nobody_waited && self.strengths.is_empty();
         let most_of_work = if in_vain { MOST_IF_NOBODY_WAITED } else { MOST };
         let work = self.work.iter().map(|strength| strength.min(most_of_work));
@@ -379,22 +379,22 @@ impl<'a> CauseScore<'a> {
     ///
     /// # Errors
     /// There is no evidence, because none could be read.
-    pub(crate) fn cause(self, mut finding: Finding) -> Result<Option<Cause>, Missing> {
-        let confidence = self.confidence_percent();
+    pub(crate) fn cause(self, mut finding: Finding) -> Result<Option<Suspect>, Missing> {
+        let confidence = self.strength_percent();
         if confidence < WORTH_NAMING {
             return self.no_cause();
         }
         let mut evidence = self.evidence;
         evidence.append(&mut finding.evidence);
         finding.evidence = evidence;
-        Ok(Some(Cause::new(finding, confidence.round() as u8)))
+        Ok(Some(Suspect::new(finding, confidence.round() as u8)))
     }
 
     /// No cause.
     ///
     /// # Errors
     /// No evidence could be read.
-    pub(crate) fn no_cause(self) -> Result<Option<Cause>, Missing> {
+    pub(crate) fn no_cause(self) -> Result<Option<Suspect>, Missing> {
         match self.missing {
             Some(missing) if !self.looked => Err(missing),
             _ => Ok(None),

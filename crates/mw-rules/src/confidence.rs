@@ -3,7 +3,7 @@
 //! The map is monotone, so that it changes no order. It is fitted to docs/truth/fit.jsonl, and to nothing else, by
 //! `cargo xtask trials --calibrate`, which writes the table below (eval/src/trials/calibrate.rs says how).
 
-use mw_model::Cause;
+use crate::suspect::Score;
 
 /// Scores and the share of causes with this score that were right, both in percent and rising; linear in between.
 // BEGIN of what `cargo xtask trials --calibrate` writes.
@@ -11,14 +11,13 @@ pub const CONFIDENCE_BY_SCORE: &[(u8, u8)] =
     &[(0, 0), (51, 31), (62, 36), (72, 41), (77, 73), (82, 83), (88, 87), (92, 96), (96, 97)];
 // END
 
-/// The causes with their confidence, and the score kept beside it.
-pub(crate) fn with_confidence(causes: Vec<Cause>) -> Vec<Cause> {
-    let confident = |cause: Cause| Cause {
-        score_percent: Some(cause.score()),
-        confidence_percent: share_right(CONFIDENCE_BY_SCORE, cause.score()),
-        ..cause
-    };
-    causes.into_iter().map(confident).collect()
+/// The share of causes that are right, in percent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Confidence(pub(crate) u8);
+
+/// The confidence that a score deserves.
+pub(crate) fn of(score: Score) -> Confidence {
+    Confidence(share_right(CONFIDENCE_BY_SCORE, score.0))
 }
 
 /// What share of causes with this score was right, in percent.
@@ -36,6 +35,7 @@ fn share_right(table: &[(u8, u8)], score: u8) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::suspect::Suspect;
     use mw_model::{Area, Finding, Severity};
 
     #[test]
@@ -55,11 +55,10 @@ mod tests {
     }
 
     #[test]
-    fn the_score_is_kept_and_calibrated_once() {
+    fn a_cause_keeps_its_score_beside_its_confidence() {
         let finding = Finding::new(Severity::Warning, Area::Service, "x".to_owned());
-        let once = with_confidence(vec![Cause::new(finding, 80)]);
-        assert_eq!(once[0].score_percent, Some(80));
-        assert_eq!(once[0].confidence_percent, share_right(CONFIDENCE_BY_SCORE, 80));
-        assert_eq!(with_confidence(once.clone()), once);
+        let cause = Suspect::new(finding, 80).by_strength().into_cause();
+        assert_eq!(cause.score_percent, Some(80));
+        assert_eq!(cause.confidence_percent, share_right(CONFIDENCE_BY_SCORE, 80));
     }
 }

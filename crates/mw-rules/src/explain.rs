@@ -1,22 +1,14 @@
 //! Explains an incident: asks every rule for its cause, ranks the causes and sums them up in one line.
 
 use crate::cause_score::PLAUSIBLE_PERCENT;
-use crate::confidence::with_confidence;
 use crate::diagnosis::{Diagnosis, diagnose};
-use crate::failure::refused;
-use crate::registry::{Precedence, of_oom_kills};
 use crate::request::Request;
 use crate::stall::Stall;
-use crate::{RULES, Rule, find, roles};
+use crate::suspect::ScoredSuspect;
+use crate::{find, roles};
 use mw_model::{
     Cause, Incident, Role, RuledOut, SkippedRule, Trigger, TriggerKind, Window, format_duration_ms,
 };
-
-/// How many percent a root cause ranks ahead of a symptom.
-const ROOT_BONUS: u8 = 40;
-
-/// The same for an intermediate cause.
-const INTERMEDIATE_BONUS: u8 = 20;
 
 /// The explanation of an incident.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -59,29 +51,10 @@ pub fn explain(incident: &Incident, window: &Window, calm: Option<&Window>) -> E
     let request = Request::new(incident, window);
     let stall = Stall { incident, window, calm, request: request.as_ref() };
     let mut skipped = Vec::new();
-    let is_of_kill = incident.trigger.kind == TriggerKind::OomKill;
-    let Diagnosis { causes, contributed, ruled_out } = match (refused(&stall), &request) {
-        _ if is_of_kill => {
-            let rules: Vec<&Rule> = of_oom_kills().iter().collect();
-            Diagnosis { causes: causes_by(&rules, &stall, &mut skipped), ..Diagnosis::default() }
-        }
-        (Some(causes), _) => Diagnosis { causes, ..Diagnosis::default() },
-        (None, Some(request)) => {
-            let diagnosis = diagnose(&stall, request, &mut skipped);
-            if diagnosis.causes.is_empty() && request.is_mostly_untraced() {
-                Diagnosis { causes: by_counters(&stall), ..diagnosis }
-            } else {
-                diagnosis
-            }
-        }
-        _ if incident.trigger.kind == TriggerKind::Requested => {
-            Diagnosis { causes: seen(&stall, &mut skipped), ..Diagnosis::default() }
-        }
-        (None, None) => {
-            Diagnosis { causes: by_scores(&stall, &mut skipped), ..Diagnosis::default() }
-        }
-    };
-    let causes = with_confidence(causes);
+    let Diagnosis { causes, contributed, ruled_out } = diagnose(&stall, &mut skipped);
+    let causes: Vec<Cause> = causes.into_iter().map(ScoredSuspect::into_cause).collect();
+    let contributed = contributed.into_iter().map(|suspect| suspect.by_strength().into_cause());
+    let contributed: Vec<Cause> = contributed.collect();
     Explanation {
         verdict: verdict(&stall, causes.first(), &contributed, skipped.len()),
         suffering: roles::victims(&stall),
@@ -93,57 +66,6 @@ pub fn explain(incident: &Incident, window: &Window, calm: Option<&Window>) -> E
     }
 }
 
-/// The causes without a critical path: by scores of all that was observed.
-fn by_scores(stall: &Stall<'_>, skipped: &mut Vec<SkippedRule>) -> Vec<Cause> {
-    let (last, memory): (Vec<&Rule>, Vec<&Rule>) =
-        RULES.iter().partition(|rule| rule.precedence == Precedence::LastResort);
-    let mut causes = causes_by(&memory, stall, skipped);
-    causes.sort_by_key(|cause| std::cmp::Reverse(rank(cause)));
-    if !causes.iter().any(is_plausible) {
-        let others = causes_by(&last, stall, skipped);
-        if others.iter().any(is_plausible) {
-            causes.clear();
-        }
-        causes.extend(others);
-        causes.sort_by_key(|cause| std::cmp::Reverse(rank(cause)));
-    }
-    causes
-}
-
-/// The memory conditions that were seen while nothing is known to have stalled.
-fn seen(stall: &Stall<'_>, skipped: &mut Vec<SkippedRule>) -> Vec<Cause> {
-    let mut causes = by_scores(stall, skipped);
-    causes.retain(|cause| is_plausible(cause) && cause.finding.subject.is_memory());
-    causes
-}
-
-/// The memory conditions that counters show while the request's time was not traced: records are lost when memory is
-/// short. Whether the request waited for them is not known.
-fn by_counters(stall: &Stall<'_>) -> Vec<Cause> {
-    const OF_UNTRACED: f64 = 0.75;
-    let memory: Vec<&Rule> =
-        RULES.iter().filter(|rule| rule.precedence != Precedence::LastResort).collect();
-    let mut causes = causes_by(&memory, &Stall { request: None, ..*stall }, &mut Vec::new());
-    causes.retain(is_plausible);
-    for cause in &mut causes {
-        let score = f64::from(cause.confidence_percent) * OF_UNTRACED;
-        cause.confidence_percent = score.round() as u8;
-    }
-    causes.sort_by_key(|cause| std::cmp::Reverse(rank(cause)));
-    causes
-}
-
-fn causes_by(rules: &[&Rule], stall: &Stall<'_>, skipped: &mut Vec<SkippedRule>) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    for rule in rules {
-        match rule.cause(stall) {
-            Ok(cause) => causes.extend(cause),
-            Err(missing) => skipped.push(SkippedRule { rule: rule.id.to_owned(), missing }),
-        }
-    }
-    causes
-}
-
 fn culprits(stall: &Stall<'_>, cause: Option<&Cause>) -> Vec<Role> {
     let rule = cause.and_then(|cause| Some((cause, find(&cause.finding.rule)?)));
     rule.map_or_else(Vec::new, |(cause, rule)| (rule.culprits)(stall, cause))
@@ -151,18 +73,6 @@ fn culprits(stall: &Stall<'_>, cause: Option<&Cause>) -> Vec<Role> {
 
 fn is_plausible(cause: &Cause) -> bool {
     cause.score() >= PLAUSIBLE_PERCENT
-}
-
-/// Plausible causes first; among them those that explain *why* memory was short before those that show
-/// only that it was, unless the latter score much higher.
-fn rank(cause: &Cause) -> (bool, u8) {
-    let precedence = find(&cause.finding.rule).map_or(Precedence::Symptom, |rule| rule.precedence);
-    let bonus = match precedence {
-        Precedence::Root => ROOT_BONUS,
-        Precedence::Intermediate => INTERMEDIATE_BONUS,
-        Precedence::Symptom | Precedence::LastResort => 0,
-    };
-    (is_plausible(cause), cause.score().saturating_add(bonus))
 }
 
 /// The answer in one line.

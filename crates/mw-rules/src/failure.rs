@@ -1,14 +1,18 @@
 //! Failures that are told apart from slowness: an immediate one has no cause on this machine but what ended the
 //! service.
 
+use crate::diagnosis::{Diagnosis, suspects_by};
 use crate::stall::Stall;
-use mw_model::{Area, Cause, EndKind, FailureKind, Finding, Quantity, Remedy, Severity, Step};
+use crate::suspect::Suspect;
+use mw_model::{
+    Area, EndKind, FailureKind, Finding, Quantity, Remedy, Severity, SkippedRule, Step,
+};
 
 /// The service said it itself.
 const CERTAIN: u8 = 95;
 
 /// The cause of a stall in which the service failed at once, or the OOM killer ended it; `None` where it was slow.
-pub(crate) fn refused(stall: &Stall<'_>) -> Option<Vec<Cause>> {
+pub(crate) fn diagnose(stall: &Stall<'_>, _: &mut Vec<SkippedRule>) -> Option<Diagnosis> {
     let trigger = &stall.incident.trigger;
     let kind = trigger.failure_kind.filter(|kind| *kind != FailureKind::TimedOut)?;
     let outage = stall.incident.outage.as_ref();
@@ -18,19 +22,18 @@ pub(crate) fn refused(stall: &Stall<'_>) -> Option<Vec<Cause>> {
     if !trigger.failed_at_once() && !is_oom_killed {
         return None;
     }
-    let mut causes: Vec<Cause> = crate::RULES
-        .iter()
-        .filter(|rule| rule.has_cause() && rule.is_of_failures)
-        .filter_map(|rule| rule.cause(stall).ok().flatten())
-        .filter(|cause| cause.confidence_percent >= crate::PLAUSIBLE_PERCENT)
-        .collect();
-    causes.sort_by_key(|cause| std::cmp::Reverse(cause.confidence_percent));
-    causes.push(by_itself(stall, kind));
-    Some(causes)
+    let of_failures = crate::RULES.iter().filter(|rule| rule.has_cause() && rule.is_of_failures);
+    // A rule that could not be checked is no help here: the service said itself why it failed.
+    let suspects = suspects_by(of_failures, stall, &mut Vec::new()).into_iter();
+    let mut causes: Vec<_> =
+        suspects.map(Suspect::by_strength).filter(|cause| cause.score.is_plausible()).collect();
+    causes.sort_by_key(|cause| std::cmp::Reverse(cause.score));
+    causes.push(by_itself(stall, kind).by_strength());
+    Some(Diagnosis { causes, ..Diagnosis::default() })
 }
 
 /// The failure in the service's own words.
-fn by_itself(stall: &Stall<'_>, kind: FailureKind) -> Cause {
+fn by_itself(stall: &Stall<'_>, kind: FailureKind) -> Suspect {
     let said = stall.incident.trigger.failure.clone().unwrap_or_default();
     let (what, command) = advice(kind);
     // Where the service answered, its own words say more than that it listens.
@@ -46,7 +49,7 @@ fn by_itself(stall: &Stall<'_>, kind: FailureKind) -> Cause {
                 vec![Step::manual(command)],
             ));
     let rule = crate::registry::last_resort().to_owned();
-    Cause::new(Finding { rule, ..finding }, CERTAIN)
+    Suspect::new(Finding { rule, ..finding }, CERTAIN)
 }
 
 fn advice(kind: FailureKind) -> (&'static str, &'static str) {

@@ -10,6 +10,8 @@
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects, clippy::indexing_slicing))]
 
 mod account;
+mod by_path;
+mod by_scores;
 mod cause_score;
 mod check;
 mod condition_state;
@@ -35,6 +37,7 @@ mod rules;
 mod share;
 mod shared_memory;
 mod stall;
+mod suspect;
 pub mod trend;
 mod trends;
 mod untraced;

@@ -4,11 +4,10 @@ use crate::disk_writers::{OtherWriter, disks_of, other_cgroup};
 use crate::hog::hog;
 use crate::request::{Request, is_of_probe, is_task_within};
 use crate::stall::Stall;
+use crate::suspect::Suspect;
 use mw_critical_path::{Link, PathPart, PathTask};
 use mw_critical_path::{TimeClass, kernel};
-use mw_model::{
-    Area, Cause, DiskMetric, Finding, Metric, Quantity, Remedy, Severity, Step, TriggerKind,
-};
+use mw_model::{Area, DiskMetric, Finding, Metric, Quantity, Remedy, Severity, Step, TriggerKind};
 
 /// The largest part is in the path itself; nothing beside it has to be confirmed.
 const CONFIRMED: u8 = 90;
@@ -20,7 +19,7 @@ const LIKELY: u8 = 75;
 const POSSIBLE: u8 = 40;
 
 /// The cause by what the request spent most of its time on, if that is not memory.
-pub(crate) fn cause(stall: &Stall<'_>, request: &Request<'_>) -> Option<Cause> {
+pub(crate) fn cause(stall: &Stall<'_>, request: &Request<'_>) -> Option<Suspect> {
     let candidates = GROUPS.iter().map(|group| (request.percent(group.spent), group));
     let (percent, group) = candidates.max_by(|a, b| a.0.total_cmp(&b.0))?;
     let part = request.largest(group.spent)?;
@@ -30,11 +29,11 @@ pub(crate) fn cause(stall: &Stall<'_>, request: &Request<'_>) -> Option<Cause> {
         Quantity::Percent(percent),
         "critical path",
     );
-    Some(Cause::new(finding, sure).explaining(percent))
+    Some(Suspect::new(finding, sure).explaining(percent))
 }
 
 /// The hypervisor, where it took at least half of the request.
-pub(crate) fn hypervisor(stall: &Stall<'_>, request: &Request<'_>) -> Option<Cause> {
+pub(crate) fn hypervisor(stall: &Stall<'_>, request: &Request<'_>) -> Option<Suspect> {
     const LEAST_PERCENT: f64 = 50.0;
     let cpus = stall.incident.cpus?;
     let stolen = request.stolen_percent(cpus);
@@ -52,7 +51,7 @@ pub(crate) fn hypervisor(stall: &Stall<'_>, request: &Request<'_>) -> Option<Cau
             "move the virtual machine to a host with free CPUs, or give it a larger share there",
             "vmstat 1",
         ));
-    Some(Cause::new(finding, CONFIRMED).explaining(stolen))
+    Some(Suspect::new(finding, CONFIRMED).explaining(stolen))
 }
 
 /// Ways of spending time that have one cause.

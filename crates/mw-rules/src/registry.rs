@@ -6,6 +6,7 @@ use crate::node_condition::NodeCondition::{
 use crate::roles;
 use crate::rules::*;
 use crate::stall::Stall;
+use crate::suspect::Suspect;
 use Precedence::{Intermediate, LastResort, Symptom};
 use mw_critical_path::TimeClass;
 use mw_model::{Cause, Consent, Finding, Missing, Role, Severity, Window};
@@ -36,7 +37,7 @@ pub struct Rule {
 
 type FindHazard = fn(&Window) -> Result<Vec<Finding>, Missing>;
 
-type FindCause = fn(&Stall<'_>) -> Result<Option<Cause>, Missing>;
+type FindCause = fn(&Stall<'_>) -> Result<Option<Suspect>, Missing>;
 
 /// Names the tasks that brought a cause about.
 type FindCulprits = fn(&Stall<'_>, &Cause) -> Vec<Role>;
@@ -285,7 +286,7 @@ impl Rule {
     ///
     /// # Errors
     /// Data that the rule needs could not be read, and why.
-    pub(crate) fn cause(&self, stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+    pub(crate) fn cause(&self, stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
         let Some(cause) = self.cause else { return Ok(None) };
         let mut found = cause(stall)?;
         if let Some(cause) = &mut found {

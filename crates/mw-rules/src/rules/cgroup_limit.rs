@@ -35,11 +35,12 @@ use crate::cause_score::CauseScore;
 use crate::request::{is_task_within, limit_events};
 use crate::share::percent;
 use crate::stall::Stall;
+use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_critical_path::kernel::{CGROUP_RECLAIM, MEMORY_HIGH};
 use mw_model::{
-    Cause, Cgroup, CgroupVersion, Cgroups, Finding, Missing, Quantity, Remedy, Severity, Step,
-    Subject, TriggerKind, WaitKind, Window, derived, format_bytes,
+    Cgroup, CgroupVersion, Cgroups, Finding, Missing, Quantity, Remedy, Severity, Step, Subject,
+    TriggerKind, WaitKind, Window, derived, format_bytes,
 };
 use std::collections::BTreeSet;
 
@@ -66,13 +67,13 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     Ok(found)
 }
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     const MET_AT_LEAST: u64 = 10;
     const OF_EVENTS: f64 = 60.0;
     let mut score = CauseScore::new(stall)
         .waits(&[WaitKind::CgroupReclaim])
         .blocked_in(&[CGROUP_RECLAIM, MEMORY_HIGH]);
-    let waited = score.confidence_percent() > 0.0;
+    let waited = score.strength_percent() > 0.0;
     let cgroups = match stall.window.now.cgroups.required() {
         Err(missing) if !waited => return Err(missing),
         looked => looked.ok(),

@@ -27,8 +27,9 @@
 //! `mem_cgroup_handle_over_high`.
 
 use crate::stall::Stall;
+use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
-use mw_model::{Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Subject};
+use mw_model::{Finding, Missing, Quantity, Remedy, Severity, Step, Subject};
 
 const CONFIRMED: u8 = 95;
 
@@ -40,7 +41,7 @@ const OF_LIMIT: &[TimeClass] = &[
     TimeClass::GroupRefault,
 ];
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     let Some(request) = stall.request else { return Ok(None) };
     let groups = &stall.incident.groups;
     let over = groups.iter().filter(|group| group.high_events.unwrap_or(0) > 0);
@@ -70,5 +71,5 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
             finding = finding.with_evidence("memory.high", Quantity::Bytes(bytes), "memory.high");
         }
     }
-    Ok(Some(Cause::new(finding, CONFIRMED).explaining(request.percent(OF_LIMIT))))
+    Ok(Some(Suspect::new(finding, CONFIRMED).explaining(request.percent(OF_LIMIT))))
 }

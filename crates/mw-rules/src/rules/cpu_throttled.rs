@@ -27,13 +27,14 @@
 
 use crate::request::is_within;
 use crate::stall::Stall;
+use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
-use mw_model::{Cause, Finding, GroupUse, Missing, Quantity, Remedy, Severity, Step, Subject};
+use mw_model::{Finding, GroupUse, Missing, Quantity, Remedy, Severity, Step, Subject};
 
 /// What the kernel counted is certain.
 const CONFIRMED: u8 = 95;
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     let Some(request) = stall.request else { return Ok(None) };
     let Some(part) = request.largest(&[TimeClass::CpuQuota]) else { return Ok(None) };
     let throttled = |group: &&GroupUse| group.throttled_us.unwrap_or(0) > 0;
@@ -68,5 +69,5 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
                 finding.with_evidence("quota and period (µs)", Quantity::Text(text), "cpu.max");
         }
     }
-    Ok(Some(Cause::new(finding, CONFIRMED)))
+    Ok(Some(Suspect::new(finding, CONFIRMED)))
 }

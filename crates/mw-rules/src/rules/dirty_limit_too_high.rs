@@ -44,9 +44,10 @@
 use crate::cause_score::CauseScore;
 use crate::share::percent;
 use crate::stall::Stall;
+use crate::suspect::Suspect;
 use mw_model::{
-    Area, Cause, Disk, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Subject,
-    Sysctl, Window, format_bytes, zones,
+    Area, Disk, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Subject, Sysctl,
+    Window, format_bytes, zones,
 };
 use mw_proc::vmstat::Counter;
 
@@ -131,7 +132,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     Ok(vec![finding])
 }
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     let snapshot = &stall.window.now;
     limit(snapshot)?;
     let score = CauseScore::for_reclaim(stall).throttled_writers();

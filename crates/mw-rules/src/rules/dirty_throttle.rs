@@ -33,8 +33,9 @@
 use crate::cause_score::CauseScore;
 use crate::share::counter;
 use crate::stall::Stall;
+use crate::suspect::Suspect;
 use mw_model::{
-    Area, Cause, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Window, format_bytes,
+    Area, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Window, format_bytes,
 };
 use mw_proc::vmstat::Counter;
 
@@ -70,7 +71,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     Ok(vec![finding.with_remedy(remedy(snapshot))])
 }
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     let score = CauseScore::new(stall).throttled_writers();
     let hazard = hazard(stall.window);
     let headline =
@@ -80,7 +81,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
         .with_remedy(remedy(&stall.window.now));
     match hazard {
         Ok(found) => finding.evidence = found.into_iter().flat_map(|f| f.evidence).collect(),
-        Err(missing) if score.confidence_percent() <= 0.0 => return Err(missing),
+        Err(missing) if score.strength_percent() <= 0.0 => return Err(missing),
         Err(_) => {}
     }
     score.cause(finding)

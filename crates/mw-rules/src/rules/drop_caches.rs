@@ -43,6 +43,7 @@
 use crate::cause_score::CauseScore;
 use crate::forced_work::{ForcedWork, most, named};
 use crate::stall::Stall;
+use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_model::{
     Area, Cause, Finding, Incident, Metric, Missing, PressureMetric, Quantity, Remedy, Resource,
@@ -154,7 +155,7 @@ struct Drop {
     pages_after: u64,
 }
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     let incident = stall.incident;
     let page_bytes = stall.window.now.origin.page_bytes;
     let drops = drops(&incident.table);
@@ -194,7 +195,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
         let reader = request.largest(READS).map(|part| part.task.name.as_str());
         let reader = reader.map_or(String::new(), |name| format!("; {name} read it again"));
         let finding = Finding { headline: format!("{headline}{reader}"), ..finding };
-        return Ok(Some(Cause::new(finding, CONFIRMED)));
+        return Ok(Some(Suspect::new(finding, CONFIRMED)));
     }
     by_pressure(stall, Finding { headline, ..finding })
 }
@@ -210,7 +211,7 @@ pub(crate) fn culprits(stall: &Stall<'_>, _: &Cause) -> Vec<Role> {
 }
 
 /// Without a path: tasks waited for I/O after the drop.
-fn by_pressure(stall: &Stall<'_>, finding: Finding) -> Result<Option<Cause>, Missing> {
+fn by_pressure(stall: &Stall<'_>, finding: Finding) -> Result<Option<Suspect>, Missing> {
     const LEAST_PERCENT: f64 = 33.0;
     const OF_A_DROP: f64 = 60.0;
     let waited = stall.pressure_percent(Resource::Io);

@@ -29,14 +29,15 @@
 
 use crate::outside_memory::named;
 use crate::stall::Stall;
+use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_critical_path::{Kind, PathPart, PathSummary, Wait};
-use mw_model::{Cause, Finding, Metric, Missing, Quantity, Remedy, Severity, Step, Subject};
+use mw_model::{Finding, Metric, Missing, Quantity, Remedy, Severity, Step, Subject};
 use mw_proc::vmstat::Counter;
 
 const CONFIRMED: u8 = 90;
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     let Some(request) = stall.request else { return Ok(None) };
     let Some(part) = request.largest(&[TimeClass::Teardown]) else { return Ok(None) };
     let ending = match part.kind {
@@ -56,7 +57,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
         let what = "increase of free memory during the stall";
         finding = finding.with_evidence(what, Quantity::Bytes(bytes), "/proc/vmstat");
     }
-    Ok(Some(Cause::new(finding, CONFIRMED)))
+    Ok(Some(Suspect::new(finding, CONFIRMED)))
 }
 
 fn headline(stall: &Stall<'_>, path: &PathSummary, part: &PathPart) -> String {

@@ -33,6 +33,7 @@
 use crate::forced_work::{Forced, ForcedWork, most, named};
 use crate::request::limit_events;
 use crate::stall::Stall;
+use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_model::{
     Area, Cause, Finding, GroupUse, Incident, Metric, Missing, Quantity, Remedy, Role, Severity,
@@ -54,7 +55,7 @@ const CONFIRMED: u8 = 97;
 /// Fewer pages that were read again say nothing.
 const LEAST_AGAIN: u64 = 64;
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     let Some(request) = stall.request else { return Ok(None) };
     let own = || stall.incident.groups.iter().filter(|group| group.of_service);
     // Pages of a group count in those above it, too: theirs may be another service's.
@@ -69,7 +70,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
         return Ok(None);
     }
     let seen = Seen { writer, is_seen, group, before };
-    Ok(Some(Cause::new(finding(stall.incident, &seen), CONFIRMED)))
+    Ok(Some(Suspect::new(finding(stall.incident, &seen), CONFIRMED)))
 }
 
 /// What says that memory was reclaimed by hand.

@@ -30,13 +30,14 @@
 
 use crate::outside_memory::named;
 use crate::stall::Stall;
+use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_critical_path::{KernelWork, Kind, PathPart, PathSummary, RunMode, Wait};
-use mw_model::{Cause, Finding, Missing, Remedy, Severity, Step, Subject};
+use mw_model::{Finding, Missing, Remedy, Severity, Step, Subject};
 
 const CONFIRMED: u8 = 90;
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     let Some(request) = stall.request else { return Ok(None) };
     let Some(part) = request.largest(&[TimeClass::Fork]) else { return Ok(None) };
     let name = part.task.name.clone();
@@ -50,7 +51,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
         "use huge pages for the data of the process, or fork less often",
         vec![Step::manual("memwright run --huge auto -- COMMAND")],
     ));
-    Ok(Some(Cause::new(finding, CONFIRMED)))
+    Ok(Some(Suspect::new(finding, CONFIRMED)))
 }
 
 fn headline(stall: &Stall<'_>, path: &PathSummary, part: &PathPart) -> String {

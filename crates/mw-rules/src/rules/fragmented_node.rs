@@ -76,10 +76,11 @@ use crate::cause_score::CauseScore;
 use crate::outlook::{self, HugeOutlook};
 use crate::rules::thp_compaction;
 use crate::stall::Stall;
+use crate::suspect::Suspect;
 use mw_model::zones::FreeBySize;
 use mw_model::{
-    Cause, Finding, Missing, PoolGrowth, Quantity, Remedy, Severity, Snapshot, Step, Subject,
-    WaitKind, Window, derived, format_bytes, zones,
+    Finding, Missing, PoolGrowth, Quantity, Remedy, Severity, Snapshot, Step, Subject, WaitKind,
+    Window, derived, format_bytes, zones,
 };
 use mw_proc::buddyinfo::BuddyZone;
 use mw_proc::meminfo::Meminfo;
@@ -109,7 +110,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         .collect())
 }
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     let snapshot = &stall.window.now;
     let score = CauseScore::for_compaction(stall);
     let mut zones = hazard(stall.window)?;

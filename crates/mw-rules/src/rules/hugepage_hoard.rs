@@ -38,6 +38,7 @@ use crate::forced_work::{Forced, ForcedWork, most, named};
 use crate::roles;
 use crate::share::percent;
 use crate::stall::Stall;
+use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_memory::huge_pool_dir;
 use mw_model::{
@@ -67,7 +68,7 @@ pub(crate) const WITHOUT: &[TimeClass] = &[
 const CONFIRMED: u8 = 95;
 const LEAST_CPU_PERCENT: f64 = 10.0;
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     if let Some(forced) = enlarging(stall) {
         return Ok(Some(enlarged(stall, &forced)));
     }
@@ -76,7 +77,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let Some(mut finding) = found.next() else { return score.no_cause() };
     finding.headline = score.headline(&finding.headline);
     let cause = score.cause(finding)?;
-    let explaining = |cause: Cause| match stall.request {
+    let explaining = |cause: Suspect| match stall.request {
         Some(request) => cause.explaining(request.explained_by(&[TimeClass::Reclaim])),
         None => cause,
     };
@@ -90,7 +91,7 @@ fn enlarging(stall: &Stall<'_>) -> Option<Forced> {
     (forced.cpu_percent >= LEAST_CPU_PERCENT).then_some(forced)
 }
 
-fn enlarged(stall: &Stall<'_>, forced: &Forced) -> Cause {
+fn enlarged(stall: &Stall<'_>, forced: &Forced) -> Suspect {
     let headline =
         format!("{} reserved huge pages (nr_hugepages)", named(stall.incident, &forced.process));
     let mut finding = Finding::new(Severity::Critical, Area::HugePools, headline)
@@ -108,7 +109,7 @@ fn enlarged(stall: &Stall<'_>, forced: &Forced) -> Cause {
         let rate = Quantity::PerSecond(rate);
         finding = finding.with_evidence("htlb_buddy_alloc_success", rate, "/proc/vmstat");
     }
-    Cause::new(finding, CONFIRMED)
+    Suspect::new(finding, CONFIRMED)
 }
 
 /// Who enlarged a pool, else who allocated.

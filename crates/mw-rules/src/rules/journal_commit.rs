@@ -26,12 +26,13 @@
 
 use crate::outside_memory::disk_of;
 use crate::stall::Stall;
+use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
-use mw_model::{Area, Cause, Finding, Missing, Remedy, Severity, Step};
+use mw_model::{Area, Finding, Missing, Remedy, Severity, Step};
 
 const CONFIRMED: u8 = 85;
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     const OWN: &[TimeClass] = &[TimeClass::Journal, TimeClass::FileWrite];
     let Some(request) = stall.request else { return Ok(None) };
     let Some(part) = request.largest(OWN) else { return Ok(None) };
@@ -44,5 +45,5 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
             "put the log on a disk of its own, or give other writers a smaller I/O weight",
             vec![Step::manual("iostat -x 1")],
         ));
-    Ok(Some(Cause::new(finding, CONFIRMED)))
+    Ok(Some(Suspect::new(finding, CONFIRMED)))
 }

@@ -32,8 +32,9 @@
 
 use crate::cause_score::CauseScore;
 use crate::stall::Stall;
+use crate::suspect::Suspect;
 use mw_critical_path::kernel::{COLLAPSE, Functions, SEMAPHORE};
-use mw_model::{Area, Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Window};
+use mw_model::{Area, Finding, Missing, Quantity, Remedy, Severity, Step, Window};
 
 const DIR: &str = "/sys/kernel/mm/transparent_hugepage/khugepaged";
 const DEFAULT_SLEEP_MS: u64 = 10_000;
@@ -95,12 +96,12 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     Ok(vec![finding.with_remedy(Remedy::automatic("restore khugepaged's defaults", steps))])
 }
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     const WORKING_MOST: f64 = 55.0;
     const BY_DEFAULT: f64 = 0.7;
     let active = CauseScore::new(stall).profile(&[COLLAPSE]);
     let found = hazard(stall.window)?.pop();
-    if active.confidence_percent() <= 0.0 {
+    if active.strength_percent() <= 0.0 {
         return active.no_cause();
     }
     let waited = stall.blocked_in(MMAP_LOCK).is_some();

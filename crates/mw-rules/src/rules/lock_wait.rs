@@ -29,9 +29,10 @@
 use crate::outside_memory::{manual, named, why};
 use crate::request::Request;
 use crate::stall::Stall;
+use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_critical_path::{Link, PathPart, Wait};
-use mw_model::{Area, Cause, Finding, Missing, Quantity, Remedy, ServiceSession, Severity};
+use mw_model::{Area, Finding, Missing, Quantity, Remedy, ServiceSession, Severity};
 
 const LIKELY: u8 = 85;
 /// The service says it itself.
@@ -48,7 +49,7 @@ const HOLDING: &[TimeClass] = &[
     TimeClass::Unknown,
 ];
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     let Some(request) = stall.request else { return Ok(None) };
     let Some((spent, part)) = request.main() else { return Ok(None) };
     if !HOLDING.contains(&spent) {
@@ -76,7 +77,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     }
     let explains = request.percent(HOLDING);
     let explains = if part.task.tid == request.path.task.tid { 0.0 } else { explains };
-    Ok(Some(Cause::new(finding, sure).explaining(explains)))
+    Ok(Some(Suspect::new(finding, sure).explaining(explains)))
 }
 
 /// How to find the holder: as the server tells it, where it is known; else by what the waiting process does.

@@ -29,10 +29,10 @@
 
 use crate::cause_score::{CauseScore, LATENT_MOST};
 use crate::stall::Stall;
+use crate::suspect::Suspect;
 use crate::watermark::{MIN_FREE, kernel_choice_kib};
 use mw_model::{
-    Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Subject, Sysctl, Window,
-    format_bytes,
+    Finding, Missing, Quantity, Remedy, Severity, Step, Subject, Sysctl, Window, format_bytes,
 };
 use mw_proc::vmstat::Counter;
 
@@ -67,7 +67,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     ])
 }
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     let score = CauseScore::for_reclaim(stall).at_most(LATENT_MOST);
     let mut found = hazard(stall.window)?.into_iter().filter(|_| kswapd_is_late(stall));
     let Some(mut finding) = found.next() else { return score.no_cause() };

@@ -27,10 +27,11 @@
 //! Linux, Documentation/mm/process_addrs.rst; mmap(2), mlock(2), mprotect(2).
 
 use crate::stall::Stall;
+use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_critical_path::kernel::{self, Functions};
 use mw_critical_path::{KernelWork, Kind, PathPart, RunMode};
-use mw_model::{Cause, Finding, Missing, Remedy, Severity, Step, Subject};
+use mw_model::{Finding, Missing, Remedy, Severity, Step, Subject};
 
 const CONFIRMED: u8 = 90;
 /// The holder of the lock is not known.
@@ -51,7 +52,7 @@ const CALLS: &[(&str, Functions)] = &[
     ("collected huge pages", kernel::COLLAPSE),
 ];
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     let Some(part) = stall.request.and_then(|request| request.largest(&[TimeClass::AddressSpace]))
     else {
         return Ok(None);
@@ -72,7 +73,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     let finding = Finding::new(Severity::Critical, Subject::Process(name), headline)
         .with_impact("Page faults and mmap calls of all threads of the process waited.")
         .with_remedy(remedy);
-    Ok(Some(Cause::new(finding, sure)))
+    Ok(Some(Suspect::new(finding, sure)))
 }
 
 /// Whether the part's task read the mappings of another process.

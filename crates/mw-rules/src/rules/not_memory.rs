@@ -48,13 +48,12 @@ use crate::cause_score::WORTH_NAMING;
 use crate::hog::hog;
 use crate::outside_memory::{busiest_disk, manual};
 use crate::stall::{Canary, Stall};
+use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_critical_path::kernel::BLOCK_LAYER;
 use std::cmp::Reverse;
 
-use mw_model::{
-    Area, BlockedTask, Cause, Finding, Missing, Quantity, Resource, Severity, TriggerKind,
-};
+use mw_model::{Area, BlockedTask, Finding, Missing, Quantity, Resource, Severity, TriggerKind};
 
 /// Share of the stall that tasks waited for a CPU.
 const CPU_PRESSURE_PERCENT: f64 = 20.0;
@@ -77,12 +76,12 @@ const UNSEEN_PERCENT: f64 = 80.0;
 /// How sure, and what.
 type Candidate = (f64, Finding);
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     if let Some(request) = stall.request {
         let unseen = request.percent(UNSEEN);
         let stopped = stopped(stall).filter(|_| unseen >= UNSEEN_PERCENT);
         let stopped = stopped
-            .map(|(sure, finding)| Cause::new(finding, sure.round() as u8).explaining(unseen));
+            .map(|(sure, finding)| Suspect::new(finding, sure.round() as u8).explaining(unseen));
         let stolen = || crate::outside_memory::hypervisor(stall, request);
         return Ok(stopped
             .or_else(stolen)
@@ -99,7 +98,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
     // The first of equals: a candidate that names a culprit precedes one that does not.
     let candidates: Vec<Candidate> = candidates.collect();
     let best = candidates.into_iter().rev().max_by(|a, b| a.0.total_cmp(&b.0));
-    Ok(best.map(|(sure, finding)| Cause::new(finding, sure.min(MOST).round() as u8)))
+    Ok(best.map(|(sure, finding)| Suspect::new(finding, sure.min(MOST).round() as u8)))
 }
 
 /// A process that cannot answer because it is stopped.

@@ -28,8 +28,9 @@
 
 use crate::outside_memory::named;
 use crate::stall::Stall;
+use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
-use mw_model::{Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Subject};
+use mw_model::{Finding, Missing, Quantity, Remedy, Severity, Step, Subject};
 use mw_proc::vmstat::Counter;
 
 const CONFIRMED: u8 = 90;
@@ -40,7 +41,7 @@ const COUNTED: &[(&str, Counter)] = &[
     ("pgmigrate_success", Counter::PgmigrateSuccess),
 ];
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     let Some(request) = stall.request else { return Ok(None) };
     let Some(part) = request.largest(&[TimeClass::NumaBalancing]) else { return Ok(None) };
     let headline = format!(
@@ -61,5 +62,5 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
             finding = finding.with_evidence(*name, Quantity::PerSecond(rate), "/proc/vmstat");
         }
     }
-    Ok(Some(Cause::new(finding, CONFIRMED)))
+    Ok(Some(Suspect::new(finding, CONFIRMED)))
 }

@@ -34,8 +34,9 @@
 use crate::cause_score::CauseScore;
 use crate::share::percent;
 use crate::stall::Stall;
+use crate::suspect::Suspect;
 use mw_model::{
-    Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Subject, WaitKind, Window, derived,
+    Finding, Missing, Quantity, Remedy, Severity, Step, Subject, WaitKind, Window, derived,
     format_bytes, zones,
 };
 use mw_proc::meminfo::Meminfo;
@@ -65,7 +66,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     Ok(exhausted.map(|room| finding(room, roomiest, reclaims_first)).collect())
 }
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     const KINDS: &[WaitKind] = &[WaitKind::DirectReclaim, WaitKind::ReclaimThrottle];
     let score = CauseScore::for_reclaim(stall);
     let waited_on = stall.waits(KINDS).max_by_key(|wait| wait.total_us).and_then(|wait| wait.node);

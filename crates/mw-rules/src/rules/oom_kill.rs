@@ -44,6 +44,7 @@
 use crate::cause_score::CauseScore;
 use crate::share::counter;
 use crate::stall::Stall;
+use crate::suspect::Suspect;
 use crate::{oom_tie, oom_words, roles};
 use mw_model::{
     Area, Cause, EndKind, Finding, MemoryHolder, Missing, OomHistory, OomKills, OomShortage,
@@ -126,7 +127,7 @@ fn last_words(victim: &OomVictim, days_ago: Option<f64>) -> String {
     format!("; the last was {}{ago}{whose}", victim.process.name)
 }
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     const OF_A_KILL: f64 = 65.0;
     const OF_A_FAILURE: f64 = 20.0;
     if let Some(cause) = killed_service(stall).or_else(|| reported(stall)) {
@@ -178,7 +179,7 @@ pub(crate) fn culprits(stall: &Stall<'_>, cause: &Cause) -> Vec<Role> {
 }
 
 /// The incident is of the kills themselves.
-fn reported(stall: &Stall<'_>) -> Option<Cause> {
+fn reported(stall: &Stall<'_>) -> Option<Suspect> {
     const CERTAIN: u8 = 97;
     let oom = stall.incident.oom.as_ref()?;
     if stall.incident.trigger.kind != TriggerKind::OomKill {
@@ -204,7 +205,7 @@ fn reported(stall: &Stall<'_>) -> Option<Cause> {
     if let Some(unseen) = &oom.unseen {
         finding = finding.with_evidence("not seen", Quantity::Text(unseen.clone()), "/dev/kmsg");
     }
-    Some(Cause::new(with_holders(finding, stall), CERTAIN))
+    Some(Suspect::new(with_holders(finding, stall), CERTAIN))
 }
 
 /// Below it are the cgroups that ordinary users make.
@@ -265,7 +266,7 @@ fn remedy() -> Remedy {
 }
 
 /// The OOM killer ended the probed service.
-fn killed_service(stall: &Stall<'_>) -> Option<Cause> {
+fn killed_service(stall: &Stall<'_>) -> Option<Suspect> {
     const CERTAIN: u8 = 97;
     let outage = stall.incident.outage.as_ref()?;
     let end = outage.ended.as_ref().filter(|end| end.how == EndKind::OomKilled)?;
@@ -281,5 +282,5 @@ fn killed_service(stall: &Stall<'_>) -> Option<Cause> {
         .with_evidence("the service", Quantity::Text(outage.text.clone()), "kernel log")
         .with_impact("The service is gone until it is started again.")
         .with_remedy(remedy());
-    Some(Cause::new(finding, CERTAIN))
+    Some(Suspect::new(finding, CERTAIN))
 }

@@ -36,9 +36,9 @@
 use crate::cause_score::CauseScore;
 use crate::share::{field, percent};
 use crate::stall::Stall;
+use crate::suspect::Suspect;
 use mw_model::{
-    Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Subject, Sysctl, Window,
-    format_bytes,
+    Finding, Missing, Quantity, Remedy, Severity, Step, Subject, Sysctl, Window, format_bytes,
 };
 use mw_proc::meminfo::Meminfo;
 
@@ -91,7 +91,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     Ok(vec![finding.with_remedy(remedy(sysctl, limit, memory))])
 }
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     CauseScore::refusal_cause(
         stall,
         hazard(stall.window)?,

@@ -61,10 +61,11 @@ use crate::outlook;
 use crate::preflight::disk_bytes_per_s;
 use crate::share::{field, high_watermark_bytes, percent};
 use crate::stall::{Stall, swaps_out};
+use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_model::{
-    Area, Cause, Disk, Finding, Metric, Missing, Quantity, Remedy, Severity, Snapshot, Step,
-    Window, derived, format_bytes,
+    Area, Disk, Finding, Metric, Missing, Quantity, Remedy, Severity, Snapshot, Step, Window,
+    derived, format_bytes,
 };
 use mw_proc::vmstat::Counter;
 
@@ -127,7 +128,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     Ok(vec![finding.with_remedy(remedy(&window.now))])
 }
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     if waits_for_writes(stall) {
         let unwritten = stall.most_unwritten().map_or(0, |(bytes, _)| bytes);
         if unwritten < DEVICE_DIRTY_BYTES {
@@ -139,7 +140,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
 }
 
 /// Tasks reclaimed memory, which buffered I/O had filled.
-fn by_reclaim(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+fn by_reclaim(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     let snapshot = &stall.window.now;
     let memory = derived::memory_bytes(&snapshot.sample)?;
     let flood = &stall.incident.flood;
@@ -220,7 +221,7 @@ fn waits_for_writes(stall: &Stall<'_>) -> bool {
 }
 
 /// Another cgroup wrote most of what the disk has to write, by the kernel's own accounting.
-fn by_cgroup(stall: &Stall<'_>, unwritten: u64) -> Option<Cause> {
+fn by_cgroup(stall: &Stall<'_>, unwritten: u64) -> Option<Suspect> {
     const SURE: u8 = 90;
     let writer = other_cgroup(stall)?;
     let wrote =
@@ -230,7 +231,7 @@ fn by_cgroup(stall: &Stall<'_>, unwritten: u64) -> Option<Cause> {
 
 /// Another program brought the pages into the page cache that the disk has to write, and the kernel does not account
 /// writeback to cgroups.
-fn by_program(stall: &Stall<'_>, unwritten: u64) -> Option<Cause> {
+fn by_program(stall: &Stall<'_>, unwritten: u64) -> Option<Suspect> {
     const SURE: u8 = 75;
     let share = other_program(stall)?;
     let wrote = format!(
@@ -244,14 +245,14 @@ fn by_program(stall: &Stall<'_>, unwritten: u64) -> Option<Cause> {
 }
 
 /// The request waits behind a backlog of buffered writes.
-fn backlog(stall: &Stall<'_>, wrote: &str, unwritten: u64, sure: u8) -> Cause {
+fn backlog(stall: &Stall<'_>, wrote: &str, unwritten: u64, sure: u8) -> Suspect {
     let unwritten_text = format_bytes(unwritten);
     let headline = format!("{wrote}, and {unwritten_text} of dirty pages waited for writeback");
     let finding = Finding::new(Severity::Critical, Area::PageCache, headline)
         .with_evidence("Dirty + Writeback", Quantity::Bytes(unwritten), "/proc/meminfo")
         .with_impact("Each write and sync to this disk waits until the backlog is written.")
         .with_remedy(remedy(&stall.window.now));
-    Cause::new(finding, sure)
+    Suspect::new(finding, sure)
 }
 
 fn remedy(snapshot: &Snapshot) -> Remedy {

@@ -32,6 +32,7 @@ use crate::request::Request;
 use crate::roles;
 use crate::share::percent;
 use crate::stall::Stall;
+use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_critical_path::kernel::{self, COMPACTION};
 use mw_critical_path::{Kind, RunMode, Wait};
@@ -48,7 +49,7 @@ const CONFIRMED: u8 = 92;
 /// Of all compaction that the profile shows.
 const LEAST_PERCENT: f64 = 50.0;
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     let written = most(stall.incident, ForcedWork::Compaction);
     let written = written.filter(|forced| compacted_percent(stall, forced) >= LEAST_PERCENT);
     let by_kernel = is_kernel_proactive(stall.incident, stall.window);
@@ -79,7 +80,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
         .with_remedy(remedy);
     match stall.request {
         Some(request) => {
-            Ok(Some(Cause::new(finding, CONFIRMED).explaining(moved_percent(request))))
+            Ok(Some(Suspect::new(finding, CONFIRMED).explaining(moved_percent(request))))
         }
         None => CauseScore::new(stall)
             .profile(COMPACTION)

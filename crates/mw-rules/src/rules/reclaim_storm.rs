@@ -44,7 +44,8 @@
 use crate::cause_score::CauseScore;
 use crate::outlook;
 use crate::stall::Stall;
-use mw_model::{Area, Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Sysctl, Window};
+use crate::suspect::Suspect;
+use mw_model::{Area, Finding, Missing, Quantity, Remedy, Severity, Step, Sysctl, Window};
 use mw_proc::vmstat::Counter;
 
 const SCAN_PAGES_PER_S: f64 = 10_000.0;
@@ -95,7 +96,7 @@ fn with_others(finding: Finding, window: &Window) -> Finding {
     )
 }
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     let score = CauseScore::for_reclaim(stall);
     let headline = score.headline("memory was short, and tasks had to reclaim directly");
     let finding = Finding::new(Severity::Critical, Area::Reclaim, headline)

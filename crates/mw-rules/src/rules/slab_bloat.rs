@@ -39,9 +39,10 @@
 use crate::cause_score::{CauseScore, LATENT_MOST};
 use crate::share::{field, percent};
 use crate::stall::Stall;
+use crate::suspect::Suspect;
 use mw_critical_path::kernel::SLAB_RECLAIM;
 use mw_model::{
-    Area, Cause, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Window, derived,
+    Area, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Window, derived,
     format_bytes,
 };
 use mw_proc::slabinfo::Slab;
@@ -91,10 +92,10 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     Ok(Vec::new())
 }
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     let own = CauseScore::new(stall).blocked_in(&[SLAB_RECLAIM]).profile(&[SLAB_RECLAIM]);
     let found = hazard(stall.window)?.pop();
-    let shrinking = own.confidence_percent() > 0.0;
+    let shrinking = own.strength_percent() > 0.0;
     let score = if shrinking { own } else { CauseScore::for_reclaim(stall).at_most(LATENT_MOST) };
     let Some(mut finding) = found else { return score.no_cause() };
     finding.headline = score.headline(&finding.headline);

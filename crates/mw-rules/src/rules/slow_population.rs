@@ -32,10 +32,11 @@
 use crate::outside_memory::named;
 use crate::request::is_of_probe;
 use crate::stall::Stall;
+use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_critical_path::{KernelWork, Kind, PathPart, RunMode};
 use mw_model::{
-    Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Subject, TaskUse, format_bytes,
+    Finding, Missing, Quantity, Remedy, Severity, Step, Subject, TaskUse, format_bytes,
 };
 
 const CONFIRMED: u8 = 90;
@@ -43,7 +44,7 @@ const CONFIRMED: u8 = 90;
 /// From which growth on a process is said to have grown.
 const GROWTH_BYTES: i64 = 64 << 20;
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     let Some(request) = stall.request else { return Ok(None) };
     let Some(part) = request.largest(&[TimeClass::Population]) else { return Ok(None) };
     if is_of_probe(stall.incident, request.path, part) {
@@ -63,7 +64,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
         let faults = Quantity::Count(process.minor_faults);
         finding = finding.with_evidence("page faults of the process", faults, source);
     }
-    Ok(Some(Cause::new(finding, CONFIRMED)))
+    Ok(Some(Suspect::new(finding, CONFIRMED)))
 }
 
 fn headline(stall: &Stall<'_>, part: &PathPart, process: Option<&TaskUse>) -> String {

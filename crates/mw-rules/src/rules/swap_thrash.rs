@@ -38,8 +38,9 @@ use crate::cause_score::CauseScore;
 use crate::outlook;
 use crate::share::percent;
 use crate::stall::Stall;
+use crate::suspect::Suspect;
 use mw_critical_path::kernel::SWAP;
-use mw_model::{Area, Cause, Finding, Missing, Quantity, Remedy, Severity, Step, WaitKind, Window};
+use mw_model::{Area, Finding, Missing, Quantity, Remedy, Severity, Step, WaitKind, Window};
 use mw_proc::vmstat::Counter;
 
 const PAGES_PER_S: f64 = 256.0;
@@ -88,7 +89,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     Ok(vec![complete(finding)])
 }
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     if stall.window.now.swaps.required()?.is_empty() {
         return Ok(None);
     }

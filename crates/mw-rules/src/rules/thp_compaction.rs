@@ -41,9 +41,8 @@
 use crate::cause_score::CauseScore;
 use crate::outlook;
 use crate::stall::Stall;
-use mw_model::{
-    Area, Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Thp, Window, derived,
-};
+use crate::suspect::Suspect;
+use mw_model::{Area, Finding, Missing, Quantity, Remedy, Severity, Step, Thp, Window, derived};
 use mw_proc::vmstat::Counter;
 
 const DEFRAG: &str = "/sys/kernel/mm/transparent_hugepage/defrag";
@@ -91,7 +90,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     Ok(vec![finding.with_remedy(remedy(thp))])
 }
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     let snapshot = &stall.window.now;
     let thp = snapshot.thp.required()?;
     let huge_order =

@@ -32,9 +32,10 @@
 use crate::cause_score::CauseScore;
 use crate::share::percent;
 use crate::stall::Stall;
+use crate::suspect::Suspect;
 use mw_model::{
-    Cause, Finding, MemoryFilesystem, Missing, Quantity, Remedy, Severity, Step, Subject, Window,
-    derived, format_bytes,
+    Finding, MemoryFilesystem, Missing, Quantity, Remedy, Severity, Step, Subject, Window, derived,
+    format_bytes,
 };
 
 const WARNING_PERCENT: f64 = 95.0;
@@ -51,7 +52,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         .collect())
 }
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     CauseScore::refusal_cause(
         stall,
         hazard(stall.window)?,

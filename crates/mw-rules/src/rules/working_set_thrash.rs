@@ -38,8 +38,9 @@
 use crate::outlook;
 use crate::request::{is_limited, limit_events};
 use crate::stall::Stall;
+use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
-use mw_model::{Area, Cause, Finding, Missing, Quantity, Remedy, Severity, Step, Subject, Window};
+use mw_model::{Area, Finding, Missing, Quantity, Remedy, Severity, Step, Subject, Window};
 use mw_proc::vmstat::Counter;
 
 const CONFIRMED: u8 = 95;
@@ -85,7 +86,7 @@ fn complete(finding: Finding) -> Finding {
         ))
 }
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     let Some(request) = stall.request else { return Ok(None) };
     let of_group = request.percent(&[TimeClass::GroupRefault]);
     let of_machine = request.percent(&[TimeClass::Refault]);
@@ -134,5 +135,5 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
         finding = finding.with_evidence("memory.max", Quantity::Bytes(bytes), "memory.max");
     }
     let explains = request.explained_by(&[TimeClass::GroupRefault, TimeClass::Refault]);
-    Ok(Some(Cause::new(finding, CONFIRMED).explaining(explains)))
+    Ok(Some(Suspect::new(finding, CONFIRMED).explaining(explains)))
 }

@@ -38,9 +38,10 @@
 use crate::cause_score::CauseScore;
 use crate::share::percent;
 use crate::stall::Stall;
+use crate::suspect::Suspect;
 use mw_critical_path::kernel::NODE_RECLAIM;
 use mw_model::{
-    Cause, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Subject, Sysctl, WaitKind,
+    Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Subject, Sysctl, WaitKind,
     Window, zones,
 };
 use mw_proc::vmstat::Counter;
@@ -94,7 +95,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     Ok(vec![finding])
 }
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Cause>, Missing> {
+pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     const SCANS_PER_S: f64 = 1000.0;
     let snapshot = &stall.window.now;
     let mode = snapshot.sysctl.number(SETTING)?;
