@@ -234,6 +234,8 @@ pub enum FailureKind {
     HttpStatus,
     /// The command of an `exec:` probe ended with an error.
     ExitCode,
+    /// The command of an `exec:` probe was ended by SIGKILL, as the OOM killer ends a process.
+    Killed,
     /// The service answered with an error.
     ServiceError,
     /// The answer was not one of this protocol.
@@ -483,6 +485,7 @@ impl fmt::Display for FailureKind {
             Self::Tls => "TLS error",
             Self::HttpStatus => "HTTP error",
             Self::ExitCode => "command failed",
+            Self::Killed => "command killed",
             Self::ServiceError => "service error",
             Self::Malformed => "malformed reply",
             Self::TimedOut => "timed out",

@@ -15,7 +15,7 @@ use rustix::process::{
 use std::fmt;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStderr, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -129,7 +129,9 @@ impl Probe for Exec {
         waited?;
         match ended {
             Ended::With(status) if !status.success() => {
-                Err(Failure::answer(FailureKind::ExitCode, running.failure_text(status)))
+                let is_killed = status.signal() == Some(Signal::KILL.as_raw());
+                let kind = if is_killed { FailureKind::Killed } else { FailureKind::ExitCode };
+                Err(Failure::answer(kind, running.failure_text(status)))
             }
             Ended::Unseen => Err(Failure::answer(FailureKind::Other, "its exit code was lost")),
             Ended::With(_) | Ended::NotYet => Ok(()),

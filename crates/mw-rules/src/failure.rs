@@ -63,6 +63,7 @@ fn advice(kind: FailureKind) -> (&'static str, &'static str) {
         FailureKind::Tls => ("the TLS handshake failed", "openssl s_client -connect ADDRESS"),
         FailureKind::HttpStatus => ("the service answered with an error", "curl -i URL"),
         FailureKind::ExitCode => ("the command of the probe failed", "journalctl -u UNIT -n 50"),
+        FailureKind::Killed => ("the command of the probe was killed", "journalctl -k -n 50"),
         FailureKind::ServiceError => ("the service reported an error", "journalctl -u UNIT -n 50"),
         FailureKind::Malformed => ("the answer was malformed", "ss -ltnp"),
         FailureKind::TimedOut | FailureKind::Other => ("the request failed", "journalctl -n 50"),

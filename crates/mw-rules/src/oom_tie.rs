@@ -6,7 +6,7 @@
 use crate::request::Request;
 use crate::stall::{Canary, Stall};
 use mw_critical_path::TimeClass;
-use mw_model::{EndKind, GroupUse, Resource, ServiceProcess, TriggerKind, WaitKind};
+use mw_model::{EndKind, FailureKind, GroupUse, Resource, ServiceProcess, TriggerKind, WaitKind};
 
 /// From which share of the stall, or of the request, on waits for memory count.
 const LEAST_PERCENT: f64 = 10.0;
@@ -59,7 +59,8 @@ fn is_unlogged_end(stall: &Stall<'_>) -> bool {
         EndKind::Signalled => end.signal == Some(SIGKILL),
         EndKind::Exited | EndKind::OomKilled => false,
     });
-    (is_unlogged && ended_so) || stall.failure_says(&["sigkill"])
+    let failure = incident.trigger.failure_kind;
+    (is_unlogged && ended_so) || failure == Some(FailureKind::Killed)
 }
 
 /// Memory was short beyond the limit of a single cgroup, and the service, or at least some task, waited for it. Who was

@@ -164,13 +164,19 @@ impl<'a> Stall<'a> {
         if probed && !self.is_probed(task) { OF_ANOTHER } else { 1.0 }
     }
 
-    /// Whether a task bears the name of the probed service: `postgres` and `postgres-5432`.
+    /// Whether a task has the name of a process of the probed service; where no process is known, that of the probe, as
+    /// `postgres` of `postgres-5432`.
     pub(crate) fn is_probed(&self, task: &str) -> bool {
         const SHORTEST: usize = 3;
+        if self.incident.trigger.kind != TriggerKind::Probe {
+            return false;
+        }
+        let known = self.incident.service.iter().flat_map(|service| &service.processes);
+        if known.clone().next().is_some() {
+            return known.into_iter().any(|process| process.name == task);
+        }
         let name = self.incident.trigger.name.to_ascii_lowercase();
-        let task = task.to_ascii_lowercase();
-        let probed = self.incident.trigger.kind == TriggerKind::Probe;
-        probed && task.len() >= SHORTEST && (name.contains(&task) || served_by(&name, &task))
+        task.len() >= SHORTEST && name.contains(&task.to_ascii_lowercase())
     }
 
     /// Tasks in state D with one of these functions in their stack, the most often seen first.
@@ -353,16 +359,6 @@ pub(crate) fn is_canary(task: &str) -> bool {
 /// Whether a task is a thread of the kernel that works on memory in the background.
 pub(crate) fn is_background(task: &str) -> bool {
     BACKGROUND.iter().any(|name| task.starts_with(name))
-}
-
-/// Whether a server of this kind runs under another name than its protocol has.
-fn served_by(probe: &str, task: &str) -> bool {
-    const SERVERS: [(&str, &[&str]); 3] = [
-        ("mysql", &["mysqld", "mariadbd", "mariadb"]),
-        ("redis", &["redis-server", "valkey-server"]),
-        ("http", &["nginx", "apache2", "httpd"]),
-    ];
-    SERVERS.iter().any(|(name, tasks)| probe.contains(name) && tasks.contains(&task))
 }
 
 /// Fills in how many of each name there are, and how long they waited in all.

@@ -53,7 +53,9 @@ use mw_critical_path::TimeClass;
 use mw_critical_path::kernel::BLOCK_LAYER;
 use std::cmp::Reverse;
 
-use mw_model::{Area, BlockedTask, Finding, Missing, Quantity, Resource, Severity, TriggerKind};
+use mw_model::{
+    Area, BlockedTask, FailureKind, Finding, Missing, Quantity, Resource, Severity, TriggerKind,
+};
 
 /// Share of the stall that tasks waited for a CPU.
 const CPU_PRESSURE_PERCENT: f64 = 20.0;
@@ -268,8 +270,8 @@ fn network_or_service(stall: &Stall<'_>) -> Result<Option<Candidate>, Missing> {
     let sure = LEAST - PER_SHARE * known.iter().copied().fold(0.0, f64::max)
         + if calm { FURTHER } else { 0.0 }
         + if known.len() == pressures.len() { FURTHER } else { 0.0 };
-    let said = stall.incident.trigger.failure.as_deref().unwrap_or("");
-    let headline = if said.contains("refused") {
+    let is_refused = stall.incident.trigger.failure_kind == Some(FailureKind::Refused);
+    let headline = if is_refused {
         "not memory: nothing listens at the address of the service; the machine was calm".to_owned()
     } else {
         "not memory: the network or the service itself; the machine was calm".to_owned()

@@ -266,7 +266,7 @@ fn a_kill_of_the_service_is_the_cause_of_its_failure() {
         is_cause(&|incident| {
             let said = "ended by signal: 9 (SIGKILL)".to_owned();
             incident.trigger.failure = Some(said);
-            incident.trigger.failure_kind = Some(FailureKind::ExitCode);
+            incident.trigger.failure_kind = Some(FailureKind::Killed);
         }),
         "the command of the probe"
     );

@@ -3,7 +3,8 @@
 use mw_collect::Source;
 use mw_model::{
     BlockedTask, FloodShare, Host, Incident, KernelWait, Missing, NO_VALUE, Profile, Reading,
-    Sample, Shift, Stack, Table, TaskUse, Trigger, TriggerKind, WaitKind, Window,
+    Sample, Service, ServiceProcess, Shift, Stack, Table, TaskUse, Trigger, TriggerKind, WaitKind,
+    Window,
 };
 use mw_proc::pressure::{Pressure, PressureLine};
 use mw_proc::vmstat::Counter;
@@ -49,6 +50,13 @@ impl Made {
         self.incident.started_unix_ms = STARTED_MS;
         self.incident.seen_unix_ms = STARTED_MS + 500;
         self.incident.ended_unix_ms = STARTED_MS + worst_ms as u64;
+        self
+    }
+
+    /// The process that the probe's requests go to.
+    pub(crate) fn served_by(mut self, (pid, name): (u32, &str)) -> Self {
+        let processes = vec![ServiceProcess { pid, name: name.to_owned() }];
+        self.incident.service = Some(Service { processes, ..Service::default() });
         self
     }
 

@@ -80,6 +80,7 @@ fn mysql_threads() -> Made {
 fn mysql_profile() -> Made {
     Made::on("thp-compaction/firing")
         .trigger(TriggerKind::Probe, "mysql-3306", 8200.0)
+        .served_by(MYSQLD)
         .shifts("compaction_alloc", 0.0, 17.13)
         .shifts("compact_zone", 0.0, 17.67)
         .shifts("poll_idle", 99.07, 78.94)

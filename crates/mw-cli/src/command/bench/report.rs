@@ -36,6 +36,7 @@ impl Row {
 
     fn result(&self, plain: Option<&Self>) -> Option<Measured> {
         Some(Measured {
+            method: self.variant.method,
             variant: self.variant.name(),
             page: self.variant.page.name(),
             threads: self.samples.iter().map(|sample| sample.threads).max()?,
@@ -61,6 +62,8 @@ fn speedup(plain: &Row, row: &Row) -> Option<f64> {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct Measured {
+    #[serde(skip)]
+    method: Method,
     #[serde(rename = "way")]
     pub(crate) variant: String,
     pub(crate) page: String,
@@ -168,7 +171,7 @@ impl Report {
 
     /// The fastest variant of memwright.
     pub(crate) fn best(&self) -> Option<&Measured> {
-        let ours = self.rows.iter().filter(|row| row.variant.starts_with("memwright"));
+        let ours = self.rows.iter().filter(|row| row.method == Method::Memwright);
         ours.filter(|row| row.speedup.is_some())
             .max_by(|a, b| f64::total_cmp(&a.speedup.unwrap_or(0.0), &b.speedup.unwrap_or(0.0)))
     }

@@ -195,7 +195,7 @@ fn tracefs(machine: &Machine) -> Check {
             check.missing(format!("root of a user namespace may not mount it: {lost}"), ON_HOST)
         }
         Err(_) => match &machine.mountinfo {
-            Ok(mounts) if !mounts.contains(" - tracefs ") => {
+            Ok(mounts) if !has_tracefs(mounts) => {
                 let mount = "mount -t tracefs tracefs /sys/kernel/tracing";
                 check.missing(format!("not mounted: {lost}"), machine.as_root(mount))
             }
@@ -209,6 +209,11 @@ fn tracefs(machine: &Machine) -> Check {
             Err(errno) => check.unknown(format!("/proc/self/mountinfo: {errno}"), ON_HOST),
         },
     }
+}
+
+fn has_tracefs(mountinfo: &str) -> bool {
+    let mounts = mw_proc::mountinfo::parse(mountinfo.as_bytes()).unwrap_or_default();
+    mounts.iter().any(|mount| mount.fstype == "tracefs")
 }
 
 fn perf_events(machine: &Machine) -> Check {

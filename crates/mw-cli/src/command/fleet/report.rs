@@ -121,13 +121,13 @@ fn page(asked: &Asked, period: (u64, u64), gap_ms: u64) -> FleetPage {
         ("With stalls", by_node.len()),
         ("Incidents", all.incidents),
         ("Without an answer", failed.len()),
-        ("Left out for impossible times", *left_out),
     ];
-    let facts = facts.iter().filter(|(name, count)| *count > 0 || !name.starts_with("Left out"));
+    let left_out = (*left_out > 0).then_some(("Left out for impossible times", *left_out));
+    let facts = facts.into_iter().chain(left_out);
     FleetPage {
         verdict,
         period: format!("{} to {}", shown(period.0), shown(period.1)),
-        facts: facts.map(|(name, count)| ((*name).to_owned(), count.to_string())).collect(),
+        facts: facts.map(|(name, count)| (name.to_owned(), count.to_string())).collect(),
         causes,
         more_causes,
         nodes,
