@@ -93,11 +93,11 @@ fn a_stopped_service_is_an_incident_and_memory_is_not_to_blame() {
     server.signal(Signal::CONT);
     watch.line("stall: cache exceeded its limit of 400 ms");
     // Other tests may have the machine short of memory meanwhile, which is an incident of its own.
-    let provisional = watch.line(", open: cache did not answer");
+    let provisional = watch.line(", open: cache stalled for");
     assert!(provisional.ends_with("(provisional)"), "{provisional}");
-    let said = watch.line(": cache did not answer");
+    let said = watch.line(": cache stalled for");
     let id = said.trim_start_matches("incident ").split(':').next().unwrap();
-    assert!(said.contains("not memory"), "{said}");
+    assert!(said.contains("was stopped"), "{said}");
     assert!(said.contains("redis-server") && said.ends_with(&format!("memwright report {id}")));
 
     let rows: Vec<serde_json::Value> =

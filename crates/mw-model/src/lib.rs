@@ -88,7 +88,7 @@ pub use service::{
 pub use service_view::{ServiceEvent, ServiceSession, ServiceValue, ServiceView};
 pub use sizes::{HolderSize, SizeHistory, SizeSeries, SizedHolder};
 pub use snapshot::{NodeSample, Origin, OriginKind, Pressures, Sample, Snapshot};
-pub use subject::{Area, Subject};
+pub use subject::{Area, Subject, cgroup_name};
 pub use table::{Column, NO_VALUE, Table};
 pub use tick::{CanaryTick, DiskTick, ProbeTick, RecorderTick, Tick};
 pub use trend::{

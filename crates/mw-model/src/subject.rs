@@ -115,6 +115,16 @@ impl Subject {
         !matches!(self, Self::Cgroup(_) | Self::Mount(_) | Self::Process(_))
     }
 
+    /// The name for a headline: of a cgroup its unit, where it has one.
+    #[must_use]
+    pub fn actor(&self) -> String {
+        match self {
+            Self::Cgroup(Some(path)) => cgroup_name(path),
+            Self::Process(name) => name.clone(),
+            other => other.to_string(),
+        }
+    }
+
     /// The subject with this text.
     fn from_text(text: &str) -> Self {
         Area::from_text(text)
@@ -155,6 +165,14 @@ impl fmt::Display for Area {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.text())
     }
+}
+
+/// The systemd unit of a cgroup, or `cgroup /path` where its path has none: `db.service` of `/system.slice/db.service`.
+#[must_use]
+pub fn cgroup_name(path: &str) -> String {
+    let is_unit = |part: &&str| part.ends_with(".service") || part.ends_with(".scope");
+    let unit = path.rsplit('/').find(is_unit);
+    unit.map_or_else(|| format!("cgroup {path}"), str::to_owned)
 }
 
 impl fmt::Display for Subject {

@@ -119,7 +119,7 @@ impl Notice {
             (_, _, Some(_)) => " (it is over)".to_owned(),
             _ => String::new(),
         };
-        format!("{}: {}{open}{others}", self.host, self.verdict)
+        format!("[{}] {}{open}{others}", self.host, self.verdict)
     }
 
     /// The same for the stall while it lasts and afterwards.

@@ -106,7 +106,7 @@ fn an_incident_that_is_over_is_an_active_alert() {
         trigger: Trigger { name: "db".to_owned(), worst_ms: 1234.0, ..Trigger::default() },
         started_unix_ms: mw_sys::unix_ms() - 10_000,
         ended_unix_ms: mw_sys::unix_ms() - 6000,
-        verdict: "db did not answer for 1.2 s: cause unknown".to_owned(),
+        verdict: "db stalled for 1.2 s: cause unknown".to_owned(),
         ..Incident::default()
     };
     deliver(&table, &Notice::new(&incident)).unwrap();

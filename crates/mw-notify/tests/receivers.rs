@@ -73,7 +73,7 @@ fn incident(id: u64) -> Incident {
         id,
         host: Host { name: "db1".to_owned(), ..Host::default() },
         trigger: Trigger { name: "db".to_owned(), worst_ms: 2500.0, ..Trigger::default() },
-        verdict: "db did not answer for 2.5 s: cause unknown".to_owned(),
+        verdict: "db stalled for 2.5 s: cause unknown".to_owned(),
         ..Incident::default()
     }
 }
@@ -364,7 +364,7 @@ fn sendmail_gets_a_mail() {
     let mail = std::fs::read_to_string(got).unwrap();
     assert!(mail.starts_with("-i -- dba@example.com\nTo: dba@example.com\nSubject: "), "{mail}");
     let (head, body) = mail.split_once("\n\n").unwrap();
-    assert!(head.contains("memwright: db1: db did not answer for 2.5 s"), "{head}");
+    assert!(head.contains("memwright: [db1] db stalled for 2.5 s"), "{head}");
     assert!(body.contains("memwright report 7"), "{body}");
 }
 
@@ -397,7 +397,7 @@ fn the_journal_gets_the_fields_of_an_incident() {
     let length = journal.recv(&mut bytes).unwrap();
     let fields = fields(&bytes[..length]);
     for (name, value) in [
-        ("MESSAGE", "db1: db did not answer for 2.5 s: cause unknown"),
+        ("MESSAGE", "[db1] db stalled for 2.5 s: cause unknown"),
         ("MESSAGE_ID", MESSAGE_ID),
         ("PRIORITY", "4"),
         ("INCIDENT", "7"),

@@ -1,7 +1,7 @@
 //! What an incident says in lists of lines, alike in the terminal and in HTML. The lines are not escaped.
 
 use mw_model::{
-    HeartbeatKind, HeartbeatReport, Incident, Service, ServiceSession, ServiceView,
+    Cause, HeartbeatKind, HeartbeatReport, Incident, Service, ServiceSession, ServiceView,
     format_duration_ms,
 };
 
@@ -33,6 +33,13 @@ pub(crate) fn sections(incident: &Incident) -> Vec<Section> {
     all.into_iter().filter(|section| !section.lines.is_empty()).map(cut).collect()
 }
 
+/// What belongs to a headline and is not in it: `not-memory, 97% of the slowest request, confidence 97%`.
+pub fn badge(cause: &Cause) -> String {
+    let share = cause.explains_percent;
+    let share = share.map_or(String::new(), |p| format!(", {p}% of the slowest request"));
+    format!("{}{share}, confidence {}%", cause.finding.rule, cause.confidence_percent)
+}
+
 /// What cluster software reported, with the time since the stall began.
 pub(crate) fn heartbeats(incident: &Incident) -> Vec<String> {
     let said = |report: &HeartbeatReport| {
@@ -52,7 +59,7 @@ pub(crate) fn heartbeats(incident: &Incident) -> Vec<String> {
 }
 
 fn contributed(incident: &Incident) -> Vec<String> {
-    let line = |cause: &mw_model::Cause| {
+    let line = |cause: &Cause| {
         let percent = cause.explains_percent.unwrap_or(0);
         format!("{percent}% of the request: {} ({})", cause.finding.headline, cause.finding.rule)
     };

@@ -17,3 +17,5 @@ pub mod profile;
 pub mod text;
 pub mod trace_event;
 mod visible;
+
+pub use incident_words::badge;

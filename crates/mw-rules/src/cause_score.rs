@@ -13,9 +13,7 @@ use crate::stall::{Canary, Stall, is_canary};
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_critical_path::kernel::{self, Functions};
-use mw_model::{
-    Evidence, Finding, Missing, Quantity, Resource, TriggerKind, WaitKind, format_duration_ms,
-};
+use mw_model::{Evidence, Finding, Missing, Quantity, Resource, Subject, TriggerKind, WaitKind};
 use mw_proc::vmstat::Counter;
 
 /// From which score on a cause is plausible.
@@ -132,8 +130,7 @@ impl<'a> CauseScore<'a> {
         if share >= LEAST_SHARE_PERCENT {
             // That the canary waited is what showed the stall.
             let is_other = !is_canary(&waited.task);
-            self.longest_waiter =
-                is_other.then(|| format!("{} waited {}", waited.task, format_duration_ms(ms)));
+            self.longest_waiter = is_other.then(|| waited.task.clone());
         } else {
             self.nobody_waited = self.stall.waits_were_looked_for();
         }
@@ -160,14 +157,12 @@ impl<'a> CauseScore<'a> {
         };
         self.looked = true;
         self.add(share, 1.0, MOST_OF_WAITS);
-        let waited = |who: &str, ms| format!("{who} waited {}", format_duration_ms(ms));
         let waiter = named(self.stall, &part.task);
         self.longest_waiter = if self.stall.is_recorder(&part.task) {
             // What the recorder met others meet as well: one of them is named.
-            let other = self.stall.longest_wait(kinds);
-            other.map(|other| waited(&other.task, other.total_us as f64 / 1000.0))
+            self.stall.longest_wait(kinds).map(|other| other.task)
         } else {
-            Some(waited(&waiter, part.total_ns as f64 / 1e6))
+            Some(waiter.clone())
         };
         let what = format!("share of the request, longest by {waiter}");
         self.with_evidence(what, Quantity::Percent(share), "critical path")
@@ -285,6 +280,7 @@ impl<'a> CauseScore<'a> {
     pub(crate) fn refusal_cause(
         stall: &Stall<'_>,
         found: Vec<Finding>,
+        headline: impl FnOnce(&Subject) -> String,
         words: &[&str],
     ) -> Result<Option<Suspect>, Missing> {
         const OF_A_REFUSAL: f64 = 70.0;
@@ -298,7 +294,7 @@ impl<'a> CauseScore<'a> {
             Quantity::Text(said),
             "probe",
         );
-        finding.headline = format!("the service was refused memory: {}", finding.headline);
+        finding.headline = headline(&finding.subject);
         score.cause(finding)
     }
 
@@ -364,15 +360,9 @@ impl<'a> CauseScore<'a> {
         (sum.min(bound).min(MOST) * self.factor).min(self.most)
     }
 
-    /// Which task waited longest, and how long, for a headline: `postgres waited 7.9 s`.
+    /// The task that waited longest.
     pub(crate) fn longest_waiter(&self) -> Option<&str> {
         self.longest_waiter.as_deref()
-    }
-
-    /// A headline with the task that waited longest.
-    pub(crate) fn headline(&self, headline: &str) -> String {
-        self.longest_waiter()
-            .map_or_else(|| headline.to_owned(), |waiter| format!("{headline}; {waiter}"))
     }
 
     /// The cause, if its score is high enough; this evidence precedes that of the finding.

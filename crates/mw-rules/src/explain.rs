@@ -7,7 +7,7 @@ use crate::stall::Stall;
 use crate::suspect::ScoredSuspect;
 use crate::{find, roles};
 use mw_model::{
-    Cause, Incident, Role, RuledOut, SkippedRule, Trigger, TriggerKind, Window, format_duration_ms,
+    Cause, Incident, Role, RuledOut, SkippedRule, TriggerKind, Window, format_duration_ms,
 };
 
 /// The explanation of an incident.
@@ -71,18 +71,14 @@ fn culprits(stall: &Stall<'_>, cause: Option<&Cause>) -> Vec<Role> {
     rule.map_or_else(Vec::new, |(cause, rule)| (rule.culprits)(stall, cause))
 }
 
-fn is_plausible(cause: &Cause) -> bool {
-    cause.score() >= PLAUSIBLE_PERCENT
-}
-
-/// The answer in one line.
+/// The headline of an incident: `TARGET stalled for TIME: ACTOR VERB OBJECT`.
 fn verdict(
     stall: &Stall<'_>,
     cause: Option<&Cause>,
     contributed: &[Cause],
     skipped: usize,
 ) -> String {
-    let what = symptom(&stall.incident.trigger, stall.length_ms());
+    let what = symptom(stall);
     let blind = match skipped {
         0 => String::new(),
         1 => "; 1 rule could not be checked".to_owned(),
@@ -91,49 +87,47 @@ fn verdict(
     if stall.incident.trigger.kind == TriggerKind::Requested {
         return on_request(cause) + &blind;
     }
-    let Some(cause) = cause else {
-        return format!("{what}: cause unknown{}{blind}", in_part(contributed));
-    };
-    let (rule, percent) = (&cause.finding.rule, cause.confidence_percent);
-    let headline = &cause.finding.headline;
-    let explains =
-        cause.explains_percent.map_or(String::new(), |p| format!("explains {p}% of it, "));
-    if is_plausible(cause) {
-        return format!("{what}: {headline} ({rule}, {explains}{percent}% sure)");
+    match cause {
+        Some(cause) if is_plausible(cause) => format!("{what}: {}", cause.finding.headline),
+        Some(cause) => format!("{what}: possibly {}{blind}", cause.finding.headline),
+        None => format!("{what}: cause unknown{}{blind}", in_part(contributed)),
     }
-    format!("{what}: cause unknown, possibly: {headline} ({rule}, {percent}%){blind}")
 }
 
-/// What evidence shows that somebody asked for: no cause, since nothing is known to have stalled.
+fn is_plausible(cause: &Cause) -> bool {
+    cause.score() >= PLAUSIBLE_PERCENT
+}
+
+/// What requested evidence shows: no cause, since nothing is known to have stalled.
 fn on_request(cause: Option<&Cause>) -> String {
-    let seen = cause.map_or_else(
-        || "no condition of memory that delays tasks".to_owned(),
-        |cause| format!("{} ({})", cause.finding.headline, cause.finding.rule),
-    );
+    let seen = cause
+        .map_or("no memory condition that delays tasks", |cause| cause.finding.headline.as_str());
     format!("evidence on request: {seen}")
 }
 
-/// What explains a part of it.
+/// The largest part that is explained.
 fn in_part(contributed: &[Cause]) -> String {
-    let Some(cause) = contributed.first() else { return ", no rule explains it".to_owned() };
+    let Some(cause) = contributed.first() else { return String::new() };
     let percent = cause.explains_percent.unwrap_or(0);
-    format!("; {percent}% of it: {} ({})", cause.finding.headline, cause.finding.rule)
+    format!("; {percent}% of it because {}", cause.finding.headline)
 }
 
-/// What the trigger measured.
-fn symptom(trigger: &Trigger, length_ms: f64) -> String {
-    let worst_ms = if trigger.worst_ms > 0.0 { trigger.worst_ms } else { length_ms };
+/// What stalled, and for how long.
+fn symptom(stall: &Stall<'_>) -> String {
+    let trigger = &stall.incident.trigger;
+    let worst_ms = if trigger.worst_ms > 0.0 { trigger.worst_ms } else { stall.length_ms() };
     let time = format_duration_ms(worst_ms);
     let name = if trigger.name.is_empty() { "a probe" } else { &trigger.name };
-    match (trigger.kind, &trigger.failure) {
-        (TriggerKind::Probe, Some(failure)) if trigger.failed_at_once() => {
-            format!("{name} failed ({failure})")
+    match trigger.kind {
+        TriggerKind::Probe if trigger.failed_at_once() => format!("{name} failed"),
+        TriggerKind::Probe => format!("{name} stalled for {time}"),
+        TriggerKind::Canary => format!("page faults stalled for {time}"),
+        // The trigger's time is the kernel's threshold.
+        TriggerKind::Pressure => {
+            format!("memory pressure for {}", format_duration_ms(stall.length_ms()))
         }
-        (TriggerKind::Probe, _) => format!("{name} did not answer for {time}"),
-        (TriggerKind::Canary, _) => format!("a page fault took {time} (canary)"),
-        (TriggerKind::Pressure, _) => format!("tasks waited {time} for memory (pressure)"),
-        (TriggerKind::Heartbeat, _) => format!("a heartbeat was {time} late"),
-        (TriggerKind::OomKill, _) => "out of memory".to_owned(),
-        (TriggerKind::Requested, _) => "evidence on request".to_owned(),
+        TriggerKind::Heartbeat => format!("heartbeat late by {time}"),
+        TriggerKind::OomKill => "out of memory".to_owned(),
+        TriggerKind::Requested => "evidence on request".to_owned(),
     }
 }

@@ -2,10 +2,11 @@
 //! service.
 
 use crate::diagnosis::{Diagnosis, suspects_by};
+use crate::oom_words::process;
 use crate::stall::Stall;
 use crate::suspect::Suspect;
 use mw_model::{
-    Area, EndKind, FailureKind, Finding, Quantity, Remedy, Severity, SkippedRule, Step,
+    Area, EndKind, FailureKind, Finding, ProcessEnd, Quantity, Remedy, Severity, SkippedRule, Step,
 };
 
 /// The service said it itself.
@@ -38,18 +39,38 @@ fn by_itself(stall: &Stall<'_>, kind: FailureKind) -> Suspect {
     let (what, command) = advice(kind);
     // Where the service answered, its own words say more than that it listens.
     let outage = stall.incident.outage.as_ref().filter(|outage| !outage.listens);
-    let more = outage.map_or(said.as_str(), |outage| &outage.text);
-    let more = if more.is_empty() { &said } else { more };
-    let finding =
-        Finding::new(Severity::Warning, Area::Service, format!("not memory: {what}: {more}"))
-            .with_evidence("error of the service", Quantity::Text(said), "probe")
-            .with_impact("The request failed at once; nothing on this machine delayed it.")
-            .with_remedy(Remedy::named(
-                "check the service and its log",
-                vec![Step::manual(command)],
-            ));
+    let ended = outage.and_then(|outage| outage.ended.as_ref()).map(end);
+    let own_words = Some(said.clone()).filter(|said| is_in_words(kind) && !said.is_empty());
+    let headline = ended.or(own_words).unwrap_or_else(|| what.to_owned());
+    let finding = Finding::new(Severity::Warning, Area::Service, headline)
+        .with_evidence("error of the service", Quantity::Text(said), "probe")
+        .with_impact("The request failed at once; nothing on this machine delayed it.")
+        .with_remedy(Remedy::named("check the service and its log", vec![Step::manual(command)]));
+    let finding = match outage.filter(|outage| !outage.text.is_empty()) {
+        Some(outage) => {
+            let text = Quantity::Text(outage.text.clone());
+            finding.with_evidence("the service", text, "sockets, processes")
+        }
+        None => finding,
+    };
     let rule = crate::registry::last_resort().to_owned();
     Suspect::new(Finding { rule, ..finding }, CERTAIN)
+}
+
+/// How a process of the service ended.
+fn end(end: &ProcessEnd) -> String {
+    let who = process(&end.process);
+    match (end.how, end.signal) {
+        (EndKind::Signalled, Some(signal)) => format!("{who} was ended by signal {signal}"),
+        (EndKind::OomKilled, _) => format!("the OOM killer killed {who}"),
+        _ => format!("{who} exited"),
+    }
+}
+
+/// Whether the error says more than its kind.
+fn is_in_words(kind: FailureKind) -> bool {
+    use FailureKind::{Authentication, ExitCode, HttpStatus, Killed, Other, ServiceError};
+    matches!(kind, Authentication | ExitCode | HttpStatus | Killed | Other | ServiceError)
 }
 
 fn advice(kind: FailureKind) -> (&'static str, &'static str) {

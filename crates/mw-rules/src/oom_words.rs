@@ -5,7 +5,7 @@ use mw_model::{OomKills, OomShortage, OomVictim, ServiceFate, ServiceProcess, fo
 /// Victims that a headline names.
 const MAX_NAMED: usize = 3;
 
-/// `the OOM killer killed app (812), at the memory limit of /db (64 MiB)`.
+/// `the OOM killer killed app (812) at the limit of db.service`.
 pub(crate) fn headline(oom: &OomKills) -> String {
     let mut names: Vec<String> = oom.victims.iter().take(MAX_NAMED).map(named).collect();
     let shown = oom.victims.iter().take(MAX_NAMED).map(|victim| victim.count);
@@ -18,8 +18,13 @@ pub(crate) fn headline(oom: &OomKills) -> String {
     }
     let last = names.pop().unwrap_or_default();
     let names = if names.is_empty() { last } else { format!("{} and {last}", names.join(", ")) };
-    let shortage = shortage_of_all(oom).map_or(String::new(), |text| format!(", {text}"));
-    format!("the OOM killer killed {names}{shortage}")
+    let limit = match shortage_of_all(oom) {
+        Some(OomShortage::Cgroup(Some(path))) => {
+            format!(" at the limit of {}", mw_model::cgroup_name(path))
+        }
+        _ => String::new(),
+    };
+    format!("the OOM killer killed {names}{limit}")
 }
 
 /// `1 process`, `7 processes`.
@@ -46,24 +51,20 @@ pub(crate) fn victim(victim: &OomVictim) -> String {
     format!("{}{group}{size}{shortage}{by}", named(victim))
 }
 
-/// What became of the services that lost a process, as the end of a headline.
-pub(crate) fn fates(oom: &OomKills) -> String {
-    oom.services.iter().map(|fate| format!("; {}", self::fate(fate))).collect()
-}
-
-fn fate(fate: &ServiceFate) -> String {
+/// What became of a service that lost a process.
+pub(crate) fn fate(fate: &ServiceFate) -> String {
     let former = process(&fate.former);
     let now = match (&fate.listener, fate.listens) {
-        _ if fate.still_runs => format!("{former} of probe {} still runs", fate.probe),
+        _ if fate.still_runs => format!("{former} still runs"),
         (Some(listener), _) if listener.name == fate.former.name => {
-            format!("probe {}: started again as {}", fate.probe, process(listener))
+            format!("started again as {}", process(listener))
         }
         (Some(listener), _) => {
-            format!("probe {}: {} listens in its place", fate.probe, process(listener))
+            format!("{} listens in its place", process(listener))
         }
-        (None, Some(true)) => format!("probe {}: another process listens", fate.probe),
-        (None, Some(false)) => format!("probe {}: nothing listens", fate.probe),
-        (None, None) => format!("{former} of probe {} has ended", fate.probe),
+        (None, Some(true)) => "another process listens".to_owned(),
+        (None, Some(false)) => "nothing listens".to_owned(),
+        (None, None) => format!("{former} has ended"),
     };
     match fate.answers {
         Some(true) => format!("{now} and answers"),
@@ -82,10 +83,10 @@ fn named(victim: &OomVictim) -> String {
 }
 
 /// What had no memory left, where it is the same for all.
-fn shortage_of_all(oom: &OomKills) -> Option<String> {
+fn shortage_of_all(oom: &OomKills) -> Option<&OomShortage> {
     let first = oom.victims.first()?;
     let is_same = oom.victims.iter().all(|victim| victim.shortage == first.shortage);
-    shortage(first).filter(|_| is_same)
+    is_same.then_some(&first.shortage)
 }
 
 fn shortage(victim: &OomVictim) -> Option<String> {

@@ -38,14 +38,13 @@ pub(crate) fn hypervisor(stall: &Stall<'_>, request: &Request<'_>) -> Option<Sus
     let cpus = stall.incident.cpus?;
     let stolen = request.stolen_percent(cpus);
     let (_, part) = request.main().filter(|_| stolen >= LEAST_PERCENT)?;
-    let who = named(stall, &part.task);
-    let headline = format!(
-        "not memory: the hypervisor ran other virtual machines on the CPUs that {who} needed"
-    );
+    let who = Quantity::Text(named(stall, &part.task));
+    let headline = "the hypervisor ran other virtual machines";
     let ms = |ms: u64| Quantity::Milliseconds(ms as f64);
     let finding = Finding::new(Severity::Critical, Area::Hypervisor, headline)
         .with_evidence("CPU time stolen by the hypervisor", ms(cpus.stolen_ms), "/proc/stat")
         .with_evidence("CPU time used", ms(cpus.busy_ms), "/proc/stat")
+        .with_evidence("needed a CPU", who, "critical path")
         .with_impact("A virtual CPU that the hypervisor does not run looks busy from inside.")
         .with_remedy(manual(
             "move the virtual machine to a host with free CPUs, or give it a larger share there",
@@ -90,14 +89,14 @@ const SERVICE: &[TimeClass] = &[
 ];
 
 fn cpus(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
-    let waiter = named(stall, &part.task);
-    let by_use = |(name, _): (String, f64)| format!(", probably caused by '{name}'");
-    let (by, sure) = match &part.holder {
-        Some(holder) => (format!(", caused by '{}'", holder.name), CONFIRMED),
-        None => (hog(stall).map(by_use).unwrap_or_default(), LIKELY),
+    let waiter = Quantity::Text(named(stall, &part.task));
+    let (headline, sure) = match (&part.holder, hog(stall)) {
+        (Some(holder), _) => (format!("{} used the CPU time", holder.name), CONFIRMED),
+        (None, Some((name, _))) => (format!("{name} probably used the CPU time"), LIKELY),
+        (None, None) => ("tasks competed for the CPUs".to_owned(), LIKELY),
     };
-    let headline = format!("not memory: CPU contention{by}; {waiter} was ready to run");
     let finding = Finding::new(Severity::Critical, Area::Cpus, headline)
+        .with_evidence("ready to run", waiter, "critical path")
         .with_impact("Every task that was ready to run had to wait for a CPU.")
         .with_remedy(manual(
             "give the service a larger CPU weight, or the other program a quota",
@@ -107,11 +106,9 @@ fn cpus(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
 }
 
 fn memwright(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
-    let headline = format!(
-        "not memory: CPU contention, caused by memwright itself; {} was ready to run",
-        named(stall, &part.task)
-    );
-    let finding = Finding::new(Severity::Warning, Area::Cpus, headline)
+    let waiter = Quantity::Text(named(stall, &part.task));
+    let finding = Finding::new(Severity::Warning, Area::Cpus, "memwright itself used the CPU time")
+        .with_evidence("ready to run", waiter, "critical path")
         .with_impact("Taking evidence of a stall used a CPU for most of the request.")
         .with_remedy(manual(
             "probe less often, or record without traces",
@@ -123,12 +120,13 @@ fn memwright(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u
 fn disk(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
     let disk = disk_of(stall, &part.task);
     let writer = other_cgroup(stall);
-    let by = writer
-        .as_ref()
-        .map_or(String::new(), |writer| format!(", to which cgroup {} wrote most", writer.path));
-    let headline =
-        format!("not memory: {disk} was slow{by}; {} waited for it", named(stall, &part.task));
+    let headline = match &writer {
+        Some(writer) => format!("{} kept {disk} busy", mw_model::cgroup_name(&writer.path)),
+        None => format!("{disk} was slow"),
+    };
+    let waiter = Quantity::Text(named(stall, &part.task));
     let mut finding = Finding::new(Severity::Critical, Area::Disk, headline)
+        .with_evidence("waited for it", waiter, "critical path")
         .with_impact("Every task that read from the disk or synced to it had to wait.")
         .with_remedy(manual("find the writer and give it a smaller I/O weight", "pidstat -d 1"));
     if let Some(OtherWriter { path, device, bytes, .. }) = writer {
@@ -140,12 +138,13 @@ fn disk(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
 
 fn io_limit(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
     let group = stall.incident.groups.iter().find(|group| !group.io_limits.is_empty());
-    let path = group.map_or("its cgroup", |group| group.path.as_str());
-    let headline =
-        format!("not memory: {} waited for the I/O limit of {path}", named(stall, &part.task));
+    let name = group.map_or("a cgroup".to_owned(), |group| mw_model::cgroup_name(&group.path));
+    let headline = format!("{name} reached its I/O limit");
+    let waiter = Quantity::Text(named(stall, &part.task));
     let limits = group.map(|group| group.io_limits.join("; ")).unwrap_or_default();
     let finding = Finding::new(Severity::Critical, Area::IoLimit, headline)
         .with_evidence("io.max", Quantity::Text(limits), "io.max")
+        .with_evidence("waited for it", waiter, "critical path")
         .with_impact("Reads and writes of this group waited, however idle the disk was.")
         .with_remedy(manual(
             "raise the I/O limit of the group",
@@ -155,7 +154,6 @@ fn io_limit(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8
 }
 
 fn stopped(_: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
-    let name = &part.task.name;
     // The number of a task outside of this PID namespace is that of another one here.
     let pid = part.task.pid().map_or_else(|| "PID".to_owned(), |pid| pid.to_string());
     let (by, remedy) = if kernel::TRACED_STOP.are_in(&part.stack) {
@@ -164,7 +162,7 @@ fn stopped(_: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
     } else {
         ("", manual("continue the process", &format!("kill -CONT {pid}")))
     };
-    let headline = format!("not memory: the process '{name}' was stopped{by}");
+    let headline = format!("{} was stopped{by}", part.task.label());
     let finding = Finding::new(Severity::Critical, Area::StoppedProcess, headline)
         .with_impact("A stopped process does not answer; its connections stay open.")
         .with_remedy(remedy);
@@ -175,11 +173,13 @@ fn frozen(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) 
     let frozen = || stall.frozen_group().map(|group| group.path.clone());
     let own = frozen().filter(|path| is_task_within(&part.task, path));
     let path = own.or_else(|| part.task.cgroup.clone()).or_else(frozen);
-    let path = path.unwrap_or_else(|| "its cgroup".to_owned());
-    let headline = format!("not memory: {} was frozen with {path}", named(stall, &part.task));
-    let finding = Finding::new(Severity::Critical, Area::FrozenCgroup, headline)
-        .with_impact("No task of a frozen cgroup runs; connections stay open.")
-        .with_remedy(manual("thaw the cgroup", "systemctl thaw UNIT"));
+    let name = path.map_or_else(|| "a cgroup".to_owned(), |path| mw_model::cgroup_name(&path));
+    let member = Quantity::Text(named(stall, &part.task));
+    let finding =
+        Finding::new(Severity::Critical, Area::FrozenCgroup, format!("{name} was frozen"))
+            .with_evidence("frozen with it", member, "critical path")
+            .with_impact("No task of a frozen cgroup runs; connections stay open.")
+            .with_remedy(manual("thaw the cgroup", "systemctl thaw UNIT"));
     (finding, CONFIRMED)
 }
 
@@ -189,8 +189,7 @@ fn network(stall: &Stall<'_>, request: &Request<'_>, part: &PathPart) -> (Findin
     {
         return (finding, CONFIRMED);
     }
-    let headline =
-        format!("not memory: {} waited for a peer on the network", named(stall, &part.task));
+    let headline = format!("{} waited for a peer on the network", named(stall, &part.task));
     let finding = Finding::new(Severity::Warning, Area::Network, headline)
         .with_impact("The answer of another machine was late, or packets were lost.")
         .with_remedy(manual("look at the connections of the task", "ss -tinp"));
@@ -201,11 +200,11 @@ fn network(stall: &Stall<'_>, request: &Request<'_>, part: &PathPart) -> (Findin
 fn full_queue(stall: &Stall<'_>) -> Option<Finding> {
     let service = stall.incident.service.as_ref()?;
     let queue = service.listen_queue.filter(|queue| queue.is_full())?;
-    let who = service.processes.first().map_or_else(
-        || "the service".to_owned(),
-        |process| format!("{} (pid {})", process.name, process.pid),
-    );
-    let headline = format!("not memory: the service itself: {who} accepted no connections");
+    let who = service
+        .processes
+        .first()
+        .map_or_else(|| "the service".to_owned(), crate::oom_words::process);
+    let headline = format!("{who} accepted no connections");
     Some(
         Finding::new(Severity::Critical, Area::Service, headline)
             .with_evidence(
@@ -220,7 +219,7 @@ fn full_queue(stall: &Stall<'_>) -> Option<Finding> {
 }
 
 fn fuse(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
-    let headline = format!("not memory: {} waited for a FUSE server", named(stall, &part.task));
+    let headline = format!("{} waited for a FUSE server", named(stall, &part.task));
     let finding = Finding::new(Severity::Warning, Area::FuseServer, headline)
         .with_impact("Every access to files of this file system waits for its server.")
         .with_remedy(manual("find the server of the file system", "findmnt -t fuse"));
@@ -228,7 +227,7 @@ fn fuse(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
 }
 
 fn nfs(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
-    let headline = format!("not memory: {} waited for an NFS server", named(stall, &part.task));
+    let headline = format!("{} waited for an NFS server", named(stall, &part.task));
     let finding = Finding::new(Severity::Warning, Area::NfsServer, headline)
         .with_impact("Every access to files of this mount waits for the server or the network.")
         .with_remedy(manual("look at the latency of the mount", "nfsiostat 1"));
@@ -242,16 +241,15 @@ fn service(stall: &Stall<'_>, request: &Request<'_>, part: &PathPart) -> (Findin
         return (probe(part), LIKELY);
     }
     let (did, sure) = match spent {
-        Some(TimeClass::Sleep) => ("slept by its own timer", CONFIRMED),
-        Some(TimeClass::TimeLimit) => ("waited for an event until a time limit of its own", LIKELY),
+        Some(TimeClass::Sleep) => ("slept on a timer", CONFIRMED),
+        Some(TimeClass::TimeLimit) => ("waited until its own time limit", LIKELY),
         Some(TimeClass::Computing) => ("computed", CONFIRMED),
         Some(TimeClass::Lock) => ("waited for a lock", LIKELY),
         _ => ("waited for an event", POSSIBLE),
     };
     let who = named(stall, &part.task);
     let Some(link) = leaves_service(stall, request, part) else {
-        let headline = format!("not memory: the service itself: {who} {did}");
-        let finding = Finding::new(Severity::Warning, Area::Service, headline)
+        let finding = Finding::new(Severity::Warning, Area::Service, format!("{who} {did}"))
             .with_impact("The service did not answer, although nothing on this machine delayed it.")
             .with_remedy(see(&part.task));
         return (finding, sure);
@@ -263,8 +261,10 @@ fn service(stall: &Stall<'_>, request: &Request<'_>, part: &PathPart) -> (Findin
         format!("behind which {who} {did}")
     };
     let wait = link.wait.label();
-    let headline = format!("not memory: {waiter} waited for {other} ({wait}), {then}");
+    let chain = format!("{waiter} waited for {other} ({wait}), {then}");
+    let headline = format!("{other} kept {waiter} waiting");
     let finding = Finding::new(Severity::Warning, Area::Service, headline)
+        .with_evidence("wait", Quantity::Text(chain), "critical path")
         .with_impact("The service waits for another program, and answers when that goes on.")
         .with_remedy(see(&link.other));
     (finding, sure)
@@ -272,11 +272,9 @@ fn service(stall: &Stall<'_>, request: &Request<'_>, part: &PathPart) -> (Findin
 
 /// The thread that asked had a CPU all the time: the service may have answered long before.
 fn probe(part: &PathPart) -> Finding {
-    let who = format!("{} ({})", part.task.name, part.task.tid);
-    let headline = format!(
-        "not memory: the probe itself: {who} had a CPU; the service may not have been slow"
-    );
-    Finding::new(Severity::Warning, Area::Cpus, headline)
+    let who = Quantity::Text(format!("{} ({})", part.task.name, part.task.tid));
+    Finding::new(Severity::Warning, Area::Cpus, "the probe itself was slow, not the service")
+        .with_evidence("had a CPU", who, "critical path")
         .with_impact("A virtual CPU that the hypervisor does not run looks busy from inside.")
         .with_remedy(manual("see whether the hypervisor takes CPU time (st)", "vmstat 1"))
 }

@@ -1,14 +1,14 @@
 //! Incidents for a terminal: the verdict in one line, then what to do, then what was seen.
 
 use super::{Layout, MIN_WIDTH, Page, time};
-use crate::incident_words::{heartbeats, sections};
+use crate::incident_words::{badge, heartbeats, sections};
 use crate::path_words::unit;
 use crate::visible::{on_terminal, whole_words};
 use anstyle::AnsiColor;
 use jiff::tz::TimeZone;
 use mw_model::{
-    Cause, Finding, Incident, IncidentState, KernelWait, Role, Shift, TriggerKind,
-    format_duration_ms, visible,
+    Finding, Incident, IncidentState, KernelWait, Role, Shift, TriggerKind, format_duration_ms,
+    visible,
 };
 use std::fmt::Write;
 
@@ -30,7 +30,7 @@ pub fn incident(incident: &Incident, layout: Layout) -> String {
     page.remedies(&findings);
     for cause in &incident.causes {
         page.finding(&cause.finding);
-        page.line(&format!("  {}", certainty(cause)));
+        page.line(&format!("  {}", badge(cause)));
     }
     for section in sections(incident) {
         page.heading(section.heading);
@@ -42,14 +42,6 @@ pub fn incident(incident: &Incident, layout: Layout) -> String {
     page.difference(&incident.difference);
     page.unseen(incident);
     on_terminal(&page.text, layout.colour)
-}
-
-/// How sure a cause is, and how much it explains.
-fn certainty(cause: &Cause) -> String {
-    let explains = cause
-        .explains_percent
-        .map_or(String::new(), |percent| format!("explains {percent}% of the request, "));
-    format!("{explains}{}% sure", cause.confidence_percent)
 }
 
 /// A task with its number and its unit, as far as it is known.
@@ -72,6 +64,9 @@ impl Page {
         let style = if memory { AnsiColor::Red } else { AnsiColor::Yellow };
         let verdict = self.painted(style.on_default().bold(), &incident.verdict);
         self.line(&verdict);
+        if let Some(cause) = incident.causes.first() {
+            self.folded(2, "", &badge(cause));
+        }
         let trigger = &incident.trigger;
         let worst = format_duration_ms(trigger.worst_ms);
         let limit = format_duration_ms(trigger.limit_ms);
@@ -180,7 +175,7 @@ impl Page {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mw_model::{Area, Severity, Trigger, WaitKind};
+    use mw_model::{Area, Cause, Severity, Trigger, WaitKind};
 
     #[test]
     fn the_first_line_is_the_answer() {
@@ -199,7 +194,7 @@ mod tests {
             Layout::default(),
         );
         assert_eq!(page.lines().next(), Some("db did not answer for 8.2 s: compaction"));
-        assert!(page.contains("thp-compaction") && page.contains("93% sure"), "{page}");
+        assert_eq!(page.lines().nth(1), Some("  thp-compaction, confidence 93%"));
     }
 
     #[test]

@@ -135,11 +135,14 @@ impl View {
             IncidentState::Closed | IncidentState::Open => lasted,
         };
         if self.page.layout.width >= WIDE {
-            let text = format!("{lasted}: {}", row.verdict);
+            let text = format!("{lasted}  {}", row.verdict);
             self.page.folded(first.len(), &first, &text);
         } else {
             self.hanging(Style::new(), &format!("{first}{lasted}"));
             self.page.folded(INDENT, "", &row.verdict);
+        }
+        if let (Some(cause), Some(confidence)) = (&row.cause, row.confidence_percent) {
+            self.page.folded(INDENT, "", &format!("{cause}, confidence {confidence}%"));
         }
     }
 
@@ -265,7 +268,8 @@ mod tests {
             minute(rows[36].started_unix_ms),
         );
         assert!(page.replace("\n      ", " ").contains(&expected), "{expected}\n{page}");
-        assert!(page.lines().last().unwrap().starts_with("  38  2026-11-22"), "{page}");
+        assert!(page.contains("\n  38  2026-11-22"), "{page}");
+        assert_eq!(page.lines().last(), Some("      cgroup-limit, confidence 90%"));
         let all = incidents(IncidentList { is_grouped: false, ..list(&rows) }, Layout::default());
         assert!(all.contains("\n  16  2026-11-22") && all.contains("\n  17  2026-11-22"), "{all}");
     }

@@ -99,8 +99,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
         Some(finding) => finding.subject.clone(),
         None => Subject::Cgroup(counted.map(|(path, _)| path.to_owned())),
     };
-    let headline =
-        score.headline(&format!("{group} was at its memory limit, and its tasks had to reclaim"));
+    let headline = format!("{} hit its memory limit", group.actor());
     let finding = Finding {
         severity: Severity::Critical,
         headline,

@@ -57,7 +57,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
         return Ok(None);
     }
     let subject = Subject::Cgroup(group.map(|group| group.path.clone()));
-    let headline = format!("{subject} was over memory.high, and the kernel throttled its tasks");
+    let headline = format!("{} exceeded memory.high", subject.actor());
     let mut finding = Finding::new(Severity::Critical, subject, headline)
         .with_impact("Each allocation of the group was followed by reclaim and a sleep.")
         .with_remedy(Remedy::named(

@@ -46,8 +46,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     let group = groups.max_by_key(|group| (of_task(group), group.throttled_us));
     let path = group.map(|group| group.path.clone());
     let subject = Subject::Cgroup(path.clone());
-    let headline =
-        format!("not memory: {subject} used up its CPU quota, and {} waited", part.task.name);
+    let headline = format!("{} used up its CPU quota", subject.actor());
     let mut finding = Finding::new(Severity::Critical, subject, headline)
         .with_impact(
             "The tasks of this group did not run until the next period, even on idle CPUs.",

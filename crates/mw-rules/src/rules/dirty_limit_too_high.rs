@@ -141,10 +141,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     let (Some(hazard), Some((unwritten, share))) = (hazard(stall.window)?.pop(), unwritten) else {
         return score.no_cause();
     };
-    let headline = score.headline(&format!(
-        "{} were dirty or under writeback, because the dirty limit is too high",
-        format_bytes(unwritten)
-    ));
+    let headline = format!("the dirty limit allowed {} unwritten", format_bytes(unwritten));
     let score = score
         .with_evidence("dirty or under writeback", Quantity::Bytes(unwritten), "/proc/vmstat")
         .with_evidence(

@@ -74,8 +74,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     let score = CauseScore::new(stall).throttled_writers();
     let hazard = hazard(stall.window);
-    let headline =
-        score.headline("writers were throttled, because too much memory was dirty already");
+    let headline = "the kernel throttled writers of dirty pages";
     let mut finding = Finding::new(Severity::Critical, Area::DirtyPages, headline)
         .with_impact("Every program that wrote to a file, even to its log, slept in write(2).")
         .with_remedy(remedy(&stall.window.now));

@@ -171,10 +171,10 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     }
     let dropped = last.pages_before.saturating_sub(last.pages_after).saturating_mul(page_bytes);
     let who = writer(incident);
-    let by = who.as_ref().map_or_else(|| "a program".to_owned(), |who| named(incident, who));
-    let headline = format!("{by} dropped {} of page cache (drop_caches)", format_bytes(dropped));
+    let by = who.as_ref().map_or_else(|| "a program".to_owned(), crate::oom_words::process);
+    let headline = format!("{by} dropped {} of page cache", format_bytes(dropped));
     let times = drops.len() as u64;
-    let finding = Finding::new(Severity::Critical, Area::PageCache, "")
+    let finding = Finding::new(Severity::Critical, Area::PageCache, headline)
         .with_evidence(
             "page cache before",
             Quantity::Bytes(last.pages_before.saturating_mul(page_bytes)),
@@ -191,13 +191,22 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
             "remove the job that writes to drop_caches: the kernel frees cache as it needs memory",
             vec![Step::manual("grep -r drop_caches /etc/cron* /etc/systemd /usr/local")],
         ));
-    if let Some(request) = stall.request {
-        let reader = request.largest(READS).map(|part| part.task.name.as_str());
-        let reader = reader.map_or(String::new(), |name| format!("; {name} read it again"));
-        let finding = Finding { headline: format!("{headline}{reader}"), ..finding };
-        return Ok(Some(Suspect::new(finding, CONFIRMED)));
-    }
-    by_pressure(stall, Finding { headline, ..finding })
+    let finding = match &who {
+        Some(who) => {
+            let by = Quantity::Text(named(incident, who));
+            finding.with_evidence("wrote to drop_caches", by, "kernel log, profile")
+        }
+        None => finding,
+    };
+    let Some(request) = stall.request else { return by_pressure(stall, finding) };
+    let finding = match request.largest(READS) {
+        Some(part) => {
+            let reader = Quantity::Text(part.task.label());
+            finding.with_evidence("read it again", reader, "critical path")
+        }
+        None => finding,
+    };
+    Ok(Some(Suspect::new(finding, CONFIRMED)))
 }
 
 /// Who wrote to drop_caches.

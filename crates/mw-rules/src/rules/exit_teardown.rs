@@ -31,7 +31,7 @@ use crate::outside_memory::named;
 use crate::stall::Stall;
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
-use mw_critical_path::{Kind, PathPart, PathSummary, Wait};
+use mw_critical_path::{Kind, Link, PathPart, PathSummary, Wait};
 use mw_model::{Finding, Metric, Missing, Quantity, Remedy, Severity, Step, Subject};
 use mw_proc::vmstat::Counter;
 
@@ -45,7 +45,8 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
         _ => &part.task,
     };
     let subject = Subject::Process(ending.name.clone());
-    let mut finding = Finding::new(Severity::Warning, subject, headline(stall, request.path, part))
+    let headline = format!("{} exited and freed its memory", named(stall, ending));
+    let mut finding = Finding::new(Severity::Warning, subject, headline)
         .with_impact(
             "Until its memory was freed, its sockets stayed open, and whoever waits for its end waited.",
         )
@@ -53,6 +54,9 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
             "use huge pages for the data of the process, or keep it in a pool",
             vec![Step::manual("memwright run --huge auto -- COMMAND")],
         ));
+    if let Some(waiter) = waiter(stall, request.path, part) {
+        finding = finding.with_evidence("waited", Quantity::Text(waiter), "critical path");
+    }
     if let Some(bytes) = freed_bytes(stall) {
         let what = "increase of free memory during the stall";
         finding = finding.with_evidence(what, Quantity::Bytes(bytes), "/proc/vmstat");
@@ -60,25 +64,13 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     Ok(Some(Suspect::new(finding, CONFIRMED)))
 }
 
-fn headline(stall: &Stall<'_>, path: &PathSummary, part: &PathPart) -> String {
-    let who = named(stall, &part.task);
+/// Who waited for it: for its end, or for the CPU that it used.
+fn waiter(stall: &Stall<'_>, path: &PathSummary, part: &PathPart) -> Option<String> {
     if matches!(part.kind, Kind::Runnable(_)) {
-        let ending = part
-            .holder
-            .as_ref()
-            .map_or_else(|| "a process".to_owned(), |holder| named(stall, holder));
-        return format!("{ending} ended and freed its memory on the CPU that {who} waited for");
+        return Some(named(stall, &part.task));
     }
-    let waits = path.chain.iter().find(|link| link.other.tid == part.task.tid);
-    match waits {
-        Some(link) if link.wait == Wait::Child => {
-            format!(
-                "{who} ended, and {} waited until its memory was freed",
-                named(stall, &link.waiter)
-            )
-        }
-        _ => format!("{who} freed its memory because it ended, and did not answer meanwhile"),
-    }
+    let is_for_end = |link: &&Link| link.other.tid == part.task.tid && link.wait == Wait::Child;
+    path.chain.iter().find(is_for_end).map(|link| named(stall, &link.waiter))
 }
 
 /// How much more memory was free after the least of the stall.

@@ -84,21 +84,27 @@ struct Seen<'a> {
 }
 
 fn finding(incident: &Incident, seen: &Seen<'_>) -> Finding {
-    let who = seen.writer.as_ref().map(|writer| named(incident, &writer.process));
-    let who = who.unwrap_or_else(|| "a program".to_owned());
+    let writer = seen.writer.as_ref().map(|writer| &writer.process);
+    let who = writer.map_or_else(|| "a program".to_owned(), crate::oom_words::process);
     let scanned = seen.group.and_then(|group| group.pgscan).unwrap_or(0);
     let subject = match seen.group.filter(|_| scanned > 0 || seen.before.is_some()) {
         Some(group) => Subject::Cgroup(Some(group.path.clone())),
         None => Area::Reclaim.into(),
     };
-    let or_limit = if seen.is_seen { "" } else { ", or a limit that was lowered" };
-    let headline =
-        format!("{who} had memory reclaimed by hand (memory.reclaim{or_limit}), of {subject}");
+    let group = subject.actor();
+    let headline = match seen.is_seen {
+        true => format!("{who} forced reclaim in {group}"),
+        false => format!("{who} forced reclaim in {group}, or lowered its limit"),
+    };
     let mut finding = Finding::new(Severity::Critical, subject, headline).with_evidence(
         "pages scanned in the group",
         Quantity::Count(scanned),
         "memory.stat",
     );
+    if let Some(writer) = writer {
+        let by = Quantity::Text(named(incident, writer));
+        finding = finding.with_evidence("reclaimed by hand", by, "profile");
+    }
     if let Some(Before { freed, again }) = seen.before {
         finding = finding
             .with_evidence("pages that the group read again", Quantity::Count(again), "memory.stat")

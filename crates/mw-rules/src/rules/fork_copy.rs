@@ -32,7 +32,7 @@ use crate::outside_memory::named;
 use crate::stall::Stall;
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
-use mw_critical_path::{KernelWork, Kind, PathPart, PathSummary, RunMode, Wait};
+use mw_critical_path::{KernelWork, Kind, PathPart, RunMode};
 use mw_model::{Finding, Missing, Remedy, Severity, Step, Subject};
 
 const CONFIRMED: u8 = 90;
@@ -41,20 +41,16 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     let Some(request) = stall.request else { return Ok(None) };
     let Some(part) = request.largest(&[TimeClass::Fork]) else { return Ok(None) };
     let name = part.task.name.clone();
-    let finding = Finding::new(
-        Severity::Warning,
-        Subject::Process(name),
-        headline(stall, request.path, part),
-    )
-    .with_impact("The process did not answer until its page tables, or the pages, were copied.")
-    .with_remedy(Remedy::named(
-        "use huge pages for the data of the process, or fork less often",
-        vec![Step::manual("memwright run --huge auto -- COMMAND")],
-    ));
+    let finding = Finding::new(Severity::Warning, Subject::Process(name), headline(stall, part))
+        .with_impact("The process did not answer until its page tables, or the pages, were copied.")
+        .with_remedy(Remedy::named(
+            "use huge pages for the data of the process, or fork less often",
+            vec![Step::manual("memwright run --huge auto -- COMMAND")],
+        ));
     Ok(Some(Suspect::new(finding, CONFIRMED)))
 }
 
-fn headline(stall: &Stall<'_>, path: &PathSummary, part: &PathPart) -> String {
+fn headline(stall: &Stall<'_>, part: &PathPart) -> String {
     let who = named(stall, &part.task);
     let other = part
         .holder
@@ -62,25 +58,9 @@ fn headline(stall: &Stall<'_>, path: &PathSummary, part: &PathPart) -> String {
         .map_or_else(|| "a forked process".to_owned(), |holder| named(stall, holder));
     match part.kind {
         Kind::Running(RunMode::Kernel(KernelWork::CopyOnWrite)) => {
-            format!(
-                "{who} copied each page on the first write, because it shares them with {other}"
-            )
+            format!("{who} copied pages after a fork")
         }
-        Kind::Runnable(_) => {
-            format!("{who} waited for a CPU, on which {other} copied pages or freed page tables")
-        }
-        _ if is_waited_for(path, part) => format!(
-            "{who} was in fork, which copied its page tables, and other threads waited for mmap_lock"
-        ),
-        _ => format!("{who} was in fork, which copied its page tables"),
+        Kind::Runnable(_) => format!("{other} copied pages of a fork on the CPU"),
+        _ => format!("{who} copied page tables in fork"),
     }
-}
-
-/// Whether another thread of the process waited for the one that forked.
-fn is_waited_for(path: &PathSummary, part: &PathPart) -> bool {
-    path.chain.iter().any(|link| {
-        link.wait == Wait::Semaphore
-            && link.other.tid == part.task.tid
-            && link.waiter.process == link.other.process
-    })
 }

@@ -124,7 +124,12 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     let thp = snapshot.thp.value();
     let setting_is_the_cause = thp.is_some_and(thp_compaction::every_fault_compacts);
     let score = score.scaled(if setting_is_the_cause { IF_SETTING_IS_THE_CAUSE } else { 1.0 });
-    finding.headline = score.headline(&format!("memory was fragmented: {}", finding.headline));
+    let huge = format_bytes(derived::huge_page_bytes(snapshot));
+    let place = match &finding.subject {
+        Subject::Zone { node, .. } => format!("node {node}"),
+        subject => subject.to_string(),
+    };
+    finding.headline = format!("{place} was too fragmented for {huge} pages");
     score.cause(finding)
 }
 

@@ -75,7 +75,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     let score = CauseScore::for_reclaim(stall).at_most(LATENT_MOST);
     let mut found = hazard(stall.window)?.into_iter().filter(|f| f.severity >= Severity::Warning);
     let Some(mut finding) = found.next() else { return score.no_cause() };
-    finding.headline = score.headline(&finding.headline);
+    finding.headline = "idle huge pages held memory".to_owned();
     let cause = score.cause(finding)?;
     let explaining = |cause: Suspect| match stall.request {
         Some(request) => cause.explaining(request.explained_by(&[TimeClass::Reclaim])),
@@ -92,9 +92,13 @@ fn enlarging(stall: &Stall<'_>) -> Option<Forced> {
 }
 
 fn enlarged(stall: &Stall<'_>, forced: &Forced) -> Suspect {
-    let headline =
-        format!("{} reserved huge pages (nr_hugepages)", named(stall.incident, &forced.process));
+    let headline = format!("{} reserved huge pages", crate::oom_words::process(&forced.process));
     let mut finding = Finding::new(Severity::Critical, Area::HugePools, headline)
+        .with_evidence(
+            "wrote nr_hugepages",
+            Quantity::Text(named(stall.incident, &forced.process)),
+            "profile",
+        )
         .with_evidence(
             "CPU used by the write, of one CPU",
             Quantity::Percent(forced.cpu_percent),

@@ -80,7 +80,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
         Quantity::PerSecond(rate),
         "/proc/vmstat",
     );
-    let headline = score.headline("memory was compacted to enlarge a pool of huge pages");
+    let headline = "the kernel compacted for a huge page pool";
     let finding = Finding::new(Severity::Critical, Area::HugePools, headline)
         .with_impact("Enlarging a pool at run time moves pages of other programs.")
         .with_remedy(Remedy::named(

@@ -24,7 +24,7 @@
 //! ## References
 //! Linux, Documentation/filesystems/ext4/journal.rst; fsync(2).
 
-use crate::outside_memory::disk_of;
+use crate::outside_memory::{disk_of, named};
 use crate::stall::Stall;
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
@@ -37,8 +37,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     let Some(request) = stall.request else { return Ok(None) };
     let Some(part) = request.largest(OWN) else { return Ok(None) };
     let disk = disk_of(stall, &part.task);
-    let headline =
-        format!("not memory: {} waited for its data to be written to {disk}", part.task.name);
+    let headline = format!("{} waited for a sync to {disk}", named(stall, &part.task));
     let finding = Finding::new(Severity::Critical, Area::Disk, headline)
         .with_impact("Every commit waited for the disk, and the clients for the commit.")
         .with_remedy(Remedy::named(

@@ -107,7 +107,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     let waited = stall.blocked_in(MMAP_LOCK).is_some();
     let score = if waited { active.blocked_in(MMAP_LOCK) } else { active.at_most(WORKING_MOST) };
     let score = score.scaled(if found.is_some() { 1.0 } else { BY_DEFAULT });
-    let headline = score.headline("khugepaged was collapsing huge pages under the mmap lock");
+    let headline = "khugepaged held mmap_lock to collapse pages".to_owned();
     let remedy = Remedy::named(
         "make khugepaged less aggressive",
         vec![Step::manual(format!("echo 0 > {DIR}/defrag"))],

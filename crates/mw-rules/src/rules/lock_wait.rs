@@ -58,17 +58,16 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     let link = request.path.chain.iter().find(|link| is_within_service(link));
     let session = blocked_session(stall, request);
     let (headline, sure) = match (session, link) {
-        (Some(session), _) => (said(session), CONFIRMED),
-        (None, Some(link)) => (waited(stall, link), LIKELY),
+        (Some(session), _) => (of_sessions(session), CONFIRMED),
+        (None, Some(link)) => (of_tasks(stall, link), LIKELY),
         (None, None) => return Ok(None),
     };
-    let headline = format!("not memory: {headline}");
     let mut finding = Finding::new(Severity::Warning, Area::Service, headline)
         .with_impact("All that need the lock wait until its holder goes on.")
         .with_remedy(remedy(stall, link, part));
     if let Some(link) = link {
         let wait = Quantity::Text(link.wait.label().to_owned());
-        finding = finding.with_evidence(waited(stall, link), wait, "critical path");
+        finding = finding.with_evidence(of_tasks(stall, link), wait, "critical path");
     }
     if let (Some(session), Some(view)) = (session, &stall.incident.service_view) {
         let wait = session.waits_in.clone().unwrap_or_else(|| session.state.clone());
@@ -113,18 +112,13 @@ fn blocked_session<'a>(stall: &Stall<'a>, request: &Request<'_>) -> Option<&'a S
     blocked.filter(of_request).max_by_key(|session| session.for_ms)
 }
 
-fn said(session: &ServiceSession) -> String {
+fn of_sessions(session: &ServiceSession) -> String {
     let blockers: Vec<String> = session.blocked_by.iter().map(u64::to_string).collect();
-    let wait = session.waits_in.as_ref().map_or(String::new(), |wait| format!(" ({wait})"));
-    format!("session {} waited for session {}{wait}", session.session, blockers.join(", "))
+    format!("session {} blocked session {}", blockers.join(", "), session.session)
 }
 
-fn waited(stall: &Stall<'_>, link: &Link) -> String {
-    format!(
-        "{} waited for {} of the same service",
-        named(stall, &link.waiter),
-        named(stall, &link.other)
-    )
+fn of_tasks(stall: &Stall<'_>, link: &Link) -> String {
+    format!("{} blocked {}", named(stall, &link.other), named(stall, &link.waiter))
 }
 
 /// Whether both are tasks of one service that wait for each other in a lock: threads of one process, or processes

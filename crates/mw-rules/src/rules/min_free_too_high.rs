@@ -100,7 +100,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     let kept = high_watermark_bytes(snapshot)?;
     let found = hazard(stall.window)?.pop();
     let Some(mut finding) = found.filter(|_| free >= kept / 2) else { return score.no_cause() };
-    finding.headline = score.headline(&finding.headline);
+    finding.headline = format!("{} kept {} free", finding.subject, format_bytes(kept));
     let score = score.with_evidence("free", Quantity::Bytes(free), "/proc/vmstat");
     score.cause(finding)
 }

@@ -71,7 +71,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     let score = CauseScore::for_reclaim(stall).at_most(LATENT_MOST);
     let mut found = hazard(stall.window)?.into_iter().filter(|_| kswapd_is_late(stall));
     let Some(mut finding) = found.next() else { return score.no_cause() };
-    finding.headline = score.headline(&finding.headline);
+    finding.headline = format!("{MIN_FREE} was too low for kswapd");
     score.cause(finding)
 }
 

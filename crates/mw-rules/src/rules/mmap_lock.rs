@@ -39,17 +39,14 @@ const INFERRED: u8 = 65;
 
 /// Calls that hold mmap_lock, by a function of each. mlock(2) populates, so that it precedes mmap(2).
 const CALLS: &[(&str, Functions)] = &[
-    ("was in mlock(2)", Functions::new(&["do_mlock", "__do_sys_mlockall", "__x64_sys_mlockall"])),
-    ("was in mprotect(2)", Functions::new(&["do_mprotect_pkey", "mprotect_fixup"])),
-    (
-        "was in mremap(2)",
-        Functions::new(&["__do_sys_mremap", "__x64_sys_mremap", "move_page_tables"]),
-    ),
-    ("was in munmap(2)", Functions::new(&["__vm_munmap", "__x64_sys_munmap"])),
-    ("was in madvise(2)", Functions::new(&["do_madvise", "__x64_sys_madvise"])),
-    ("was in brk(2)", Functions::new(&["__do_sys_brk", "__x64_sys_brk"])),
-    ("was in mmap(2)", Functions::new(&["vm_mmap_pgoff", "ksys_mmap_pgoff"])),
-    ("collected huge pages", kernel::COLLAPSE),
+    ("in mlock(2)", Functions::new(&["do_mlock", "__do_sys_mlockall", "__x64_sys_mlockall"])),
+    ("in mprotect(2)", Functions::new(&["do_mprotect_pkey", "mprotect_fixup"])),
+    ("in mremap(2)", Functions::new(&["__do_sys_mremap", "__x64_sys_mremap", "move_page_tables"])),
+    ("in munmap(2)", Functions::new(&["__vm_munmap", "__x64_sys_munmap"])),
+    ("in madvise(2)", Functions::new(&["do_madvise", "__x64_sys_madvise"])),
+    ("in brk(2)", Functions::new(&["__do_sys_brk", "__x64_sys_brk"])),
+    ("in mmap(2)", Functions::new(&["vm_mmap_pgoff", "ksys_mmap_pgoff"])),
+    ("to collapse huge pages", kernel::COLLAPSE),
 ];
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
@@ -84,21 +81,15 @@ fn reads(part: &PathPart) -> bool {
 fn headline(part: &PathPart) -> (String, u8) {
     let who = part.task.label();
     if reads(part) {
-        let headline =
-            format!("{who} read the mappings of the process, whose threads waited for mmap_lock");
-        return (headline, CONFIRMED);
+        return (format!("{who} held mmap_lock to read the mappings"), CONFIRMED);
     }
     let call = CALLS.iter().find(|(_, functions)| functions.are_in(&part.stack));
     let (did, sure) = match (part.kind, call) {
         (Kind::Running(_), Some((call, _))) => (*call, CONFIRMED),
-        (Kind::Running(RunMode::Kernel(KernelWork::Populate)), None) => {
-            ("populated memory", CONFIRMED)
-        }
-        (Kind::Running(RunMode::Kernel(KernelWork::Unmap)), None) => ("unmapped memory", CONFIRMED),
-        (Kind::Running(_), None) => ("changed the address space", CONFIRMED),
-        _ => ("waited for mmap_lock", INFERRED),
+        (Kind::Running(RunMode::Kernel(KernelWork::Populate)), None) => ("to populate", CONFIRMED),
+        (Kind::Running(RunMode::Kernel(KernelWork::Unmap)), None) => ("to unmap", CONFIRMED),
+        (Kind::Running(_), None) => ("to change mappings", CONFIRMED),
+        _ => return (format!("{who} waited for mmap_lock"), INFERRED),
     };
-    let headline =
-        format!("the thread {who} {did}, and other threads of its process waited for mmap_lock");
-    (headline, sure)
+    (format!("{who} held mmap_lock {did}"), sure)
 }

@@ -114,9 +114,9 @@ fn stopped(stall: &Stall<'_>) -> Option<Candidate> {
         long.max_by_key(|task| (stall.is_probed(&task.task), task.seen, Reverse(task.pid)))?;
     let (sure, perhaps) = match stall.is_probed(&task.task) {
         true => (OF_THE_SERVICE, ""),
-        false => (OF_ANOTHER, ", and may be the service that did not answer"),
+        false => (OF_ANOTHER, ", perhaps the service"),
     };
-    let headline = format!("not memory: the process '{}' was stopped{perhaps}", task.task);
+    let headline = format!("{} ({}) was stopped{perhaps}", task.task, task.pid);
     let finding = Finding::new(Severity::Critical, Area::StoppedProcess, headline)
         .with_evidence(
             format!("{} in state {}", task.task, task.state),
@@ -135,9 +135,9 @@ fn frozen(stall: &Stall<'_>) -> Option<Candidate> {
     let group = stall.frozen_group()?;
     let (sure, perhaps) = match group.of_service {
         true => (OF_THE_SERVICE, ""),
-        false => (OF_ANOTHER, ", and may be that of the service"),
+        false => (OF_ANOTHER, ", perhaps the service"),
     };
-    let headline = format!("not memory: the cgroup {} was frozen{perhaps}", group.path);
+    let headline = format!("{} was frozen{perhaps}", mw_model::cgroup_name(&group.path));
     let finding = Finding::new(Severity::Critical, Area::FrozenCgroup, headline)
         .with_impact("No task of a frozen cgroup runs; connections stay open.")
         .with_remedy(manual("thaw the cgroup", "systemctl thaw UNIT"));
@@ -182,9 +182,9 @@ fn cpus(stall: &Stall<'_>) -> Option<Candidate> {
             sure += OF_A_HOG;
             let what = format!("share of the CPU time used, by '{name}'");
             finding = finding.with_evidence(what, Quantity::Percent(*share), "/proc/PID/stat");
-            format!("not memory: CPU contention, caused by '{name}'")
+            format!("{name} used most of the CPU time")
         }
-        None => "not memory: CPU contention".to_owned(),
+        None => "tasks competed for the CPUs".to_owned(),
     };
     finding.headline = headline;
     let finding = finding
@@ -227,10 +227,7 @@ fn disk(stall: &Stall<'_>) -> Option<Candidate> {
     let best = kinds.iter().copied().reduce(f64::max)?;
     let further = kinds.len().saturating_sub(1) as f64 * FURTHER;
     let name = busiest.map_or_else(|| "a disk".to_owned(), |(name, _)| format!("the disk {name}"));
-    finding.headline = match stuck {
-        Some((task, _)) => format!("not memory: {name} was slow, and {} waited for it", task.task),
-        None => format!("not memory: {name} was slow, and programs waited for it"),
-    };
+    finding.headline = format!("{name} was slow");
     let finding = finding
         .with_impact("Every task that read from the disk or synced to it had to wait.")
         .with_remedy(manual("find the writer and give it a smaller I/O weight", "pidstat -d 1"));
@@ -272,9 +269,9 @@ fn network_or_service(stall: &Stall<'_>) -> Result<Option<Candidate>, Missing> {
         + if known.len() == pressures.len() { FURTHER } else { 0.0 };
     let is_refused = stall.incident.trigger.failure_kind == Some(FailureKind::Refused);
     let headline = if is_refused {
-        "not memory: nothing listens at the address of the service; the machine was calm".to_owned()
+        "nothing listened at the service's address".to_owned()
     } else {
-        "not memory: the network or the service itself; the machine was calm".to_owned()
+        "the network or the service itself was slow".to_owned()
     };
     let mut finding = Finding::new(Severity::Warning, Area::NetworkOrService, headline)
         .with_impact("The service does not answer, although nothing on this machine delays it.")

@@ -44,10 +44,7 @@ const COUNTED: &[(&str, Counter)] = &[
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     let Some(request) = stall.request else { return Ok(None) };
     let Some(part) = request.largest(&[TimeClass::NumaBalancing]) else { return Ok(None) };
-    let headline = format!(
-        "NUMA balancing moved pages between nodes, and {} waited for them",
-        named(stall, &part.task)
-    );
+    let headline = format!("NUMA balancing moved pages of {}", named(stall, &part.task));
     let subject = Subject::Process(part.task.name.clone());
     let mut finding = Finding::new(Severity::Warning, subject, headline)
         .with_impact(

@@ -74,7 +74,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     let Some(mut finding) = hazard(stall.window)?.into_iter().find(here) else {
         return score.no_cause();
     };
-    finding.headline = score.headline(&finding.headline);
+    finding.headline = format!("{} was full, other nodes were not", finding.subject);
     finding.severity = Severity::Critical;
     score.cause(finding)
 }

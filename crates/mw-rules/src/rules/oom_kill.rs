@@ -185,11 +185,13 @@ fn reported(stall: &Stall<'_>) -> Option<Suspect> {
     if stall.incident.trigger.kind != TriggerKind::OomKill {
         return None;
     }
-    let fate = oom_words::fates(oom);
-    let headline = format!("{}{fate}", oom_words::headline(oom));
-    let mut finding = Finding::new(severity(oom), subject(oom), headline)
+    let mut finding = Finding::new(severity(oom), subject(oom), oom_words::headline(oom))
         .with_impact("The killed process needs the same memory again when it is restarted.")
         .with_remedy(remedy());
+    for fate in &oom.services {
+        let outcome = Quantity::Text(oom_words::fate(fate));
+        finding = finding.with_evidence(format!("probe {}", fate.probe), outcome, "sockets");
+    }
     for victim in oom.victims.iter().take(MAX_VICTIMS) {
         let killed = Quantity::Text(oom_words::victim(victim));
         finding = finding.with_evidence("killed", killed, "kernel log");
@@ -273,11 +275,12 @@ fn killed_service(stall: &Stall<'_>) -> Option<Suspect> {
     let ServiceProcess { pid, name } = &end.process;
     let (subject, limit) = match &end.limit_of {
         Some(path) => {
-            (Subject::Cgroup(Some(path.clone())), format!(", at the memory limit of {path}"))
+            let limit = format!(" at the limit of {}", mw_model::cgroup_name(path));
+            (Subject::Cgroup(Some(path.clone())), limit)
         }
         None => (Area::OomKiller.into(), String::new()),
     };
-    let headline = format!("the OOM killer killed {name} ({pid}), the service{limit}");
+    let headline = format!("the OOM killer killed {name} ({pid}){limit}");
     let finding = Finding::new(Severity::Critical, subject, headline)
         .with_evidence("the service", Quantity::Text(outage.text.clone()), "kernel log")
         .with_impact("The service is gone until it is started again.")

@@ -95,6 +95,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     CauseScore::refusal_cause(
         stall,
         hazard(stall.window)?,
+        |_| "the commit limit refused memory".to_owned(),
         &["cannot allocate memory", "out of memory", "enomem"],
     )
 }

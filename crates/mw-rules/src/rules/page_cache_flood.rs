@@ -158,21 +158,15 @@ fn by_reclaim(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
         return score.no_cause();
     }
     let largest = flood.iter().max_by_key(|share| share.pages);
-    let (score, what) = match largest.filter(|_| attributed) {
+    let (score, headline) = match largest.filter(|_| attributed) {
         Some(share) => {
             let bytes = flood_bytes(stall, share);
             let what = format!("{} with {}", share.task, share.path);
-            let headline = format!(
-                "{} brought {} of {} into the page cache",
-                share.task,
-                format_bytes(bytes),
-                share.path
-            );
-            (score.with_evidence(what, Quantity::Bytes(bytes), "kernel tracepoints"), headline)
+            let score = score.with_evidence(what, Quantity::Bytes(bytes), "kernel tracepoints");
+            (score, flood_headline(&share.task, bytes))
         }
-        None => (score, "buffered I/O filled the page cache".to_owned()),
+        None => (score, "buffered I/O flooded the page cache".to_owned()),
     };
-    let headline = score.headline(&what);
     let mut finding = Finding::new(Severity::Critical, Area::PageCache, headline)
         .with_impact(
             "Every other program reclaimed or waited for writeback before it got a page; \
@@ -224,9 +218,9 @@ fn waits_for_writes(stall: &Stall<'_>) -> bool {
 fn by_cgroup(stall: &Stall<'_>, unwritten: u64) -> Option<Suspect> {
     const SURE: u8 = 90;
     let writer = other_cgroup(stall)?;
-    let wrote =
-        format!("cgroup {} wrote {} to {}", writer.path, format_bytes(writer.bytes), writer.device);
-    writer.floods(stall, unwritten).then(|| backlog(stall, &wrote, unwritten, SURE))
+    let name = mw_model::cgroup_name(&writer.path);
+    let headline = format!("{name} wrote {} to {}", format_bytes(writer.bytes), writer.device);
+    writer.floods(stall, unwritten).then(|| backlog(stall, headline, unwritten, SURE))
 }
 
 /// Another program brought the pages into the page cache that the disk has to write, and the kernel does not account
@@ -234,20 +228,17 @@ fn by_cgroup(stall: &Stall<'_>, unwritten: u64) -> Option<Suspect> {
 fn by_program(stall: &Stall<'_>, unwritten: u64) -> Option<Suspect> {
     const SURE: u8 = 75;
     let share = other_program(stall)?;
-    let wrote = format!(
-        "{} brought {} of {} into the page cache",
-        share.task,
-        format_bytes(flood_bytes(stall, share)),
-        share.path
-    );
+    let headline = flood_headline(&share.task, flood_bytes(stall, share));
     let is_flooded = is_flooded(stall, &share.device, unwritten).unwrap_or(false);
-    is_flooded.then(|| backlog(stall, &wrote, unwritten, SURE))
+    is_flooded.then(|| backlog(stall, headline, unwritten, SURE))
+}
+
+fn flood_headline(task: &str, bytes: u64) -> String {
+    format!("{task} flooded the page cache with {}", format_bytes(bytes))
 }
 
 /// The request waits behind a backlog of buffered writes.
-fn backlog(stall: &Stall<'_>, wrote: &str, unwritten: u64, sure: u8) -> Suspect {
-    let unwritten_text = format_bytes(unwritten);
-    let headline = format!("{wrote}, and {unwritten_text} of dirty pages waited for writeback");
+fn backlog(stall: &Stall<'_>, headline: String, unwritten: u64, sure: u8) -> Suspect {
     let finding = Finding::new(Severity::Critical, Area::PageCache, headline)
         .with_evidence("Dirty + Writeback", Quantity::Bytes(unwritten), "/proc/meminfo")
         .with_impact("Each write and sync to this disk waits until the backlog is written.")

@@ -58,14 +58,14 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     }
     let (headline, remedy) = match written.filter(|forced| !forced.is_of_kernel()) {
         Some(Forced { process, .. }) => (
-            format!("{} compacted memory by hand", named(stall.incident, &process)),
+            format!("{} compacted memory by hand", crate::oom_words::process(&process)),
             Remedy::named(
                 "remove the job that writes to compact_memory, or run it when nobody is served",
                 vec![Step::manual("grep -r compact_memory /etc/cron* /etc/systemd /usr/local")],
             ),
         ),
         None => (
-            "kcompactd compacted memory in advance (vm.compaction_proactiveness)".to_owned(),
+            "kcompactd compacted memory in advance".to_owned(),
             Remedy::named(
                 "lower vm.compaction_proactiveness",
                 vec![Step::manual("sysctl vm.compaction_proactiveness=0")],

@@ -98,7 +98,7 @@ fn with_others(finding: Finding, window: &Window) -> Finding {
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     let score = CauseScore::for_reclaim(stall);
-    let headline = score.headline("memory was short, and tasks had to reclaim directly");
+    let headline = "tasks had to reclaim memory directly";
     let finding = Finding::new(Severity::Critical, Area::Reclaim, headline)
         .with_impact("Every task that allocated waited for reclaim.")
         .with_remedy(remedy(stall.window));

@@ -98,7 +98,10 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     let shrinking = own.strength_percent() > 0.0;
     let score = if shrinking { own } else { CauseScore::for_reclaim(stall).at_most(LATENT_MOST) };
     let Some(mut finding) = found else { return score.no_cause() };
-    finding.headline = score.headline(&finding.headline);
+    finding.headline = match finding.evidence.first().map(|evidence| &evidence.quantity) {
+        Some(Quantity::Bytes(bytes)) => format!("kernel objects held {}", format_bytes(*bytes)),
+        _ => "kernel objects held memory".to_owned(),
+    };
     score.cause(finding)
 }
 

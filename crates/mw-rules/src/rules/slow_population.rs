@@ -35,9 +35,7 @@ use crate::stall::Stall;
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_critical_path::{KernelWork, Kind, PathPart, RunMode};
-use mw_model::{
-    Finding, Missing, Quantity, Remedy, Severity, Step, Subject, TaskUse, format_bytes,
-};
+use mw_model::{Finding, Missing, Quantity, Remedy, Severity, Step, Subject};
 
 const CONFIRMED: u8 = 90;
 
@@ -53,7 +51,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     let process = stall.incident.tasks.iter().find(|task| task.pid == part.task.process);
     let name = part.task.name.clone();
     let mut finding =
-        Finding::new(Severity::Warning, Subject::Process(name), headline(stall, part, process))
+        Finding::new(Severity::Warning, Subject::Process(name), headline(stall, part))
             .with_impact("The thread went on only when the kernel had found, cleared and mapped, or freed, each page.")
             .with_remedy(Remedy::named(
                 "populate with several threads beforehand, use huge pages, or keep memory instead of returning it",
@@ -63,23 +61,20 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
         let source = format!("/proc/{}/stat", process.pid);
         let faults = Quantity::Count(process.minor_faults);
         finding = finding.with_evidence("page faults of the process", faults, source);
+        if process.resident_growth_bytes >= GROWTH_BYTES {
+            let grown = Quantity::Bytes(process.resident_growth_bytes.unsigned_abs());
+            let source = format!("/proc/{}/statm", process.pid);
+            finding = finding.with_evidence("growth of the process", grown, source);
+        }
     }
     Ok(Some(Suspect::new(finding, CONFIRMED)))
 }
 
-fn headline(stall: &Stall<'_>, part: &PathPart, process: Option<&TaskUse>) -> String {
-    let who = named(stall, &part.task);
-    let grown = process.map(|process| process.resident_growth_bytes);
-    let grown = grown.filter(|bytes| *bytes >= GROWTH_BYTES);
+fn headline(stall: &Stall<'_>, part: &PathPart) -> String {
     let what = match part.kind {
         Kind::Running(RunMode::Kernel(KernelWork::PageFault)) => "took page faults one by one",
         Kind::Running(RunMode::Kernel(KernelWork::Unmap)) => "unmapped memory page by page",
         _ => "populated memory page by page",
     };
-    match grown {
-        Some(bytes) => {
-            format!("{who} {what}, and grew by {}", format_bytes(bytes.unsigned_abs()))
-        }
-        None => format!("{who} {what}"),
-    }
+    format!("{} {what}", named(stall, &part.task))
 }

@@ -107,11 +107,8 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     if !both_ways && !waited {
         return score.no_cause();
     }
-    let headline = if both_ways {
-        score.headline("pages were swapped out and needed again at once")
-    } else {
-        score.headline("tasks waited for their own pages to be swapped in")
-    };
+    let headline =
+        if both_ways { "pages were swapped out and in again" } else { "tasks waited for swap-in" };
     let finding = Finding::new(Severity::Critical, Area::Swap, headline)
         .with_evidence("pswpin", Quantity::PerSecond(pages_in.unwrap_or(0.0)), "/proc/vmstat")
         .with_evidence("pswpout", Quantity::PerSecond(pages_out.unwrap_or(0.0)), "/proc/vmstat");

@@ -103,7 +103,8 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     let score = CauseScore::for_compaction(stall)
         .scaled(if settings_are_the_cause { 1.0 } else { IF_REQUESTED })
         .scaled(if is_for_a_pool(stall) { IF_FOR_A_POOL } else { 1.0 });
-    let headline = score.headline("direct compaction for transparent huge pages");
+    let who = score.longest_waiter().unwrap_or("tasks");
+    let headline = format!("{who} compacted memory for huge pages");
     let failed = stall.rate(&[Counter::CompactFail]).unwrap_or(0.0);
     let selected = |choice: Option<&str>| Quantity::Text(choice.unwrap_or("none").to_owned());
     let finding = Finding::new(Severity::Critical, Area::TransparentHugePages, headline)

@@ -56,6 +56,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     CauseScore::refusal_cause(
         stall,
         hazard(stall.window)?,
+        |subject| format!("{subject} was full"),
         &["no space left on device", "enospc", "bus error"],
     )
 }

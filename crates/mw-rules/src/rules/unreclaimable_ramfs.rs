@@ -97,7 +97,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     let (scanned, stolen) = (stall.rate(SCANNED), stall.rate(STOLEN));
     let in_vain = scanned.ok().zip(stolen.ok()).is_some_and(|(s, got)| s > 0.0 && got * VAIN < s);
     let score = score.at_most(if in_vain { VAIN_MOST } else { LATENT_MOST });
-    finding.headline = score.headline(&finding.headline);
+    finding.headline = format!("files in tmpfs or ramfs filled {}", finding.subject);
     score.cause(finding)
 }
 

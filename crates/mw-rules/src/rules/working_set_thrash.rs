@@ -101,21 +101,15 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
             let depth = group.path.matches('/').count();
             (group.of_service, limit_events(group), is_limited(group), depth, group.refaults_file)
         });
-    let name = request
-        .largest(&[TimeClass::GroupRefault, TimeClass::Refault])
-        .map_or(String::new(), |part| part.task.name.clone());
     let (subject, headline) = match group {
         Some(group) => {
             let subject = Subject::Cgroup(Some(group.path.clone()));
-            let headline = format!(
-                "the working set of {subject} does not fit its limit: {name} read reclaimed pages again"
-            );
+            let headline = format!("the working set of {} did not fit", subject.actor());
             (subject, headline)
         }
-        None => (
-            Subject::Area(Area::PageCache),
-            format!("the working set does not fit in memory: {name} read reclaimed pages again"),
-        ),
+        None => {
+            (Subject::Area(Area::PageCache), "the working set did not fit in memory".to_owned())
+        }
     };
     let refaults = match group {
         Some(group) => (group.refaults_file.unwrap_or(0), "memory.stat"),
@@ -131,6 +125,10 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
         refaults.1,
     );
     let mut finding = complete(finding);
+    if let Some(part) = request.largest(&[TimeClass::GroupRefault, TimeClass::Refault]) {
+        let reader = Quantity::Text(part.task.label());
+        finding = finding.with_evidence("read reclaimed pages again", reader, "critical path");
+    }
     if let Some(bytes) = group.and_then(|group| group.memory_max_bytes) {
         finding = finding.with_evidence("memory.max", Quantity::Bytes(bytes), "memory.max");
     }

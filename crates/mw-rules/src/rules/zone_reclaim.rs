@@ -116,9 +116,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
         let what = format!("unreclaimable memory of node {node}");
         score = score.with_evidence(what, Quantity::Percent(share), source);
     }
-    let headline = score.headline(&format!(
-        "{SETTING} is {mode}, and a full node reclaimed its own memory in vain"
-    ));
+    let headline = format!("zone_reclaim_mode {mode} rescanned a full node");
     let finding = Finding::new(Severity::Critical, Subject::Sysctl(SETTING.to_owned()), headline)
         .with_evidence(SETTING, Quantity::Count(mode), Sysctl::path(SETTING))
         .with_impact("Every allocation first scanned the full node.")

@@ -22,15 +22,13 @@ fn first(made: &Made) -> Option<Finding> {
 fn who_is_ready_while_others_use_the_cpus_waits_for_them() {
     let busy = ready().uses((77, "stress"), TOTAL_MS, 0);
     let found = first(&busy).unwrap();
-    assert_eq!(
-        found.headline,
-        "not memory: CPU contention, probably caused by 'stress'; postgres (812) was ready to run"
-    );
+    assert_eq!(found.headline, "stress probably used the CPU time");
+    assert!(format!("{:?}", found.evidence).contains("postgres (812)"), "{found:?}");
     // Many programs, and none of them alone.
     let crowd = (0..10)
         .fold(ready(), |made, n| made.uses((100 + n, &format!("worker-{n}")), TOTAL_MS / 8, 0));
     let found = first(&crowd).unwrap();
-    assert_eq!(found.headline, "not memory: CPU contention; postgres (812) was ready to run");
+    assert_eq!(found.headline, "tasks competed for the CPUs");
 }
 
 #[test]
@@ -54,7 +52,8 @@ fn who_runs_in_page_faults_populates_memory() {
                 .uses((812, "postgres"), TOTAL_MS, 4 << 30)
         };
     let found = first(&runs("populate_vma_page_range", 800)).unwrap();
-    assert_eq!(found.headline, "postgres (812) populated memory page by page, and grew by 4 GiB");
+    assert_eq!(found.headline, "postgres (812) populated memory page by page");
+    assert!(format!("{:?}", found.evidence).contains("growth of the process"), "{found:?}");
     for (function, samples) in [("vfs_read", 800), ("populate_vma_page_range", 8)] {
         let found = first(&runs(function, samples)).map(|finding| finding.headline);
         assert_eq!(found, None, "in what it ran is not known");

@@ -274,10 +274,10 @@ fn refused() -> Vec<Stall> {
 pub(crate) fn decoys(fixture: &str) -> [(&'static str, Made, &'static str); 4] {
     let stopped = Made::on(fixture).blocked(POSTGRES, 'T', 9, &["do_signal_stop"]);
     [
-        ("cpu-hog", cpu_hog(fixture), "CPU contention, caused by 'stress'"),
+        ("cpu-hog", cpu_hog(fixture), "stress used most of the CPU time"),
         ("slow-disk", slow_disk(fixture), "the disk sdb was slow"),
-        ("stopped", stopped, "the process 'postgres' was stopped"),
-        ("network", Made::on(fixture), "the network or the service itself"),
+        ("stopped", stopped, "postgres (812) was stopped"),
+        ("network", Made::on(fixture), "the network or the service itself was slow"),
     ]
 }
 

@@ -182,8 +182,7 @@ impl Pen<'_> {
         rows.push(Row::new());
         rows.extend(self.parts_in(incident, width, 8));
         for cause in &incident.causes {
-            let sure = format!("cause, {}% sure", cause.confidence_percent);
-            rows.push(Row::from_text(&sure, Role::Faint));
+            rows.push(Row::from_text(&mw_render::badge(cause), Role::Faint));
             rows.extend(self.finding(&cause.finding, width));
             rows.push(Row::new());
         }
