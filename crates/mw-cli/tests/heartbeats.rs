@@ -166,9 +166,9 @@ fn a_report_opens_with_what_cluster_software_said() {
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].ends_with("page-cache-flood"), "{text}");
     let said = "  corosync was late with a heartbeat, 6.5 s after the stall began, 2 times: ";
-    assert!(lines.iter().take(5).any(|line| line.starts_with(said)), "{text}");
-    let said = "  Pacemaker was late with a heartbeat, 1 min 5 s after the stall began: ";
     assert!(lines.iter().take(6).any(|line| line.starts_with(said)), "{text}");
+    let said = "  Pacemaker was late with a heartbeat, 1 min 5 s after the stall began: ";
+    assert!(lines.iter().take(7).any(|line| line.starts_with(said)), "{text}");
     let (json, _) = report(&["--log", log, "--json"]);
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["heartbeats"].as_array().unwrap().len(), 2, "{json}");

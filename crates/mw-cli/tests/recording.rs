@@ -299,7 +299,7 @@ fn incidents_are_grouped_and_selected() {
 
     drop(writer);
     let stopped = list(&["--all"]);
-    assert!(stopped.contains("500 ms, then the recorder ended: late"), "{stopped}");
+    assert!(stopped.contains("500 ms, then the recorder ended  late"), "{stopped}");
 }
 
 #[test]

@@ -24,6 +24,9 @@ const WORD: usize = size_of::<u64>();
 const PAGES_AT_ONCE: u64 = 512;
 /// The most blocks of a zone that are looked at: their share is then known to two percent.
 const MOST_BLOCKS: u64 = 2048;
+/// As many are read however long they take, some 10 µs of CPU time each: on a busy machine the time may be over before it
+/// was ours, and a few blocks leave everything open.
+const LEAST_BLOCKS: u64 = 256;
 
 const NEVER_MOVED: u64 = HUGE | HWPOISON | NOPAGE | OFFLINE | ZERO_PAGE | PGTABLE | RESERVED;
 
@@ -120,7 +123,7 @@ impl Sample {
             if kind > PageKind::Movable {
                 found.stuck_free_pages += free;
             }
-            if Instant::now() > self.until {
+            if found.sampled >= LEAST_BLOCKS && Instant::now() > self.until {
                 break;
             }
         }
