@@ -37,8 +37,6 @@ use std::time::{Duration, Instant};
 /// The default path of the server's socket: in a directory of the server's user, beside
 /// /run/memwright, which is root's.
 pub const SOCKET: &str = "/run/memwright-pool/pool.sock";
-/// The path up to version 0.1. A client tries it if [`SOCKET`] does not exist.
-const FORMER_SOCKET: &str = "/run/memwright/pool.sock";
 
 /// The longest wait for a reply.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -336,18 +334,6 @@ impl Client {
     }
 
     fn connect(&self) -> Result<OwnedFd, Error> {
-        let former = || Self::new(FORMER_SOCKET).connect_there();
-        match self.connect_there() {
-            Err(Error::NoServer { source, .. })
-                if source.kind() == io::ErrorKind::NotFound && self.path == Path::new(SOCKET) =>
-            {
-                former().map_err(|_| Error::NoServer { path: self.path.clone(), source })
-            }
-            other => other,
-        }
-    }
-
-    fn connect_there(&self) -> Result<OwnedFd, Error> {
         let address = SocketAddrUnix::new(&self.path).map_err(self.no_server())?;
         let flags = SocketFlags::CLOEXEC;
         let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)

@@ -8,13 +8,6 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// The first version whose incidents have [`STATE_COLUMNS`].
-pub(crate) const FORMAT_WITH_STATE: u64 = 2;
-
-/// Columns of incidents that format 1 lacks.
-pub(crate) const STATE_COLUMNS: [&str; 3] =
-    ["state TEXT NOT NULL DEFAULT 'closed'", "subject TEXT", "failure_kind TEXT"];
-
 /// `chunk.step_ms` of a row that waits to be packed.
 pub(crate) const LOOSE: u64 = 0;
 
@@ -33,26 +26,8 @@ const CACHE_KIB: i64 = 512;
 /// Memory that SQLite may take in this process: two of the longest values, and as much again to sort and to log.
 const MAX_HEAP_BYTES: i64 = 256 << 20;
 
-/// The definition of the table of incidents, with the columns that a later format added.
-macro_rules! incident_table {
-    ($more:literal) => {
-        concat!(
-            "CREATE TABLE incident (id INTEGER PRIMARY KEY AUTOINCREMENT, \
-             started_unix_ms INTEGER NOT NULL, ended_unix_ms INTEGER NOT NULL, \
-             trigger_kind TEXT NOT NULL, trigger_name TEXT NOT NULL, worst_ms REAL NOT NULL, \
-             verdict TEXT NOT NULL, cause TEXT, confidence_percent INTEGER, body BLOB NOT NULL, \
-             rows BLOB NOT NULL",
-            $more,
-            ")"
-        )
-    };
-}
-
-/// The table of incidents in format 1.
-const INCIDENT_TABLE_1: &str = incident_table!("");
-
 /// The tables, each as SQLite keeps its definition.
-pub(crate) const TABLES: [(&str, &str); 5] = [
+pub(crate) const TABLES: [(&str, &str); 6] = [
     ("meta", "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"),
     ("layout", "CREATE TABLE layout (id INTEGER PRIMARY KEY, names BLOB NOT NULL)"),
     (
@@ -63,26 +38,27 @@ pub(crate) const TABLES: [(&str, &str); 5] = [
     ),
     (
         "incident",
-        incident_table!(", state TEXT NOT NULL DEFAULT 'closed', subject TEXT, failure_kind TEXT"),
+        "CREATE TABLE incident (id INTEGER PRIMARY KEY AUTOINCREMENT, \
+         started_unix_ms INTEGER NOT NULL, ended_unix_ms INTEGER NOT NULL, \
+         trigger_kind TEXT NOT NULL, trigger_name TEXT NOT NULL, worst_ms REAL NOT NULL, \
+         verdict TEXT NOT NULL, cause TEXT, confidence_percent INTEGER, body BLOB NOT NULL, \
+         rows BLOB NOT NULL, state TEXT NOT NULL DEFAULT 'closed', subject TEXT, failure_kind TEXT)",
     ),
     (
         "capture",
         "CREATE TABLE capture (id INTEGER PRIMARY KEY AUTOINCREMENT, unix_ms INTEGER NOT NULL, \
          body BLOB NOT NULL)",
     ),
+    (
+        "sizes",
+        "CREATE TABLE sizes (id INTEGER PRIMARY KEY AUTOINCREMENT, since_unix_ms INTEGER NOT NULL, \
+         until_unix_ms INTEGER NOT NULL, samples INTEGER NOT NULL, holders BLOB NOT NULL, \
+         body BLOB NOT NULL)",
+    ),
 ];
 
-/// A table that format 2 got later: a file without it is read as one that has no sizes, and a memwright that
-/// does not know it leaves it alone.
-pub(crate) const SIZES_TABLE: (&str, &str) = (
-    "sizes",
-    "CREATE TABLE sizes (id INTEGER PRIMARY KEY AUTOINCREMENT, since_unix_ms INTEGER NOT NULL, \
-     until_unix_ms INTEGER NOT NULL, samples INTEGER NOT NULL, holders BLOB NOT NULL, \
-     body BLOB NOT NULL)",
-);
-
-/// What is listed of incidents, one after the other: in the table their evidence lies in between, so that a list would
-/// read two pages of each. Recordings of earlier versions lack it.
+/// The columns of the list of incidents, one after the other: in the table their evidence lies in between, so that a list
+/// would read two pages of each.
 pub(crate) const LIST_INDEX: (&str, &str) = (
     "incident_list",
     "CREATE INDEX incident_list ON incident (id, started_unix_ms, ended_unix_ms, trigger_kind, \
@@ -117,30 +93,39 @@ pub(crate) fn confine(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "cache_size", -CACHE_KIB)
 }
 
-/// Which format the recording has.
+/// Checks that the file is a recording of this format.
 ///
 /// # Errors
-/// It is no recording, or a newer one.
-pub(crate) fn check(connection: &Connection, path: &Path) -> Result<u64, RecordError> {
+/// It is no recording, or one of another format.
+pub(crate) fn check(connection: &Connection, path: &Path) -> Result<(), RecordError> {
     let number = |pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
     let id = number("application_id").map_err(|error| failed(path, error))?;
     if id != i64::from(APPLICATION_ID) {
         let why = "a database of another program".to_owned();
         return Err(RecordError::NotARecording { path: path.to_owned(), why });
     }
-    let format = format(connection).map_err(|error| failed(path, error))?;
+    let format = number("user_version").map_err(|error| failed(path, error))?;
+    let format = u64::try_from(format).unwrap_or(0);
+    if format < FORMAT {
+        let why = format!("format {format}, of memwright before its first release");
+        return Err(RecordError::NotARecording { path: path.to_owned(), why });
+    }
     if format > FORMAT {
         let memwright = meta(connection, "memwright").unwrap_or_else(|_| "(unknown)".to_owned());
         return Err(RecordError::Newer { path: path.to_owned(), format, memwright });
     }
-    check_tables(connection, path, format)?;
-    Ok(format)
+    for (name, definition) in TABLES {
+        check_table(connection, path, name, definition)?;
+    }
+    Ok(())
 }
 
-/// The format as the file says; a writer that begins brings an older one up to date.
-pub(crate) fn format(connection: &Connection) -> rusqlite::Result<u64> {
-    let format = connection.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))?;
-    Ok(u64::try_from(format).unwrap_or(0))
+/// Whether the recording has [`LIST_INDEX`], which a damaged one may lack.
+pub(crate) fn has_list(connection: &Connection) -> rusqlite::Result<bool> {
+    let (name, definition) = LIST_INDEX;
+    let found = "SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ? AND sql = ?";
+    let found = connection.query_row(found, [name, definition], |_| Ok(()));
+    found.optional().map(|found| found.is_some())
 }
 
 /// A fact about the file.
@@ -149,46 +134,21 @@ pub(crate) fn meta(connection: &Connection, key: &str) -> rusqlite::Result<Strin
 }
 
 /// A table that is defined in another way could be a view that computes without end.
-fn check_tables(connection: &Connection, path: &Path, format: u64) -> Result<(), RecordError> {
-    for (name, definition) in TABLES {
-        let definition = match name {
-            "incident" if format < FORMAT_WITH_STATE => INCIDENT_TABLE_1,
-            _ => definition,
-        };
-        let query = "SELECT sql FROM sqlite_schema WHERE name = ? AND type = 'table'";
-        let found = connection.query_row(query, [name], |row| row.get::<_, String>(0));
-        let why = match found {
-            Ok(found) if found == definition => continue,
-            Ok(_) => format!("table '{name}' has another definition"),
-            Err(rusqlite::Error::QueryReturnedNoRows) => format!("no table '{name}'"),
-            Err(error) => return Err(failed(path, error)),
-        };
-        return Err(RecordError::NotARecording { path: path.to_owned(), why });
-    }
-    let (name, definition) = SIZES_TABLE;
-    let found = "SELECT sql FROM sqlite_schema WHERE name = ?";
-    let found = connection.query_row(found, [name], |row| row.get::<_, Option<String>>(0));
-    match found.optional().map_err(|error| failed(path, error))? {
-        Some(found) if found.as_deref() != Some(definition) => {
-            let why = format!("table '{name}' has another definition");
-            Err(RecordError::NotARecording { path: path.to_owned(), why })
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Whether the recording has sizes of holders.
-pub(crate) fn has_sizes(connection: &Connection) -> rusqlite::Result<bool> {
-    let count = "SELECT count(*) FROM sqlite_schema WHERE name = ? AND type = 'table'";
-    connection.query_row(count, [SIZES_TABLE.0], |row| row.get::<_, u64>(0)).map(|count| count > 0)
-}
-
-/// Whether the recording has [`LIST_INDEX`].
-pub(crate) fn has_list(connection: &Connection) -> rusqlite::Result<bool> {
-    let (name, definition) = LIST_INDEX;
-    let found = "SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ? AND sql = ?";
-    let found = connection.query_row(found, [name, definition], |_| Ok(()));
-    found.optional().map(|found| found.is_some())
+fn check_table(
+    connection: &Connection,
+    path: &Path,
+    name: &str,
+    definition: &str,
+) -> Result<(), RecordError> {
+    let query = "SELECT sql FROM sqlite_schema WHERE name = ? AND type = 'table'";
+    let found = connection.query_row(query, [name], |row| row.get::<_, Option<String>>(0));
+    let found = found.optional().map_err(|error| failed(path, error))?;
+    let why = match found {
+        Some(Some(found)) if found == definition => return Ok(()),
+        Some(_) => format!("table '{name}' has another definition"),
+        None => format!("no table '{name}'"),
+    };
+    Err(RecordError::NotARecording { path: path.to_owned(), why })
 }
 
 /// What an error of SQLite means for a file.

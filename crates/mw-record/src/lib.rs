@@ -41,10 +41,6 @@
 //! shows it so as soon as nobody holds the lock. The column counts, not the state in the body.
 //!
 //! # Versioning
-//! Format 1 lacks the columns `state`, `subject` and `failure_kind` of incidents. It is read as it is;
-//! a writer adds them. Earlier recordings of format 2 lack the table `sizes` and the index `incident_list`, and are
-//! read as they are; a writer adds them. A version that does not know them reads and writes all else.
-//!
 //! A reader refuses a newer `user_version`, and says which memwright wrote it; a writer moves the file aside. Names of columns that
 //! a version does not know are kept, and read as nothing.
 //!

@@ -4,20 +4,16 @@
 
 mod common;
 
-use common::{EVER, START_MS, host, names, offer, start, wait_for};
+use common::{START_MS, host, names, offer, start, wait_for};
 use mw_model::{
     Area, Cause, FailureKind, Finding, Incident, IncidentState, Severity, Table, Trigger,
 };
-use mw_record::{FORMAT, Recording, Retention, Writer};
-use rusqlite::Connection;
+use mw_record::{Recording, Retention, Writer};
 use rustix::fs::{FlockOperation, flock};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use tempfile::TempDir;
-
-/// Written by memwright 0.1.0 before incidents had a state: 14 rows and two incidents.
-const FORMAT_1: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recordings/format-1.db");
 
 /// Starts of a writer while others read.
 const STARTS: u32 = 30;
@@ -153,42 +149,6 @@ fn an_open_incident_is_not_deleted_for_its_size() {
     offer(&writer, 0..300, 1);
     let recording = Recording::open(&path).unwrap();
     wait_for(|| states(&recording) == [IncidentState::Open]);
-}
-
-#[test]
-fn a_recording_of_format_1_is_read_and_continued() {
-    let dir = TempDir::new().unwrap();
-    let path = dir.path().join("recording.db");
-    fs::copy(FORMAT_1, &path).unwrap();
-    let recording = Recording::open(&path).unwrap();
-    let check = |recording: &Recording| {
-        let rows = recording.incidents().unwrap();
-        let [slow, failed] = &rows[..2] else { panic!("{rows:?}") };
-        assert_eq!((slow.state, slow.duration_ms()), (IncidentState::Closed, 1_206));
-        assert!(slow.worst_ms > 1_200.0 && failed.worst_ms < 10.0);
-        assert_eq!((failed.cause.as_deref(), &failed.subject), (Some("not-memory"), &None));
-        let incident = recording.incident(2).unwrap().unwrap();
-        assert_eq!((incident.schema, incident.state), (1, IncidentState::Closed));
-        assert_eq!(incident.trigger.failure.as_deref(), Some("exit code 3"));
-        assert!(incident.table.rows() > 50 && incident.path.is_none());
-        assert_eq!(recording.table(EVER.0, EVER.1).unwrap().rows(), 14);
-    };
-    check(&recording);
-
-    let writer = start(&path);
-    check(&recording);
-    assert_eq!(writer.keep_incident(open_incident(1)).unwrap(), 3);
-    assert_eq!(states(&recording)[2], IncidentState::Open, "the reader that was open before");
-    drop(writer);
-    let format = |path: &Path| -> u64 {
-        let db = Connection::open(path).unwrap();
-        db.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
-    };
-    assert_eq!((format(Path::new(FORMAT_1)), format(&path)), (1, FORMAT));
-    check(&Recording::open(&path).unwrap());
-    // A second writer finds the definitions that it expects.
-    drop(start(&path));
-    check(&Recording::open(&path).unwrap());
 }
 
 /// Bytes that this thread has read.

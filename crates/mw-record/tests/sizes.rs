@@ -6,13 +6,11 @@ mod common;
 
 use common::{EVER, START_MS, host, names, offer, start, wait_for};
 use mw_model::{HolderSize, SizeHistory, SizeSeries, SizedHolder};
-use mw_record::{FORMAT, RecordError, Recording, Retention, Writer};
+use mw_record::{RecordError, Recording, Retention, Writer};
 use rusqlite::Connection;
 use std::path::Path;
 use std::time::Duration;
 use tempfile::TempDir;
-
-const FORMAT_1: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/recordings/format-1.db");
 
 const MINUTE_MS: u64 = 60_000;
 
@@ -155,56 +153,6 @@ fn two_months_of_many_holders_fit_into_their_share() {
     let two_months = bytes / 2 * 24 * 60;
     // Values at random take all their bits; those of real programs take half of it.
     assert!(two_months < 45_000_000, "{two_months} bytes");
-}
-
-#[test]
-fn a_recording_without_sizes_is_read_and_gets_them() {
-    let dir = TempDir::new().unwrap();
-    let first = dir.path().join("first.db");
-    std::fs::copy(FORMAT_1, &first).unwrap();
-    let second = dir.path().join("second.db");
-    drop(start(&second));
-    // As an earlier memwright wrote format 2.
-    Connection::open(&second).unwrap().execute_batch("DROP TABLE sizes").unwrap();
-    for path in [first, second] {
-        assert_eq!(sizes(&path), SizeHistory::default());
-        let writer = start(&path);
-        keep(&writer, 0..3);
-        drop(writer);
-        assert_eq!(sizes(&path).at_unix_ms.len(), 3);
-    }
-}
-
-/// What an earlier memwright checks before it reads: the format, and the tables that it knows.
-#[test]
-fn an_earlier_memwright_reads_a_recording_with_sizes() {
-    let dir = TempDir::new().unwrap();
-    let path = dir.path().join("recording.db");
-    let writer = start(&path);
-    keep(&writer, 0..3);
-    drop(writer);
-    let file = Connection::open(&path).unwrap();
-    let format: u64 = file.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
-    assert_eq!((format, FORMAT), (2, 2));
-    let others = "SELECT group_concat(sql, ';') FROM (SELECT sql FROM sqlite_schema WHERE name IN \
-                  ('meta', 'layout', 'chunk', 'incident', 'capture') ORDER BY name)";
-    let others: String = file.query_row(others, [], |row| row.get(0)).unwrap();
-    assert_eq!(
-        others,
-        "CREATE TABLE capture (id INTEGER PRIMARY KEY AUTOINCREMENT, unix_ms INTEGER NOT NULL, \
-         body BLOB NOT NULL);\
-         CREATE TABLE chunk (seq INTEGER PRIMARY KEY, since_unix_ms INTEGER NOT NULL, \
-         until_unix_ms INTEGER NOT NULL, rows INTEGER NOT NULL, span_ms INTEGER NOT NULL, \
-         step_ms INTEGER NOT NULL, layout INTEGER NOT NULL, body BLOB NOT NULL);\
-         CREATE TABLE incident (id INTEGER PRIMARY KEY AUTOINCREMENT, \
-         started_unix_ms INTEGER NOT NULL, ended_unix_ms INTEGER NOT NULL, \
-         trigger_kind TEXT NOT NULL, trigger_name TEXT NOT NULL, worst_ms REAL NOT NULL, \
-         verdict TEXT NOT NULL, cause TEXT, confidence_percent INTEGER, body BLOB NOT NULL, \
-         rows BLOB NOT NULL, state TEXT NOT NULL DEFAULT 'closed', subject TEXT, \
-         failure_kind TEXT);\
-         CREATE TABLE layout (id INTEGER PRIMARY KEY, names BLOB NOT NULL);\
-         CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID"
-    );
 }
 
 #[test]

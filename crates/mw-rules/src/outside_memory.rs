@@ -121,7 +121,7 @@ fn disk(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
     let disk = disk_of(stall, &part.task);
     let writer = other_cgroup(stall);
     let headline = match &writer {
-        Some(writer) => format!("{} kept {disk} busy", mw_model::cgroup_name(&writer.path)),
+        Some(writer) => format!("{} kept {disk} busy", mw_model::cgroup_name(writer.path)),
         None => format!("{disk} was slow"),
     };
     let waiter = Quantity::Text(named(stall, &part.task));

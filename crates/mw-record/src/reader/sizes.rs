@@ -3,7 +3,7 @@
 use super::limits::Rows;
 use super::view::View;
 use crate::RecordError;
-use crate::format::{self, failed};
+use crate::format::failed;
 use crate::store::{SizeBlock, Unreadable, read_sizes};
 use mw_model::{NO_VALUE, SizeHistory, SizeSeries, SizedHolder};
 use rusqlite::OptionalExtension;
@@ -29,9 +29,6 @@ impl View<'_> {
     pub(super) fn last_sizes(self) -> Result<Option<u64>, RecordError> {
         let connection = &self.opened.connection;
         let read = || {
-            if !format::has_sizes(connection)? {
-                return Ok(None);
-            }
             let last = "SELECT until_unix_ms FROM sizes ORDER BY id DESC LIMIT 1";
             connection.query_row(last, [], |row| row.get(0)).optional()
         };
@@ -47,9 +44,6 @@ impl View<'_> {
         let _state = self.hold()?;
         let fail = |error| failed(self.path, error);
         let connection = &self.opened.connection;
-        if !format::has_sizes(connection).map_err(fail)? {
-            return Ok(SizeHistory::default());
-        }
         let signed = |ms: u64| i64::try_from(ms).unwrap_or(i64::MAX);
         let range = [signed(since), signed(until)];
         let within = "FROM sizes WHERE until_unix_ms >= ? AND since_unix_ms <= ? ORDER BY id";

@@ -6,7 +6,7 @@ use super::scan;
 use super::union::{Union, append};
 use crate::RecordError;
 use crate::chunk::Chunk;
-use crate::format::{self, FORMAT_WITH_STATE, LIST_INDEX, damaged, failed};
+use crate::format::{self, LIST_INDEX, damaged, failed};
 use crate::incident;
 use crate::lock::is_recorded;
 use crate::store::{self, Unreadable};
@@ -82,11 +82,12 @@ impl<'a> View<'a> {
 
     pub(super) fn incidents(self) -> Result<Vec<IncidentRow>, RecordError> {
         let read = || {
+            let has_list = format::has_list(&self.opened.connection)?;
+            let by = if has_list { format!("INDEXED BY {}", LIST_INDEX.0) } else { String::new() };
             let mut statement = self.opened.connection.prepare_cached(&format!(
                 "SELECT id, started_unix_ms, ended_unix_ms, trigger_kind, trigger_name, \
-                 worst_ms, verdict, cause, confidence_percent, {} FROM incident {} ORDER BY id",
-                self.state_columns()?,
-                self.list_index()?
+                 worst_ms, verdict, cause, confidence_percent, state, subject, failure_kind \
+                 FROM incident {by} ORDER BY id"
             ))?;
             let mut found = statement.query([])?;
             let mut limits = Rows::new("incident", MAX_INCIDENTS, MAX_LIST_BYTES);
@@ -109,21 +110,6 @@ impl<'a> View<'a> {
         last.map_err(|error| failed(self.path, error))
     }
 
-    /// Has the list read from its index, where the file has it.
-    fn list_index(self) -> rusqlite::Result<String> {
-        let has_list = format::has_list(&self.opened.connection)?;
-        Ok(if has_list { format!("INDEXED BY {}", LIST_INDEX.0) } else { String::new() })
-    }
-
-    /// The columns that tell an incident's state, its subject and its failure.
-    fn state_columns(self) -> rusqlite::Result<&'static str> {
-        Ok(if format::format(&self.opened.connection)? < FORMAT_WITH_STATE {
-            "'closed', NULL, NULL"
-        } else {
-            "state, subject, failure_kind"
-        })
-    }
-
     /// An open incident whose recorder is gone was interrupted.
     fn settle<'s>(self, states: impl Iterator<Item = &'s mut IncidentState>) {
         let mut open = states.filter(|state| **state == IncidentState::Open).peekable();
@@ -135,9 +121,8 @@ impl<'a> View<'a> {
     pub(super) fn incident(self, id: u64) -> Result<Option<Incident>, RecordError> {
         let Ok(number) = i64::try_from(id) else { return Ok(None) };
         let read = || {
-            let columns = self.state_columns()?;
-            let query = format!("SELECT body, rows, {columns} FROM incident WHERE id = ?");
-            let found = self.opened.connection.query_row(&query, [number], |row| {
+            let query = "SELECT body, rows, state FROM incident WHERE id = ?";
+            let found = self.opened.connection.query_row(query, [number], |row| {
                 Ok((row.get::<_, Vec<u8>>(0)?, row.get::<_, Vec<u8>>(1)?, word(row, 2)?))
             });
             found.optional()

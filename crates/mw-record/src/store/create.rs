@@ -1,9 +1,7 @@
 //! Opening a recording for writing.
 
 use crate::RecordError;
-use crate::format::{
-    self, FORMAT_WITH_STATE, LIST_INDEX, SIZES_TABLE, STATE_COLUMNS, TABLES, beside, failed,
-};
+use crate::format::{self, LIST_INDEX, TABLES, beside, failed};
 use crate::version::{APPLICATION_ID, FORMAT};
 use mw_model::Host;
 use mw_sys::guarded;
@@ -84,13 +82,11 @@ fn prepare(path: &Path, host: &Host) -> Result<Connection, RecordError> {
     let mut connection = Connection::open(path).map_err(fail)?;
     format::confine(&connection).map_err(fail)?;
     let new = is_new(&connection).map_err(|error| cut_short(&connection, path, error))?;
-    let format = if new { FORMAT } else { format::check(&connection, path)? };
-    settings(&connection).map_err(fail)?;
-    fill(&mut connection, new, format, host).map_err(fail)?;
-    if !format::has_list(&connection).map_err(fail)? {
-        // Where there is no room for it, a list is read from the table.
-        let _ = connection.execute_batch(LIST_INDEX.1);
+    if !new {
+        format::check(&connection, path)?;
     }
+    settings(&connection).map_err(fail)?;
+    fill(&mut connection, new, host).map_err(fail)?;
     // Whoever copies the file alone gets at least these.
     connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).map_err(fail)?;
     Ok(connection)
@@ -129,21 +125,12 @@ fn is_new(connection: &Connection) -> rusqlite::Result<bool> {
     Ok(tables == 0 && id == 0)
 }
 
-/// Notes who writes, and on which machine; what is new gets its tables, and what is old its new
-/// columns, in the same transaction, so that there is never a recording without them.
-fn fill(connection: &mut Connection, new: bool, format: u64, host: &Host) -> rusqlite::Result<()> {
+/// Notes who writes, and on which machine; what is new gets its tables in the same transaction, so that there is never a
+/// recording without them.
+fn fill(connection: &mut Connection, new: bool, host: &Host) -> rusqlite::Result<()> {
     let transaction = connection.transaction()?;
     if new {
         tables(&transaction)?;
-    }
-    if format < FORMAT_WITH_STATE {
-        for column in STATE_COLUMNS {
-            transaction.execute_batch(&format!("ALTER TABLE incident ADD COLUMN {column}"))?;
-        }
-        transaction.pragma_update(None, "user_version", FORMAT as i64)?;
-    }
-    if !format::has_sizes(&transaction)? {
-        transaction.execute_batch(SIZES_TABLE.1)?;
     }
     let host_json = serde_json::to_string(host)
         .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
@@ -154,7 +141,7 @@ fn fill(connection: &mut Connection, new: bool, format: u64, host: &Host) -> rus
 }
 
 fn tables(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
-    for (_, definition) in TABLES {
+    for (_, definition) in TABLES.into_iter().chain([LIST_INDEX]) {
         transaction.execute_batch(definition)?;
     }
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;

@@ -218,7 +218,7 @@ fn waits_for_writes(stall: &Stall<'_>) -> bool {
 fn by_cgroup(stall: &Stall<'_>, unwritten: u64) -> Option<Suspect> {
     const SURE: u8 = 90;
     let writer = other_cgroup(stall)?;
-    let name = mw_model::cgroup_name(&writer.path);
+    let name = mw_model::cgroup_name(writer.path);
     let headline = format!("{name} wrote {} to {}", format_bytes(writer.bytes), writer.device);
     writer.floods(stall, unwritten).then(|| backlog(stall, headline, unwritten, SURE))
 }
