@@ -74,8 +74,8 @@ pub use oom::{
 pub use page_blocks::PageBlocks;
 pub use preflight::{
     Answer, Backing, Calibration, Confidence, FolioShare, FolioSupply, FreeLayer, NodeAccount,
-    Obstacle, PoolGrowth, PoolRoom, Preflight, Request, RequestError, Share, TimeEstimate,
-    UNBACKED_NS_PER_BYTE,
+    Obstacle, ObstacleKind, PoolGrowth, PoolRoom, Preflight, Request, RequestError, Share,
+    TimeEstimate, UNBACKED_NS_PER_BYTE,
 };
 pub use profile::{Profile, Shift, Stack};
 pub use reading::{Absence, Missing, Reading};

@@ -33,7 +33,7 @@ pub(super) fn plan(
         let page = format_bytes(page_bytes);
         let lift = format!("no such pool exists: {}", sizes(snapshot));
         let what = format!("hugetlb pool of {page} pages");
-        notes.obstacle(true, what, Some(request.size_bytes), Some(0), lift);
+        notes.huge_pool(what, request.size_bytes, 0, lift);
         return Plan { taken: vec![0; nodes.len()], pool_free: Some(free), ..Plan::default() };
     };
     let reached = nodes.iter().zip(&free).filter(|(node, _)| node.eligible);
@@ -162,11 +162,5 @@ fn short(request: &Request, pool: &HugePool, requested: u64, available: u64, not
         by_hand
     };
     let what = format!("hugetlb pool of {page} pages{place}");
-    notes.obstacle(
-        true,
-        what,
-        Some(requested.saturating_mul(pool.page_bytes)),
-        Some(available),
-        lift,
-    );
+    notes.huge_pool(what, requested.saturating_mul(pool.page_bytes), available, lift);
 }

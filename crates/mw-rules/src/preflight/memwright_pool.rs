@@ -1,6 +1,8 @@
 //! Memory from a pool of `memwright pool` instead of newly allocated memory.
 
-use mw_model::{Answer, Obstacle, PageSize, PoolRoom, Preflight, Request, format_bytes};
+use mw_model::{
+    Answer, Obstacle, ObstacleKind, PageSize, PoolRoom, Preflight, Request, format_bytes,
+};
 
 /// The answer if the pool can serve the request.
 ///
@@ -57,7 +59,7 @@ fn too_small(requested: u64, pool: &PoolRoom) -> Obstacle {
 
 fn obstacle(what: String, bytes: Option<(u64, u64)>, lift: String) -> Obstacle {
     let (needed_bytes, available_bytes) = bytes.unzip();
-    Obstacle { blocks: false, what, needed_bytes, available_bytes, lift }
+    Obstacle { blocks: false, what, needed_bytes, available_bytes, lift, kind: ObstacleKind::Other }
 }
 
 #[cfg(test)]

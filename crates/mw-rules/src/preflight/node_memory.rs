@@ -4,7 +4,7 @@ use super::notes::Notes;
 use super::protected::{self, Protected};
 use super::unreclaimable::{self, NodePart};
 use mw_memory::UnreclaimableSlab;
-use mw_model::{Missing, Obstacle, Origin, Request, Share, Snapshot, derived, zones};
+use mw_model::{Missing, Obstacle, ObstacleKind, Origin, Request, Share, Snapshot, derived, zones};
 use mw_proc::meminfo::Meminfo;
 use mw_proc::zoneinfo::Zone;
 
@@ -147,7 +147,14 @@ pub(crate) fn unreachable_node(
         Some(_) => return None,
     };
     let lift = format!("request a node {why}: {}", usable.join(", "));
-    Some(Obstacle { blocks: true, what, needed_bytes: None, available_bytes: None, lift })
+    Some(Obstacle {
+        blocks: true,
+        what,
+        needed_bytes: None,
+        available_bytes: None,
+        lift,
+        kind: ObstacleKind::Other,
+    })
 }
 
 fn is_eligible(snapshot: &Snapshot, request: &Request, node: u32) -> bool {

@@ -1,6 +1,8 @@
 //! What accompanies the answer.
 
-use mw_model::{Answer, FolioSupply, Missing, Obstacle, PoolGrowth, Snapshot, caller};
+use mw_model::{
+    Answer, FolioSupply, Missing, Obstacle, ObstacleKind, PoolGrowth, Snapshot, caller,
+};
 
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
@@ -25,8 +27,21 @@ impl Notes {
         available_bytes: Option<u64>,
         lift: impl Into<String>,
     ) {
-        let (what, lift) = (what.into(), lift.into());
-        self.obstacles.push(Obstacle { blocks, what, needed_bytes, available_bytes, lift });
+        let (what, lift, kind) = (what.into(), lift.into(), ObstacleKind::Other);
+        self.obstacles.push(Obstacle { blocks, what, needed_bytes, available_bytes, lift, kind });
+    }
+
+    /// A pool of huge pages is too small.
+    pub(super) fn huge_pool(
+        &mut self,
+        what: String,
+        needed_bytes: u64,
+        available_bytes: u64,
+        lift: String,
+    ) {
+        let (needed_bytes, available_bytes) = (Some(needed_bytes), Some(available_bytes));
+        let (blocks, kind) = (true, ObstacleKind::HugePool);
+        self.obstacles.push(Obstacle { blocks, what, needed_bytes, available_bytes, lift, kind });
     }
 
     /// The request exceeds the machine: no setting makes it succeed, and none is proposed.

@@ -2,8 +2,8 @@
 
 use super::notes::Notes;
 use mw_model::{
-    Answer, FolioSupply, NodeAccount, Obstacle, PageSize, PoolGrowth, Request, TimeEstimate,
-    format_bytes, format_duration_ms,
+    Answer, FolioSupply, NodeAccount, Obstacle, ObstacleKind, PageSize, PoolGrowth, Request,
+    TimeEstimate, format_bytes, format_duration_ms,
 };
 
 /// How many nodes are named.
@@ -104,7 +104,7 @@ fn refusal(request: &Request, obstacles: &[Obstacle], growth: Option<&PoolGrowth
     let needed = obstacle.needed_bytes.unwrap_or(request.size_bytes);
     let Some(available) = obstacle.available_bytes else { return obstacle.what.clone() };
     let missing = format_bytes(needed.saturating_sub(available));
-    if obstacle.what.starts_with("hugetlb pool") {
+    if obstacle.kind == ObstacleKind::HugePool {
         // The request already names the size of the pages.
         let pool = match available {
             0 => "no pages are reserved".to_owned(),
