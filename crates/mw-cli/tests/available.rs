@@ -1,11 +1,14 @@
-//! `check` and the segments agree on how much memory is available.
+//! `check`, `check --for` and the segments agree on how much memory is available, whatever limits the process has.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use mw_model::{caller, derived};
+use mw_test::Cgroup;
+use std::process::{Command, Stdio};
 
 /// Two readings are a moment apart, and `check` leaves out what has to be written first.
 const SLACK_SHARE: u64 = 20;
+const MIB: u64 = 1 << 20;
 
 #[test]
 fn segments_and_check_report_the_same_available_memory() {
@@ -17,4 +20,104 @@ fn segments_and_check_report_the_same_available_memory() {
     let unwritten = derived::unwritten_bytes(snapshot.sample.meminfo.value().unwrap());
     let slack = machine / SLACK_SHARE + unwritten;
     assert!(check.abs_diff(segment) <= slack, "check {check}, segments {segment}");
+}
+
+/// The program of [`of_segments`].
+#[test]
+#[ignore = "run by another test"]
+fn available_to_a_segment() {
+    println!("available {}", mw_segment::available_bytes().unwrap());
+}
+
+/// Limits of a process: of its cgroup in MiB, and in the words of ulimit(1).
+struct Limits {
+    cgroup_mib: Option<u64>,
+    ulimit: &'static str,
+}
+
+fn limits() -> Vec<Limits> {
+    let of = |cgroup_mib, ulimit| Limits { cgroup_mib, ulimit };
+    let groups = [64, 96, 128, 200, 256, 300, 384, 512, 768, 1024].map(|mib| of(Some(mib), ""));
+    let resources = [
+        "ulimit -v 400000",
+        "ulimit -v 600000",
+        "ulimit -v 1000000",
+        "ulimit -v 2000000",
+        "ulimit -d 200000",
+        "ulimit -d 300000",
+        "ulimit -d 1000000",
+    ];
+    let both = [
+        of(Some(128), "ulimit -v 1000000"),
+        of(Some(512), "ulimit -d 200000"),
+        of(Some(256), "ulimit -v 600000; ulimit -d 400000"),
+    ];
+    let resources = resources.into_iter().map(|ulimit| of(None, ulimit));
+    groups.into_iter().chain(resources).chain(both).collect()
+}
+
+impl Limits {
+    /// Standard output of a command within the limits.
+    fn run(&self, group: Option<&Cgroup>, command: &[&str]) -> String {
+        let members = group.map_or(String::new(), |group| group.members().display().to_string());
+        let script = format!(
+            "[ -z \"$GROUP\" ] || echo $$ > \"$GROUP\"; {}; exec \"$@\"",
+            match self.ulimit {
+                "" => ":",
+                ulimit => ulimit,
+            }
+        );
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script, "sh"]).args(command).env("GROUP", members);
+        let output = shell.stderr(Stdio::inherit()).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn of_check(&self, group: Option<&Cgroup>) -> u64 {
+        let report = self.run(group, &[env!("CARGO_BIN_EXE_memwright"), "check", "--json"]);
+        let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+        report["ready_bytes"].as_u64().unwrap()
+    }
+
+    fn of_segments(&self, group: Option<&Cgroup>) -> u64 {
+        let program = std::env::current_exe().unwrap();
+        let program = program.to_str().unwrap();
+        let test = "available_to_a_segment";
+        let said = self.run(group, &[program, "--exact", test, "--ignored", "--nocapture"]);
+        let number = said.split("available ").nth(1).unwrap().split_whitespace().next().unwrap();
+        number.parse().unwrap()
+    }
+
+    /// Whether `check --for` promises so much.
+    fn promises(&self, group: Option<&Cgroup>, bytes: u64) -> bool {
+        let bytes = bytes.to_string();
+        let command = [env!("CARGO_BIN_EXE_memwright"), "check", "--for", &bytes];
+        self.run(group, &command).starts_with("yes")
+    }
+}
+
+/// A limit of mapped memory leaves a program what it has not mapped itself: programs differ by so much.
+const OF_PROGRAMS: u64 = 24 * MIB;
+
+#[test]
+fn twenty_limits_have_one_number_each() {
+    if !mw_test::is_root() {
+        return;
+    }
+    let _turn = mw_test::alone();
+    let all = limits();
+    assert_eq!(all.len(), 20);
+    for limits in all {
+        let group = match limits.cgroup_mib.map(|mib| Cgroup::with_memory(mib * MIB)).transpose() {
+            Ok(group) => group,
+            Err(error) => return mw_test::skip(format!("no memory cgroup: {error}")),
+        };
+        let what = format!("{:?} MiB, '{}'", limits.cgroup_mib, limits.ulimit);
+        let check = limits.of_check(group.as_ref());
+        let segment = limits.of_segments(group.as_ref());
+        let slack = OF_PROGRAMS + check / SLACK_SHARE;
+        assert!(check.abs_diff(segment) <= slack, "{what}: check {check}, segments {segment}");
+        assert!(limits.promises(group.as_ref(), check / 2), "{what}: half of {check}");
+        assert!(!limits.promises(group.as_ref(), check + slack), "{what}: more than {check}");
+    }
 }

@@ -6,6 +6,7 @@
 
 use crate::collector::{cgroup, mounts, processes};
 use crate::source::Source;
+use mw_memory::MachineMemory;
 use mw_model::{HolderSize, MemoryFilesystem, Process, SizedHolder};
 use mw_proc::cgroup::MemoryStat;
 use mw_proc::meminfo::Meminfo;
@@ -119,7 +120,7 @@ fn largest<T>(sized: impl Iterator<Item = (u64, T)>, at_most: usize) -> Vec<(u64
 fn machine(source: &Source) -> Vec<HolderSize> {
     let Ok(meminfo) = source.parse("/proc/meminfo", Meminfo::parse) else { return Vec::new() };
     let total = meminfo.mem_total_bytes;
-    let used = total.zip(meminfo.mem_available_bytes);
+    let used = total.zip(MachineMemory::of_meminfo(&meminfo).available_bytes());
     let used = used.map(|(total, available)| total.saturating_sub(available));
     let of = |holder, bytes: Option<u64>, limit_bytes| {
         bytes.map(|bytes| HolderSize { holder, bytes, limit_bytes })

@@ -25,6 +25,15 @@ pub struct MachineMemory<'a> {
     pub page_bytes: u64,
 }
 
+impl<'a> MachineMemory<'a> {
+    /// What /proc/meminfo alone shows, for those who must read no more: kernel objects in use count as available.
+    #[must_use]
+    pub fn of_meminfo(meminfo: &'a Meminfo) -> Self {
+        // Without zones nothing is counted in pages.
+        Self { meminfo, zones: &[], slab: UnreclaimableSlab::default(), page_bytes: 0 }
+    }
+}
+
 impl MachineMemory<'_> {
     /// MemAvailable (kernel 3.14) without the kernel objects in use that it counts; before that, free
     /// memory and half of the page cache. None without MemFree.

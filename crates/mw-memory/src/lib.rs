@@ -10,6 +10,7 @@ mod folio_switch;
 mod free_blocks;
 mod huge_pool;
 mod numa_policy;
+mod own_limits;
 mod page_size;
 mod units;
 mod unreclaimable_slab;
@@ -27,6 +28,7 @@ pub use folio_switch::{
 pub use free_blocks::{FOLIO_CHUNK_BYTES, FreeBlocks, MAX_WORKERS, folio_reserve_bytes};
 pub use huge_pool::huge_pool_dir;
 pub use numa_policy::NumaPolicy;
+pub use own_limits::{CommitReserve, enforced_data_bytes, resource_left_bytes};
 pub use page_size::{InvalidPageSize, PageSize};
 pub use units::{SIZE_SUFFIXES, format_bytes, format_count};
 pub use unreclaimable_slab::{KernelObjects, UnreclaimableSlab, is_reclaimable_cache};

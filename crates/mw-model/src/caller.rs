@@ -8,8 +8,10 @@ use crate::{
     Absence, Cgroup, CgroupVersion, Cgroups, Missing, Origin, OriginKind, Snapshot, derived,
     format_bytes,
 };
-use mw_memory::{Commit, cgroup_available_bytes, cgroup_ready_bytes};
-use mw_proc::limits::Limit;
+use mw_memory::{
+    Commit, CommitReserve, cgroup_available_bytes, cgroup_ready_bytes, enforced_data_bytes,
+    resource_left_bytes,
+};
 use mw_proc::meminfo::Meminfo;
 use mw_proc::version::KernelVersion;
 use serde::Serialize;
@@ -199,14 +201,14 @@ pub fn commit(snapshot: &Snapshot) -> Result<Option<CallerLimit>, Missing> {
             return Err(Missing::failed(what, "the line is missing"));
         }
     }
-    let kib = |name| sysctl.number(name).unwrap_or(0).saturating_mul(1024);
-    let for_admin = match capable(snapshot, CAP_SYS_ADMIN) {
-        Some(true) => 0,
-        _ => kib("vm.admin_reserve_kbytes"),
+    let kib = |name| sysctl.number(name).unwrap_or(0);
+    let reserve = CommitReserve {
+        admin_kib: kib("vm.admin_reserve_kbytes"),
+        user_kib: kib("vm.user_reserve_kbytes"),
+        is_admin: capable(snapshot, CAP_SYS_ADMIN) == Some(true),
+        mapped_bytes: snapshot.origin.mapped_bytes.unwrap_or(0),
     };
-    let mapped = snapshot.origin.mapped_bytes.unwrap_or(0);
-    let for_user = kib("vm.user_reserve_kbytes").min(mapped / 32);
-    let commit = Commit::new(meminfo, for_admin.saturating_add(for_user));
+    let commit = Commit::new(meminfo, reserve.bytes());
     Ok(commit.map(|Commit { limit_bytes, available_bytes }| CallerLimit {
         kind: LimitKind::Commit,
         limit_bytes,
@@ -330,17 +332,13 @@ pub fn data(snapshot: &Snapshot) -> Result<Option<CallerLimit>, Missing> {
     if snapshot.origin.kernel.is_some_and(|kernel| kernel < COUNTS_MAPPINGS) {
         return Ok(None);
     }
-    let limit = snapshot.limits.required()?.data_size.and_then(enforced_data);
+    let limit = snapshot.limits.required()?.data_size;
+    let limit = limit.and_then(|limit| enforced_data_bytes(limit.soft, limit.hard));
     Ok(resource(LimitKind::Data, limit, snapshot.origin.data_bytes))
-}
-
-/// A soft limit of 0 is not enforced for mappings; the hard one is (`may_expand_vm`).
-fn enforced_data(limit: Limit) -> Option<u64> {
-    limit.soft.filter(|soft| *soft > 0).or_else(|| limit.soft.and(limit.hard))
 }
 
 fn resource(kind: LimitKind, limit: Option<u64>, used: Option<u64>) -> Option<CallerLimit> {
     let limit_bytes = limit?;
-    let available_bytes = limit_bytes.saturating_sub(used.unwrap_or(0));
+    let available_bytes = resource_left_bytes(limit_bytes, used.unwrap_or(0));
     Some(CallerLimit { kind, limit_bytes, available_bytes })
 }

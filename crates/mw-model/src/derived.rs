@@ -59,6 +59,12 @@ pub fn ready_bytes(snapshot: &Snapshot) -> Result<u64, Missing> {
     machine(snapshot)?.ready_bytes().ok_or_else(|| no_line("MemFree"))
 }
 
+/// The machine's available memory by /proc/meminfo alone, where nothing else was kept of a moment.
+#[must_use]
+pub fn meminfo_available_bytes(meminfo: &Meminfo) -> Option<u64> {
+    MachineMemory::of_meminfo(meminfo).available_bytes()
+}
+
 /// Available memory of the machine ([`MachineMemory::available_bytes`]).
 ///
 /// # Errors

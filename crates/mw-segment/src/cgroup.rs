@@ -21,6 +21,8 @@ pub(crate) struct Group {
     /// Below the mount of its hierarchy.
     pub(crate) path: String,
     pub(crate) limit_file: PathBuf,
+    /// Beyond it each allocation is slowed; of version 2.
+    high_file: Option<PathBuf>,
     usage_file: PathBuf,
     stat_file: PathBuf,
 }
@@ -38,14 +40,18 @@ impl Groups {
         Self(hierarchy.groups().filter_map(group).collect())
     }
 
-    /// What each group has available, in bytes.
-    pub(crate) fn available(&self) -> impl Iterator<Item = (&Group, u64)> {
-        self.0.iter().filter_map(|group| Some((group, group.available_bytes()?)))
+    /// The bytes that each group has available below its limits, memory.high included.
+    pub(crate) fn unslowed(&self) -> impl Iterator<Item = u64> {
+        let below = |group: &Group| [group.limit(), group.high()].into_iter().flatten().min();
+        self.0.iter().filter_map(move |group| group.available_bytes(below(group)?))
     }
 
-    /// The group with the least available memory, in bytes.
+    /// The group with the least available memory, in bytes, below the limit that kills.
     pub(crate) fn tightest(&self) -> Option<(&Group, u64)> {
-        self.available().min_by_key(|(_, bytes)| *bytes)
+        let available = self.0.iter();
+        let available =
+            available.filter_map(|group| Some((group, group.available_bytes(group.limit()?)?)));
+        available.min_by_key(|(_, bytes)| *bytes)
     }
 }
 
@@ -55,20 +61,25 @@ impl Group {
         let group = Self {
             path: format!("/{}", path.display()),
             limit_file: dir.join(files.0),
+            high_file: (files == V2).then(|| dir.join("memory.high")),
             usage_file: dir.join(files.1),
             stat_file: dir.join("memory.stat"),
         };
-        group.limit().map(|_| group)
+        group.limit().or_else(|| group.high()).map(|_| group)
+    }
+
+    fn high(&self) -> Option<u64> {
+        cgroup::parse_limit(&read_file(self.high_file.as_ref()?).ok()?).ok()?
     }
 
     fn limit(&self) -> Option<u64> {
         cgroup::parse_limit(&read_file(&self.limit_file).ok()?).ok()?
     }
 
-    fn available_bytes(&self) -> Option<u64> {
+    fn available_bytes(&self, limit: u64) -> Option<u64> {
         let usage = crate::machine::number(&self.usage_file)?;
         let stat = read_file(&self.stat_file).ok().and_then(|text| MemoryStat::parse(&text).ok());
-        Some(mw_memory::cgroup_available_bytes(self.limit()?, usage, &stat.unwrap_or_default()))
+        Some(mw_memory::cgroup_available_bytes(limit, usage, &stat.unwrap_or_default()))
     }
 }
 

@@ -2,6 +2,7 @@
 //! checked again and again by a thread that populates in the background, through files that stay open.
 
 use crate::cgroup;
+use mw_memory::MachineMemory;
 use mw_proc::meminfo::Meminfo;
 use mw_proc::pressure::Pressure;
 use mw_sys::DirectFile;
@@ -77,7 +78,7 @@ impl Headroom {
     pub fn check(&mut self, bytes: u64) -> Result<(), Scarcity> {
         let meminfo = read(&self.meminfo, |text| Meminfo::parse(text).ok());
         let meminfo = meminfo.ok_or(Scarcity::Unknown)?;
-        let available = meminfo.mem_available_bytes.or(meminfo.mem_free_bytes).unwrap_or(0);
+        let available = MachineMemory::of_meminfo(&meminfo).available_bytes().unwrap_or(0);
         let total = meminfo.mem_total_bytes.ok_or(Scarcity::Unknown)?;
         if available < (total / RESERVE).saturating_add(bytes) {
             return Err(Scarcity::Machine);

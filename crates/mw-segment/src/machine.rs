@@ -2,16 +2,19 @@
 //! blocks, never while it runs.
 
 use mw_memory::{
-    DeferredInit, KernelObjects, MachineMemory, SwitchState, UnreclaimableSlab, folio_switch_file,
-    huge_pool_dir, thp_switch_file,
+    Commit, CommitReserve, DeferredInit, KernelObjects, MachineMemory, SwitchState,
+    UnreclaimableSlab, enforced_data_bytes, folio_switch_file, huge_pool_dir, resource_left_bytes,
+    thp_switch_file,
 };
 use mw_proc::buddyinfo::Buddyinfo;
 use mw_proc::choice::Choice;
 use mw_proc::dentry_state::DentryState;
 use mw_proc::inode_state::InodeState;
 use mw_proc::meminfo::Meminfo;
+use mw_proc::status::Status;
 use mw_proc::zoneinfo::Zoneinfo;
-use mw_sys::read_file;
+use mw_sys::{Capability, read_file};
+use rustix::process::{Resource, getrlimit};
 use std::path::Path;
 
 const NODES: &str = "/sys/devices/system/node";
@@ -108,6 +111,35 @@ pub(crate) fn available_bytes() -> Option<u64> {
     MachineMemory { meminfo: &meminfo, zones: &[], slab, page_bytes }.available_bytes()
 }
 
+/// What the kernel still promises to this process with strict overcommit; none without it.
+pub(crate) fn commit_bytes() -> Option<u64> {
+    const STRICT: u64 = 2;
+    let setting = |name: &str| number(format!("/proc/sys/vm/{name}"));
+    if setting("overcommit_memory") != Some(STRICT) {
+        return None;
+    }
+    let reserve = CommitReserve {
+        admin_kib: setting("admin_reserve_kbytes").unwrap_or(0),
+        user_kib: setting("user_reserve_kbytes").unwrap_or(0),
+        is_admin: mw_sys::has_capability(Capability::SysAdmin),
+        mapped_bytes: status()?.vm_size_bytes.unwrap_or(0),
+    };
+    Commit::new(&meminfo()?, reserve.bytes()).map(|commit| commit.available_bytes)
+}
+
+/// What is left of `RLIMIT_AS`; none without that limit.
+pub(crate) fn address_space_bytes() -> Option<u64> {
+    let limit = getrlimit(Resource::As).current?;
+    Some(resource_left_bytes(limit, status()?.vm_size_bytes.unwrap_or(0)))
+}
+
+/// What is left of `RLIMIT_DATA`; none without that limit.
+pub(crate) fn data_bytes() -> Option<u64> {
+    let limit = getrlimit(Resource::Data);
+    let limit = enforced_data_bytes(limit.current, limit.maximum)?;
+    Some(resource_left_bytes(limit, status()?.vm_data_bytes.unwrap_or(0)))
+}
+
 fn unreclaimable_slab(meminfo: &Meminfo) -> Option<UnreclaimableSlab> {
     let dentries = DentryState::parse(&read_file("/proc/sys/fs/dentry-state").ok()?).ok()?;
     let inodes = read_file("/proc/sys/fs/inode-state").ok();
@@ -148,9 +180,11 @@ pub(crate) fn own_node() -> Option<u32> {
 
 /// Locked memory of this process in bytes.
 pub(crate) fn locked_bytes() -> u64 {
-    let status = read_file("/proc/self/status").ok();
-    let status = status.and_then(|text| mw_proc::status::Status::parse(&text).ok());
-    status.and_then(|status| status.vm_lck_bytes).unwrap_or(0)
+    status().and_then(|status| status.vm_lck_bytes).unwrap_or(0)
+}
+
+fn status() -> Option<Status> {
+    Status::parse(&read_file("/proc/self/status").ok()?).ok()
 }
 
 /// Reads a file that contains one number.

@@ -284,8 +284,8 @@ fn shmem_devices() -> Vec<(u32, u32)> {
 /// `TMPFS_MAGIC` (linux/magic.h).
 const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
 
-/// Available memory of this process in bytes: that of the machine, or of the tightest of its memory
-/// cgroups. None if the kernel does not report it.
+/// Available memory of this process in bytes: that of the machine, or what the tightest limit leaves of it (memory cgroups,
+/// the commit limit, `RLIMIT_AS`, `RLIMIT_DATA`). None if the kernel does not report it.
 #[must_use]
 pub fn available_bytes() -> Option<u64> {
     limits::available_bytes(&Groups::own())

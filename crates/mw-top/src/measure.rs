@@ -300,7 +300,7 @@ fn writeback(sample: &Sample) -> Option<u64> {
 
 fn available(sample: &Sample) -> Option<u64> {
     let meminfo = sample.meminfo.value()?;
-    meminfo.mem_available_bytes.or(meminfo.mem_free_bytes)
+    derived::meminfo_available_bytes(meminfo)
 }
 
 #[cfg(test)]
