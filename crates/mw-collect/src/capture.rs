@@ -337,7 +337,7 @@ const MAX_WINDOW_LOG: u32 = 25;
 const ENTRY_BYTES: usize = 2 << 10;
 
 /// The most bytes that the files of a tree and their paths have.
-const MAX_TREE_BYTES: usize = MAX_CAPTURE_BYTES + (16 << 20);
+pub(crate) const MAX_TREE_BYTES: usize = MAX_CAPTURE_BYTES + (16 << 20);
 
 /// What is told of the name of an entry.
 const MAX_ENTRY_CHARS: usize = 300;
@@ -357,15 +357,26 @@ pub enum CaptureError {
         /// What is wrong with it.
         problem: &'static str,
     },
+    /// It is a text archive that cannot be understood, or whose base cannot.
+    #[error("{path}: {problem}")]
+    Text { path: PathBuf, problem: String },
     #[error(transparent)]
     NoTree(#[from] SourceError),
 }
 
-/// The tree of a capture that `reader` delivers, in memory; `capture` is its name for messages.
+/// The machine of a capture that `reader` delivers; `capture` is its name for messages.
+///
+/// # Errors
+/// As of [`tree`]; it holds neither proc nor sys.
+pub fn read(reader: impl Read, capture: &Path) -> Result<Source, CaptureError> {
+    Ok(Source::in_memory(tree(reader, capture)?, capture)?)
+}
+
+/// The files of a capture, in memory.
 ///
 /// # Errors
 /// It is no capture, or holds links, paths that lead out of the tree, or more than [`MAX_CAPTURE_BYTES`].
-pub fn read(reader: impl Read, capture: &Path) -> Result<Source, CaptureError> {
+pub fn tree(reader: impl Read, capture: &Path) -> Result<MemoryTree, CaptureError> {
     let failed = |source| CaptureError::Io { path: capture.to_owned(), source };
     let hostile = |entry: &str, problem| CaptureError::Hostile {
         path: capture.to_owned(),
@@ -407,7 +418,7 @@ pub fn read(reader: impl Read, capture: &Path) -> Result<Source, CaptureError> {
     if let Some(path) = tree.contradiction() {
         return Err(hostile(path, "a file and a folder"));
     }
-    Ok(Source::in_memory(tree, capture)?)
+    Ok(tree)
 }
 
 /// The first look of a capture, with what it holds of the fast counters.

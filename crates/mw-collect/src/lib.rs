@@ -32,6 +32,7 @@ pub mod service;
 mod sizes;
 mod source;
 mod spread;
+pub mod text_archive;
 
 pub use cpu_use::CpuSample;
 pub use disks::{DiskSampler, MAX_FOLLOWED_DISKS};
@@ -39,6 +40,7 @@ pub use group_use::{GroupSample, GroupSampler, MAX_GROUPS, MAX_USES};
 pub use held_files::{SequentialFile, clean_bytes_before, sequential_files};
 pub use holders::holders;
 pub use kernel_log::{KernelLog, LoggedDrop, LoggedEvents, LoggedKill};
+pub use memory_tree::MemoryTree;
 pub use namespaces::nested_namespaces;
 pub use node_ranges::{NodeRange, movable_ranges};
 pub use own::OwnMemory;

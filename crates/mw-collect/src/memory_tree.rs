@@ -13,8 +13,8 @@ use std::os::fd::OwnedFd;
 pub(crate) const MAX_PATH_BYTES: usize = 4096;
 
 /// Files by their paths, without a leading slash. Folders are the beginnings of paths.
-#[derive(Debug, Default)]
-pub(crate) struct MemoryTree {
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct MemoryTree {
     files: BTreeMap<String, Vec<u8>>,
     bytes: usize,
 }
@@ -24,7 +24,7 @@ impl MemoryTree {
     ///
     /// # Errors
     /// Its path is no path of a file, or too long.
-    pub(crate) fn insert(&mut self, path: &str, contents: Vec<u8>) -> Result<(), &'static str> {
+    pub fn insert(&mut self, path: &str, contents: Vec<u8>) -> Result<(), &'static str> {
         if path.len() > MAX_PATH_BYTES {
             return Err("its name is too long");
         }
@@ -32,11 +32,23 @@ impl MemoryTree {
         if path.is_empty() {
             return Err("no name");
         }
+        self.remove(&path);
         self.bytes = self.bytes.saturating_add(path.len()).saturating_add(contents.len());
-        if let Some(former) = self.files.insert(path, contents) {
-            self.bytes = self.bytes.saturating_sub(former.len());
-        }
+        self.files.insert(path, contents);
         Ok(())
+    }
+
+    /// Removes a file; false if there is none.
+    pub fn remove(&mut self, path: &str) -> bool {
+        let path = plain(path);
+        let Some(contents) = self.files.remove(&path) else { return false };
+        self.bytes = self.bytes.saturating_sub(path.len() + contents.len());
+        true
+    }
+
+    /// All files, in the order of their paths.
+    pub fn files(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.files.iter().map(|(path, contents)| (path.as_str(), contents.as_slice()))
     }
 
     /// The size of all files and their paths.
@@ -63,7 +75,7 @@ impl MemoryTree {
     ///
     /// # Errors
     /// As of open(2).
-    pub(crate) fn file(&self, path: &str) -> Result<&[u8], Errno> {
+    pub fn file(&self, path: &str) -> Result<&[u8], Errno> {
         let path = plain(path);
         match self.files.get(&path) {
             Some(contents) => Ok(contents),
@@ -196,6 +208,9 @@ mod tests {
         let before = tree.bytes();
         tree.insert("b", vec![0; 10]).unwrap();
         tree.insert("b", vec![0; 3]).unwrap();
-        assert!(tree.bytes() <= before + 1 + 1 + 3);
+        assert_eq!(tree.bytes(), before + 1 + 3);
+        assert!(tree.remove("/b") && !tree.remove("b"));
+        assert_eq!(tree.bytes(), before);
+        assert_eq!(tree.files().collect::<Vec<_>>(), [("a", b"a".as_slice())]);
     }
 }

@@ -76,8 +76,11 @@ impl Source {
         Self::open_root(root, OriginKind::Tree)?.checked()
     }
 
-    /// The tree of a capture; `name` is its file.
-    pub(crate) fn in_memory(tree: MemoryTree, name: &Path) -> Result<Self, SourceError> {
+    /// A tree in memory; `name` is the file that it comes from.
+    ///
+    /// # Errors
+    /// It holds neither proc nor sys.
+    pub fn in_memory(tree: MemoryTree, name: &Path) -> Result<Self, SourceError> {
         let files = Files::InMemory(Arc::new(tree));
         let (kind, root) = (OriginKind::Tree, name.to_owned());
         Self { kind, root, files, running: false, patience: 1 }.checked()

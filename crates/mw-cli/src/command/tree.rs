@@ -1,11 +1,11 @@
-//! Another machine: a captured tree, a sosreport, or a file that `memwright capture` wrote.
+//! Another machine: a captured tree, a sosreport, a file that `memwright capture` wrote, or a text archive.
 
 use crate::input::Input;
 use crate::{Exit, Failure};
-use mw_collect::{Source, capture};
+use mw_collect::{Source, text_archive};
 use std::path::Path;
 
-/// Reads a tree or a capture, which is held in memory for as long.
+/// Reads a tree, or a file of one, which is held in memory for as long.
 ///
 /// # Errors
 /// It is neither.
@@ -19,5 +19,5 @@ fn open(root: &Path) -> Result<Source, Failure> {
     }
     super::confined::confine(root);
     let input = Input::open(root).map_err(|error| Failure::of_file(root, &error))?;
-    capture::read(input, root).map_err(|error| Failure::new(Exit::CouldNotCheck, error))
+    text_archive::read(input, root).map_err(|error| Failure::new(Exit::CouldNotCheck, error))
 }
