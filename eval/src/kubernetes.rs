@@ -105,7 +105,7 @@ fn conditions(program: &Path, server: &Server, token: &str) -> anyhow::Result<()
     // What the kubelet reports stays.
     let ready = json!({ "status": { "conditions": [{ "type": "Ready", "status": "True" }] } });
     server.patch(&format!("/api/v1/nodes/{OWN_NODE}/status"), &ready)?;
-    let fixture = |name: &str| root().join("fixtures").join(name).display().to_string();
+    let fixture = |name: &str| mw_test::fixture(name).display().to_string();
     let expect = |tree: &str, code, status: &str| -> anyhow::Result<Value> {
         let ended = condition(program, server, OWN_NODE, &["--root", &fixture(tree)])?;
         ensure!(ended.status.code() == Some(code), "{tree}: {}", said(&ended));
@@ -132,7 +132,7 @@ fn conditions(program: &Path, server: &Server, token: &str) -> anyhow::Result<()
 }
 
 fn limits(program: &Path, server: &Server, token: &str) -> anyhow::Result<()> {
-    let tree = root().join("fixtures/healthy/debian-6.1").display().to_string();
+    let tree = mw_test::fixture("healthy/debian-6.1").display().to_string();
     let other = condition(program, server, OTHER_NODE, &["--root", &tree])?;
     let text = said(&other);
     ensure!(other.status.code() == Some(3) && text.contains("and of no other"), "{text}");

@@ -81,6 +81,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "eval",
         &[
+            "mw-collect",
             "mw-critical-path",
             "mw-lab",
             "mw-model",

@@ -21,6 +21,9 @@ pub(crate) enum Part {
 const RULES: &str = "crates/mw-rules/src";
 const PROBES: &str = "crates/mw-probe";
 
+/// A fixture with nothing but what it expects; `cargo xtask fixtures` adds the tree.
+const EXPECTATIONS: &str = "memwright text archive 1\n-- expect.txt --\n";
+
 pub(crate) fn run(part: Part, name: &str) -> anyhow::Result<()> {
     let is_word = |word: &str| {
         !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit())
@@ -61,9 +64,9 @@ fn rule(root: &Path, name: &str) -> anyhow::Result<Vec<String>> {
     insert(&list, "pub(crate) mod ", &format!("pub(crate) mod {module};"))?;
     let row = format!("    rule!(\"{name}\", {module}: hazard),");
     insert(&root.join(RULES).join("registry.rs"), "    rule!(\"", &row)?;
-    let expected = format!("warning {name}: SUBJECT\n");
-    create(&root.join(format!("fixtures/{name}/firing/expect.txt")), &expected)?;
-    create(&root.join(format!("fixtures/{name}/quiet/expect.txt")), "")?;
+    let firing = format!("{EXPECTATIONS}warning {name}: SUBJECT\n");
+    create(&root.join(format!("fixtures/{name}/firing.txt")), &firing)?;
+    create(&root.join(format!("fixtures/{name}/quiet.txt")), EXPECTATIONS)?;
     Ok([source].into_iter().chain(case_files(root, name)?).collect())
 }
 
@@ -330,8 +333,8 @@ mod tests {
             "const RULES: &[Rule] = &[\n    rule!(\"aa\", aa: hazard),\n    rule!(\"mm-nn\", mm_nn: hazard),\n];\n"
         );
         for part in [
-            "fixtures/mm-nn/firing/expect.txt",
-            "fixtures/mm-nn/quiet/expect.txt",
+            "fixtures/mm-nn/firing.txt",
+            "fixtures/mm-nn/quiet.txt",
             "lab/mm-nn/case.toml",
             "lab/mm-nn/make.sh",
         ] {

@@ -219,7 +219,7 @@ fn page_tables_of_a_sparse_mapping_are_accounted_for() {
 #[test]
 fn a_captured_tree_is_accounted_for_and_says_what_it_lacks() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let tree = root.join("fixtures/tmpfs-full/firing").display().to_string();
+    let tree = mw_test::fixture("tmpfs-full/firing").display().to_string();
     let account = json(&["--root", &tree]);
     assert_eq!(account["root"], tree.as_str());
     assert!(account["summary"].as_str().unwrap().contains("tmpfs /"), "{account:#}");
@@ -235,9 +235,8 @@ fn a_captured_tree_is_accounted_for_and_says_what_it_lacks() {
 
 #[test]
 fn the_first_line_is_the_sentence() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/healthy/host");
     let mut command = Command::new(env!("CARGO_BIN_EXE_memwright"));
-    command.args(["explain", "--all-memory", "--root"]).arg(root);
+    command.args(["explain", "--all-memory", "--root"]).arg(mw_test::fixture("healthy/host"));
     let text = String::from_utf8(command.output().unwrap().stdout).unwrap();
     let first = text.lines().next().unwrap();
     assert!(first.starts_with("23.5 GiB: "), "{first}");

@@ -3,9 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 use assert_cmd::Command;
+use mw_collect::text_archive::TextArchive;
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -42,27 +43,15 @@ fn refused(args: &[&str], code: i32, words: &[&str]) {
     assert!(!said.err.contains("panicked"), "{}", said.err);
 }
 
-fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name)
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let to = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &to);
-        } else {
-            fs::copy(entry.path(), to).unwrap();
-        }
-    }
-}
-
 /// A healthy tree in which `change` does some damage; what `check --root` says of it.
 fn check_damaged(change: impl FnOnce(&Path)) -> Said {
     let dir = TempDir::new().unwrap();
-    copy(&fixture("healthy/debian-6.1"), dir.path());
+    let healthy = TextArchive::load(&mw_test::fixture("healthy/debian-6.1")).unwrap();
+    for (path, contents) in healthy.tree.files() {
+        let path = dir.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, contents).unwrap();
+    }
     change(dir.path());
     let said = run(&["check", "--root", dir.path().to_str().unwrap()]);
     assert!(!said.err.contains("panicked"), "{}", said.err);
@@ -352,6 +341,19 @@ fn without_proc_nothing_is_captured() {
         assert!((said.out + &said.err).contains("/proc is not mounted"), "{command}");
     }
     assert!(!file.exists());
+}
+
+#[test]
+fn a_hostile_text_archive_is_refused() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("other.txt");
+    for (line, problem) in [
+        ("base ../../etc/passwd", "line 2: a base that is no name of a file"),
+        ("-- ../proc/meminfo --", "line 2: a path that leads out of the tree"),
+    ] {
+        fs::write(&file, format!("memwright text archive 1\n{line}\n")).unwrap();
+        refused(&["check", "--root", file.to_str().unwrap()], 3, &[problem]);
+    }
 }
 
 #[test]

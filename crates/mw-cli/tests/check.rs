@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 use assert_cmd::Command;
+use mw_collect::text_archive;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -15,8 +16,7 @@ fn out(args: &[&str]) -> String {
 }
 
 fn fixture(name: &str) -> String {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
-    root.join(name).display().to_string()
+    mw_test::fixture(name).display().to_string()
 }
 
 #[test]
@@ -126,8 +126,9 @@ fn a_sosreport_is_looked_at() {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();
     };
-    let meminfo = std::fs::read_to_string(fixture("healthy/numa-2") + "/proc/meminfo").unwrap();
-    put("proc/meminfo", &meminfo);
+    let healthy = text_archive::open(&mw_test::fixture("healthy/numa-2")).unwrap();
+    let meminfo = healthy.read("/proc/meminfo").unwrap();
+    put("proc/meminfo", std::str::from_utf8(&meminfo).unwrap());
     put("sos_commands/kernel/sysctl_-a", "kernel.shmmax = 33554432\nvm.zone_reclaim_mode = 7\n");
     put("proc/mounts", "tmpfs /dev/shm tmpfs rw,nosuid,nodev 0 0\n");
     put(

@@ -406,7 +406,7 @@ fn facts_are_of_this_machine_or_of_a_captured_one() {
     assert_eq!(own["/proc/sys/vm/zone_reclaim_mode"], zone_reclaim.trim());
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     assert_eq!(own["kernel"], release.trim());
-    let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/zone-reclaim/firing");
+    let tree = mw_test::fixture("zone-reclaim/firing");
     let other = facts(&["--root", tree.to_str().unwrap()]);
     assert!(other["finding zone-reclaim"].is_string(), "{other}");
     assert_eq!(other["memwright"], Value::Null);

@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use std::io::Write;
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -54,7 +54,7 @@ fn node() -> Vec<(u16, String)> {
 }
 
 fn fixture(name: &str) -> String {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name).display().to_string()
+    mw_test::fixture(name).display().to_string()
 }
 
 struct Pod {

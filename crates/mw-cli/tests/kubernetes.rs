@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 use assert_cmd::Command;
+use mw_collect::text_archive;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -21,7 +22,7 @@ fn text(value: &Value) -> &str {
 
 /// What a rule's command prints and exits with, of a node that is in the state of a fixture.
 fn run(rule: &Value, fixture: &str) -> (Option<i32>, String) {
-    let tree = root().join("fixtures").join(fixture).display().to_string();
+    let tree = mw_test::fixture(fixture).display().to_string();
     let given = rule["args"].as_array().unwrap().iter().map(text);
     let at_once = given.map(|arg| match arg {
         "/host" => tree.as_str(),
@@ -47,8 +48,9 @@ fn a_condition_is_true_in_its_state_alone() {
         assert!(conditions.iter().any(|condition| condition["type"] == rule["condition"]), "{id}");
         let (code, said) = run(rule, &format!("{id}/firing"));
         assert!(said.trim_end().len() <= most, "{id}: {said}");
-        let expected = root().join("fixtures").join(id).join("firing/expect.txt");
-        let expected = std::fs::read_to_string(expected).unwrap();
+        let archive = mw_test::fixture(&format!("{id}/firing"));
+        let expected = text_archive::open(&archive).unwrap().read("/expect.txt").unwrap();
+        let expected = String::from_utf8(expected).unwrap();
         let is_critical = expected.contains(&format!("critical {id}:"));
         assert_eq!(code, Some(i32::from(is_critical)), "{id}: {said}");
         let other = if id == "zone-reclaim" { "swap-thrash" } else { "zone-reclaim" };

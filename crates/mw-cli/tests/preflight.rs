@@ -4,7 +4,6 @@
 
 use mw_segment::{Kind, Options, PageSize};
 use mw_test::{FolioSwitches, alone, skip};
-use std::path::Path;
 use std::process::Command;
 
 fn check(request: &str, more: &[&str]) -> (i32, String) {
@@ -18,8 +17,7 @@ fn check(request: &str, more: &[&str]) -> (i32, String) {
 }
 
 fn check_tree(request: &str, tree: &str) -> (i32, String) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(tree);
-    check(request, &["--root", root.to_str().unwrap()])
+    check(request, &["--root", mw_test::fixture(tree).to_str().unwrap()])
 }
 
 #[test]

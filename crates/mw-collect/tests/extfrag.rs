@@ -3,10 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use mw_collect::Source;
+use mw_collect::{Source, text_archive};
 use mw_model::{Snapshot, fragmentation};
 use mw_proc::extfrag::Extfrag;
-use std::path::Path;
 use std::process::Command;
 
 /// Thousandths by which the two may differ: the files are read one after the other.
@@ -62,19 +61,12 @@ fn compare_both(source: &Source, debugfs: &str) -> (usize, usize) {
 
 #[test]
 fn our_indices_are_the_kernels_own_on_every_captured_tree() {
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
     let (mut compared, mut different) = (0, 0);
-    for case in std::fs::read_dir(fixtures).unwrap() {
-        let case = case.unwrap().path();
-        if !case.is_dir() {
-            continue;
-        }
-        for variant in std::fs::read_dir(case).unwrap() {
-            let Ok(source) = Source::tree(&variant.unwrap().path()) else { continue };
-            let (more, odd) = compare_both(&source, "/sys/kernel/debug");
-            compared += more;
-            different += odd;
-        }
+    for fixture in mw_test::fixtures() {
+        let source = text_archive::open(&mw_test::fixture(&fixture)).unwrap();
+        let (more, odd) = compare_both(&source, "/sys/kernel/debug");
+        compared += more;
+        different += odd;
     }
     println!("{compared} indices compared, {different} differ");
     assert!(compared > 1000, "{compared}");

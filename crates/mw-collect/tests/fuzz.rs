@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use mw_collect::{Source, capture};
+use mw_collect::{Source, capture, text_archive};
 use mw_test::{FuzzLimits, Random, fuzz};
 use std::io::{Read, Write};
 use std::path::Path;
@@ -122,6 +122,20 @@ fn damaged_captures_are_read_and_checked_within_limits() {
     fuzz(5, LIMITS, |random| {
         let packed = damaged(random, &whole);
         if let Ok(source) = capture::read(packed.as_slice(), Path::new("damaged")) {
+            drop(mw_rules::check(&mw_collect::window(&source), None));
+        }
+    });
+}
+
+#[test]
+fn damaged_text_archives_are_read_and_checked_within_limits() {
+    let whole = std::fs::read(mw_test::fixture("zone-reclaim/quiet")).unwrap();
+    fuzz(5, LIMITS, |random| {
+        let mut file = File { path: String::new(), bytes: whole.clone() };
+        for _ in 0..=random.below(6) {
+            damage_file(random, &mut file);
+        }
+        if let Ok(source) = text_archive::read(file.bytes.as_slice(), Path::new("damaged")) {
             drop(mw_rules::check(&mw_collect::window(&source), None));
         }
     });

@@ -20,6 +20,18 @@ fn write(path: &Path, archive: &TextArchive) {
 }
 
 #[test]
+fn every_fixture_is_read_and_written_as_it_is() {
+    let fixtures = mw_test::fixtures();
+    assert!(fixtures.len() > 90, "{}", fixtures.len());
+    for fixture in fixtures {
+        let path = mw_test::fixture(&fixture);
+        let archive = TextArchive::load(&path).unwrap();
+        assert!(archive.tree.file("expect.txt").is_ok(), "{fixture}");
+        assert_eq!(archive.to_text().unwrap(), fs::read_to_string(&path).unwrap(), "{fixture}");
+    }
+}
+
+#[test]
 fn any_text_is_read_as_it_was_written() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("a.txt");

@@ -2,15 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use mw_collect::Source;
+use mw_collect::text_archive;
 use mw_metrics::{Exposition, allocatable, as_unlimited, machine};
 use mw_model::{Answer, PageSize, Request, Window};
 use mw_rules::preflight;
-use std::path::Path;
 
 fn window(tree: &str) -> Window {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(tree);
-    mw_collect::window(&Source::tree(&root).unwrap())
+    mw_collect::window(&text_archive::open(&mw_test::fixture(tree)).unwrap())
 }
 
 fn text(tree: &str) -> String {

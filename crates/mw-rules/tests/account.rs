@@ -2,13 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use mw_collect::Source;
+use mw_collect::{Source, text_archive};
 use mw_memory::Part;
 use mw_model::{AccountEntry, Holders, MemoryAccount, Reading, Snapshot};
 use mw_proc::meminfo::Meminfo;
 use proptest::prelude::*;
-use std::fs;
-use std::path::{Path, PathBuf};
 
 /// What no counter has, at most, in parts of MemTotal.
 const MOST_SHARE: u64 = 100;
@@ -17,18 +15,8 @@ const MOST_SHARE: u64 = 100;
 /// network cards.
 const MOST_FIXED_BYTES: u64 = 5 << 20;
 
-fn folders(dir: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
-    entries.filter(|path| path.is_dir()).collect()
-}
-
-fn fixtures() -> Vec<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
-    folders(&root).iter().flat_map(|case| folders(case)).collect()
-}
-
-fn snapshot(tree: &Path) -> Snapshot {
-    mw_collect::snapshot(&Source::tree(tree).unwrap())
+fn snapshot(fixture: &str) -> Snapshot {
+    mw_collect::snapshot(&text_archive::open(&mw_test::fixture(fixture)).unwrap())
 }
 
 fn account(snapshot: &Snapshot) -> MemoryAccount {
@@ -58,8 +46,8 @@ fn bytes(entries: &[AccountEntry], wanted: Part) -> u64 {
 #[test]
 fn every_captured_kernel_is_accounted_for() {
     let (mut accounted, mut failures) = (0, Vec::new());
-    for tree in fixtures() {
-        let snapshot = snapshot(&tree);
+    for fixture in mw_test::fixtures() {
+        let snapshot = snapshot(&fixture);
         // Excerpts of the field report have no MemTotal.
         let Ok(account) = mw_rules::account(&snapshot, &Holders::default()) else { continue };
         accounted += 1;
@@ -68,7 +56,7 @@ fn every_captured_kernel_is_accounted_for() {
         let unaccounted = bytes(&account.parts, Part::Unaccounted);
         if unaccounted > most || account.overcounted_bytes > most {
             let over = account.overcounted_bytes;
-            failures.push(format!("{}: {unaccounted} missing, {over} over", tree.display()));
+            failures.push(format!("{fixture}: {unaccounted} missing, {over} over"));
         }
     }
     assert!(accounted > 60, "{accounted}");
@@ -77,9 +65,8 @@ fn every_captured_kernel_is_accounted_for() {
 
 #[test]
 fn every_kind_of_memory_is_the_largest_somewhere() {
-    let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
     let share = |fixture: &str, part: Part| {
-        let account = account(&snapshot(&tree.join(fixture)));
+        let account = account(&snapshot(fixture));
         bytes(&account.parts, part) * 100 / account.total_bytes
     };
     assert!(share("unreclaimable-ramfs/firing", Part::UnevictableCache) > 30);
@@ -95,8 +82,7 @@ fn every_kind_of_memory_is_the_largest_somewhere() {
 
 #[test]
 fn a_file_system_is_named_with_what_its_files_take() {
-    let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/tmpfs-full/firing");
-    let account = account(&snapshot(&tree));
+    let account = account(&snapshot("tmpfs-full/firing"));
     let shared = account.parts.iter().find(|part| part.name == "shared memory").unwrap();
     let largest = &shared.parts[0].parts[0];
     assert!(largest.name.starts_with("tmpfs /"), "{largest:?}");

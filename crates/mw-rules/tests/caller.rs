@@ -2,20 +2,18 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use mw_collect::Source;
+use mw_collect::text_archive;
 use mw_model::{
     Cgroup, CgroupVersion, Cgroups, LimitKind, Missing, Reading, Report, Severity, Window, caller,
 };
 use mw_proc::limits::Limits;
 use mw_proc::meminfo::Meminfo;
-use std::path::Path;
 
 const MIB: u64 = 1 << 20;
 
 /// A healthy machine of 1 GiB with two nodes and no limit on anybody.
 fn healthy() -> Window {
-    let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/healthy/numa-2");
-    mw_collect::window(&Source::tree(&tree).unwrap())
+    mw_collect::window(&text_archive::open(&mw_test::fixture("healthy/numa-2")).unwrap())
 }
 
 fn check(window: &Window) -> Report {

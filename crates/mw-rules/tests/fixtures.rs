@@ -1,40 +1,32 @@
-//! Every rule runs on every fixture. What a fixture's `expect.txt` does not name must stay silent.
+//! Every rule runs on every fixture. What its `expect.txt` does not name must stay silent.
 //!
-//! `MW_BLESS=1 cargo test -p mw-rules --test fixtures` writes what is found into `expect.txt`; read
+//! `MW_BLESS=1 cargo test -p mw-rules --test fixtures` writes what is found into the `expect.txt` of each archive; read
 //! the difference before you commit it.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use mw_collect::Source;
+use mw_collect::text_archive::{self, TextArchive};
 use mw_model::{Reading, Report, Window};
 use mw_proc::meminfo::Meminfo;
 use mw_proc::pressure::Pressure;
 use mw_rules::{ConditionState, NodeCondition, RULES};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
 
-fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures")
+const EXPECT: &str = "expect.txt";
+
+fn archive(fixture: &str) -> TextArchive {
+    let archive = TextArchive::load(&mw_test::fixture(fixture));
+    archive.unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn folders(dir: &Path) -> Vec<PathBuf> {
-    let mut folders: Vec<PathBuf> = fs::read_dir(dir)
-        .unwrap_or_else(|error| panic!("{}: {error}", dir.display()))
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.is_dir())
-        .collect();
-    folders.sort();
-    folders
+fn window(fixture: &str) -> Window {
+    let source = text_archive::open(&mw_test::fixture(fixture));
+    mw_collect::window(&source.unwrap_or_else(|error| panic!("{error}")))
 }
 
-fn name(path: &Path) -> String {
-    path.file_name().unwrap().to_string_lossy().into_owned()
-}
-
-fn look(tree: &Path) -> Report {
-    let source = Source::tree(tree).unwrap_or_else(|error| panic!("{error}"));
-    mw_rules::check(&mw_collect::window(&source), None)
+fn look(fixture: &str) -> Report {
+    mw_rules::check(&window(fixture), None)
 }
 
 /// What a report says, a line a finding or skipped rule.
@@ -48,16 +40,17 @@ fn said(report: &Report) -> String {
 }
 
 /// Looks at one fixture and compares.
-fn check(variant: &Path, failures: &mut Vec<String>) -> Report {
-    let report = look(variant);
+fn check(fixture: &str, failures: &mut Vec<String>) -> Report {
+    let report = look(fixture);
     let said = said(&report);
-    let expect = variant.join("expect.txt");
+    let mut archive = archive(fixture);
     if std::env::var_os("MW_BLESS").is_some() {
-        fs::write(&expect, &said).unwrap();
+        archive.tree.insert(EXPECT, said.clone().into_bytes()).unwrap();
+        fs::write(mw_test::fixture(fixture), archive.to_text().unwrap()).unwrap();
     }
-    let wanted = fs::read_to_string(&expect).unwrap_or_default();
+    let wanted = String::from_utf8_lossy(archive.tree.file(EXPECT).unwrap_or_default());
     if said != wanted {
-        failures.push(format!("{}\n  expected:\n{wanted}  found:\n{said}", variant.display()));
+        failures.push(format!("{fixture}\n  expected:\n{wanted}  found:\n{said}"));
     }
     report
 }
@@ -66,9 +59,8 @@ fn check(variant: &Path, failures: &mut Vec<String>) -> Report {
 #[test]
 fn a_node_stalls_only_by_rates_and_pressure() {
     let mut stalling = 0;
-    for variant in folders(&fixtures()).iter().flat_map(|case| folders(case)) {
-        let source = Source::tree(&variant).unwrap_or_else(|error| panic!("{error}"));
-        let mut window = mw_collect::window(&source);
+    for fixture in mw_test::fixtures() {
+        let mut window = window(&fixture);
         let is_stalling = |window: &Window| {
             let report = mw_rules::check(window, None);
             matches!(NodeCondition::MemoryStalling.state(&report), ConditionState::True(_))
@@ -78,7 +70,7 @@ fn a_node_stalls_only_by_rates_and_pressure() {
         window.earlier = vec![window.now.sample.clone()];
         window.now.sample.at_ms += 1000.0;
         window.now.sample.pressure.memory = Reading::Value(Pressure::default());
-        assert!(!is_stalling(&window), "{}", variant.display());
+        assert!(!is_stalling(&window), "{fixture}");
     }
     assert!(stalling >= 1, "a machine that swaps in both directions");
 }
@@ -88,31 +80,29 @@ fn every_rule_runs_on_every_fixture() {
     let mut failures = Vec::new();
     let mut fired: BTreeMap<String, usize> = BTreeMap::new();
     let mut stayed_quiet: BTreeMap<String, usize> = BTreeMap::new();
-    for case in folders(&fixtures()) {
-        for variant in folders(&case) {
-            let report = check(&variant, &mut failures);
-            let (case, kind) = (name(&case), name(&variant));
-            let fires = report.findings.iter().any(|finding| finding.rule == case);
-            if kind.starts_with("firing") {
-                *fired.entry(case.clone()).or_default() += usize::from(fires);
-                if !fires {
-                    failures.push(format!("{case}/{kind}: the rule does not fire"));
-                }
-            } else if kind.starts_with("quiet") {
-                let looked = report.quiet.contains(&case);
-                *stayed_quiet.entry(case.clone()).or_default() += usize::from(looked);
-                if !looked {
-                    failures.push(format!("{case}/{kind}: the rule fires or cannot look"));
-                }
-            } else if case == "healthy" && !report.findings.is_empty() {
-                failures.push(format!("{case}/{kind}: not silent:\n{}", said(&report)));
+    for fixture in mw_test::fixtures() {
+        let report = check(&fixture, &mut failures);
+        let (case, kind) = fixture.split_once('/').unwrap();
+        let fires = report.findings.iter().any(|finding| finding.rule == case);
+        if kind.starts_with("firing") {
+            *fired.entry(case.to_owned()).or_default() += usize::from(fires);
+            if !fires {
+                failures.push(format!("{fixture}: the rule does not fire"));
             }
+        } else if kind.starts_with("quiet") {
+            let looked = report.quiet.iter().any(|rule| rule == case);
+            *stayed_quiet.entry(case.to_owned()).or_default() += usize::from(looked);
+            if !looked {
+                failures.push(format!("{fixture}: the rule fires or cannot look"));
+            }
+        } else if case == "healthy" && !report.findings.is_empty() {
+            failures.push(format!("{fixture}: not silent:\n{}", said(&report)));
         }
     }
     for rule in RULES.iter().filter(|rule| rule.has_hazard()) {
         for (kind, seen) in [("firing", &fired), ("quiet", &stayed_quiet)] {
             if !seen.contains_key(rule.id) {
-                failures.push(format!("fixtures/{}/{kind} is missing", rule.id));
+                failures.push(format!("fixtures/{}/{kind}.txt is missing", rule.id));
             }
         }
     }
@@ -121,9 +111,9 @@ fn every_rule_runs_on_every_fixture() {
 
 #[test]
 fn the_field_report_is_found_where_it_was() {
-    let before = look(&fixtures().join("field-report/fresh"));
+    let before = look("field-report/fresh");
     assert_eq!(before.findings, [], "{}", said(&before));
-    let after = look(&fixtures().join("field-report/thrashed"));
+    let after = look("field-report/thrashed");
     let found: Vec<String> =
         after.findings.iter().map(|f| format!("{}: {}", f.rule, f.subject)).collect();
     assert_eq!(found, ["fragmented-node: node 0 zone Normal"]);
@@ -133,7 +123,7 @@ fn the_field_report_is_found_where_it_was() {
 #[test]
 fn pinned_pages_are_named_in_the_finding() {
     let says = |fixture: &str| {
-        let report = look(&fixtures().join(fixture));
+        let report = look(fixture);
         let headlines = report.findings.iter().filter(|f| f.rule == "fragmented-node");
         let all: Vec<bool> = headlines.map(|f| f.headline.contains("pinned pages")).collect();
         assert!(!all.is_empty(), "{fixture}: {}", said(&report));
@@ -158,8 +148,7 @@ fn pinned_pages_are_told_from_locked_ones() {
         let findings = mw_rules::check(window, None).findings;
         findings.iter().any(|f| f.rule == "fragmented-node" && f.headline.contains("pinned pages"))
     };
-    let source = Source::tree(&fixtures().join("fragmented-node/firing")).unwrap();
-    let mut window = mw_collect::window(&source);
+    let mut window = window("fragmented-node/firing");
     // Shared memory, as a pool has it, and as much of files.
     add(&mut node(&mut window).shmem_bytes, 128);
     add(&mut node(&mut window).file_pages_bytes, 256);

@@ -3,21 +3,17 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 use mw_collect::Source;
+use mw_collect::text_archive::TextArchive;
 use mw_model::{Consent, Remedy, Step};
-use std::fs;
-use std::path::Path;
-use std::process::Command;
 
 /// The remedy of a flood on a machine that says so of its device's share.
 fn remedy(max_ratio_fine: Option<&str>) -> Remedy {
-    let dir = tempfile::tempdir().unwrap();
-    let fixture = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let fixture = fixture.join("../../fixtures/page-cache-flood/firing/.");
-    assert!(Command::new("cp").arg("-r").arg(fixture).arg(dir.path()).status().unwrap().success());
+    let archive = mw_test::fixture("page-cache-flood/firing");
+    let mut tree = TextArchive::load(&archive).unwrap_or_else(|error| panic!("{error}")).tree;
     if let Some(parts) = max_ratio_fine {
-        fs::write(dir.path().join("sys/class/bdi/259:0/max_ratio_fine"), parts).unwrap();
+        tree.insert("sys/class/bdi/259:0/max_ratio_fine", parts.into()).unwrap();
     }
-    let source = Source::tree(dir.path()).unwrap_or_else(|error| panic!("{error}"));
+    let source = Source::in_memory(tree, &archive).unwrap();
     let report = mw_rules::check(&mw_collect::window(&source), None);
     let finding = report.findings.into_iter().find(|finding| finding.rule == "page-cache-flood");
     finding.unwrap().remedy.unwrap()

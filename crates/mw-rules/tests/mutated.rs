@@ -3,11 +3,11 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use mw_collect::Source;
+use mw_collect::text_archive::TextArchive;
+use mw_collect::{MemoryTree, Source};
 use mw_model::Request;
 use mw_rules::room;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Makes a damaged file of a whole one.
 type Mutation = fn(&[u8]) -> Vec<u8>;
@@ -42,30 +42,12 @@ fn largest(text: &[u8]) -> Vec<u8> {
     out
 }
 
-fn files(dir: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() { files(&path, found) } else { found.push(path) }
-    }
-}
-
-fn copy(from: &Path, to: &Path) {
-    let mut all = Vec::new();
-    files(from, &mut all);
-    for file in all {
-        let target = to.join(file.strip_prefix(from).unwrap());
-        fs::create_dir_all(target.parent().unwrap()).unwrap();
-        fs::copy(&file, target).unwrap();
-    }
-}
-
 const CONSENT: room::Consent = room::Consent { swap: true, migrate: true };
 const ALL: room::Capabilities =
     room::Capabilities { reclaim: true, compact: true, consent: CONSENT, has_swap: true };
 
-fn look(tree: &Path, requests: &[Request]) {
-    let source = Source::tree(tree).unwrap();
-    let window = mw_collect::window(&source);
+fn look(tree: MemoryTree, requests: &[Request]) {
+    let window = mw_collect::window(&Source::in_memory(tree, Path::new("damaged")).unwrap());
     let report = mw_rules::check(&window, None);
     assert!(!report.verdict.is_empty());
     for request in requests {
@@ -84,19 +66,14 @@ fn check(fixture: &str) {
         .iter()
         .map(|text| text.parse().unwrap())
         .collect();
-    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(fixture);
-    let dir = tempfile::tempdir().unwrap();
-    copy(&fixture, dir.path());
-    let mut all = Vec::new();
-    files(dir.path(), &mut all);
-    for file in all {
-        let whole = fs::read(&file).unwrap();
+    let whole = TextArchive::load(&mw_test::fixture(fixture)).unwrap().tree;
+    for (path, contents) in whole.files() {
         for (what, mutate) in MUTATIONS {
-            fs::write(&file, mutate(&whole)).unwrap();
-            let looked = std::panic::catch_unwind(|| look(dir.path(), &requests));
-            assert!(looked.is_ok(), "{} {what}", file.display());
+            let mut damaged = whole.clone();
+            damaged.insert(path, mutate(contents)).unwrap();
+            let looked = std::panic::catch_unwind(|| look(damaged, &requests));
+            assert!(looked.is_ok(), "{fixture}: {path} {what}");
         }
-        fs::write(&file, whole).unwrap();
     }
 }
 

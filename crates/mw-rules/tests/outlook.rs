@@ -1,7 +1,7 @@
 //! A finding's severity is what a large request would meet: `check` and `check --for` never contradict each other.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use mw_collect::Source;
+use mw_collect::text_archive;
 use mw_model::{
     Answer, OomHistory, OomShortage, OomVictim, PageBlocks, PageSize, Reading, Report, Request,
     Severity, Waiter, Waiters, Window, derived,
@@ -10,8 +10,6 @@ use mw_proc::buddyinfo::Buddyinfo;
 use mw_proc::vmstat::{Counter, Vmstat};
 use mw_rules::preflight;
 use proptest::prelude::*;
-use std::fs;
-use std::path::{Path, PathBuf};
 
 const HUGE: u64 = 2 << 20;
 const DAY_MS: u64 = 86_400_000;
@@ -26,22 +24,14 @@ const OF_REQUESTS: [&str; 6] = [
     "working-set-thrash",
 ];
 
-fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures")
-}
-
-fn window(tree: &Path) -> Window {
-    mw_collect::window(&Source::tree(tree).unwrap_or_else(|error| panic!("{error}")))
-}
-
-fn directories(dir: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
-    entries.filter(|path| path.is_dir()).collect()
+fn window(fixture: &str) -> Window {
+    let source = text_archive::open(&mw_test::fixture(fixture));
+    mw_collect::window(&source.unwrap_or_else(|error| panic!("{error}")))
 }
 
 /// A machine of 2 GiB without a hazard, as it is and a second before.
 fn healthy() -> Window {
-    let window = window(&fixtures().join("fragmented-node/quiet"));
+    let window = window("fragmented-node/quiet");
     assert!(window.is_sustained() && mw_rules::check(&window, None).findings.is_empty());
     window
 }
@@ -173,7 +163,7 @@ fn a_storm_is_a_warning_where_others_wait_than_the_reader() {
 
 #[test]
 fn a_burst_of_some_milliseconds_is_a_note() {
-    let mut burst = window(&fixtures().join("swap-thrash/firing"));
+    let mut burst = window("swap-thrash/firing");
     let critical = mw_rules::check(&burst, None);
     assert_eq!(critical.worst, Some(Severity::Critical), "{critical:?}");
     burst.earlier[0].at_ms = burst.now.sample.at_ms - 10.0;
@@ -211,15 +201,15 @@ fn a_kill_fades() {
 #[test]
 fn a_process_a_cgroup_and_a_mount_are_never_critical_and_change_no_setting() {
     let mut found = 0;
-    for tree in directories(&fixtures()).iter().flat_map(|case| directories(case)) {
-        for finding in mw_rules::check(&window(&tree), None).findings {
+    for fixture in mw_test::fixtures() {
+        for finding in mw_rules::check(&window(&fixture), None).findings {
             if finding.subject.is_machine() {
                 continue;
             }
             found += 1;
-            assert!(finding.severity < Severity::Critical, "{}: {finding:?}", tree.display());
+            assert!(finding.severity < Severity::Critical, "{fixture}: {finding:?}");
             let consent = finding.remedy.map(|remedy| remedy.consent);
-            assert_ne!(consent, Some(mw_model::Consent::Automatic), "{}", tree.display());
+            assert_ne!(consent, Some(mw_model::Consent::Automatic), "{fixture}");
         }
     }
     assert!(found >= 5, "{found}");
@@ -256,10 +246,10 @@ fn assert_no_contradiction(window: &Window, what: &str) {
 #[test]
 fn check_and_preflight_agree_on_every_fixture() {
     let mut served = 0;
-    for tree in directories(&fixtures()).iter().flat_map(|case| directories(case)) {
-        let window = window(&tree);
+    for fixture in mw_test::fixtures() {
+        let window = window(&fixture);
         served += usize::from(is_quarter_served(&window));
-        assert_no_contradiction(&window, &tree.display().to_string());
+        assert_no_contradiction(&window, &fixture);
     }
     assert!(served >= 10, "{served}");
 }

@@ -2,13 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use mw_collect::Source;
+use mw_collect::text_archive;
 use mw_model::{Reading, Remedy, Step, Window};
-use std::path::Path;
 
 fn firing(rule: &str) -> Window {
-    let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(rule);
-    mw_collect::window(&Source::tree(&tree.join("firing")).unwrap())
+    let archive = mw_test::fixture(&format!("{rule}/firing"));
+    mw_collect::window(&text_archive::open(&archive).unwrap())
 }
 
 fn remedy(window: &Window, rule: &str) -> Remedy {

@@ -12,6 +12,7 @@
 mod built;
 mod cgroup;
 mod duckdb;
+mod fixtures;
 mod folio_switches;
 mod fragmented;
 mod fuzz;
@@ -29,6 +30,7 @@ mod wait;
 pub use built::{BUILT_DIR, built};
 pub use cgroup::Cgroup;
 pub use duckdb::python_with_duckdb;
+pub use fixtures::{fixture, fixtures};
 pub use folio_switches::FolioSwitches;
 pub use fragmented::{Fragmented, compactions, free_mib};
 pub use fuzz::{FuzzLimits, Random, fuzz, peak_bytes};

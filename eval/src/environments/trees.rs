@@ -2,8 +2,8 @@
 //! after what those kernels have: `check --root`.
 
 use super::answer::{Answer, Expected, Printed, Row};
-use crate::workspace::root;
 use anyhow::Context;
+use mw_collect::text_archive::TextArchive;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -82,7 +82,7 @@ const WSL_2: &[(&str, &str)] = &[
     ("proc/sys/kernel/osrelease", "6.6.87.2-microsoft-standard-WSL2\n"),
 ];
 
-const WSL_2_BASE: &str = "fixtures/healthy/debian-6.12";
+const WSL_2_BASE: &str = "healthy/debian-6.12";
 
 pub(super) fn rows(binary: &Path, is_wanted: &dyn Fn(&str) -> bool) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
@@ -100,10 +100,13 @@ pub(super) fn rows(binary: &Path, is_wanted: &dyn Fn(&str) -> bool) -> anyhow::R
     }
     if is_wanted("WSL 2") {
         let dir = tempfile::tempdir()?;
-        copy(&root().join(WSL_2_BASE), dir.path())?;
+        let base = TextArchive::load(&mw_test::fixture(WSL_2_BASE))?;
+        for (path, contents) in base.tree.files() {
+            put(dir.path(), &[(path, std::str::from_utf8(contents)?)])?;
+        }
         put(dir.path(), WSL_2)?;
         let expected = Expected::checked(memory(dir.path())?);
-        let made = format!("{WSL_2_BASE}, with its kernel's name");
+        let made = format!("fixtures/{WSL_2_BASE}, with its kernel's name");
         rows.push(row(binary, "WSL 2", &made, expected, dir.path())?);
     }
     Ok(rows)
@@ -137,13 +140,6 @@ fn put(dir: &Path, files: &[(&str, &str)]) -> anyhow::Result<()> {
         }
         fs::write(&path, text).with_context(|| path.display().to_string())?;
     }
-    Ok(())
-}
-
-fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
-    let contents = format!("{}/.", from.display());
-    let status = Command::new("cp").args(["-r", &contents]).arg(to).status().context("cp")?;
-    anyhow::ensure!(status.success(), "{} could not be copied", from.display());
     Ok(())
 }
 

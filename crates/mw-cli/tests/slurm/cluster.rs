@@ -2,11 +2,11 @@
 //! outside is touched, and everything ends with the test. What is recorded is the memory of the nodes: the health
 //! program of each checks a tree of fixtures/.
 
-use mw_test::Killed;
+use mw_test::{Killed, fixture};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -23,10 +23,6 @@ pub(super) const HEALTHY: &str = "fragmented-node/quiet";
 
 pub(super) fn memwright() -> &'static str {
     env!("CARGO_BIN_EXE_memwright")
-}
-
-pub(super) fn fixture(name: &str) -> PathBuf {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures")).join(name)
 }
 
 pub(super) struct Cluster {

@@ -3,7 +3,8 @@
 
 mod cluster;
 
-use cluster::{Cluster, HEALTHY, PATIENCE, SICK, fixture, memwright, write_script};
+use cluster::{Cluster, HEALTHY, PATIENCE, SICK, memwright, write_script};
+use mw_test::fixture;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;

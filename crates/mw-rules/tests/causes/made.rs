@@ -1,6 +1,6 @@
 //! Made-up stalls: a machine as it was captured in a fixture, and what a recorder would have seen.
 
-use mw_collect::Source;
+use mw_collect::text_archive;
 use mw_model::{
     BlockedTask, FloodShare, Host, Incident, KernelWait, Missing, NO_VALUE, Profile, Reading,
     Sample, Service, ServiceProcess, Shift, Stack, Table, TaskUse, Trigger, TriggerKind, WaitKind,
@@ -9,7 +9,6 @@ use mw_model::{
 use mw_proc::pressure::{Pressure, PressureLine};
 use mw_proc::vmstat::Counter;
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 /// When every made-up stall begins.
@@ -330,9 +329,8 @@ fn captured(fixture: &str) -> Window {
     static READ: Mutex<BTreeMap<String, Window>> = Mutex::new(BTreeMap::new());
     let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
     let window = read.entry(fixture.to_owned()).or_insert_with(|| {
-        let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(fixture);
-        let source = Source::tree(&tree).unwrap_or_else(|error| panic!("{error}"));
-        mw_collect::window(&source)
+        let source = text_archive::open(&mw_test::fixture(fixture));
+        mw_collect::window(&source.unwrap_or_else(|error| panic!("{error}")))
     });
     window.clone()
 }

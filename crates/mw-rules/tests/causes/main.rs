@@ -16,8 +16,6 @@ use made::Made;
 use mw_model::{Incident, Missing, Reading, TriggerKind, WaitKind, Window};
 use mw_rules::{Explanation, PLAUSIBLE_PERCENT, RULES, explain};
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::Path;
 
 /// The rule of stalls that memory did not cause.
 const NOT_MEMORY: &str = "not-memory";
@@ -61,28 +59,13 @@ fn every_rule_with_a_cause_has_its_stall() {
     }
 }
 
-/// Every folder of a captured machine.
-fn fixtures() -> Vec<String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
-    let folders = |dir: &Path| -> Vec<String> {
-        let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
-        let folders = entries.filter(|entry| entry.path().is_dir());
-        folders.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
-    };
-    let variants = |case: String| {
-        let variants = folders(&root.join(&case)).into_iter();
-        variants.map(move |variant| format!("{case}/{variant}"))
-    };
-    // What the field report has is no more than buddyinfo.
-    folders(&root).into_iter().filter(|case| case != "field-report").flat_map(variants).collect()
-}
-
 /// A hazard that was there before and has not changed explains nothing.
 #[test]
 fn no_decoy_is_put_down_to_memory_whatever_hazard_there_is() {
     let mut wrong = Vec::new();
-    for fixture in fixtures() {
-        for (name, made, says) in stalls::decoys(&fixture) {
+    // What the field report has is no more than buddyinfo.
+    for fixture in mw_test::fixtures().iter().filter(|name| !name.starts_with("field-report/")) {
+        for (name, made, says) in stalls::decoys(fixture) {
             let explanation = asked(&made);
             let rules: Vec<&str> =
                 explanation.causes.iter().map(|cause| cause.finding.rule.as_str()).collect();

@@ -110,8 +110,7 @@ mod tests {
     #[test]
     fn a_fragmented_node_offers_no_large_blocks() {
         let offer = |name: &str| {
-            let tree = format!("{}/../../fixtures/{name}", env!("CARGO_MANIFEST_DIR"));
-            let source = mw_collect::Source::tree(tree.as_ref()).unwrap();
+            let source = mw_collect::text_archive::open(&mw_test::fixture(name)).unwrap();
             Offer::new(&mw_collect::snapshot(&source)).unwrap()
         };
         let (sick, healthy) = (offer("fragmented-node/firing"), offer("fragmented-node/quiet"));

@@ -7,8 +7,7 @@ const NODE: &str = include_str!("node.json");
 const NOW: &str = "2026-11-25T17:00:00Z";
 
 fn of_fixture(name: &str) -> Vec<Condition> {
-    let tree = format!("{}/../../fixtures/{name}", env!("CARGO_MANIFEST_DIR"));
-    let source = mw_collect::Source::tree(tree.as_ref()).unwrap();
+    let source = mw_collect::text_archive::open(&mw_test::fixture(name)).unwrap();
     conditions(&mw_rules::check(&mw_collect::window(&source), None))
 }
 
