@@ -6,7 +6,7 @@ mod verdict;
 use crate::tests::{self, Built, Results, Target};
 use crate::workspace::{self, built, cargo};
 use crate::{
-    ages, arch, circles, dist, lab, links, packages, pictures, promises, python, tools, units,
+    ages, arch, circles, dist, lab, links, new, packages, pictures, promises, python, tools, units,
 };
 use std::fmt::Write;
 use std::process::{Command, ExitCode};
@@ -161,6 +161,7 @@ fn side_by_side(
         let others = scope.spawn(|| {
             vec![
                 simple("lint", lint),
+                simple("skeletons of cargo xtask new", new::compile),
                 simple("documentation", documentation),
                 simple("ages of generated pages", ages::run),
                 simple("links of the documentation", links::run),

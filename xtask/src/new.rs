@@ -1,8 +1,11 @@
 //! Skeletons of a rule, a probe, a collector or a lab case. docs/CONTRIBUTING.md says what to fill in;
 //! tests of the catalogue, of the probes and of the cases fail until that is done.
 
+mod compile;
+
 use crate::workspace::{read, root};
 use anyhow::Context;
+pub(crate) use compile::run as compile;
 use std::fs;
 use std::path::Path;
 
@@ -191,8 +194,9 @@ fn probe_source(name: &str) -> String {
     format!(
         r#"//! `{name}://HOST:PORT`: what it requests, and what counts as an answer.
 
-use crate::address::{{Address, Parsed, Probe, endpoint, name}};
+use crate::address::{{Address, Parsed, endpoint, name}};
 use crate::link::{{Connector, Deadline, Endpoint, Failure}};
+use crate::protocol::Probe;
 use std::fmt;
 use std::sync::Arc;
 
