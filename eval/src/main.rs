@@ -1,7 +1,6 @@
-//! The campaigns: `cargo xtask CAMPAIGN --help`. They measure the program, judge what it says, and write the pages of
-//! docs/ that rest on it.
+//! The campaigns that CI runs with `--full` alone: `cargo xtask CAMPAIGN --help`. They measure the program, judge what it
+//! says, and write the pages of docs/ that rest on it.
 
-mod campaign;
 mod ceilings;
 mod cluster;
 mod debian;
@@ -14,13 +13,10 @@ mod kubernetes;
 mod lab;
 mod peers;
 mod plots;
-mod preflight;
 mod recorders;
-mod ship;
 mod step;
 mod suites;
 mod system;
-mod trials;
 mod workspace;
 
 use clap::{Parser, Subcommand};
@@ -82,19 +78,6 @@ enum Task {
         again: bool,
         /// Write docs/cluster.md, docs/fencing.md, or the table of docs/heartbeats.md, from it
         #[arg(long)]
-        write: bool,
-    },
-    /// Run the queries over the recordings of a fleet on DuckDB and ClickHouse, with a simulated fleet
-    Ship {
-        /// Only take the minutes of this recording for the simulated fleets: NAME=DIRECTORY, a data set of memwright ship;
-        /// may be repeated
-        #[arg(long, value_name = "NAME=DIRECTORY", conflicts_with = "fleet")]
-        recorded: Vec<String>,
-        /// Also on a fleet of so many machines and days, to see what it takes; may be repeated
-        #[arg(long, num_args = 2, value_names = ["MACHINES", "DAYS"])]
-        fleet: Vec<u32>,
-        /// Write docs/ship-scale.md from it
-        #[arg(long, requires = "fleet")]
         write: bool,
     },
     /// Install the chart on Kubernetes' API server and set conditions of a node as a pod does; builds the server, etcd
@@ -179,67 +162,6 @@ enum Task {
         #[arg(long)]
         program: Option<PathBuf>,
     },
-    /// Play stalls that are drawn from a seed, and judge what the recorder says of them
-    Trials {
-        #[arg(long, default_value_t = 1)]
-        seed: u64,
-        /// Plays 0 to N - 1 of the seed
-        #[arg(long, default_value_t = 10)]
-        count: u32,
-        /// Only this play, as SEED:INDEX
-        #[arg(long, value_parser = trials::parse_play)]
-        play: Option<(u64, u32)>,
-        /// Compose plays of these conditions alone, for example stop,flood; their results do not belong in docs/truth
-        #[arg(long, value_delimiter = ',')]
-        conditions: Vec<String>,
-        /// At native speed in cgroups of this machine, and not in guests
-        #[arg(long)]
-        host: bool,
-        /// Play nothing; write docs/truth.md from the results in docs/truth
-        #[arg(long, conflicts_with_all = ["play", "results"])]
-        report: bool,
-        /// Play again what was diagnosed wrongly before: into docs/truth/former.jsonl
-        #[arg(long, conflicts_with_all = ["play", "results", "report", "host"])]
-        again: bool,
-        /// Play nothing; fit the confidence of causes to docs/truth/fit.jsonl (crates/mw-rules/src/confidence.rs)
-        #[arg(long, conflicts_with_all = ["play", "results", "report"])]
-        calibrate: bool,
-        /// The two plays of CI, whose results count nowhere
-        #[arg(long, conflicts_with_all = ["play", "results", "report", "again", "calibrate", "host"])]
-        quick: bool,
-        /// The file that results are appended to [default: target/trials/results.jsonl]
-        #[arg(long)]
-        results: Option<PathBuf>,
-        /// The `memwright` to judge [default: as `cargo build` makes it]
-        #[arg(long)]
-        program: Option<PathBuf>,
-        /// Guests at once
-        #[arg(long, default_value_t = 1)]
-        jobs: usize,
-    },
-    /// Ask for memory with `check --for` in many conditions, take it, and compare
-    Preflight {
-        /// Conditions of lab/preflight (all of them, or those named)
-        conditions: Vec<String>,
-        /// 6.1, 6.12, or host for this machine (all, or those named)
-        #[arg(long, value_delimiter = ',')]
-        kernels: Vec<String>,
-        /// Sizes are drawn from it
-        #[arg(long, default_value_t = 1)]
-        seed: u32,
-        /// Ask nothing; write docs/preflight.md from docs/preflight/report.jsonl
-        #[arg(long, conflicts_with_all = ["conditions", "kernels", "results"])]
-        report: bool,
-        /// The file that results are appended to [default: target/preflight/results.jsonl]
-        #[arg(long)]
-        results: Option<PathBuf>,
-        /// The `memwright` to judge [default: as `cargo build` makes it]
-        #[arg(long)]
-        program: Option<PathBuf>,
-        /// Guests at once
-        #[arg(long, default_value_t = 1)]
-        jobs: usize,
-    },
     /// Measure how others get, touch and lock large memory, beside memwright (needs root; at most 10 minutes)
     Peers {
         /// How often each is measured
@@ -296,12 +218,6 @@ fn main() -> anyhow::Result<()> {
         Task::Cluster {
             action: cluster::Action::StarveSoftware, program, again, write, ..
         } => cluster::software::run(program, again, write),
-        Task::Ship { recorded, .. } if !recorded.is_empty() => ship::record(&recorded),
-        Task::Ship { fleet, write, .. } => {
-            let (fleets, _) = fleet.as_chunks();
-            let fleets: Vec<_> = fleets.iter().map(|[machines, days]| (*machines, *days)).collect();
-            ship::run(&fleets, write)
-        }
         Task::Kubernetes { program } => kubernetes::run(program),
         Task::System { kernel, package, previous, steps, write } => {
             system::run(&system::Choice { kernels: kernel, package, previous, steps, write })
@@ -317,26 +233,6 @@ fn main() -> anyhow::Result<()> {
             evaluate::run(&names, rounds, jobs, redraw)
         }
         Task::Environments { names, program } => environments::run(&names, program),
-        Task::Trials { quick: true, .. } => trials::quick(),
-        Task::Trials { report: true, .. } => trials::report(),
-        Task::Trials { calibrate: true, .. } => trials::calibrate(),
-        Task::Trials { again: true, program, .. } => trials::again(program),
-        Task::Trials { seed, count, play, conditions, results, program, jobs, host, .. } => {
-            trials::run(&trials::Choice {
-                seed,
-                count,
-                only: play,
-                conditions,
-                results,
-                program,
-                jobs,
-                on_host: host,
-            })
-        }
-        Task::Preflight { report: true, .. } => preflight::report(),
-        Task::Preflight { conditions, kernels, seed, results, program, jobs, report: false } => {
-            preflight::run(&preflight::Choice { conditions, kernels, seed, results, program, jobs })
-        }
         Task::Ceilings { write } => ceilings::run(write),
         Task::Operate { operation, seconds } => ceilings::operate(operation, seconds),
         Task::Peers { rounds, size, write } => peers::run(rounds, size, write),

@@ -1,14 +1,10 @@
-//! The steps of `cargo xtask ci` that are campaigns, or the short form of one.
+//! The steps of `cargo xtask ci` that are campaigns of this program.
 
-use crate::{cluster, lab, preflight, ship, system, trials};
+use crate::{cluster, lab, system};
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 pub(crate) enum Step {
-    PreflightQuick,
-    ShipQuick,
     Lab,
-    Trials,
-    Preflight,
     Starve,
     Fence,
     ClusterSoftware,
@@ -17,11 +13,7 @@ pub(crate) enum Step {
 
 pub(crate) fn run(step: Step) -> anyhow::Result<()> {
     match step {
-        Step::PreflightQuick => preflight::quick(),
-        Step::ShipQuick => ship::quick(),
         Step::Lab => lab::full(),
-        Step::Trials => trials::full(),
-        Step::Preflight => preflight::full(),
         Step::Starve => cluster::starve::full(),
         Step::Fence => cluster::fence::full(),
         Step::ClusterSoftware => cluster::software::full(),

@@ -7,7 +7,7 @@ mod page;
 mod step;
 
 use crate::workspace::{root, target_dir};
-use crate::{campaign, debian, packages};
+use crate::{debian, packages};
 use anyhow::Context;
 use debs::Debs;
 use image::Images;

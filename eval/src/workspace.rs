@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-pub(crate) use xtask::workspace::{cargo, output, read, root, run, target_dir};
+pub(crate) use xtask::workspace::{cargo, compile_c, output, read, root, run, target_dir};
 
 /// Fails once this process has been asked to end.
 pub(crate) fn go_on() -> anyhow::Result<()> {

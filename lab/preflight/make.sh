@@ -1,4 +1,4 @@
-# Asks `memwright check --for` and takes what was asked for: eval/src/preflight. It is sourced by guest/play.sh.
+# Asks `memwright check --for` and takes what was asked for: accuracy/src/preflight. It is sourced by guest/play.sh.
 #
 # ./settings has CONDITION, KINDS (what follows the size in a request; `-` for nothing, and `room` for make-room) and
 # SEED. All but the program that takes is protected from the OOM killer.

@@ -1,4 +1,4 @@
-# Plays the trials of one boot one after another, while the recorder runs: eval/src/trials.
+# Plays the trials of one boot one after another, while the recorder runs: accuracy/src/trials.
 #
 # ./plays has a line `play INDEX SERVICE QUIET_S HOLD_S CONDITION... -- DECOY...` for each; a condition or a decoy is
 # a word `NAME:ARGUMENT,...`. ./boot sets what all of them share. What happened when goes to /run/keep/times, as lines

@@ -1,7 +1,7 @@
 //! Holds the workspace against the rules of docs/ARCHITECTURE.md: which crate may use which, and
 //! where unsafe code may be.
 
-use crate::workspace::{read, root};
+use crate::workspace::{EVAL_MANIFEST, read, root};
 use anyhow::Context;
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -77,12 +77,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "mw-web",
         ],
     ),
+    ("accuracy", &["mw-critical-path", "mw-lab", "mw-model", "mw-record", "mw-rules", "mw-test"]),
     ("docgen", &["mw-cli", "mw-metrics", "mw-model", "mw-render", "mw-rules", "mw-ship"]),
     (
         "eval",
         &[
             "mw-collect",
-            "mw-critical-path",
             "mw-lab",
             "mw-model",
             "mw-pool",
@@ -126,27 +126,29 @@ pub(crate) fn run() -> anyhow::Result<()> {
 
 /// Every crate's dependencies on the others, tests and benches aside.
 fn uses() -> anyhow::Result<BTreeMap<String, Vec<String>>> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
-        .args(["metadata", "--no-deps", "--locked", "--format-version", "1"])
-        .current_dir(root())
-        .output()
-        .context("cargo metadata")?;
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout)?;
-    let packages = metadata["packages"].as_array().context("no packages in cargo metadata")?;
+    let mut uses = BTreeMap::new();
+    for manifest in ["Cargo.toml", EVAL_MANIFEST] {
+        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        command.args(["metadata", "--no-deps", "--locked", "--format-version", "1"]);
+        command.args(["--manifest-path", manifest]).current_dir(root());
+        let output = command.output().context("cargo metadata")?;
+        let metadata: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+        let packages = metadata["packages"].as_array().context("no packages in cargo metadata")?;
+        uses.extend(packages.iter().map(used_by));
+    }
+    Ok(uses)
+}
+
+/// The name of a package, and what it uses.
+fn used_by(package: &serde_json::Value) -> (String, Vec<String>) {
     let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
-    Ok(packages
-        .iter()
-        .map(|package| {
-            let dependencies = package["dependencies"].as_array().into_iter().flatten();
-            let used = dependencies
-                .filter(|dependency| dependency["kind"].is_null())
-                .map(|dependency| text(&dependency["name"]))
-                .filter(|name| name.starts_with("mw-"))
-                .collect();
-            (text(&package["name"]), used)
-        })
-        .collect())
+    let dependencies = package["dependencies"].as_array().into_iter().flatten();
+    let used = dependencies
+        .filter(|dependency| dependency["kind"].is_null())
+        .map(|dependency| text(&dependency["name"]))
+        .filter(|name| name.starts_with("mw-"))
+        .collect();
+    (text(&package["name"]), used)
 }
 
 /// A crate takes the workspace's lints, which forbid unsafe code, or denies what it does not allow

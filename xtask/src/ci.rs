@@ -4,10 +4,13 @@ mod step;
 mod verdict;
 
 use crate::tests::{self, Built, Results, Target};
-use crate::workspace::{self, built, cargo};
+use crate::workspace::{self, EVAL_MANIFEST, built, cargo};
 use crate::{
-    ages, arch, circles, dist, lab, links, new, packages, pictures, promises, python, tools, units,
+    ages, arch, circles, dist, lab, links, locks, new, packages, pictures, promises, python, tools,
+    units,
 };
+use anyhow::Context;
+use std::ffi::OsString;
 use std::fmt::Write;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
@@ -58,20 +61,21 @@ const PACKAGES: &[(&str, &str)] = &[
 type Task = fn() -> anyhow::Result<()>;
 
 const MORE_STEPS: &[(&str, Task)] = &[
-    ("lab: every case", || campaign(&["step", "lab"])),
+    ("lab: every case", || eval(&["step", "lab"])),
     ("blind trials", || campaign(&["step", "trials"])),
     ("preflight campaign", || campaign(&["step", "preflight"])),
-    ("heartbeats of real cluster software", || campaign(&["cluster"])),
-    ("a real cluster with a starved node", || campaign(&["step", "starve"])),
-    ("fencing under memory shortage", || campaign(&["step", "fence"])),
-    ("cluster software on a starved node", || campaign(&["step", "cluster-software"])),
+    ("heartbeats of real cluster software", || eval(&["cluster"])),
+    ("a real cluster with a starved node", || eval(&["step", "starve"])),
+    ("fencing under memory shortage", || eval(&["step", "fence"])),
+    ("cluster software on a starved node", || eval(&["step", "cluster-software"])),
     ("queries over a fleet, on two engines", || campaign(&["ship"])),
     ("Python package with torch and AddressSanitizer", python::full),
-    ("check in other environments", || campaign(&["environments"])),
+    ("check in other environments", || eval(&["environments"])),
+    ("campaigns: lint and tests", eval_tests),
     ("licences and sources of dependencies", tools::dependencies),
     ("packages: built twice and installed", dist::check),
-    ("the package under a real systemd", || campaign(&["step", "system"])),
-    ("other people's test suites", || campaign(&["suites"])),
+    ("the package under a real systemd", || eval(&["step", "system"])),
+    ("other people's test suites", || eval(&["suites"])),
 ];
 
 /// The longest that everything may take without `--full`. Something hangs beyond it; better said here, with what was
@@ -84,8 +88,7 @@ pub(crate) fn run(full: bool) -> anyhow::Result<ExitCode> {
         std::thread::spawn(|| end_after(LIMIT));
     }
     let options = tests::Options { full, ..tests::Options::default() };
-    let mut steps =
-        vec![step("packages", installed), simple("format", || cargo(&["fmt", "--all", "--check"]))];
+    let mut steps = vec![step("packages", installed), simple("format", format)];
     let mut built = None;
     steps.push(step("build", || {
         let Built { tests, .. } = built.insert(tests::build()?);
@@ -161,6 +164,7 @@ fn side_by_side(
         let others = scope.spawn(|| {
             vec![
                 simple("lint", lint),
+                simple("program with default features", default_features),
                 simple("skeletons of cargo xtask new", new::compile),
                 simple("documentation", documentation),
                 simple("ages of generated pages", ages::run),
@@ -169,6 +173,7 @@ fn side_by_side(
                 simple("promises", promises::run),
                 simple("architecture", arch::run),
                 simple("circles between files", circles::run),
+                simple("lock files", locks::run),
                 simple("systemd units", units::run),
                 simple("preflight: two conditions", || campaign(&["step", "preflight-quick"])),
                 simple("queries over a fleet", || campaign(&["step", "ship-quick"])),
@@ -184,7 +189,29 @@ fn side_by_side(
 
 /// A campaign, by the program that was built with the tests.
 fn campaign(args: &[&str]) -> anyhow::Result<()> {
-    workspace::run(Command::new(built("eval")).args(args))
+    workspace::run(Command::new(built("accuracy")).args(args))
+}
+
+/// A campaign of the workspace that is built for it.
+fn eval(args: &[&str]) -> anyhow::Result<()> {
+    workspace::eval(args.iter().map(OsString::from))
+}
+
+/// The workspace of the campaigns that are run with `--full` alone.
+fn eval_tests() -> anyhow::Result<()> {
+    let target = std::path::absolute(workspace::target_dir())?;
+    let target = target.to_str().context("the target directory is not UTF-8")?;
+    let common = ["--locked", "--manifest-path", EVAL_MANIFEST, "--target-dir", target];
+    cargo(
+        &[&["clippy", "--quiet"][..], &common, &["--all-targets", "--", "-D", "warnings"]].concat(),
+    )?;
+    cargo(&[&["test", "--quiet"][..], &common].concat())
+}
+
+/// The sources of both workspaces.
+fn format() -> anyhow::Result<()> {
+    cargo(&["fmt", "--all", "--check"])?;
+    cargo(&["fmt", "--check", "--manifest-path", EVAL_MANIFEST])
 }
 
 fn documentation() -> anyhow::Result<()> {
@@ -202,6 +229,11 @@ fn lint() -> anyhow::Result<()> {
         "-D",
         "warnings",
     ])
+}
+
+/// The program as `cargo build` makes it; everything else is built and tested with all features.
+fn default_features() -> anyhow::Result<()> {
+    cargo(&["check", "--quiet", "--locked", "--package", "mw-cli"])
 }
 
 /// With the profile that is built already: it is the kernel that takes the time.

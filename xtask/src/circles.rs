@@ -27,7 +27,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     for entry in root().join("crates").read_dir()? {
         problems.extend(problems_of(&entry?.path())?);
     }
-    for folder in ["docgen", "eval", "xtask"] {
+    for folder in ["accuracy", "docgen", "eval", "xtask"] {
         problems.extend(problems_of(&root().join(folder))?);
     }
     anyhow::ensure!(problems.is_empty(), "{}", problems.join("\n"));

@@ -1,6 +1,6 @@
 //! The development tasks that need nothing of the program, so that `cargo xtask` is built in seconds. The campaigns, which
-//! use its crates, are the program eval, and the generated documentation is that of docgen: they are built when they are
-//! first asked for.
+//! use its crates, are the programs accuracy and eval, and the generated documentation is that of docgen: they are built
+//! when they are first asked for.
 
 pub mod ages;
 mod arch;
@@ -12,6 +12,7 @@ pub mod dist;
 mod install;
 mod lab;
 mod links;
+mod locks;
 mod new;
 pub mod packages;
 mod pictures;
@@ -22,4 +23,4 @@ mod tools;
 mod units;
 pub mod workspace;
 
-pub use command::{CAMPAIGNS, run};
+pub use command::{ACCURACY_CAMPAIGNS, CAMPAIGNS, run};

@@ -1,12 +1,16 @@
 //! The repository, and cargo in it.
 
 use anyhow::Context;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
+
+/// The workspace of the campaigns that CI does not run. It has its own lock file (locks.rs), and shares the target directory.
+pub(crate) const EVAL_MANIFEST: &str = "eval/Cargo.toml";
 
 /// Where cargo puts what it builds.
 pub fn target_dir() -> PathBuf {
@@ -34,11 +38,25 @@ pub fn cargo_with(args: &[&str], change: impl FnOnce(&mut Command)) -> anyhow::R
     Ok(())
 }
 
+/// Builds the campaigns that CI does not run, and runs one.
+pub(crate) fn eval(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<()> {
+    let target = std::path::absolute(target_dir())?;
+    cargo_with(&["run", "--locked", "--manifest-path", EVAL_MANIFEST], |cargo| {
+        cargo.arg("--target-dir").arg(target).arg("--").args(args);
+    })
+}
+
 /// Runs a command, and fails when it fails.
 pub fn run(command: &mut Command) -> anyhow::Result<()> {
     let status = command.status().with_context(|| format!("{command:?}"))?;
     anyhow::ensure!(status.success(), "{command:?} failed");
     Ok(())
+}
+
+/// Compiles a program in C, for this machine or for a guest, into a directory.
+pub fn compile_c(source: &Path, bin: &Path) -> anyhow::Result<()> {
+    let program = bin.join(source.file_stem().unwrap_or_default());
+    run(Command::new("gcc").args(["-O2", "-pthread", "-static", "-o"]).arg(program).arg(source))
 }
 
 /// Standard output of a command that succeeds.

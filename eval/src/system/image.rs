@@ -1,10 +1,10 @@
 //! The disks of the guest: a small Debian, made once and kept in target/system, and a parcel with the packages, the
 //! steps, and the modules of the kernel.
 
+use super::Step;
 use super::debs::Debs;
-use super::{Step, campaign};
 use crate::debian;
-use crate::workspace::{output, root};
+use crate::workspace::{compile_c, output, root};
 use anyhow::Context;
 use mw_lab::Kernel;
 use std::fs;
@@ -57,7 +57,7 @@ impl Images {
             fs::copy(&step.path, at("steps").join(format!("{}.sh", step.name)))?;
         }
         for program in PROGRAMS {
-            campaign::compile(&root().join(program), &at("bin"))?;
+            compile_c(&root().join(program), &at("bin"))?;
         }
         let lease = at("bin").join("lease");
         output(Command::new("gcc").arg("-O2").arg("-o").arg(lease).arg(root().join(DYNAMIC)))?;

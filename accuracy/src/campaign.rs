@@ -1,11 +1,9 @@
 //! What the campaigns share: the blind trials and that of preflight.
 
-use crate::workspace::run;
 use serde::Serialize;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Mutex;
 
 /// Does the work on each item, on so many threads at once.
@@ -31,10 +29,4 @@ pub(crate) fn append(path: &Path, line: &impl Serialize) -> anyhow::Result<()> {
     // One write, so that two runs may extend the file at once.
     file.write_all(format!("{}\n", serde_json::to_string(line)?).as_bytes())?;
     Ok(())
-}
-
-/// Compiles a program in C, for this machine or for a guest, into a directory.
-pub(crate) fn compile(source: &Path, bin: &Path) -> anyhow::Result<()> {
-    let program = bin.join(source.file_stem().unwrap_or_default());
-    run(Command::new("gcc").args(["-O2", "-pthread", "-static", "-o"]).arg(program).arg(source))
 }

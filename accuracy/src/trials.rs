@@ -77,7 +77,7 @@ pub(crate) fn run(choice: &Choice) -> anyhow::Result<()> {
     let place = if choice.on_host { Place::Host } else { Place::Guest };
     let among = &choice.conditions;
     if let Some(name) = among.iter().find(|name| Condition::named(name).is_none()) {
-        anyhow::bail!("there is no condition {name} (eval/src/trials/condition.rs)");
+        anyhow::bail!("there is no condition {name} (accuracy/src/trials/condition.rs)");
     }
     let boots = match choice.only {
         Some((seed, index)) => {

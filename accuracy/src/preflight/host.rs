@@ -1,8 +1,7 @@
 //! A condition on this machine: limits of a cgroup, of a process or of a pool of huge pages, all of them small.
 
 use super::condition::Condition;
-use crate::campaign::compile;
-use crate::workspace::run;
+use crate::workspace::{compile_c, run};
 use anyhow::Context;
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,7 +26,7 @@ pub(super) fn ask(
     fs::create_dir(&bin)?;
     let sources = super::condition::folder();
     for source in ["take.c", "limited.c", "occupy.c", "../guest/hold.c"] {
-        compile(&sources.join(source), &bin)?;
+        compile_c(&sources.join(source), &bin)?;
     }
     fs::copy(program, bin.join("memwright"))?;
     // Its standard input ends with this process.

@@ -3,8 +3,7 @@
 use super::boot::Boot;
 use super::play::Play;
 use super::stage::Stage;
-use crate::campaign::compile;
-use crate::workspace::run;
+use crate::workspace::{compile_c, run};
 use anyhow::Context;
 use std::fs;
 use std::path::Path;
@@ -31,7 +30,7 @@ pub(super) fn play(
     stage.write(&at("lab"), boot, plays)?;
     let sources = crate::workspace::root().join("lab");
     for source in SOURCES {
-        compile(&sources.join(source), &at("bin"))?;
+        compile_c(&sources.join(source), &at("bin"))?;
     }
     fs::copy(&stage.memwright, at("bin/memwright"))?;
     run(Command::new("javac")

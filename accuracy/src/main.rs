@@ -1,0 +1,158 @@
+//! The campaigns that `cargo xtask ci` runs in part: blind trials, preflight's answers, and the queries over a fleet. They
+//! compare what memwright says with what has happened.
+
+mod campaign;
+mod preflight;
+mod ship;
+mod trials;
+
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+use xtask::{ages, packages, workspace};
+
+#[derive(Parser)]
+#[command(bin_name = "cargo xtask", about = "Campaigns that CI runs in part")]
+struct Args {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Run the queries over the recordings of a fleet on DuckDB and ClickHouse, with a simulated fleet
+    Ship {
+        /// Only take the minutes of this recording for the simulated fleets: NAME=DIRECTORY, a data set of memwright ship;
+        /// may be repeated
+        #[arg(long, value_name = "NAME=DIRECTORY", conflicts_with = "fleet")]
+        recorded: Vec<String>,
+        /// Also on a fleet of so many machines and days, to see what it takes; may be repeated
+        #[arg(long, num_args = 2, value_names = ["MACHINES", "DAYS"])]
+        fleet: Vec<u32>,
+        /// Write docs/ship-scale.md from it
+        #[arg(long, requires = "fleet")]
+        write: bool,
+    },
+    /// Play stalls that are drawn from a seed, and judge what the recorder says of them
+    Trials {
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Plays 0 to N - 1 of the seed
+        #[arg(long, default_value_t = 10)]
+        count: u32,
+        /// Only this play, as SEED:INDEX
+        #[arg(long, value_parser = trials::parse_play)]
+        play: Option<(u64, u32)>,
+        /// Compose plays of these conditions alone, for example stop,flood; their results do not belong in docs/truth
+        #[arg(long, value_delimiter = ',')]
+        conditions: Vec<String>,
+        /// At native speed in cgroups of this machine, and not in guests
+        #[arg(long)]
+        host: bool,
+        /// Play nothing; write docs/truth.md from the results in docs/truth
+        #[arg(long, conflicts_with_all = ["play", "results"])]
+        report: bool,
+        /// Play again what was diagnosed wrongly before: into docs/truth/former.jsonl
+        #[arg(long, conflicts_with_all = ["play", "results", "report", "host"])]
+        again: bool,
+        /// Play nothing; fit the confidence of causes to docs/truth/fit.jsonl (crates/mw-rules/src/confidence.rs)
+        #[arg(long, conflicts_with_all = ["play", "results", "report"])]
+        calibrate: bool,
+        /// The two plays of CI, whose results count nowhere
+        #[arg(long, conflicts_with_all = ["play", "results", "report", "again", "calibrate", "host"])]
+        quick: bool,
+        /// The file that results are appended to [default: target/trials/results.jsonl]
+        #[arg(long)]
+        results: Option<PathBuf>,
+        /// The `memwright` to judge [default: as `cargo build` makes it]
+        #[arg(long)]
+        program: Option<PathBuf>,
+        /// Guests at once
+        #[arg(long, default_value_t = 1)]
+        jobs: usize,
+    },
+    /// Ask for memory with `check --for` in many conditions, take it, and compare
+    Preflight {
+        /// Conditions of lab/preflight (all of them, or those named)
+        conditions: Vec<String>,
+        /// 6.1, 6.12, or host for this machine (all, or those named)
+        #[arg(long, value_delimiter = ',')]
+        kernels: Vec<String>,
+        /// Sizes are drawn from it
+        #[arg(long, default_value_t = 1)]
+        seed: u32,
+        /// Ask nothing; write docs/preflight.md from docs/preflight/report.jsonl
+        #[arg(long, conflicts_with_all = ["conditions", "kernels", "results"])]
+        report: bool,
+        /// The file that results are appended to [default: target/preflight/results.jsonl]
+        #[arg(long)]
+        results: Option<PathBuf>,
+        /// The `memwright` to judge [default: as `cargo build` makes it]
+        #[arg(long)]
+        program: Option<PathBuf>,
+        /// Guests at once
+        #[arg(long, default_value_t = 1)]
+        jobs: usize,
+    },
+    /// A step of `cargo xtask ci`
+    #[command(hide = true)]
+    Step { step: Step },
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Step {
+    PreflightQuick,
+    ShipQuick,
+    Trials,
+    Preflight,
+}
+
+fn main() -> anyhow::Result<()> {
+    match Args::parse().task {
+        Task::Ship { recorded, .. } if !recorded.is_empty() => ship::record(&recorded),
+        Task::Ship { fleet, write, .. } => {
+            let (fleets, _) = fleet.as_chunks();
+            let fleets: Vec<_> = fleets.iter().map(|[machines, days]| (*machines, *days)).collect();
+            ship::run(&fleets, write)
+        }
+        Task::Trials { quick: true, .. } => trials::quick(),
+        Task::Trials { report: true, .. } => trials::report(),
+        Task::Trials { calibrate: true, .. } => trials::calibrate(),
+        Task::Trials { again: true, program, .. } => trials::again(program),
+        Task::Trials { seed, count, play, conditions, results, program, jobs, host, .. } => {
+            trials::run(&trials::Choice {
+                seed,
+                count,
+                only: play,
+                conditions,
+                results,
+                program,
+                jobs,
+                on_host: host,
+            })
+        }
+        Task::Preflight { report: true, .. } => preflight::report(),
+        Task::Preflight { conditions, kernels, seed, results, program, jobs, report: false } => {
+            preflight::run(&preflight::Choice { conditions, kernels, seed, results, program, jobs })
+        }
+        Task::Step { step: Step::PreflightQuick } => preflight::quick(),
+        Task::Step { step: Step::ShipQuick } => ship::quick(),
+        Task::Step { step: Step::Trials } => trials::full(),
+        Task::Step { step: Step::Preflight } => preflight::full(),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn xtask_names_every_campaign() {
+        let command = Args::command();
+        let shown = command.get_subcommands().filter(|task| !task.is_hide_set());
+        let mut names: Vec<&str> = shown.map(clap::Command::get_name).collect();
+        names.sort_unstable();
+        assert_eq!(names, xtask::ACCURACY_CAMPAIGNS);
+    }
+}
