@@ -2859,7 +2859,7 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__watch)
-            opts="-h -V --now --check-config --probe --service --limit --interval --timeout --token-timeout --canary-interval --canary-limit --no-canary --no-profile --recording --keep --max-size --listen --web.config.file --config --help --version"
+            opts="-h -V --now --check-config --probe --service --limit --interval --timeout --token-timeout --canary-interval --canary-limit --keep --max-size --no-canary --no-profile --recording --listen --web.config.file --config --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2897,15 +2897,15 @@ _memwright() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --recording)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
                 --keep)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --max-size)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --recording)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -399,9 +399,9 @@ complete -c memwright -n "__fish_memwright_using_subcommand watch" -l timeout -d
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l token-timeout -d 'Token time-out of a cluster heartbeat on this machine; a quarter of it counts as a stall' -r
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l canary-interval -d 'Interval at which the canary measures page-fault latency while there are signs of memory work [default: 10ms]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l canary-limit -d 'Page-fault latency of the canary above which memory stalls [default: 100ms]' -r
-complete -c memwright -n "__fish_memwright_using_subcommand watch" -l recording -d 'The recording [default: /var/lib/memwright/recording.db]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l keep -d 'Retention of recorded data [default: 60d]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l max-size -d 'Size limit of the recording [default: 200M]' -r
+complete -c memwright -n "__fish_memwright_using_subcommand watch" -l recording -d 'The recording [default: /var/lib/memwright/recording.db]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l listen -d 'Serve metrics for Prometheus at this address, for example 127.0.0.1:9818, or on the socket of memwright.socket: systemd; metrics.md of the documentation lists them' -r
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l web.config.file -d 'TLS and passwords of --listen, in the format of Prometheus\' exporters' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml if it exists]' -r -F

@@ -39,6 +39,8 @@ mod top;
 mod trends;
 #[cfg(feature = "watch")]
 mod watch;
+#[cfg(feature = "watch")]
+pub(crate) mod watch_settings;
 #[cfg(feature = "why")]
 mod why;
 
@@ -104,7 +106,7 @@ pub(crate) use watch::is_name;
 #[cfg(feature = "watch")]
 pub use watch::{
     IncidentId, IncidentsArgs, Listen, ProbeArg, ReportArgs, ReportFormat, ServiceArg, ServiceName,
-    WatchArgs,
+    WatchArgs, WatchSettings,
 };
 #[cfg(feature = "why")]
 pub use why::WhyArgs;

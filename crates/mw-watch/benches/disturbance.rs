@@ -8,7 +8,6 @@
 #![allow(clippy::unwrap_used, reason = "a benchmark ends where something fails")]
 
 use mw_probe::Spec;
-use mw_record::Retention;
 use mw_test::measure::{median, number, others};
 use mw_watch::{Event, Options, Watch};
 use std::io::{Read, Write};
@@ -93,15 +92,7 @@ fn start(other: SocketAddr) -> Watch {
     let target = format!("http://{other}/").parse().unwrap();
     let (interval, timeout) = (Duration::from_millis(500), Duration::from_secs(5));
     let spec = Spec { name: "other".to_owned(), target, limit: LIMIT, interval, timeout, details };
-    let options = Options {
-        recording: dir.keep().join("recording.db"),
-        retention: Retention::default(),
-        probes: vec![spec],
-        canary: Some(mw_watch::CanaryOptions::default()),
-        token_timeout: None,
-        profile: true,
-        sizes_interval: mw_watch::SIZES_INTERVAL,
-    };
+    let options = Options { probes: vec![spec], ..Options::new(dir.keep().join("recording.db")) };
     Watch::start(options).unwrap()
 }
 

@@ -9,7 +9,7 @@
 
 use mw_model::Incident;
 use mw_probe::Spec;
-use mw_record::{Recording, Retention};
+use mw_record::Recording;
 use mw_watch::{Event, Options, Watch};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -31,8 +31,6 @@ fn main() {
     let dir = tempfile::tempdir().unwrap();
     let recording = dir.path().join("recording.db");
     let watch = Watch::start(Options {
-        recording: recording.clone(),
-        retention: Retention::default(),
         probes: vec![Spec {
             name: PROBE.to_owned(),
             target: format!("http://{address}/").parse().unwrap(),
@@ -41,10 +39,7 @@ fn main() {
             timeout: Duration::from_secs(5),
             details: mw_probe::Details::default(),
         }],
-        canary: Some(mw_watch::CanaryOptions::default()),
-        token_timeout: None,
-        profile: true,
-        sizes_interval: mw_watch::SIZES_INTERVAL,
+        ..Options::new(recording.clone())
     })
     .unwrap();
     std::thread::sleep(Duration::from_secs(3));

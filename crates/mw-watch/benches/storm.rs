@@ -7,9 +7,9 @@
 //! largest of each second's ten is recorded: one second in a hundred is one look in a thousand.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a benchmark ends where something fails")]
 
-use mw_record::{Recording, Retention};
+use mw_record::Recording;
 use mw_sys::Scratch;
-use mw_watch::{CanaryOptions, Options, Watch};
+use mw_watch::{Options, Watch};
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -50,16 +50,7 @@ fn storm_of(seconds: u64) {
     let file = dir.path().join("file");
     write(&file);
     let recording = dir.path().join("recording.db");
-    let watch = Watch::start(Options {
-        recording: recording.clone(),
-        retention: Retention::default(),
-        probes: Vec::new(),
-        canary: Some(CanaryOptions::default()),
-        token_timeout: None,
-        profile: true,
-        sizes_interval: mw_watch::SIZES_INTERVAL,
-    })
-    .unwrap();
+    let watch = Watch::start(Options::new(recording.clone())).unwrap();
     let calm = window(CALM);
     let file = file.to_str().unwrap();
     let mut storm: Vec<Child> = Vec::new();

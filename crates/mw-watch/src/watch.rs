@@ -55,6 +55,22 @@ pub struct Options {
     pub sizes_interval: Duration,
 }
 
+impl Options {
+    /// The defaults of a recorder: no service is probed, the canary and the profiler run.
+    #[must_use]
+    pub fn new(recording: PathBuf) -> Self {
+        Self {
+            recording,
+            retention: Retention::default(),
+            probes: Vec::new(),
+            canary: Some(CanaryOptions::default()),
+            token_timeout: None,
+            profile: true,
+            sizes_interval: SIZES_INTERVAL,
+        }
+    }
+}
+
 /// The usual interval of sizes: leaks that matter for a forecast take hours, and a sample takes milliseconds.
 pub const SIZES_INTERVAL: Duration = Duration::from_secs(60);
 

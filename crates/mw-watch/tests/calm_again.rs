@@ -1,8 +1,7 @@
 //! After a stall nothing goes on that was begun for it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use mw_record::Retention;
-use mw_watch::{Options, SIZES_INTERVAL, Watch, request_evidence};
+use mw_watch::{Options, Watch, request_evidence};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -36,16 +35,7 @@ fn wake_ups(thread: &Path) -> u64 {
 fn the_trace_of_a_stall_that_nothing_announced_ends_with_it() {
     let dir = TempDir::new().unwrap();
     let recording = dir.path().join("recording.db");
-    let watch = Watch::start(Options {
-        recording: recording.clone(),
-        retention: Retention::default(),
-        probes: Vec::new(),
-        canary: None,
-        token_timeout: None,
-        profile: true,
-        sizes_interval: SIZES_INTERVAL,
-    })
-    .unwrap();
+    let watch = Watch::start(Options { canary: None, ..Options::new(recording.clone()) }).unwrap();
     let threads = ["mw-trace", "mw-states"].map(thread);
     let evidence = request_evidence(&recording, |_| {}).unwrap();
     assert!(evidence.id > 0);

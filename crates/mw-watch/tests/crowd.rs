@@ -9,7 +9,7 @@ use mw_collect::Source;
 use mw_model::Incident;
 use mw_probe::Spec;
 use mw_profile::{Blocked, LOOK, TaskFiles, Tasks};
-use mw_record::{Recording, Retention};
+use mw_record::Recording;
 use mw_watch::{AFTER, CanaryOptions, Event, Options, Watch};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::io::{BufRead, BufReader};
@@ -101,13 +101,10 @@ impl Recorder {
             details: mw_probe::Details::default(),
         };
         let watch = Watch::start(Options {
-            recording: path.clone(),
-            retention: Retention::default(),
             probes: vec![web],
             canary: Some(CanaryOptions { limit: Duration::from_secs(5), ..Default::default() }),
-            token_timeout: None,
             profile: false,
-            sizes_interval: mw_watch::SIZES_INTERVAL,
+            ..Options::new(path.clone())
         })
         .unwrap();
         std::thread::sleep(Duration::from_secs(2));

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test that cannot go on fails")]
 
 use mw_model::{SizeHistory, SizedHolder};
-use mw_record::{Recording, Retention};
+use mw_record::Recording;
 use mw_rules::trend::{Growth, Point, growth};
 use mw_test::{Cgroup, skip};
 use mw_watch::{Options, Watch};
@@ -99,13 +99,10 @@ fn a_leak_is_measured_and_programs_beside_it_are_silent() {
     let dir = TempDir::new().unwrap();
     let recording = dir.path().join("recording.db");
     let watch = Watch::start(Options {
-        recording: recording.clone(),
-        retention: Retention::default(),
-        probes: Vec::new(),
         canary: None,
-        token_timeout: None,
         profile: false,
         sizes_interval: INTERVAL,
+        ..Options::new(recording.clone())
     })
     .unwrap();
     std::thread::sleep(INTERVAL * SAMPLES);

@@ -3,7 +3,6 @@
 
 use mw_model::{Incident, OomShortage, Subject, TriggerKind};
 use mw_probe::Spec;
-use mw_record::Retention;
 use mw_test::Cgroup;
 use mw_watch::{Event, Options, Watch};
 use std::io::{BufRead, BufReader};
@@ -49,13 +48,10 @@ fn within(group: &Group, script: &str) -> Child {
 
 fn watch(dir: &TempDir, probes: Vec<Spec>) -> Watch {
     Watch::start(Options {
-        recording: dir.path().join("recording.db"),
-        retention: Retention::default(),
         probes,
         canary: None,
-        token_timeout: None,
         profile: false,
-        sizes_interval: mw_watch::SIZES_INTERVAL,
+        ..Options::new(dir.path().join("recording.db"))
     })
     .unwrap()
 }

@@ -8,9 +8,8 @@
 mod server;
 
 use mw_probe::Spec;
-use mw_record::Retention;
 use mw_test::is_root;
-use mw_watch::{CanaryOptions, Event, Options, Watch};
+use mw_watch::{Event, Options, Watch};
 use std::alloc::System;
 use std::collections::BTreeMap;
 use std::fs;
@@ -88,13 +87,9 @@ impl Recorder {
             details: mw_probe::Details::default(),
         };
         let watch = Watch::start(Options {
-            recording: dir.path().join("recording.db"),
-            retention: Retention::default(),
             probes: vec![spec],
-            canary: Some(CanaryOptions::default()),
             token_timeout: Some(Duration::from_secs(60)),
-            profile: true,
-            sizes_interval: mw_watch::SIZES_INTERVAL,
+            ..Options::new(dir.path().join("recording.db"))
         })
         .unwrap();
         std::thread::sleep(WARM_UP);

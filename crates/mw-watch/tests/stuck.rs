@@ -5,7 +5,6 @@
 mod server;
 
 use mw_probe::{Details, Spec};
-use mw_record::Retention;
 use mw_watch::{Event, Options, Watch};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,13 +31,10 @@ fn a_log_that_does_not_respond_keeps_no_incident_from_being_told() {
         details: Details { gc_log, ..Details::default() },
     };
     let watch = Watch::start(Options {
-        recording: dir.path().join("recording.db"),
-        retention: Retention::default(),
         probes: vec![spec("java", &slow[0], Some(fifo)), spec("other", &slow[1], None)],
         canary: None,
-        token_timeout: None,
         profile: false,
-        sizes_interval: mw_watch::SIZES_INTERVAL,
+        ..Options::new(dir.path().join("recording.db"))
     })
     .unwrap();
     slow[0].store(true, Ordering::SeqCst);

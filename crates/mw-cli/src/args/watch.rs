@@ -1,7 +1,9 @@
 //! Arguments of `watch`, `incidents` and `report`.
 
+use super::watch_settings::watch_settings;
 use super::{FormatArgs, Moment, TextOrJson, duration};
 use clap::{Args as ClapArgs, ValueEnum};
+use mw_model::parse_size;
 use mw_probe::{Details, Target};
 use std::fmt;
 use std::net::SocketAddr;
@@ -9,15 +11,37 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+macro_rules! define_options {
+    ($($(#[$help:meta])* $name:ident: $type:ty, $value:literal, $parse:path, $read:literal;)*) => {
+        /// The options of the table of settings.
+        #[derive(Debug, Clone, Default, ClapArgs)]
+        pub struct WatchSettings {
+            $(
+                $(#[$help])*
+                #[arg(long, value_name = $value, value_parser = $parse)]
+                pub $name: Option<$type>,
+            )*
+        }
+
+        impl WatchSettings {
+            /// The identifiers of its options.
+            const NAMES: &[&str] = &[$(stringify!($name)),*];
+        }
+    };
+}
+
+watch_settings!(define_options);
+
 /// Arguments of `watch`.
 #[derive(Debug, Clone, Default, ClapArgs)]
 pub struct WatchArgs {
     /// Have the recorder that is running take evidence now, without a stall, and print the incident
     /// that it became
-    #[arg(long, conflicts_with_all = [
-        "probes", "services", "limit", "interval", "timeout", "token_timeout", "canary_interval",
-        "canary_limit", "no_canary", "no_profile", "keep", "max_size",
-    ])]
+    #[arg(
+        long,
+        conflicts_with_all = ["probes", "services", "no_canary", "no_profile"],
+        conflicts_with_all = WatchSettings::NAMES.iter().copied(),
+    )]
     pub now: bool,
     /// Check the options and the configuration, and exit: with 0 if 'watch' accepts them, otherwise with 2
     #[arg(long, conflicts_with = "now")]
@@ -30,24 +54,8 @@ pub struct WatchArgs {
     /// repeated
     #[arg(long = "service", value_name = "PROBE=UNIT")]
     pub services: Vec<ServiceArg>,
-    /// Response time above which a service stalls [default: 500ms]
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub limit: Option<Duration>,
-    /// Interval between probes of a service [default: 1s]
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub interval: Option<Duration>,
-    /// Time-out of a probe [default: 30s]
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub timeout: Option<Duration>,
-    /// Token time-out of a cluster heartbeat on this machine; a quarter of it counts as a stall
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub token_timeout: Option<Duration>,
-    /// Interval at which the canary measures page-fault latency while there are signs of memory work [default: 10ms]
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub canary_interval: Option<Duration>,
-    /// Page-fault latency of the canary above which memory stalls [default: 100ms]
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub canary_limit: Option<Duration>,
+    #[command(flatten)]
+    pub settings: WatchSettings,
     /// Run no canary
     #[arg(long, conflicts_with_all = ["canary_interval", "canary_limit", "token_timeout"])]
     pub no_canary: bool,
@@ -57,12 +65,6 @@ pub struct WatchArgs {
     /// The recording [default: /var/lib/memwright/recording.db]
     #[arg(long, value_name = "FILE")]
     pub recording: Option<PathBuf>,
-    /// Retention of recorded data [default: 60d]
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub keep: Option<Duration>,
-    /// Size limit of the recording [default: 200M]
-    #[arg(long, value_name = "SIZE", value_parser = mw_model::parse_size)]
-    pub max_size: Option<u64>,
     /// Serve metrics for Prometheus at this address, for example 127.0.0.1:9818, or on the socket
     /// of memwright.socket: systemd; metrics.md of the documentation lists them
     #[arg(long, value_name = "ADDRESS")]

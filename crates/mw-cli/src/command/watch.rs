@@ -369,14 +369,15 @@ fn start_watch(options: &Options, log: Log, end: &AtomicBool) -> Result<Option<W
 /// Flags, then the configuration, then what is usual.
 fn options(args: &WatchArgs, config: &Config) -> Result<Options, Failure> {
     let watch = config.watch();
+    let settings = watch.settings(&args.settings);
     let probes = if args.probes.is_empty() { watch.probes()? } else { args.probes.clone() };
     if probes.len() > MAX_PROBES {
         let line = format!("too many probes: {} (at most {MAX_PROBES})", probes.len());
         return Err(Failure::new(Exit::Usage, line));
     }
-    let limit = args.limit.or(watch.limit).unwrap_or(Duration::from_millis(500));
-    let interval = args.interval.or(watch.interval).unwrap_or(Duration::from_secs(1));
-    let timeout = args.timeout.or(watch.timeout).unwrap_or(Duration::from_secs(30));
+    let limit = settings.limit.unwrap_or(Duration::from_millis(500));
+    let interval = settings.interval.unwrap_or(Duration::from_secs(1));
+    let timeout = settings.timeout.unwrap_or(Duration::from_secs(30));
     let mut specs: Vec<Spec> = Vec::new();
     for probe in probes {
         let name = probe.name.unwrap_or_else(|| probe.target.default_name());
@@ -398,20 +399,20 @@ fn options(args: &WatchArgs, config: &Config) -> Result<Options, Failure> {
     }
     let usual = CanaryOptions::default();
     let canary = CanaryOptions {
-        interval: args.canary_interval.or(watch.canary_interval).unwrap_or(usual.interval),
-        limit: args.canary_limit.or(watch.canary_limit).unwrap_or(usual.limit),
+        interval: settings.canary_interval.unwrap_or(usual.interval),
+        limit: settings.canary_limit.unwrap_or(usual.limit),
     };
     let kept = Retention::default();
     Ok(Options {
         recording: config.recording(args.recording.as_deref()),
         retention: Retention {
-            max_age: args.keep.or(watch.keep).unwrap_or(kept.max_age),
-            max_bytes: args.max_size.or(watch.max_size).unwrap_or(kept.max_bytes),
+            max_age: settings.keep.unwrap_or(kept.max_age),
+            max_bytes: settings.max_size.unwrap_or(kept.max_bytes),
             ..kept
         },
         probes: specs,
         canary: (!args.no_canary && watch.canary.unwrap_or(true)).then_some(canary),
-        token_timeout: args.token_timeout.or(watch.token_timeout),
+        token_timeout: settings.token_timeout,
         profile: !args.no_profile && watch.profile.unwrap_or(true),
         sizes_interval: SIZES_INTERVAL,
     })

@@ -1,38 +1,42 @@
 //! The part of the configuration that concerns `watch`.
 
-use crate::args::{Listen, ProbeArg, ServiceName, duration, is_name};
+use super::value::size;
+use crate::args::watch_settings::watch_settings;
+use crate::args::{Listen, ProbeArg, ServiceName, WatchSettings, duration, is_name};
 use crate::{Exit, Failure};
 use mw_probe::Details;
 use serde::{Deserialize, Deserializer};
 use std::path::PathBuf;
 use std::time::Duration;
 
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub(crate) struct Watch {
-    pub(crate) recording: Option<PathBuf>,
-    #[serde(deserialize_with = "time")]
-    pub(crate) limit: Option<Duration>,
-    #[serde(deserialize_with = "time")]
-    pub(crate) interval: Option<Duration>,
-    #[serde(deserialize_with = "time")]
-    pub(crate) timeout: Option<Duration>,
-    #[serde(deserialize_with = "time")]
-    pub(crate) token_timeout: Option<Duration>,
-    pub(crate) canary: Option<bool>,
-    #[serde(deserialize_with = "time")]
-    pub(crate) canary_interval: Option<Duration>,
-    #[serde(deserialize_with = "time")]
-    pub(crate) canary_limit: Option<Duration>,
-    pub(crate) profile: Option<bool>,
-    #[serde(deserialize_with = "time")]
-    pub(crate) keep: Option<Duration>,
-    #[serde(deserialize_with = "super::value::size")]
-    pub(crate) max_size: Option<u64>,
-    pub(crate) listen: Option<Listen>,
-    pub(crate) web_config_file: Option<PathBuf>,
-    probe: Vec<Probe>,
+macro_rules! define_keys {
+    ($($(#[$help:meta])* $name:ident: $type:ty, $value:literal, $parse:path, $read:literal;)*) => {
+        /// `[watch]`.
+        #[derive(Debug, Clone, Default, Deserialize)]
+        #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+        pub(crate) struct Watch {
+            pub(crate) recording: Option<PathBuf>,
+            $(
+                #[serde(deserialize_with = $read)]
+                pub(crate) $name: Option<$type>,
+            )*
+            pub(crate) canary: Option<bool>,
+            pub(crate) profile: Option<bool>,
+            pub(crate) listen: Option<Listen>,
+            pub(crate) web_config_file: Option<PathBuf>,
+            probe: Vec<Probe>,
+        }
+
+        impl Watch {
+            /// Each option, or else the key of its name.
+            pub(crate) fn settings(&self, options: &WatchSettings) -> WatchSettings {
+                WatchSettings { $($name: options.$name.or(self.$name),)* }
+            }
+        }
+    };
 }
+
+watch_settings!(define_keys);
 
 /// One `[[watch.probe]]`.
 #[derive(Debug, Clone, Deserialize)]

@@ -5,7 +5,7 @@
 use crate::series::Series;
 use mw_model::{Host, Table};
 use mw_record::{Recording, Retention, Writer};
-use mw_watch::{CanaryOptions, Options, Watch};
+use mw_watch::{Options, Watch};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -19,16 +19,7 @@ pub(crate) const HOUR_S: u64 = 3_600;
 pub(crate) fn recorded(seconds: u64) -> Table {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("recording.db");
-    let watch = Watch::start(Options {
-        recording: path.clone(),
-        retention: Retention::default(),
-        probes: Vec::new(),
-        canary: Some(CanaryOptions::default()),
-        token_timeout: None,
-        profile: false,
-        sizes_interval: mw_watch::SIZES_INTERVAL,
-    })
-    .unwrap();
+    let watch = Watch::start(Options { profile: false, ..Options::new(path.clone()) }).unwrap();
     std::thread::sleep(Duration::from_secs(seconds));
     drop(watch);
     Recording::open(&path).unwrap().table(0, u64::MAX).unwrap()
