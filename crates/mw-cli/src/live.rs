@@ -4,13 +4,12 @@ use crate::{Exit, Failure};
 use mw_collect::{MIN_WINDOW, Source};
 use mw_model::Window;
 use mw_proc::mountinfo;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use std::process::{Command, Stdio};
+use mw_sys::{ProgramError, ProgramLimits, run_program};
+use std::process::Command;
 use std::time::Duration;
 
 /// How long another file system may take to deliver a file of the kernel.
-const LIMIT_S: i64 = 5;
+const LIMIT: Duration = Duration::from_secs(5);
 
 /// This machine, whose files respond.
 ///
@@ -20,8 +19,9 @@ pub(crate) fn source() -> Result<Source, Failure> {
     let could_not = |error: &dyn std::fmt::Display| Failure::new(Exit::CouldNotCheck, error);
     let mounts = fuse_mounts();
     if !mounts.is_empty() && !responds(&mounts) {
+        let limit_s = LIMIT.as_secs();
         let line = format!("could not be checked: no response from {}", mounts.join(", "));
-        return Err(could_not(&format_args!("{line} within {LIMIT_S} s (FUSE, such as lxcfs)")));
+        return Err(could_not(&format_args!("{line} within {limit_s} s (FUSE, such as lxcfs)")));
     }
     Source::live().map_err(|error| could_not(&error))
 }
@@ -65,15 +65,8 @@ fn fuse_mounts() -> Vec<String> {
 /// interrupted, not even by the end of the process.
 fn responds(paths: &[String]) -> bool {
     let mut cat = Command::new("cat");
-    cat.args(paths).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let Ok(mut child) = cat.spawn() else { return true };
-    let Ok(ended) = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) else { return true };
-    let limit = Timespec { tv_sec: LIMIT_S, tv_nsec: 0 };
-    let in_time = poll(&mut [PollFd::new(&ended, PollFlags::IN)], Some(&limit)) != Ok(0);
-    if in_time {
-        let _ = child.wait();
-    } else {
-        let _ = child.kill();
-    }
-    in_time
+    cat.args(paths);
+    let limits = ProgramLimits { input: &[], time: LIMIT, bytes: 0 };
+    let ended = run_program(cat, limits, |_| (), || false);
+    !matches!(ended, Err(ProgramError::TimedOut | ProgramError::Held(_)))
 }
