@@ -27,35 +27,35 @@ end
 complete -c memwright -n "__fish_memwright_needs_command" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml if it exists]' -r -F
 complete -c memwright -n "__fish_memwright_needs_command" -s h -l help -d 'Print help'
 complete -c memwright -n "__fish_memwright_needs_command" -s V -l version -d 'Print version'
-complete -c memwright -n "__fish_memwright_needs_command" -f -a "check" -d 'Check whether large allocations will succeed without stalls, and list what is wrong'
-complete -c memwright -n "__fish_memwright_needs_command" -f -a "doctor" -d 'Say what memwright needs of this machine, whether it is there, and how to turn it on'
-complete -c memwright -n "__fish_memwright_needs_command" -f -a "capture" -d 'Write the kernel\'s memory state to a file, to be checked elsewhere with check --root'
-complete -c memwright -n "__fish_memwright_needs_command" -f -a "explain" -d 'Show the documentation of a rule, or account for all memory of the machine'
+complete -c memwright -n "__fish_memwright_needs_command" -f -a "check" -d 'Check for conditions that make large allocations stall or fail'
+complete -c memwright -n "__fish_memwright_needs_command" -f -a "doctor" -d 'Check the kernel features and privileges that memwright needs, and show how to enable them'
+complete -c memwright -n "__fish_memwright_needs_command" -f -a "capture" -d 'Save the kernel\'s memory state to a file for check --root'
+complete -c memwright -n "__fish_memwright_needs_command" -f -a "explain" -d 'Show a rule\'s page, or what holds the machine\'s memory'
 complete -c memwright -n "__fish_memwright_needs_command" -f -a "fix" -d 'Fix what check finds, verify that it helped, and record how to revert it'
 complete -c memwright -n "__fish_memwright_needs_command" -f -a "undo" -d 'Revert changes to the exact former values'
 complete -c memwright -n "__fish_memwright_needs_command" -f -a "changes" -d 'List the changes that fix made, and their state'
-complete -c memwright -n "__fish_memwright_needs_command" -f -a "make-room" -d 'Provide large memory now, step by step, at a bounded cost to others; keep it for a time or a command'
-complete -c memwright -n "__fish_memwright_needs_command" -f -a "slurm" -d 'Take this node out of Slurm\'s scheduling while it has a hazard, and make room before jobs'
-complete -c memwright -n "__fish_memwright_needs_command" -f -a "fleet" -d 'Ask many nodes: which of them can provide this much memory now?'
+complete -c memwright -n "__fish_memwright_needs_command" -f -a "make-room" -d 'Make memory available for a large request, within cost limits'
+complete -c memwright -n "__fish_memwright_needs_command" -f -a "slurm" -d 'Drain this Slurm node while it has a hazard; free memory before jobs'
+complete -c memwright -n "__fish_memwright_needs_command" -f -a "fleet" -d 'Query many nodes: available memory, configuration drift, incidents'
 complete -c memwright -n "__fish_memwright_needs_command" -f -a "k8s" -d 'Report the hazards of this node to Kubernetes'
 complete -c memwright -n "__fish_memwright_needs_command" -f -a "bench" -d 'Measure creating, locking and destroying large memory, with and without memwright'
 complete -c memwright -n "__fish_memwright_needs_command" -f -a "run" -d 'Run a command so that its large memory is populated, locked and freed in parallel'
-complete -c memwright -n "__fish_memwright_needs_command" -f -a "iotune" -d 'Keep large and sequential transfers out of the page cache, per path, and show statistics'
+complete -c memwright -n "__fish_memwright_needs_command" -f -a "iotune" -d 'Keep large and sequential I/O out of the page cache, per path'
 complete -c memwright -n "__fish_memwright_needs_command" -f -a "pool" -d 'Keep pools of populated, locked and zeroed memory ready for programs that restart'
-complete -c memwright -n "__fish_memwright_needs_command" -f -a "watch" -d 'Record memory counters continuously, and explain stalls; runs until stopped'
+complete -c memwright -n "__fish_memwright_needs_command" -f -a "watch" -d 'Record memory counters, detect stalls and find their causes'
 complete -c memwright -n "__fish_memwright_needs_command" -f -a "incidents" -d 'List recorded incidents'
 complete -c memwright -n "__fish_memwright_needs_command" -f -a "report" -d 'Show an incident: the stall, its cause, how to fix it, and the evidence'
-complete -c memwright -n "__fish_memwright_needs_command" -f -a "heartbeats" -d 'Find the lines in logs by which cluster software reports a late heartbeat, and what stalled then'
-complete -c memwright -n "__fish_memwright_needs_command" -f -a "ship" -d 'Add the recording to a data set of many machines: Parquet files in a directory or in S3'
-complete -c memwright -n "__fish_memwright_needs_command" -f -a "trends" -d 'Show which process, cgroup, slab cache or tmpfs grows steadily, and when memory or its limit is full'
+complete -c memwright -n "__fish_memwright_needs_command" -f -a "heartbeats" -d 'Find late heartbeats in cluster logs, and the stall behind each'
+complete -c memwright -n "__fish_memwright_needs_command" -f -a "ship" -d 'Ship the recording to a shared Parquet data set in a directory or in S3'
+complete -c memwright -n "__fish_memwright_needs_command" -f -a "trends" -d 'Find steady memory growth, and forecast when memory or a limit is full'
 complete -c memwright -n "__fish_memwright_needs_command" -f -a "notify" -d 'List the receivers of notifications, and test whether messages arrive'
 complete -c memwright -n "__fish_memwright_needs_command" -f -a "top" -d 'Show memory in the terminal: this machine live, or any moment of a recording'
-complete -c memwright -n "__fish_memwright_needs_command" -f -a "export" -d 'Export a recording, or an incident of it, for other programs'
-complete -c memwright -n "__fish_memwright_needs_command" -f -a "why" -d 'Run a command and report what it waited for: CPU, memory, disks and other programs'
+complete -c memwright -n "__fish_memwright_needs_command" -f -a "export" -d 'Export a recording or an incident: Parquet, CSV, JSON, profiles'
+complete -c memwright -n "__fish_memwright_needs_command" -f -a "why" -d 'Trace a command or a running process, and report what it waited for'
 complete -c memwright -n "__fish_memwright_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c memwright -n "__fish_memwright_using_subcommand check" -l for -d 'Also check whether this much memory is available: SIZE[,lock][,huge=2M|1G|thp][,page=16k..1M|best][,node=N]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand check" -l pool -d 'Check whether this pool has it ready; if not, whether the machine has it' -r
-complete -c memwright -n "__fish_memwright_using_subcommand check" -l only -d 'Check these rules alone: their ids, separated by commas' -r
+complete -c memwright -n "__fish_memwright_using_subcommand check" -l only -d 'Check only these rules (ids, comma-separated)' -r
 complete -c memwright -n "__fish_memwright_using_subcommand check" -l root -d 'Check a captured tree instead of this machine: a directory with proc/ and sys/ (also in a sosreport), or a file written by capture (- is standard input)' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand check" -l recording -d 'Check a recording of \'memwright watch\' instead of this machine' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand check" -l at -d 'Time in the recording: 10:19, \'2026-11-22 10:19:30\', RFC 3339 or \'2 h ago\' [default: its end]' -r
@@ -70,7 +70,7 @@ json\t'For programs; the documentation has its schema'
 nagios\t'For Nagios and compatible monitoring; the exit code is the plugin state'
 npd\t'For Kubernetes\' node-problem-detector: one line of at most 80 bytes; exit code 0 fine, 1 a finding at or above --fail-on or a refused request, 3 could not be checked (unknown)'
 prometheus\t'Metrics in the Prometheus text format, for node_exporter\'s textfile collector; metrics.md of the documentation lists them'"
-complete -c memwright -n "__fish_memwright_using_subcommand check" -s o -l output -d 'Write to this file, which is replaced only once the output is complete; - is standard output' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand check" -s o -l output -d 'Write to FILE, replaced atomically; - is standard output' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand check" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml if it exists]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand check" -l json -d 'The same as --format json'
 complete -c memwright -n "__fish_memwright_using_subcommand check" -s v -l verbose -d 'Also list the rules that passed'
@@ -97,7 +97,7 @@ complete -c memwright -n "__fish_memwright_using_subcommand explain" -l json -d 
 complete -c memwright -n "__fish_memwright_using_subcommand explain" -s v -l verbose -d 'List all parts, with the kernel files that they are computed from, and processes'
 complete -c memwright -n "__fish_memwright_using_subcommand explain" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c memwright -n "__fish_memwright_using_subcommand explain" -s V -l version -d 'Print version'
-complete -c memwright -n "__fish_memwright_using_subcommand fix" -l profile -d 'Set what suits a kind of machine, beside the remedies of the rules that profiles.md of the documentation lists' -r -f -a "hpc-node\t'a compute node whose jobs want most of its memory, one after another'
+complete -c memwright -n "__fish_memwright_using_subcommand fix" -l profile -d 'Apply the settings for a kind of machine, and the fixes of its rules (see profiles.md)' -r -f -a "hpc-node\t'a compute node whose jobs want most of its memory, one after another'
 database\t'a server with one large database, or a JVM'
 virtualisation\t'a host of virtual machines'
 gpu-host\t'a host that trains or serves models with GPUs, with pinned host memory'
@@ -127,8 +127,8 @@ complete -c memwright -n "__fish_memwright_using_subcommand changes" -l all -d '
 complete -c memwright -n "__fish_memwright_using_subcommand changes" -l json -d 'The same as --format json'
 complete -c memwright -n "__fish_memwright_using_subcommand changes" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c memwright -n "__fish_memwright_using_subcommand changes" -s V -l version -d 'Print version'
-complete -c memwright -n "__fish_memwright_using_subcommand make-room" -l hold -d 'Keep the memory for so long, then give it back; Ctrl-C ends it early' -r
-complete -c memwright -n "__fish_memwright_using_subcommand make-room" -l max-cost -d 'Give up, and give back, before it costs more than this: stall=TIME that others stall for memory, drop=SIZE of page cache, time=TIME in all [default: stall=1s,time=60s]' -r
+complete -c memwright -n "__fish_memwright_using_subcommand make-room" -l hold -d 'Hold the memory this long, then release it; Ctrl-C releases it at once' -r
+complete -c memwright -n "__fish_memwright_using_subcommand make-room" -l max-cost -d 'Stop and release everything before exceeding stall=TIME that others stall for memory, drop=SIZE of page cache, or time=TIME in all [default: stall=1s,time=60s]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand make-room" -l format -d 'Output format' -r -f -a "text\t'For people'
 json\t'For programs'"
 complete -c memwright -n "__fish_memwright_using_subcommand make-room" -l state-dir -d 'Directory of the journal [default: /var/lib/memwright]' -r -F
@@ -142,8 +142,8 @@ complete -c memwright -n "__fish_memwright_using_subcommand make-room" -s V -l v
 complete -c memwright -n "__fish_memwright_using_subcommand slurm; and not __fish_seen_subcommand_from health prolog help" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml if it exists]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand slurm; and not __fish_seen_subcommand_from health prolog help" -s h -l help -d 'Print help'
 complete -c memwright -n "__fish_memwright_using_subcommand slurm; and not __fish_seen_subcommand_from health prolog help" -s V -l version -d 'Print version'
-complete -c memwright -n "__fish_memwright_using_subcommand slurm; and not __fish_seen_subcommand_from health prolog help" -f -a "health" -d 'Drain this node while check finds a hazard, and resume what was drained so; for HealthCheckProgram'
-complete -c memwright -n "__fish_memwright_using_subcommand slurm; and not __fish_seen_subcommand_from health prolog help" -f -a "prolog" -d 'Make room before a job, or after one; for Prolog and Epilog: the exit code is always 0'
+complete -c memwright -n "__fish_memwright_using_subcommand slurm; and not __fish_seen_subcommand_from health prolog help" -f -a "health" -d 'Drain this node while check finds a hazard, then resume it; for HealthCheckProgram'
+complete -c memwright -n "__fish_memwright_using_subcommand slurm; and not __fish_seen_subcommand_from health prolog help" -f -a "prolog" -d 'Make memory available before or after a job; for Prolog and Epilog: the exit code is always 0'
 complete -c memwright -n "__fish_memwright_using_subcommand slurm; and not __fish_seen_subcommand_from health prolog help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c memwright -n "__fish_memwright_using_subcommand slurm; and __fish_seen_subcommand_from health" -l node -d 'Name of the node [default: $SLURMD_NODENAME, or the host name up to the first dot]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand slurm; and __fish_seen_subcommand_from health" -l severity -d 'Drain at this severity or above [default: critical, or warning with --drain-on]' -r -f -a "note\t'Any finding'
@@ -159,7 +159,7 @@ complete -c memwright -n "__fish_memwright_using_subcommand slurm; and __fish_se
 complete -c memwright -n "__fish_memwright_using_subcommand slurm; and __fish_seen_subcommand_from health" -l state-dir -d 'Directory of the findings of earlier checks, and of the journal for --make-room [default: /var/lib/memwright]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand slurm; and __fish_seen_subcommand_from health" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml if it exists]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand slurm; and __fish_seen_subcommand_from health" -l extra -d 'Also keep what the node offers in its field Extra, in GiB, for jobs that ask for it (Slurm 23.11, extra_constraints): mem is available without writeback or swap, mem2m in blocks of 2 MiB'
-complete -c memwright -n "__fish_memwright_using_subcommand slurm; and __fish_seen_subcommand_from health" -l dry-run -d 'Say what would be done to the node, without doing it'
+complete -c memwright -n "__fish_memwright_using_subcommand slurm; and __fish_seen_subcommand_from health" -l dry-run -d 'Show what would be done to the node, without doing it'
 complete -c memwright -n "__fish_memwright_using_subcommand slurm; and __fish_seen_subcommand_from health" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c memwright -n "__fish_memwright_using_subcommand slurm; and __fish_seen_subcommand_from health" -s V -l version -d 'Print version'
 complete -c memwright -n "__fish_memwright_using_subcommand slurm; and __fish_seen_subcommand_from prolog" -l make-room -d 'How much memory of which kind: SIZE[,lock][,huge=2M|1G|thp][,node=N]' -r
@@ -168,40 +168,40 @@ complete -c memwright -n "__fish_memwright_using_subcommand slurm; and __fish_se
 complete -c memwright -n "__fish_memwright_using_subcommand slurm; and __fish_seen_subcommand_from prolog" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml if it exists]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand slurm; and __fish_seen_subcommand_from prolog" -s h -l help -d 'Print help'
 complete -c memwright -n "__fish_memwright_using_subcommand slurm; and __fish_seen_subcommand_from prolog" -s V -l version -d 'Print version'
-complete -c memwright -n "__fish_memwright_using_subcommand slurm; and __fish_seen_subcommand_from help" -f -a "health" -d 'Drain this node while check finds a hazard, and resume what was drained so; for HealthCheckProgram'
-complete -c memwright -n "__fish_memwright_using_subcommand slurm; and __fish_seen_subcommand_from help" -f -a "prolog" -d 'Make room before a job, or after one; for Prolog and Epilog: the exit code is always 0'
+complete -c memwright -n "__fish_memwright_using_subcommand slurm; and __fish_seen_subcommand_from help" -f -a "health" -d 'Drain this node while check finds a hazard, then resume it; for HealthCheckProgram'
+complete -c memwright -n "__fish_memwright_using_subcommand slurm; and __fish_seen_subcommand_from help" -f -a "prolog" -d 'Make memory available before or after a job; for Prolog and Epilog: the exit code is always 0'
 complete -c memwright -n "__fish_memwright_using_subcommand slurm; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and not __fish_seen_subcommand_from room drift incidents report facts help" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml if it exists]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and not __fish_seen_subcommand_from room drift incidents report facts help" -s h -l help -d 'Print help'
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and not __fish_seen_subcommand_from room drift incidents report facts help" -s V -l version -d 'Print version'
-complete -c memwright -n "__fish_memwright_using_subcommand fleet; and not __fish_seen_subcommand_from room drift incidents report facts help" -f -a "room" -d 'List the nodes that can provide this much memory now, the best first'
+complete -c memwright -n "__fish_memwright_using_subcommand fleet; and not __fish_seen_subcommand_from room drift incidents report facts help" -f -a "room" -d 'List the nodes that can provide this much memory now, best first'
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and not __fish_seen_subcommand_from room drift incidents report facts help" -f -a "drift" -d 'List the settings, kernels, findings, changes and pools that differ between nodes'
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and not __fish_seen_subcommand_from room drift incidents report facts help" -f -a "incidents" -d 'List the stalls of nodes; those with the same cause at the same time are one event'
-complete -c memwright -n "__fish_memwright_using_subcommand fleet; and not __fish_seen_subcommand_from room drift incidents report facts help" -f -a "report" -d 'Write a page about the stalls of nodes: by cause, by node, and each event'
-complete -c memwright -n "__fish_memwright_using_subcommand fleet; and not __fish_seen_subcommand_from room drift incidents report facts help" -f -a "facts" -d 'Print what drift compares, of this machine'
+complete -c memwright -n "__fish_memwright_using_subcommand fleet; and not __fish_seen_subcommand_from room drift incidents report facts help" -f -a "report" -d 'Write an HTML report of stalls by cause, node and event'
+complete -c memwright -n "__fish_memwright_using_subcommand fleet; and not __fish_seen_subcommand_from room drift incidents report facts help" -f -a "facts" -d 'Print the facts of this machine that drift compares'
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and not __fish_seen_subcommand_from room drift incidents report facts help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from room" -l nodes -d 'Nodes to choose from: a node set such as n[1-40],gpu3, or @GROUP of ClusterShell' -r
-complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from room" -l prometheus -d 'Server with memwright\'s metrics (Prometheus, VictoriaMetrics, Thanos, Mimir): only nodes that have the memory by their metrics are asked, those with the most first' -r
+complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from room" -l prometheus -d 'Server with memwright\'s metrics (Prometheus, VictoriaMetrics, Thanos, Mimir): only nodes that have the memory by their metrics are queried, those with the most first' -r
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from room" -l token-file -d 'File with the token for that server' -r
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from room" -l basic-auth-file -d 'File with USER:PASSWORD for that server' -r
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from room" -l ca-file -d 'File with the certificates that may have signed the server\'s, in PEM [default: the system\'s]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from room" -l label -d 'Label of the metrics that names the node; a port at its end is left out' -r
-complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from room" -l ask -d 'Ask this many nodes of the short list' -r
+complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from room" -l ask -d 'Query this many nodes of the short list' -r
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from room" -l via -d 'Command that runs another one on a node, which it takes as its last arguments' -r
-complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from room" -l jobs -d 'Ask this many nodes at once' -r
-complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from room" -l timeout -d 'How long a node may take to answer' -r
+complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from room" -l jobs -d 'Query this many nodes at once' -r
+complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from room" -l timeout -d 'Time limit of each node' -r
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from room" -l format -d 'What to print: a table, JSON, or the nodes that answer yes (with --by-metrics, all that are listed) as a node set for Slurm and ClusterShell' -r -f -a "text\t''
 json\t''
 nodeset\t''"
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from room" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml if it exists]' -r -F
-complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from room" -l by-metrics -d 'Do not ask the nodes: list them by their metrics alone'
+complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from room" -l by-metrics -d 'Do not query the nodes: list them by their metrics'
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from room" -l json -d 'Same as --format json'
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from room" -s h -l help -d 'Print help'
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from room" -s V -l version -d 'Print version'
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from drift" -l nodes -d 'The nodes: a node set such as n[1-40],gpu3, or @GROUP of ClusterShell' -r
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from drift" -l via -d 'Command that runs another one on a node, which it takes as its last arguments' -r
-complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from drift" -l jobs -d 'Ask this many nodes at once' -r
-complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from drift" -l timeout -d 'How long a node may take to answer' -r
+complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from drift" -l jobs -d 'Query this many nodes at once' -r
+complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from drift" -l timeout -d 'Time limit of each node' -r
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from drift" -l format -d 'Output format' -r -f -a "text\t'For people'
 json\t'For programs'"
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from drift" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml if it exists]' -r -F
@@ -212,8 +212,8 @@ complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_se
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from incidents" -l since -d 'Only incidents that lasted beyond this time' -r
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from incidents" -l gap -d 'Incidents with the same cause are one event while none begins later than this after the others' -r
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from incidents" -l via -d 'Command that runs another one on a node, which it takes as its last arguments' -r
-complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from incidents" -l jobs -d 'Ask this many nodes at once' -r
-complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from incidents" -l timeout -d 'How long a node may take to answer' -r
+complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from incidents" -l jobs -d 'Query this many nodes at once' -r
+complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from incidents" -l timeout -d 'Time limit of each node' -r
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from incidents" -l format -d 'Output format' -r -f -a "text\t'For people'
 json\t'For programs'"
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from incidents" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml if it exists]' -r -F
@@ -225,8 +225,8 @@ complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_se
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from report" -l since -d 'Only incidents that lasted beyond this time [default: seven days ago]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from report" -l gap -d 'Incidents with the same cause are one event while none begins later than this after the others' -r
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from report" -l via -d 'Command that runs another one on a node, which it takes as its last arguments' -r
-complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from report" -l jobs -d 'Ask this many nodes at once' -r
-complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from report" -l timeout -d 'How long a node may take to answer' -r
+complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from report" -l jobs -d 'Query this many nodes at once' -r
+complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from report" -l timeout -d 'Time limit of each node' -r
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from report" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml if it exists]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from report" -s h -l help -d 'Print help'
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from report" -s V -l version -d 'Print version'
@@ -237,11 +237,11 @@ complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_se
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from facts" -l json -d 'The same as --format json'
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from facts" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from facts" -s V -l version -d 'Print version'
-complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "room" -d 'List the nodes that can provide this much memory now, the best first'
+complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "room" -d 'List the nodes that can provide this much memory now, best first'
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "drift" -d 'List the settings, kernels, findings, changes and pools that differ between nodes'
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "incidents" -d 'List the stalls of nodes; those with the same cause at the same time are one event'
-complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "report" -d 'Write a page about the stalls of nodes: by cause, by node, and each event'
-complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "facts" -d 'Print what drift compares, of this machine'
+complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "report" -d 'Write an HTML report of stalls by cause, node and event'
+complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "facts" -d 'Print the facts of this machine that drift compares'
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c memwright -n "__fish_memwright_using_subcommand k8s; and not __fish_seen_subcommand_from condition help" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml if it exists]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand k8s; and not __fish_seen_subcommand_from condition help" -s h -l help -d 'Print help'
@@ -291,16 +291,16 @@ complete -c memwright -n "__fish_memwright_using_subcommand run" -l lock -d 'Loc
 complete -c memwright -n "__fish_memwright_using_subcommand run" -l direct-io-reads -d 'The same for reads'
 complete -c memwright -n "__fish_memwright_using_subcommand run" -l pool-strict -d 'Refuse what the pool cannot serve: the command does not start without the pool, and its mmap and shmget fail with ENOMEM'
 complete -c memwright -n "__fish_memwright_using_subcommand run" -l stats -d 'When the command ends, write one summary to standard error: what was done for it and all that it has started, and how much time that saved, or why nothing was done'
-complete -c memwright -n "__fish_memwright_using_subcommand run" -l explain -d 'Say what would be done for the command, and what keeps it from being done; run nothing'
+complete -c memwright -n "__fish_memwright_using_subcommand run" -l explain -d 'Show what would be done for the command and what prevents it; run nothing'
 complete -c memwright -n "__fish_memwright_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c memwright -n "__fish_memwright_using_subcommand run" -s V -l version -d 'Print version'
 complete -c memwright -n "__fish_memwright_using_subcommand iotune; and not __fish_seen_subcommand_from show set unset save help" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml if it exists]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand iotune; and not __fish_seen_subcommand_from show set unset save help" -s h -l help -d 'Print help'
 complete -c memwright -n "__fish_memwright_using_subcommand iotune; and not __fish_seen_subcommand_from show set unset save help" -s V -l version -d 'Print version'
-complete -c memwright -n "__fish_memwright_using_subcommand iotune; and not __fish_seen_subcommand_from show set unset save help" -f -a "show" -d 'Say what holds for a path or for all, where that comes from, and what programs did'
-complete -c memwright -n "__fish_memwright_using_subcommand iotune; and not __fish_seen_subcommand_from show set unset save help" -f -a "set" -d 'Set what holds at and below a path: running programs see it at once'
-complete -c memwright -n "__fish_memwright_using_subcommand iotune; and not __fish_seen_subcommand_from show set unset save help" -f -a "unset" -d 'Take a path\'s setting away'
-complete -c memwright -n "__fish_memwright_using_subcommand iotune; and not __fish_seen_subcommand_from show set unset save help" -f -a "save" -d 'Keep what is in force over a reboot'
+complete -c memwright -n "__fish_memwright_using_subcommand iotune; and not __fish_seen_subcommand_from show set unset save help" -f -a "show" -d 'Show settings by path, their source, and what programs did'
+complete -c memwright -n "__fish_memwright_using_subcommand iotune; and not __fish_seen_subcommand_from show set unset save help" -f -a "set" -d 'Change a path and everything below it, in running programs too'
+complete -c memwright -n "__fish_memwright_using_subcommand iotune; and not __fish_seen_subcommand_from show set unset save help" -f -a "unset" -d 'Remove the settings of a path'
+complete -c memwright -n "__fish_memwright_using_subcommand iotune; and not __fish_seen_subcommand_from show set unset save help" -f -a "save" -d 'Keep the current settings across reboots'
 complete -c memwright -n "__fish_memwright_using_subcommand iotune; and not __fish_seen_subcommand_from show set unset save help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c memwright -n "__fish_memwright_using_subcommand iotune; and __fish_seen_subcommand_from show" -l format -d 'Output format' -r -f -a "text\t'For people'
 json\t'For programs'"
@@ -317,10 +317,10 @@ complete -c memwright -n "__fish_memwright_using_subcommand iotune; and __fish_s
 complete -c memwright -n "__fish_memwright_using_subcommand iotune; and __fish_seen_subcommand_from save" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml if it exists]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand iotune; and __fish_seen_subcommand_from save" -s h -l help -d 'Print help'
 complete -c memwright -n "__fish_memwright_using_subcommand iotune; and __fish_seen_subcommand_from save" -s V -l version -d 'Print version'
-complete -c memwright -n "__fish_memwright_using_subcommand iotune; and __fish_seen_subcommand_from help" -f -a "show" -d 'Say what holds for a path or for all, where that comes from, and what programs did'
-complete -c memwright -n "__fish_memwright_using_subcommand iotune; and __fish_seen_subcommand_from help" -f -a "set" -d 'Set what holds at and below a path: running programs see it at once'
-complete -c memwright -n "__fish_memwright_using_subcommand iotune; and __fish_seen_subcommand_from help" -f -a "unset" -d 'Take a path\'s setting away'
-complete -c memwright -n "__fish_memwright_using_subcommand iotune; and __fish_seen_subcommand_from help" -f -a "save" -d 'Keep what is in force over a reboot'
+complete -c memwright -n "__fish_memwright_using_subcommand iotune; and __fish_seen_subcommand_from help" -f -a "show" -d 'Show settings by path, their source, and what programs did'
+complete -c memwright -n "__fish_memwright_using_subcommand iotune; and __fish_seen_subcommand_from help" -f -a "set" -d 'Change a path and everything below it, in running programs too'
+complete -c memwright -n "__fish_memwright_using_subcommand iotune; and __fish_seen_subcommand_from help" -f -a "unset" -d 'Remove the settings of a path'
+complete -c memwright -n "__fish_memwright_using_subcommand iotune; and __fish_seen_subcommand_from help" -f -a "save" -d 'Keep the current settings across reboots'
 complete -c memwright -n "__fish_memwright_using_subcommand iotune; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and not __fish_seen_subcommand_from serve create list stats grow shrink release remove help" -l socket -d 'Socket of the server [default: /run/memwright-pool/pool.sock]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and not __fish_seen_subcommand_from serve create list stats grow shrink release remove help" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml if it exists]' -r -F
@@ -392,11 +392,11 @@ complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_see
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from help" -f -a "remove" -d 'Remove a pool; programs keep the memory that they have leased until they end'
 complete -c memwright -n "__fish_memwright_using_subcommand pool; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l probe -d 'Probe a service: [NAME=]URL, where URL is postgres://…, mysql://…, redis://HOST:PORT, http://…, tcp://HOST:PORT, unix:PATH or exec:COMMAND; may be repeated' -r
-complete -c memwright -n "__fish_memwright_using_subcommand watch" -l service -d 'Systemd unit or cgroup path of a probe\'s service, where its connection does not tell; may be repeated' -r
+complete -c memwright -n "__fish_memwright_using_subcommand watch" -l service -d 'Unit or cgroup of a probe\'s service, if its connection does not reveal it; may be repeated' -r
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l limit -d 'Response time above which a service stalls [default: 500ms]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l interval -d 'Interval between probes of a service [default: 1s]' -r
-complete -c memwright -n "__fish_memwright_using_subcommand watch" -l timeout -d 'Time-out of a probe [default: 30s]' -r
-complete -c memwright -n "__fish_memwright_using_subcommand watch" -l token-timeout -d 'Token time-out of a cluster heartbeat on this machine; a quarter of it counts as a stall' -r
+complete -c memwright -n "__fish_memwright_using_subcommand watch" -l timeout -d 'Timeout of a probe [default: 30s]' -r
+complete -c memwright -n "__fish_memwright_using_subcommand watch" -l token-timeout -d 'Token timeout of a cluster heartbeat on this machine; a quarter of it counts as a stall' -r
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l canary-interval -d 'Interval at which the canary measures page-fault latency while there are signs of memory work [default: 10ms]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l canary-limit -d 'Page-fault latency of the canary above which memory stalls [default: 100ms]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l keep -d 'Retention of recorded data [default: 60d]' -r
@@ -405,7 +405,7 @@ complete -c memwright -n "__fish_memwright_using_subcommand watch" -l recording 
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l listen -d 'Serve metrics for Prometheus at this address, for example 127.0.0.1:9818, or on the socket of memwright.socket: systemd; metrics.md of the documentation lists them' -r
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l web.config.file -d 'TLS and passwords of --listen, in the format of Prometheus\' exporters' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml if it exists]' -r -F
-complete -c memwright -n "__fish_memwright_using_subcommand watch" -l now -d 'Have the recorder that is running take evidence now, without a stall, and print the incident that it became'
+complete -c memwright -n "__fish_memwright_using_subcommand watch" -l now -d 'Have the running recorder collect evidence now, and print the incident'
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l check-config -d 'Check the options and the configuration, and exit: with 0 if \'watch\' accepts them, otherwise with 2'
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l no-canary -d 'Run no canary'
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l no-profile -d 'Do not profile the kernel'
@@ -456,7 +456,7 @@ complete -c memwright -n "__fish_memwright_using_subcommand ship" -s h -l help -
 complete -c memwright -n "__fish_memwright_using_subcommand ship" -s V -l version -d 'Print version'
 complete -c memwright -n "__fish_memwright_using_subcommand trends" -l since -d 'Judge growth from this time on: 10:19, \'2026-11-22 10:19:30\', RFC 3339 or \'2 h ago\' [default: seven days before the end of the recording]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand trends" -l until -d 'Judge growth until this time [default: the end of the recording]' -r
-complete -c memwright -n "__fish_memwright_using_subcommand trends" -l for -d 'Judge only this request: from when on it can no longer be served: SIZE[,huge=2M|1G|thp][,node=N]' -r
+complete -c memwright -n "__fish_memwright_using_subcommand trends" -l for -d 'Forecast when this request can no longer be served: SIZE[,huge=2M|1G|thp][,node=N]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand trends" -l recording -d 'The recording [default: /var/lib/memwright/recording.db]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand trends" -l format -d 'Output format' -r -f -a "text\t'For people'
 json\t'For programs'"
@@ -490,44 +490,44 @@ complete -c memwright -n "__fish_memwright_using_subcommand why" -s o -l output 
 complete -c memwright -n "__fish_memwright_using_subcommand why" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml if it exists]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand why" -s h -l help -d 'Print help'
 complete -c memwright -n "__fish_memwright_using_subcommand why" -s V -l version -d 'Print version'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help" -f -a "check" -d 'Check whether large allocations will succeed without stalls, and list what is wrong'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help" -f -a "doctor" -d 'Say what memwright needs of this machine, whether it is there, and how to turn it on'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help" -f -a "capture" -d 'Write the kernel\'s memory state to a file, to be checked elsewhere with check --root'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help" -f -a "explain" -d 'Show the documentation of a rule, or account for all memory of the machine'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help" -f -a "check" -d 'Check for conditions that make large allocations stall or fail'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help" -f -a "doctor" -d 'Check the kernel features and privileges that memwright needs, and show how to enable them'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help" -f -a "capture" -d 'Save the kernel\'s memory state to a file for check --root'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help" -f -a "explain" -d 'Show a rule\'s page, or what holds the machine\'s memory'
 complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help" -f -a "fix" -d 'Fix what check finds, verify that it helped, and record how to revert it'
 complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help" -f -a "undo" -d 'Revert changes to the exact former values'
 complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help" -f -a "changes" -d 'List the changes that fix made, and their state'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help" -f -a "make-room" -d 'Provide large memory now, step by step, at a bounded cost to others; keep it for a time or a command'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help" -f -a "slurm" -d 'Take this node out of Slurm\'s scheduling while it has a hazard, and make room before jobs'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help" -f -a "fleet" -d 'Ask many nodes: which of them can provide this much memory now?'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help" -f -a "make-room" -d 'Make memory available for a large request, within cost limits'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help" -f -a "slurm" -d 'Drain this Slurm node while it has a hazard; free memory before jobs'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help" -f -a "fleet" -d 'Query many nodes: available memory, configuration drift, incidents'
 complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help" -f -a "k8s" -d 'Report the hazards of this node to Kubernetes'
 complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help" -f -a "bench" -d 'Measure creating, locking and destroying large memory, with and without memwright'
 complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help" -f -a "run" -d 'Run a command so that its large memory is populated, locked and freed in parallel'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help" -f -a "iotune" -d 'Keep large and sequential transfers out of the page cache, per path, and show statistics'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help" -f -a "iotune" -d 'Keep large and sequential I/O out of the page cache, per path'
 complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help" -f -a "pool" -d 'Keep pools of populated, locked and zeroed memory ready for programs that restart'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help" -f -a "watch" -d 'Record memory counters continuously, and explain stalls; runs until stopped'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help" -f -a "watch" -d 'Record memory counters, detect stalls and find their causes'
 complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help" -f -a "incidents" -d 'List recorded incidents'
 complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help" -f -a "report" -d 'Show an incident: the stall, its cause, how to fix it, and the evidence'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help" -f -a "heartbeats" -d 'Find the lines in logs by which cluster software reports a late heartbeat, and what stalled then'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help" -f -a "ship" -d 'Add the recording to a data set of many machines: Parquet files in a directory or in S3'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help" -f -a "trends" -d 'Show which process, cgroup, slab cache or tmpfs grows steadily, and when memory or its limit is full'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help" -f -a "heartbeats" -d 'Find late heartbeats in cluster logs, and the stall behind each'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help" -f -a "ship" -d 'Ship the recording to a shared Parquet data set in a directory or in S3'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help" -f -a "trends" -d 'Find steady memory growth, and forecast when memory or a limit is full'
 complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help" -f -a "notify" -d 'List the receivers of notifications, and test whether messages arrive'
 complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help" -f -a "top" -d 'Show memory in the terminal: this machine live, or any moment of a recording'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help" -f -a "export" -d 'Export a recording, or an incident of it, for other programs'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help" -f -a "why" -d 'Run a command and report what it waited for: CPU, memory, disks and other programs'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help" -f -a "export" -d 'Export a recording or an incident: Parquet, CSV, JSON, profiles'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help" -f -a "why" -d 'Trace a command or a running process, and report what it waited for'
 complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and __fish_seen_subcommand_from slurm" -f -a "health" -d 'Drain this node while check finds a hazard, and resume what was drained so; for HealthCheckProgram'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and __fish_seen_subcommand_from slurm" -f -a "prolog" -d 'Make room before a job, or after one; for Prolog and Epilog: the exit code is always 0'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and __fish_seen_subcommand_from fleet" -f -a "room" -d 'List the nodes that can provide this much memory now, the best first'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and __fish_seen_subcommand_from slurm" -f -a "health" -d 'Drain this node while check finds a hazard, then resume it; for HealthCheckProgram'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and __fish_seen_subcommand_from slurm" -f -a "prolog" -d 'Make memory available before or after a job; for Prolog and Epilog: the exit code is always 0'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and __fish_seen_subcommand_from fleet" -f -a "room" -d 'List the nodes that can provide this much memory now, best first'
 complete -c memwright -n "__fish_memwright_using_subcommand help; and __fish_seen_subcommand_from fleet" -f -a "drift" -d 'List the settings, kernels, findings, changes and pools that differ between nodes'
 complete -c memwright -n "__fish_memwright_using_subcommand help; and __fish_seen_subcommand_from fleet" -f -a "incidents" -d 'List the stalls of nodes; those with the same cause at the same time are one event'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and __fish_seen_subcommand_from fleet" -f -a "report" -d 'Write a page about the stalls of nodes: by cause, by node, and each event'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and __fish_seen_subcommand_from fleet" -f -a "facts" -d 'Print what drift compares, of this machine'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and __fish_seen_subcommand_from fleet" -f -a "report" -d 'Write an HTML report of stalls by cause, node and event'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and __fish_seen_subcommand_from fleet" -f -a "facts" -d 'Print the facts of this machine that drift compares'
 complete -c memwright -n "__fish_memwright_using_subcommand help; and __fish_seen_subcommand_from k8s" -f -a "condition" -d 'Report the hazards of this node as conditions of the Node object: MemoryFragmented, HugePagesUnavailable, MemoryStalling'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and __fish_seen_subcommand_from iotune" -f -a "show" -d 'Say what holds for a path or for all, where that comes from, and what programs did'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and __fish_seen_subcommand_from iotune" -f -a "set" -d 'Set what holds at and below a path: running programs see it at once'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and __fish_seen_subcommand_from iotune" -f -a "unset" -d 'Take a path\'s setting away'
-complete -c memwright -n "__fish_memwright_using_subcommand help; and __fish_seen_subcommand_from iotune" -f -a "save" -d 'Keep what is in force over a reboot'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and __fish_seen_subcommand_from iotune" -f -a "show" -d 'Show settings by path, their source, and what programs did'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and __fish_seen_subcommand_from iotune" -f -a "set" -d 'Change a path and everything below it, in running programs too'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and __fish_seen_subcommand_from iotune" -f -a "unset" -d 'Remove the settings of a path'
+complete -c memwright -n "__fish_memwright_using_subcommand help; and __fish_seen_subcommand_from iotune" -f -a "save" -d 'Keep the current settings across reboots'
 complete -c memwright -n "__fish_memwright_using_subcommand help; and __fish_seen_subcommand_from pool" -f -a "serve" -d 'Run the pool server'
 complete -c memwright -n "__fish_memwright_using_subcommand help; and __fish_seen_subcommand_from pool" -f -a "create" -d 'Create a pool, and wait until it is populated'
 complete -c memwright -n "__fish_memwright_using_subcommand help; and __fish_seen_subcommand_from pool" -f -a "list" -d 'List the pools that you may use, with their size and state'

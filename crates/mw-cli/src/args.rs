@@ -24,6 +24,7 @@ pub(crate) mod missing;
 mod moment;
 #[cfg(feature = "watch")]
 mod notify;
+mod overview;
 #[cfg(feature = "pool")]
 mod pool;
 #[cfg(feature = "watch")]
@@ -44,7 +45,7 @@ pub(crate) mod watch_settings;
 #[cfg(feature = "why")]
 mod why;
 
-use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{Args as ClapArgs, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use mw_memory::{NumaPolicy, PageSize};
 use mw_model::Request;
 use mw_segment::Kind;
@@ -111,7 +112,7 @@ pub use watch::{
 #[cfg(feature = "why")]
 pub use why::WhyArgs;
 
-/// Big memory on Linux, allocated fast, and never a stall.
+/// Predict, explain and fix memory stalls on Linux; allocate large memory in parallel
 #[derive(Debug, Parser)]
 #[command(name = "memwright", version, long_version = features::version(), propagate_version = true)]
 #[command(after_help = EXIT_CODES)]
@@ -127,7 +128,7 @@ pub struct Args {
 const EXIT_CODES: &str = "Exit codes:
   0  success, nothing found
   1  findings at or above --fail-on, a request that would fail, findings that
-     fix left, trends, things that doctor misses, hazards that drain a node, or
+     fix left, trends, a missing requirement (doctor), a drained node, or
      receivers that notify --test does not reach
   2  usage: invalid command line or configuration
   3  unknown: could not be checked, or a limit that could not be read may
@@ -138,14 +139,14 @@ const EXIT_CODES: &str = "Exit codes:
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Check whether large allocations will succeed without stalls, and list what is wrong
+    /// Check for conditions that make large allocations stall or fail
     Check(CheckArgs),
-    /// Say what memwright needs of this machine, whether it is there, and how to turn it on
+    /// Check the kernel features and privileges that memwright needs, and show how to enable them
     #[cfg(feature = "doctor")]
     Doctor(DoctorArgs),
-    /// Write the kernel's memory state to a file, to be checked elsewhere with check --root
+    /// Save the kernel's memory state to a file for check --root
     Capture(CaptureArgs),
-    /// Show the documentation of a rule, or account for all memory of the machine
+    /// Show a rule's page, or what holds the machine's memory
     Explain(ExplainArgs),
     /// Fix what check finds, verify that it helped, and record how to revert it
     Fix(FixArgs),
@@ -153,11 +154,11 @@ pub enum Command {
     Undo(UndoArgs),
     /// List the changes that fix made, and their state
     Changes(ChangesArgs),
-    /// Provide large memory now, step by step, at a bounded cost to others; keep it for a time or a command
+    /// Make memory available for a large request, within cost limits
     MakeRoom(MakeRoomArgs),
-    /// Take this node out of Slurm's scheduling while it has a hazard, and make room before jobs
+    /// Drain this Slurm node while it has a hazard; free memory before jobs
     Slurm(SlurmArgs),
-    /// Ask many nodes: which of them can provide this much memory now?
+    /// Query many nodes: available memory, configuration drift, incidents
     #[cfg(feature = "fleet")]
     Fleet(FleetArgs),
     /// Report the hazards of this node to Kubernetes
@@ -168,13 +169,13 @@ pub enum Command {
     /// Run a command so that its large memory is populated, locked and freed in parallel
     #[cfg(feature = "run")]
     Run(RunArgs),
-    /// Keep large and sequential transfers out of the page cache, per path, and show statistics
+    /// Keep large and sequential I/O out of the page cache, per path
     #[cfg(feature = "run")]
     Iotune(IotuneArgs),
     /// Keep pools of populated, locked and zeroed memory ready for programs that restart
     #[cfg(feature = "pool")]
     Pool(PoolArgs),
-    /// Record memory counters continuously, and explain stalls; runs until stopped
+    /// Record memory counters, detect stalls and find their causes
     #[cfg(feature = "watch")]
     Watch(WatchArgs),
     /// List recorded incidents
@@ -183,14 +184,13 @@ pub enum Command {
     /// Show an incident: the stall, its cause, how to fix it, and the evidence
     #[cfg(feature = "watch")]
     Report(ReportArgs),
-    /// Find the lines in logs by which cluster software reports a late heartbeat, and what stalled then
+    /// Find late heartbeats in cluster logs, and the stall behind each
     #[cfg(feature = "watch")]
     Heartbeats(HeartbeatsArgs),
-    /// Add the recording to a data set of many machines: Parquet files in a directory or in S3
+    /// Ship the recording to a shared Parquet data set in a directory or in S3
     #[cfg(feature = "ship")]
     Ship(ShipArgs),
-    /// Show which process, cgroup, slab cache or tmpfs grows steadily, and when memory or its limit
-    /// is full
+    /// Find steady memory growth, and forecast when memory or a limit is full
     #[cfg(feature = "watch")]
     Trends(TrendsArgs),
     /// List the receivers of notifications, and test whether messages arrive
@@ -199,13 +199,13 @@ pub enum Command {
     /// Show memory in the terminal: this machine live, or any moment of a recording
     #[cfg(feature = "top")]
     Top(TopArgs),
-    /// Export a recording, or an incident of it, for other programs
+    /// Export a recording or an incident: Parquet, CSV, JSON, profiles
     #[cfg(feature = "watch")]
     Export(ExportArgs),
     /// Run memory failures on real kernels in virtual machines: create, find, fix, revert
     #[cfg(feature = "lab")]
     Lab(LabArgs),
-    /// Run a command and report what it waited for: CPU, memory, disks and other programs
+    /// Trace a command or a running process, and report what it waited for
     #[cfg(feature = "why")]
     Why(WhyArgs),
 }
@@ -220,7 +220,7 @@ pub struct CheckArgs {
     #[arg(long, value_name = "NAME", requires = "request", conflicts_with = "root")]
     #[cfg_attr(feature = "watch", arg(conflicts_with = "recording"))]
     pub pool: Option<mw_pool::Name>,
-    /// Check these rules alone: their ids, separated by commas
+    /// Check only these rules (ids, comma-separated)
     #[arg(long, value_name = "RULE", value_delimiter = ',')]
     pub only: Vec<String>,
     /// Check a captured tree instead of this machine: a directory with proc/ and sys/ (also in a
@@ -244,7 +244,7 @@ pub struct CheckArgs {
     pub state_dir: Option<PathBuf>,
     #[command(flatten)]
     pub format: FormatArgs<Format>,
-    /// Write to this file, which is replaced only once the output is complete; - is standard output
+    /// Write to FILE, replaced atomically; - is standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Also list the rules that passed
@@ -308,7 +308,7 @@ pub struct FixArgs {
     /// Fix the findings of these rules only; some remedies are applied only when named
     #[arg(value_name = "RULE")]
     pub rules: Vec<String>,
-    /// Set what suits a kind of machine, beside the remedies of the rules that profiles.md of the documentation lists
+    /// Apply the settings for a kind of machine, and the fixes of its rules (see profiles.md)
     #[arg(long, value_name = "NAME", value_parser = profile(), conflicts_with = "rules")]
     pub profile: Option<String>,
     /// Show what would change, without changing anything
@@ -466,7 +466,14 @@ pub(crate) fn parse(line: impl Iterator<Item = OsString>) -> Result<Args, clap::
     {
         return Ok(Args { config: args.config, command: Command::Run(args.run) });
     }
-    Args::try_parse_from(line)
+    let mut command = with_overview(Args::command());
+    let matches = command.try_get_matches_from_mut(line)?;
+    Args::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
+fn with_overview(command: clap::Command) -> clap::Command {
+    let template = overview::template(&command);
+    command.help_template(template)
 }
 
 /// The command line of `run` alone.
@@ -481,5 +488,5 @@ struct RunLine {
 
 /// The whole command line, for man pages and completions, which do not depend on a build's features.
 pub fn command() -> clap::Command {
-    Args::command().long_version(None::<&str>)
+    with_overview(Args::command()).long_version(None::<&str>)
 }

@@ -92,7 +92,7 @@ fn each_node_has_a_line_and_those_that_do_not_answer_say_why() {
         ("hangs2", "did not end within 3 s; killed"),
         ("old1", "memwright there is 0.0.9"),
         ("noisy1", "did not end within 3 s; killed"),
-        ("greets1", "the answer is no report of memwright"),
+        ("greets1", "unexpected output, not a memwright report"),
     ] {
         let line = lines.iter().find(|line| line.trim_start().starts_with(node));
         assert!(line.is_some_and(|line| line.contains(part)), "{node}: {said}");
@@ -214,7 +214,7 @@ fn a_name_that_is_no_host_is_neither_asked_nor_listed() {
     };
     for args in [&[][..], &["--by-metrics"]] {
         let said = room(args);
-        assert_eq!(said.matches("not asked: no name of a host").count(), 8, "{said}");
+        assert_eq!(said.matches("not queried: invalid host name").count(), 8, "{said}");
         assert_eq!(said.lines().count(), 1 + all.len(), "{said}");
         assert!(said.starts_with("1 of 9 nodes ") && !said.contains('\u{1b}'), "{said}");
     }
@@ -439,7 +439,7 @@ fn the_report_is_one_page_with_causes_nodes_and_events() {
     for part in ["stalled[10-29]", "No route to host", "1.2 s on "] {
         assert!(html.contains(part), "{part}");
     }
-    assert!(!html.contains("What fixes brought") && !html.contains("What runs out"), "{html}");
+    assert!(!html.contains("Effect of fixes") && !html.contains("Forecasts"), "{html}");
     let none = nodes.fleet(&["report", "--nodes", "gone1", "-o", page.to_str().unwrap()]);
     assert_eq!(none.status.code(), Some(3));
     let wrong = nodes.fleet(&["report", "--nodes", "calm1", "-o", "/nowhere/x.html"]);
@@ -477,7 +477,7 @@ fn the_report_has_what_fixes_brought_and_what_runs_out() {
     ]);
     let html = text(&ended.stdout);
     let (_, fixes) =
-        html.split_once("<h2>What fixes brought</h2>").unwrap_or_else(|| panic!("{html}"));
+        html.split_once("<h2>Effect of fixes</h2>").unwrap_or_else(|| panic!("{html}"));
     let (fixes, forecasts) = fixes.split_once("<h2>What runs out").unwrap();
     for part in [
         "<td class=\"name\">thp-compaction</td><td class=\"text\">fixed[10-12]</td>",

@@ -183,7 +183,7 @@ fn what_cannot_be_reached_is_refused_before_anything_is_done() {
     let output = make_room(&state, &["100T,huge=2M"]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let text = stdout(&output);
-    assert!(text.starts_with("cannot be provided: 100 TiB on 2 MiB huge pages: "), "{text}");
+    assert!(text.starts_with("not possible: 100 TiB on 2 MiB huge pages; "), "{text}");
     let output = make_room(&state, &["16M,huge=2M,node=999"]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let said = String::from_utf8(output.stderr).unwrap();

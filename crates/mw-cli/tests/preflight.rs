@@ -45,12 +45,12 @@ fn the_answer_comes_first() {
 fn an_obstacle_is_named_with_its_remedy() {
     let (_, said) = check_tree("64M,huge=2M", "healthy/numa-2");
     assert!(
-        said.contains("blocks hugetlb pool of 2 MiB pages: 64 MiB needed, 0 B available"),
+        said.contains("blocked by hugetlb pool of 2 MiB pages: 64 MiB needed, 0 B available"),
         "{said}"
     );
-    assert!(said.contains("to fix: run memwright make-room 64M,huge=2M, or write 32 to"), "{said}");
+    assert!(said.contains("fix: run memwright make-room 64M,huge=2M, or write 32 to"), "{said}");
     let (_, said) = check_tree("300M", "zone-reclaim/firing");
-    assert!(said.contains("slows  vm.zone_reclaim_mode is 7"), "{said}");
+    assert!(said.contains("slowed by  vm.zone_reclaim_mode is 7"), "{said}");
     assert!(said.contains("tmpfs /mnt, 200 MiB"), "{said}");
 }
 

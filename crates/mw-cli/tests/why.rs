@@ -48,7 +48,7 @@ fn a_sleep_slept() {
         return;
     }
     let report = report(&why(&["--", "sleep", "1"]));
-    assert!(report.lines().next().unwrap().contains("slept by its own timer"), "{report}");
+    assert!(report.lines().next().unwrap().contains("slept on a timer"), "{report}");
     assert!(share_of_first_line(&report) > 90.0, "{report}");
 }
 
@@ -59,7 +59,7 @@ fn a_wait_for_another_program_is_what_that_program_did() {
     }
     let report = of_script("sleep 0.7 | cat; true");
     let first = report.lines().next().unwrap();
-    assert!(first.contains("sleep (") && first.contains("slept by its own timer"), "{report}");
+    assert!(first.contains("sleep (") && first.contains("slept on a timer"), "{report}");
     assert!(share_of_first_line(&report) > 85.0, "{report}");
     assert!(report.contains("chain of waits") && report.contains("a child process"), "{report}");
 }
@@ -189,7 +189,7 @@ fn the_slowest_request_of_a_server_is_explained_and_its_idle_time_is_not() {
     });
     let first = report.lines().next().unwrap();
     assert!(first.starts_with("slowest request of "), "{report}");
-    assert!(report.contains("slept by its own timer"), "{report}");
+    assert!(report.contains("slept on a timer"), "{report}");
     assert!(report.contains(" requests, idle ") && report.contains("slow request 2"), "{report}");
 }
 

@@ -79,7 +79,7 @@ impl fmt::Display for RoomStepKind {
             Self::Migrate => "move memory to other nodes",
             Self::Swap => "swap out",
             Self::Compact => "compact",
-            Self::ForcePool => "grow the pool, the kernel compacting and reclaiming for each page",
+            Self::ForcePool => "grow the pool with kernel compaction and reclaim",
         })
     }
 }

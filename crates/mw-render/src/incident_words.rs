@@ -18,11 +18,11 @@ pub(crate) struct Section {
 pub(crate) fn sections(incident: &Incident) -> Vec<Section> {
     let section = |heading, lines: Vec<String>| Section { heading, lines };
     let all = [
-        section("what contributed", contributed(incident)),
-        section("what did not cause it", ruled_out(incident)),
+        section("contributing causes", contributed(incident)),
+        section("ruled out", ruled_out(incident)),
         section("the service", service(incident)),
         section(
-            "what the service said of itself",
+            "the service's own view",
             incident.service_view.as_ref().map(view).unwrap_or_default(),
         ),
     ];

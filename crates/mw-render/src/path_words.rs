@@ -222,7 +222,7 @@ fn did(part: &PathPart, time: &str) -> String {
             format!("was runnable{time} while its CPU was idle (throttled by a CPU quota?)")
         }
         Kind::Runnable(CpuHolder::Unknown) => format!("waited{time} for a CPU"),
-        Kind::Waiting(Wait::Sleep) => format!("slept{time} by its own timer"),
+        Kind::Waiting(Wait::Sleep) => format!("slept{time} on a timer"),
         Kind::Waiting(Wait::CgroupFrozen) => format!("was frozen{time} by its cgroup"),
         Kind::Waiting(Wait::CpuQuota) => format!("was throttled{time} by its cgroup's CPU quota"),
         Kind::Waiting(Wait::MemoryHigh) => {

@@ -201,7 +201,7 @@ impl Page {
             self.text.push('\n');
         }
         for missing in limits {
-            self.folded(9, "unknown  ", &missing.to_string());
+            self.folded(11, "unknown    ", &missing.to_string());
         }
         if !report.quiet.is_empty() {
             let rules = if report.quiet.len() == 1 { "rule" } else { "rules" };
@@ -214,7 +214,7 @@ impl Page {
         }
         for skipped in &report.skipped {
             let text = format!("{}: {}", skipped.rule, skipped.missing);
-            self.folded(9, "skipped  ", &text);
+            self.folded(11, "unchecked  ", &text);
         }
     }
 
@@ -227,23 +227,23 @@ impl Page {
         let summary = self.painted(style.on_default().bold(), &preflight.summary);
         self.line(&summary);
         for obstacle in &preflight.obstacles {
-            let how = if obstacle.blocks { "blocks" } else { "slows" };
+            let how = if obstacle.blocks { "blocked by" } else { "slowed by" };
             let mut text = obstacle.what.clone();
             if let (Some(needed), Some(had)) = (obstacle.needed_bytes, obstacle.available_bytes) {
                 let (needed, had) = (format_bytes(needed), format_bytes(had));
                 let _ = write!(text, ": {needed} needed, {had} available");
             }
-            self.folded(9, &format!("  {how:<6} "), &text);
-            self.folded(9, "", &format!("to fix: {}", obstacle.lift));
+            self.folded(13, &format!("  {how:<10} "), &text);
+            self.folded(13, "", &format!("fix: {}", obstacle.lift));
         }
         if let Some(time) = &preflight.time {
             let [likely, low, high] =
                 [time.likely_ms, time.low_ms, time.high_ms].map(format_duration_ms);
             let text = format!("{likely} with one thread ({low} to {high}); {}", time.basis);
-            self.folded(9, "  time   ", &text);
+            self.folded(13, "  time       ", &text);
         }
         for missing in &preflight.unseen {
-            self.folded(9, "  unseen ", &missing.to_string());
+            self.folded(13, "  unknown    ", &missing.to_string());
         }
         for supply in &preflight.folios {
             self.folio_supply(supply);
@@ -252,11 +252,11 @@ impl Page {
             let why = [&supply.private, &supply.shared].map(|of| of.why_none.as_deref());
             let [private, shared] = why;
             for why in private.into_iter().chain(shared.filter(|why| Some(*why) != private)) {
-                self.folded(9, "", why);
+                self.folded(13, "", why);
             }
         }
         for node in &preflight.nodes {
-            let name = format!("  node {:<2}", node.node);
+            let name = format!("  node {:<6}", node.node);
             let text = format!(
                 "{} of {}: {} free, {} clean cache, {} dirty, {} swappable, {} below watermarks",
                 format_bytes(node.taken_bytes),
@@ -267,10 +267,10 @@ impl Page {
                 format_bytes(node.swappable_bytes),
                 format_bytes(node.watermark_bytes)
             );
-            self.folded(9, &name, &text);
+            self.folded(13, &name, &text);
             for share in &node.unreclaimable {
                 let bytes = Quantity::Bytes(share.bytes).to_string();
-                self.folded(9, "", &format!("{bytes} held by {}", share.holder));
+                self.folded(13, "", &format!("{bytes} held by {}", share.holder));
             }
         }
     }
@@ -287,7 +287,7 @@ impl Page {
             share(&supply.private),
             share(&supply.shared)
         );
-        self.folded(9, "  folios ", &text);
+        self.folded(13, "  folios     ", &text);
     }
 }
 

@@ -109,7 +109,7 @@ fn free(snapshot: &Snapshot, account: &Account) -> AccountEntry {
         let cma = mw_model::format_bytes(cma);
         lists.note = Some(format!("{cma} of it is CMA, for movable pages alone"));
     }
-    let cpus = leaf(account, Part::PerCpuLists, "lists of the CPUs, which MemFree leaves out");
+    let cpus = leaf(account, Part::PerCpuLists, "per-CPU lists (not in MemFree)");
     group("free", vec![lists, cpus])
 }
 

@@ -265,7 +265,7 @@ fn service(stall: &Stall<'_>, request: &Request<'_>, part: &PathPart) -> (Findin
     let headline = format!("{other} kept {waiter} waiting");
     let finding = Finding::new(Severity::Warning, Area::Service, headline)
         .with_evidence("wait", Quantity::Text(chain), "critical path")
-        .with_impact("The service waits for another program, and answers when that goes on.")
+        .with_impact("The service is blocked on another program.")
         .with_remedy(see(&link.other));
     (finding, sure)
 }

@@ -243,7 +243,7 @@ impl Played {
     fn table(&self) -> String {
         let mut table = format!(
             "\nLinux {}, emulated, 1.5 GiB and one CPU; a database has left {} MiB. Reports before the flood, in {:.0} s, in it, \
-             in {:.0} s, and after it, in {AFTER_S} s:\n\n| software | before | in the flood | of them after a stall that memory caused | \
+             in {:.0} s, and after it, in {AFTER_S} s:\n\n| software | before | in the flood | of them after a memory stall | \
              after the flood | the first in it, and what is said of it |\n|---|---|---|---|---|---|\n",
             self.release,
             self.available,

@@ -20,16 +20,16 @@ pub struct FleetArgs {
 
 #[derive(Debug, Clone, Subcommand)]
 pub enum FleetCommand {
-    /// List the nodes that can provide this much memory now, the best first
+    /// List the nodes that can provide this much memory now, best first
     Room(FleetRoomArgs),
     /// List the settings, kernels, findings, changes and pools that differ between nodes
     Drift(FleetDriftArgs),
     /// List the stalls of nodes; those with the same cause at the same time are one event
     Incidents(FleetIncidentsArgs),
-    /// Write a page about the stalls of nodes: by cause, by node, and each event
+    /// Write an HTML report of stalls by cause, node and event
     #[cfg(feature = "watch")]
     Report(FleetReportArgs),
-    /// Print what drift compares, of this machine
+    /// Print the facts of this machine that drift compares
     Facts(FleetFactsArgs),
 }
 
@@ -39,10 +39,10 @@ pub struct WayArgs {
     /// Command that runs another one on a node, which it takes as its last arguments
     #[arg(long, value_name = "COMMAND", default_value = SSH)]
     pub via: String,
-    /// Ask this many nodes at once
+    /// Query this many nodes at once
     #[arg(long, value_name = "COUNT", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub jobs: u32,
-    /// How long a node may take to answer
+    /// Time limit of each node
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = duration)]
     pub timeout: Duration,
 }
@@ -56,7 +56,7 @@ pub struct FleetRoomArgs {
     #[arg(long, value_name = "SET", required_unless_present = "prometheus")]
     pub nodes: Option<String>,
     /// Server with memwright's metrics (Prometheus, VictoriaMetrics, Thanos, Mimir): only nodes that have the memory
-    /// by their metrics are asked, those with the most first
+    /// by their metrics are queried, those with the most first
     #[arg(long, value_name = "URL")]
     pub prometheus: Option<String>,
     /// File with the token for that server
@@ -71,10 +71,10 @@ pub struct FleetRoomArgs {
     /// Label of the metrics that names the node; a port at its end is left out
     #[arg(long, value_name = "LABEL", default_value = "instance", requires = "prometheus")]
     pub label: String,
-    /// Do not ask the nodes: list them by their metrics alone
+    /// Do not query the nodes: list them by their metrics
     #[arg(long, requires = "prometheus")]
     pub by_metrics: bool,
-    /// Ask this many nodes of the short list
+    /// Query this many nodes of the short list
     #[arg(long, value_name = "COUNT", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..))]
     pub ask: u32,
     /// How nodes are asked.

@@ -12,33 +12,33 @@ pub struct IotuneArgs {
 
 #[derive(Debug, Clone, Subcommand)]
 pub enum IotuneAction {
-    /// Say what holds for a path or for all, where that comes from, and what programs did
+    /// Show settings by path, their source, and what programs did
     Show {
-        /// A file or folder [default: all that have a setting]
+        /// A file or directory [default: all that have a setting]
         #[arg(value_name = "PATH")]
         path: Option<PathBuf>,
         #[command(flatten)]
         format: FormatArgs<TextOrJson>,
     },
-    /// Set what holds at and below a path: running programs see it at once
+    /// Change a path and everything below it, in running programs too
     Set {
-        /// A file or folder
+        /// A file or directory
         #[arg(value_name = "PATH")]
         path: PathBuf,
-        /// discovered_direct_iosz=SIZE|off, from how many bytes on transfers go uncached;
-        /// discovered_direct_reads=on|off, whether reads do too
+        /// discovered_direct_iosz=SIZE|off: transfers of SIZE or more go uncached;
+        /// discovered_direct_reads=on|off: so do reads
         #[arg(value_name = "KEY=VALUE", required = true)]
         settings: Vec<String>,
     },
-    /// Take a path's setting away
+    /// Remove the settings of a path
     Unset {
-        /// A file or folder
+        /// A file or directory
         #[arg(value_name = "PATH")]
         path: PathBuf,
     },
-    /// Keep what is in force over a reboot
+    /// Keep the current settings across reboots
     Save {
-        /// Keep this path's setting alone [default: all]
+        /// Keep only the settings of this path [default: all]
         #[arg(value_name = "PATH")]
         path: Option<PathBuf>,
     },

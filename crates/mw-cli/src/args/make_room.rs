@@ -27,15 +27,15 @@ pub struct MakeRoomArgs {
     /// How much memory of which kind: SIZE[,lock][,huge=2M|1G|thp][,node=N]
     #[arg(value_name = "REQUEST", value_parser = room_request)]
     pub request: Request,
-    /// Keep the memory for so long, then give it back; Ctrl-C ends it early
+    /// Hold the memory this long, then release it; Ctrl-C releases it at once
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "command")]
     pub hold: Option<Duration>,
     /// Show the steps that would be taken, without taking any
     #[arg(long, conflicts_with_all = ["hold", "command"])]
     pub dry_run: bool,
-    /// Give up, and give back, before it costs more than this: stall=TIME that others stall for memory, drop=SIZE of
-    /// page cache, time=TIME in all [default: stall=1s,time=60s]
-    #[arg(long, value_name = "LIMITS", default_value = "")]
+    /// Stop and release everything before exceeding stall=TIME that others stall for memory, drop=SIZE of page cache, or
+    /// time=TIME in all [default: stall=1s,time=60s]
+    #[arg(long, value_name = "LIMITS", default_value = "", hide_default_value = true)]
     pub max_cost: MaxCost,
     /// Also swap out memory of other programs
     #[arg(long)]

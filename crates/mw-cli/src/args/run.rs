@@ -45,7 +45,7 @@ pub struct RunArgs {
     /// it has started, and how much time that saved, or why nothing was done
     #[arg(long)]
     pub stats: bool,
-    /// Say what would be done for the command, and what keeps it from being done; run nothing
+    /// Show what would be done for the command and what prevents it; run nothing
     #[arg(long)]
     pub explain: bool,
     /// The library that the command is run with [default: libmemwright_preload.so beside this

@@ -15,9 +15,9 @@ pub struct SlurmArgs {
 
 #[derive(Debug, Clone, Subcommand)]
 pub enum SlurmCommand {
-    /// Drain this node while check finds a hazard, and resume what was drained so; for HealthCheckProgram
+    /// Drain this node while check finds a hazard, then resume it; for HealthCheckProgram
     Health(SlurmHealthArgs),
-    /// Make room before a job, or after one; for Prolog and Epilog: the exit code is always 0
+    /// Make memory available before or after a job; for Prolog and Epilog: the exit code is always 0
     Prolog(SlurmPrologArgs),
 }
 
@@ -43,13 +43,19 @@ pub struct SlurmHealthArgs {
     #[arg(long, value_name = "REQUEST", value_parser = room_request)]
     pub make_room: Option<Request>,
     /// Limits of --make-room, as for make-room; its time is at most what remains of 50 s
-    #[arg(long, value_name = "LIMITS", default_value = "", requires = "make_room")]
+    #[arg(
+        long,
+        value_name = "LIMITS",
+        default_value = "",
+        hide_default_value = true,
+        requires = "make_room"
+    )]
     pub max_cost: MaxCost,
     /// Also keep what the node offers in its field Extra, in GiB, for jobs that ask for it (Slurm 23.11,
     /// extra_constraints): mem is available without writeback or swap, mem2m in blocks of 2 MiB
     #[arg(long)]
     pub extra: bool,
-    /// Say what would be done to the node, without doing it
+    /// Show what would be done to the node, without doing it
     #[arg(long)]
     pub dry_run: bool,
     /// Judge a captured tree instead of this machine, to rehearse: as for check

@@ -14,7 +14,7 @@ pub struct TrendsArgs {
     /// Judge growth until this time [default: the end of the recording]
     #[arg(long, value_name = "TIME")]
     pub until: Option<Moment>,
-    /// Judge only this request: from when on it can no longer be served: SIZE[,huge=2M|1G|thp][,node=N]
+    /// Forecast when this request can no longer be served: SIZE[,huge=2M|1G|thp][,node=N]
     #[arg(long = "for", value_name = "REQUEST")]
     pub request: Option<Request>,
     /// The recording [default: /var/lib/memwright/recording.db]

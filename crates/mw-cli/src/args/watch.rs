@@ -35,8 +35,7 @@ watch_settings!(define_options);
 /// Arguments of `watch`.
 #[derive(Debug, Clone, Default, ClapArgs)]
 pub struct WatchArgs {
-    /// Have the recorder that is running take evidence now, without a stall, and print the incident
-    /// that it became
+    /// Have the running recorder collect evidence now, and print the incident
     #[arg(
         long,
         conflicts_with_all = ["probes", "services", "no_canary", "no_profile"],
@@ -50,8 +49,7 @@ pub struct WatchArgs {
     /// http://…, tcp://HOST:PORT, unix:PATH or exec:COMMAND; may be repeated
     #[arg(long = "probe", value_name = "[NAME=]URL")]
     pub probes: Vec<ProbeArg>,
-    /// Systemd unit or cgroup path of a probe's service, where its connection does not tell; may be
-    /// repeated
+    /// Unit or cgroup of a probe's service, if its connection does not reveal it; may be repeated
     #[arg(long = "service", value_name = "PROBE=UNIT")]
     pub services: Vec<ServiceArg>,
     #[command(flatten)]

@@ -118,7 +118,7 @@ fn text(heartbeats: &Heartbeats) -> String {
     };
     let count = |after| lines.iter().filter(|line| line.after() == after).count();
     let parts = [
-        (After::Memory, "after a stall that memory caused"),
+        (After::Memory, "after a memory stall"),
         (After::Other, "after another stall"),
         (After::Unexplained, "after a stall of unknown cause"),
         (After::Nothing, "without a stall"),

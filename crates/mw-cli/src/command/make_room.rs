@@ -85,7 +85,7 @@ pub(crate) fn run(args: &MakeRoomArgs, config: &Config) -> Result<Exit, Failure>
 /// Where a signal has come, the program ends by it as soon as signals are no longer blocked.
 fn interrupted(signals: &SignalsBlocked) -> Result<(), Failure> {
     if signals.is_termination_requested() {
-        return Err(Failure::new(Exit::RolledBack, "interrupted; everything was given back"));
+        return Err(Failure::new(Exit::RolledBack, "interrupted; all memory released"));
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use std::time::Instant;
 pub(crate) fn run(args: &NotifyArgs, config: &Config) -> Result<Exit, Failure> {
     let mut tables = config.notify()?;
     if tables.is_empty() {
-        let line = "nobody is notified of incidents: the configuration has no [[notify]] (see 'man memwright.toml')";
+        let line = "no receivers configured: add [[notify]] (man memwright.toml)";
         if args.test || !args.names.is_empty() {
             return Err(Failure::new(Exit::Usage, line));
         }

@@ -26,7 +26,7 @@ use std::process::Command;
 pub(crate) fn run(args: &RunArgs, config: &Config) -> Result<Exit, Failure> {
     let args = config.run().complete(args);
     let Some((name, rest)) = args.command.split_first() else {
-        return Err(Failure::new(Exit::Usage, "no command is given; write it behind --"));
+        return Err(Failure::new(Exit::Usage, "no command given (use: memwright run -- COMMAND)"));
     };
     let program = Program::find(name)?;
     let library = Library::find(args.library.as_deref());
@@ -46,7 +46,9 @@ pub(crate) fn run(args: &RunArgs, config: &Config) -> Result<Exit, Failure> {
         // The dynamic linker would complain of each program that is started.
         Err(why) => {
             let program = program.path.display();
-            crate::terminal::tell(format_args!("memwright: {program} runs as without: {why}"));
+            crate::terminal::tell(format_args!(
+                "memwright: {program} runs without the library: {why}"
+            ));
         }
     }
     if args.huge == Some(HugePolicy::Never) {

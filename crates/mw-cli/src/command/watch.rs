@@ -465,7 +465,7 @@ fn started(options: &Options) -> String {
 /// A sample has exceeded its limit, or a request failed within it.
 fn begun(trigger: &Trigger) -> String {
     if trigger.kind == TriggerKind::Requested {
-        return "evidence was asked for; collecting it".to_owned();
+        return "evidence on request: collecting it".to_owned();
     }
     if trigger.kind == TriggerKind::OomKill {
         return "the OOM killer killed a process; collecting evidence".to_owned();

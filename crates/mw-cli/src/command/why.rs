@@ -31,7 +31,7 @@ pub(crate) fn run(args: &WhyArgs) -> Result<Exit, Failure> {
         return Ok(Exit::Fine);
     }
     let Some((name, rest)) = args.command.split_first() else {
-        return Err(Failure::new(Exit::Usage, "no command is given; write it after --"));
+        return Err(Failure::new(Exit::Usage, "no command given (use: memwright why -- COMMAND)"));
     };
     let signals = Signals::catch()?;
     let mut tracer = SchedTracer::open(TraceOptions::COMMAND);

@@ -28,9 +28,9 @@ pub struct FleetPage {
     pub events: Vec<FleetEvent>,
     /// How many events follow.
     pub more_events: usize,
-    /// What fixes brought, the most first.
+    /// Effect of fixes, the most first.
     pub fixes: Vec<FleetFix>,
-    /// What runs out, the soonest first.
+    /// Forecasts, soonest first.
     pub forecasts: Vec<FleetForecast>,
     /// How many forecasts follow.
     pub more_forecasts: usize,

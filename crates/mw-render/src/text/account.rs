@@ -99,7 +99,7 @@ impl Page {
             self.folded(0, "", &text);
         }
         for missing in &account.unseen {
-            self.folded(9, "unseen   ", &missing.to_string());
+            self.folded(9, "unknown  ", &missing.to_string());
         }
     }
 }
@@ -128,7 +128,7 @@ mod tests {
                 Vec::new(),
             ),
             entry("/b", 40, Vec::new()),
-            entry("files that no process has open", 1, Vec::new()),
+            entry("files not open in any process", 1, Vec::new()),
             entry("c", 1, Vec::new()),
         ];
         let clean = entry("clean", 342, files);
@@ -166,6 +166,6 @@ mod tests {
         assert!(rows[2].starts_with("300 MiB  30%    /var/lib/postgresql"), "{page}");
         assert_eq!(rows[3..5], ["40 MiB   4%    /b", "2 MiB   0%    2 more"]);
         let all = account(&machine(), Layout { verbose: true, ..Layout::default() });
-        assert!(all.contains("files that no process has open"), "{all}");
+        assert!(all.contains("files not open in any process"), "{all}");
     }
 }

@@ -148,10 +148,9 @@ mod tests {
     fn the_chain_is_told_in_words() {
         let page = critical_path(&proxied(), Layout::default());
         let first = page.lines().next().unwrap();
-        assert_eq!(first, "8.0 s; 94% of it: python3 (252) slept by its own timer");
+        assert_eq!(first, "8.0 s; 94% of it: python3 (252) slept on a timer");
         assert!(page.contains("curl (1) waited for nginx (201) (a socket)\n"), "{page}");
-        let last =
-            "nginx (201) waited for python3 (252) (a socket), which slept 7.5 s by its own timer";
+        let last = "nginx (201) waited for python3 (252) (a socket), which slept 7.5 s on a timer";
         assert!(page.contains(last), "{page}");
         assert!(page.contains("0.6%") && page.contains("smaller parts"), "{page}");
     }

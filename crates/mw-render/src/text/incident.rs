@@ -22,7 +22,7 @@ pub fn incident(incident: &Incident, layout: Layout) -> String {
     let mut page = Page { layout, text: String::new() };
     page.stall(incident);
     if let Some(path) = &incident.path {
-        page.heading("where the time of the slowest request went");
+        page.heading("critical path of the slowest request");
         page.critical_path(path);
     }
     let findings: Vec<Finding> =
@@ -76,7 +76,7 @@ impl Page {
             TriggerKind::Pressure => format!("tasks waited for memory {limit} or more in a second"),
             TriggerKind::Heartbeat => format!("a heartbeat was {worst} late (limit {limit})"),
             TriggerKind::OomKill => "the OOM killer killed a process".to_owned(),
-            TriggerKind::Requested => "evidence was asked for".to_owned(),
+            TriggerKind::Requested => "evidence on request".to_owned(),
         };
         let lasted = format_duration_ms(incident.duration_ms() as f64);
         let shown = match &trigger.failure {
@@ -144,7 +144,7 @@ impl Page {
         if difference.is_empty() {
             return;
         }
-        self.heading("what the kernel did more of than before (share of all CPUs)");
+        self.heading("kernel functions that grew (share of all CPUs)");
         for shift in difference.iter().take(MAX_ROWS) {
             let [before, during] = [shift.before_percent, shift.during_percent];
             let function = visible::line(&shift.function);
@@ -160,7 +160,7 @@ impl Page {
         if incident.unseen.is_empty() && incident.lost_records == 0 {
             return;
         }
-        self.heading("what could not be recorded");
+        self.heading("missing evidence");
         for missing in &incident.unseen {
             self.folded(2, "", &missing.to_string());
         }

@@ -32,7 +32,7 @@ pub fn trends(trends: &Trends, zone: &TimeZone, layout: Layout) -> String {
     page.line("");
     let until = shown(until_unix_ms, "%Y-%m-%d %H:%M", zone);
     let judged = format!(
-        "{} judged, {} until {until}; nine of ten ranges hold the true value",
+        "{} judged, {} until {until}; ranges are 90% intervals",
         format_count(trends.holders, "holder"),
         format_count(trends.samples, "sample")
     );
@@ -137,7 +137,7 @@ mod tests {
         );
         let text = trends(&sample(0), &TimeZone::UTC, layout);
         assert!(text.starts_with("nothing grows steadily towards a limit"), "{text}");
-        assert!(text.ends_with("nine of ten ranges hold the true value\n"), "{text}");
+        assert!(text.ends_with("ranges are 90% intervals\n"), "{text}");
     }
 
     #[test]

@@ -92,9 +92,9 @@ pub(super) fn clean_cache(holders: &Holders, account: &Account) -> AccountEntry 
     let files = held.files.iter().filter(|file| !file.is_shared_memory);
     let of = |file: &HeldFile| (file.path.clone(), file.clean_bytes());
     let rest = if held.complete {
-        "files that no process has open"
+        "files not open in any process"
     } else {
-        "files that no process has open, or that were not read"
+        "files not open in any process, or not read"
     };
     split(&mut entry, files.map(of).collect(), rest);
     entry

@@ -37,7 +37,7 @@ pub(super) fn sentence(account: &Account, entries: &[AccountEntry]) -> String {
         words.push(format!("{} {name}{}", format_bytes(bytes), holder.unwrap_or_default()));
     }
     words.push(format!("{} other", format_bytes(left)));
-    words.push(format!("{} that nobody accounts for", format_bytes(unaccounted)));
+    words.push(format!("{} unaccounted for", format_bytes(unaccounted)));
     format!("{}: {}", format_bytes(total), words.join(", "))
 }
 

@@ -156,9 +156,9 @@ fn most_met<'a>(stall: &Stall<'a>, cgroups: &'a Cgroups) -> Option<(&'a Cgroup, 
 /// A group that is known only to have been at its limit.
 fn unnamed(subject: Subject) -> Finding {
     Finding::new(Severity::Critical, subject, "")
-        .with_impact("Each allocation of the group first reclaims memory of its own processes.")
+        .with_impact("Each allocation of the cgroup first reclaims memory of its own processes.")
         .with_remedy(Remedy::named(
-            "raise the limit of the group, or give its program less memory to use",
+            "raise the cgroup's limit, or reduce the program's memory use",
             vec![Step::manual("systemctl set-property UNIT MemoryMax=SIZE")],
         ))
 }
@@ -198,11 +198,11 @@ fn finding(group: &Cgroup, cgroups: &Cgroups) -> Option<Finding> {
     .with_evidence(current_file, Quantity::Bytes(group.current_bytes.unwrap_or(0)), current_file)
     .with_evidence("unreclaimable", Quantity::Bytes(hard), "memory.stat")
     .with_impact(
-        "The next allocation of this group reclaims memory of its own processes, or the OOM \
+        "The next allocation of this cgroup reclaims memory of its own processes, or the OOM \
              killer kills one of them.",
     )
     .with_remedy(Remedy::named(
-        "raise the limit of the group, or give its program less memory to use",
+        "raise the cgroup's limit, or reduce the program's memory use",
         vec![Step::manual_on(
             &format!("echo {} >", limit.saturating_add(limit / 4)),
             &format!("{}{}/{limit_file}", cgroups.mount, group.path.trim_end_matches('/')),

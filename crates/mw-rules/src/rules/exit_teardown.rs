@@ -1,6 +1,6 @@
 //! # exit-teardown
 //!
-//! A process with much memory ended, and others waited until the kernel had freed it.
+//! A large process exited, and others waited while its memory was freed.
 //!
 //! ## What it finds
 //! No hazard: this rule only explains stalls. The request waited for a process that freed its address space,

@@ -1,6 +1,6 @@
 //! # forced-reclaim
 //!
-//! A program had the kernel reclaim memory that was not short, and the service needed it again.
+//! A program forced reclaim, and the service had to read its pages back.
 //!
 //! ## What it finds
 //! As the cause of a stall: somebody wrote to memory.reclaim or memory.force_empty of the service's cgroup,
@@ -117,7 +117,7 @@ fn finding(incident: &Incident, seen: &Seen<'_>) -> Finding {
     finding
         .with_impact("What was reclaimed was read or swapped in again when it was needed.")
         .with_remedy(Remedy::named(
-            "have the program leave out the service's group, or protect it",
+            "exclude the service's cgroup, or protect it with memory.low",
             vec![Step::manual("systemctl set-property UNIT MemoryLow=SIZE")],
         ))
 }

@@ -1,6 +1,6 @@
 //! # fork-copy
 //!
-//! A process with much memory forked, and the kernel copied its page tables.
+//! A large process forked and stalled while its page tables were copied.
 //!
 //! ## What it finds
 //! No hazard: this rule only explains stalls. The request spent its time on what a fork costs:

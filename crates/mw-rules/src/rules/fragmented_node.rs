@@ -227,7 +227,7 @@ fn remedy(node: u32, is_pinned: bool) -> Remedy {
         return Remedy::named(format!("compact node {node} once"), vec![compact]);
     }
     Remedy::named(
-        format!("compact node {node} once, which cannot move the pinned pages"),
+        format!("compact node {node} once (pinned pages will not move)"),
         vec![
             compact,
             Step::manual(

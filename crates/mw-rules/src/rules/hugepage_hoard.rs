@@ -145,7 +145,7 @@ fn finding(pool: &HugePool, memory_bytes: u64) -> Option<Finding> {
             .with_evidence("nr_hugepages", Quantity::Count(pool.total_pages), dir.clone())
             .with_evidence("free_hugepages", Quantity::Count(pool.free_pages), dir.clone())
             .with_evidence("resv_hugepages", Quantity::Count(pool.reserved_pages), dir.clone())
-            .with_impact("Everything that does not use huge pages has that much less memory.")
+            .with_impact("Programs without huge pages cannot use this memory.")
             .with_remedy(Remedy::named(
                 format!(
                     "shrink the pool to what is in use or reserved, {}",

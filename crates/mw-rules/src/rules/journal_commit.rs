@@ -1,6 +1,6 @@
 //! # journal-commit
 //!
-//! The service waited for its own data to be written to the disk: fsync, or a commit of the journal.
+//! The service waited for fsync or a journal commit.
 //!
 //! ## What it finds
 //! No hazard: this rule only explains stalls. The request waited in fsync(2), in a synchronous write, or for the

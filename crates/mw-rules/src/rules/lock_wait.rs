@@ -1,6 +1,6 @@
 //! # lock-wait
 //!
-//! A session of the service waited for another one of the same service.
+//! A session waited for a lock that another session held.
 //!
 //! ## What it finds
 //! No hazard: this rule only explains stalls. The task that served the request waited for another task of the same
@@ -63,7 +63,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
         (None, None) => return Ok(None),
     };
     let mut finding = Finding::new(Severity::Warning, Area::Service, headline)
-        .with_impact("All that need the lock wait until its holder goes on.")
+        .with_impact("Every session that needs the lock waits for its holder.")
         .with_remedy(remedy(stall, link, part));
     if let Some(link) = link {
         let wait = Quantity::Text(link.wait.label().to_owned());

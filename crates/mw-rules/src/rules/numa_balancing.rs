@@ -1,6 +1,6 @@
 //! # numa-balancing
 //!
-//! The kernel moved pages between NUMA nodes, and a task waited for one that was on the move.
+//! A task waited for a page that NUMA balancing was migrating.
 //!
 //! ## What it finds
 //! No hazard: this rule only explains stalls. The request moved pages itself in a NUMA hinting fault, scanned its
@@ -21,7 +21,7 @@
 //!
 //! ## How to fix it
 //! Bind the program to a node, or interleave its memory (`numactl`). Databases that place their memory themselves
-//! recommend to disable it: `sysctl kernel.numa_balancing=0`.
+//! recommend disabling it: `sysctl kernel.numa_balancing=0`.
 //!
 //! ## References
 //! Linux, Documentation/admin-guide/sysctl/kernel.rst, `numa_balancing`; mm/migrate.c; numa(7).

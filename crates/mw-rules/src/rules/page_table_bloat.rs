@@ -14,7 +14,7 @@
 //!
 //! ## What it looks like
 //! MemAvailable is small although the processes' memory and the caches do not add up to what is used. The usual
-//! case are many processes that map one large piece of shared memory, such as PostgreSQL's backends and
+//! case is many processes that map one large piece of shared memory, such as PostgreSQL's backends and
 //! `shared_buffers`: with 4 KiB pages each process has 2 MiB of page tables for each GiB that it has touched,
 //! with 2 MiB pages 4 KiB.
 //!

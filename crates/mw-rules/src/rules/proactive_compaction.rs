@@ -1,6 +1,6 @@
 //! # proactive-compaction
 //!
-//! Memory was compacted before anybody needed a large block, and the service waited for it.
+//! Proactive or manual compaction delayed the service.
 //!
 //! ## What it finds
 //! As the cause of a stall: a program wrote to /proc/sys/vm/compact_memory or to `compact` of a node, or
@@ -76,7 +76,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     let subject = Subject::from(Area::Compaction);
     let finding = Finding::new(Severity::Critical, subject, headline)
         .with_evidence("pgmigrate_success", Quantity::PerSecond(moved), "/proc/vmstat")
-        .with_impact("Whoever touched a page that was being moved waited until that was done.")
+        .with_impact("Tasks that touched a page under migration waited for it.")
         .with_remedy(remedy);
     match stall.request {
         Some(request) => {

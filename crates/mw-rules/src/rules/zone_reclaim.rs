@@ -79,8 +79,8 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         .with_evidence(SETTING, Quantity::Count(mode), Sysctl::path(SETTING))
         .with_evidence("NUMA nodes", Quantity::Count(nodes as u64), "/sys/devices/system/node")
         .with_impact(
-            "A large allocation scans unreclaimable memory for every page: minutes to hours for \
-             what takes seconds otherwise.",
+            "Large allocations rescan unreclaimable memory for every page: minutes to hours instead \
+             of seconds.",
         )
         .with_remedy(remedy());
     if let Some(count) = failed {

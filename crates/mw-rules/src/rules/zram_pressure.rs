@@ -1,6 +1,6 @@
 //! # zram-pressure
 //!
-//! Compressed swap in memory frees little memory, or has no more room.
+//! zram swap saves little memory, or is full.
 //!
 //! ## What it finds
 //! A zram device that is used as swap, of which one of the following is true:

@@ -42,7 +42,7 @@ fn of_flood(played: &Played) -> Vec<String> {
         Some(lost_s) if lost_s <= LOST_S => {}
         lost => wrong.push(format!("seconds before the reset that are not recorded: {lost:?}")),
     }
-    if !played.heartbeats.contains("after a stall that memory caused") {
+    if !played.heartbeats.contains("after a memory stall") {
         wrong.push("memwright heartbeats puts nothing down to memory".to_owned());
     }
     wrong

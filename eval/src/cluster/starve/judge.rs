@@ -26,7 +26,7 @@ fn of_flood(played: &Played) -> Option<String> {
     let Some(first) = played.lines_of(number).next() else {
         return Some("flood: the cluster reports nothing: there is nothing to prevent".to_owned());
     };
-    if !played.heartbeats.contains("after a stall that memory caused") {
+    if !played.heartbeats.contains("after a memory stall") {
         return Some("flood: memwright heartbeats puts nothing down to memory".to_owned());
     }
     let late_s = first.after_s(flood.from_s) - (began_s(warned) - flood.from_s);

@@ -49,7 +49,7 @@ pub(super) enum State {
     /// It is optional and not used.
     Off,
     Missing,
-    /// It could not be told.
+    /// It could not be determined.
     Unknown,
 }
 
@@ -121,7 +121,7 @@ impl Diagnosis {
         let mut text = format!("{}\n", self.summary);
         let parts = [
             ("missing", State::Missing),
-            ("could not be told", State::Unknown),
+            ("undetermined", State::Unknown),
             ("optional, and off", State::Off),
         ];
         for (heading, state) in parts {
@@ -145,14 +145,14 @@ fn summary(checks: &[Check]) -> String {
     let (missing, unknown) = (names(checks, State::Missing), names(checks, State::Unknown));
     let untold = match unknown.len() {
         0 => String::new(),
-        1 => format!("1 thing could not be told: {}", unknown.join(", ")),
-        count => format!("{count} things could not be told: {}", unknown.join(", ")),
+        1 => format!("1 is undetermined: {}", unknown.join(", ")),
+        count => format!("{count} are undetermined: {}", unknown.join(", ")),
     };
     let said = match missing.len() {
         0 if unknown.is_empty() => return "everything works".to_owned(),
         0 => return format!("nothing is missing, but {untold}"),
-        1 => format!("1 thing is missing: {}", missing.join(", ")),
-        count => format!("{count} things are missing: {}", missing.join(", ")),
+        1 => format!("1 requirement is missing: {}", missing.join(", ")),
+        count => format!("{count} requirements are missing: {}", missing.join(", ")),
     };
     if untold.is_empty() { said } else { format!("{said}; {untold}") }
 }

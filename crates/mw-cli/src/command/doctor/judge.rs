@@ -115,7 +115,7 @@ fn privileges(machine: &Machine) -> Check {
     let check =
         Check::works("privileges", "watch, why, fix, pool", "all capabilities that are needed");
     if machine.capabilities.is_none() {
-        return check.unknown("/proc/self/status does not tell the capabilities", ON_HOST);
+        return check.unknown("/proc/self/status does not show the capabilities", ON_HOST);
     }
     let lacking =
         CAPABILITIES.iter().filter(|(number, ..)| machine.needs(*number) && !machine.has(*number));
@@ -124,7 +124,7 @@ fn privileges(machine: &Machine) -> Check {
     match lacking.len() {
         0 => check,
         _ if !machine.is_root => {
-            let detail = "an ordinary user sees its own processes and the machine's counters alone";
+            let detail = "not root: sees only its own processes and machine-wide counters";
             check.missing(detail, AS_ROOT)
         }
         _ => {
@@ -361,7 +361,7 @@ fn cachestat(machine: &Machine) -> Check {
     match machine.cachestat {
         Ok(()) => check,
         Err(Errno::NOSYS) if !machine.is_at_least(6, 5) => {
-            check.missing("whose files fill the page cache is not seen", "boot Linux 6.5 or later")
+            check.missing("page cache cannot be attributed to files", "boot Linux 6.5 or later")
         }
         Err(Errno::NOSYS | Errno::PERM) => {
             check.missing("a seccomp filter refuses cachestat(2)", ON_HOST)

@@ -57,10 +57,9 @@ fn recorder(service: &Service) -> Check {
         ),
         Unit::NotInstalled => check("")
             .missing("memwright.service is not installed: stalls are not recorded", INSTALL),
-        Unit::NoSystemd => check("").off(
-            "systemd does not run this machine, which starts the recorder elsewhere",
-            "memwright watch",
-        ),
+        Unit::NoSystemd => {
+            check("").off("no systemd: start the recorder yourself", "memwright watch")
+        }
         Unit::Unknown(why) => {
             check("").unknown(why.clone(), "systemctl status memwright memwright-pool")
         }

@@ -95,7 +95,7 @@ fn lacks(name: &str, remedy: &str, change: impl FnOnce(&mut Machine)) {
     assert!(check.remedy.as_ref().is_some_and(|known| known.contains(remedy)), "{check:#?}");
     assert!(!check.detail.is_empty());
     let diagnosis = Diagnosis::new(vec![check]);
-    assert_eq!(diagnosis.summary, format!("1 thing is missing: {name}"));
+    assert_eq!(diagnosis.summary, format!("1 requirement is missing: {name}"));
     assert_eq!(diagnosis.exit(), Exit::Findings);
 }
 
@@ -240,8 +240,8 @@ fn an_ordinary_user_is_told_what_only_root_may_see() {
     machine.kallsyms = text("0000000000000000 T startup_64\n");
     machine.service.recording.writable = Err(Errno::ACCESS);
     let diagnosis = Diagnosis::new(checks(&machine));
-    let summary = "4 things are missing: privileges, perf-events, kernel-symbols, lock-limit; \
-                   2 things could not be told: tracefs, debugfs";
+    let summary = "4 requirements are missing: privileges, perf-events, kernel-symbols, lock-limit; \
+                   2 are undetermined: tracefs, debugfs";
     assert_eq!(diagnosis.summary, summary);
     assert_eq!(diagnosis.exit(), Exit::Findings);
     for name in ["privileges", "tracefs", "debugfs", "perf-events", "kernel-symbols"] {
@@ -330,7 +330,7 @@ fn a_container_is_told_to_hide_the_machine() {
     machine.extfrag = Err(Errno::NOENT);
     machine.service.recorder = Unit::NoSystemd;
     let diagnosis = Diagnosis::new(checks(&machine));
-    let missing = "6 things are missing: privileges, whole-machine, settings, tracefs, perf-events, \
+    let missing = "6 requirements are missing: privileges, whole-machine, settings, tracefs, perf-events, \
                    lock-limit";
     assert_eq!(diagnosis.summary, missing);
     let text = diagnosis.text(false);
@@ -370,6 +370,6 @@ fn every_namespace_is_told_with_what_it_loses() {
 fn what_could_not_be_told_is_not_said_to_work() {
     let check = only(|machine| machine.service.recorder = Unit::Unknown("timed out".to_owned()));
     let diagnosis = Diagnosis::new(vec![check]);
-    assert_eq!(diagnosis.summary, "nothing is missing, but 1 thing could not be told: recorder");
+    assert_eq!(diagnosis.summary, "nothing is missing, but 1 is undetermined: recorder");
     assert_eq!(diagnosis.exit(), Exit::CouldNotCheck);
 }

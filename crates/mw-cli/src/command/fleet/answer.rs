@@ -66,7 +66,7 @@ pub(super) struct Answer {
 
 /// Of what a node has printed on standard output, without its name.
 pub(super) fn read(output: &[u8]) -> Result<Answer, String> {
-    let report: NodeReport = json(output, "the answer is no report of memwright")?;
+    let report: NodeReport = json(output, "unexpected output, not a memwright report")?;
     let said = report.preflight.and_then(|preflight| {
         let verdict = match preflight.answer.as_str() {
             "yes" => Verdict::Yes,

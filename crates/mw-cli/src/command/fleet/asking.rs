@@ -130,7 +130,7 @@ pub(super) fn not_read(error: &JsonError, none: &str) -> String {
 fn output(via: &[&str], node: &str, words: &[&str], way: &WayArgs) -> Result<Vec<u8>, String> {
     let (program, first) = via.split_first().ok_or("no command")?;
     if !node_set::is_name(node) {
-        return Err("not asked: no name of a host".to_owned());
+        return Err("not queried: invalid host name".to_owned());
     }
     let mut command = Command::new(program);
     command.args(first).arg(node).args(words);

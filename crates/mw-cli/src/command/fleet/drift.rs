@@ -76,8 +76,9 @@ pub(super) fn run(args: &FleetDriftArgs) -> Result<Exit, Failure> {
     let names = asking::nodes(&args.nodes, &args.way)?;
     let words = ["memwright", "fleet", "facts", "--json"];
     let (answers, failed) = asking::ask_all(&args.way, &names, &words, |output| {
-        let facts: Facts = bounded_json::from_slice(output, MAX_NODE_BYTES)
-            .map_err(|error| asking::not_read(&error, "the answer is no report of memwright"))?;
+        let facts: Facts = bounded_json::from_slice(output, MAX_NODE_BYTES).map_err(|error| {
+            asking::not_read(&error, "unexpected output, not a memwright report")
+        })?;
         Ok(facts.facts.iter().map(|(name, value)| (line(name), line(value))).collect())
     })?;
     let drift = compare(&answers.into_iter().collect(), failed);

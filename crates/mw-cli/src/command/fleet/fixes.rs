@@ -1,4 +1,4 @@
-//! What fixes brought: of changes that nodes made within a period, how much of the time was lost to their cause before and
+//! Effect of fixes: of changes that nodes made within a period, how much of the time was lost to their cause before and
 //! after.
 
 use super::asking::{self, line};

@@ -29,7 +29,7 @@ struct Hours {
 pub(super) fn ask(way: &WayArgs, nodes: &[String]) -> Result<Vec<FleetForecast>, Failure> {
     let words = ["memwright", "check", "--json"];
     let (answers, _) = asking::ask_all(way, nodes, &words, |output| {
-        let answer: Answer = asking::json(output, "the answer is no report of memwright")?;
+        let answer: Answer = asking::json(output, "unexpected output, not a memwright report")?;
         Ok(answer.exhaustion)
     })?;
     Ok(rows(answers))

@@ -19,7 +19,7 @@ const SCHEMA: u32 = 1;
 const MAX_NAME_CHARS: usize = 80;
 
 /// Of a name that is no name of a host.
-const NO_HOST: &str = "not asked: no name of a host";
+const NO_HOST: &str = "not queried: invalid host name";
 
 /// What `fleet room --json` prints.
 #[derive(Debug, Serialize)]

@@ -31,18 +31,15 @@ pub(super) fn forecast(request: &Request, plan: &Plan) -> String {
         Answer::Yes | Answer::Slowly => {
             let count = plan.steps.len();
             let steps = format_count(count, "step");
-            format!("can be provided: {request}: in {steps}")
+            format!("possible: {request} in {steps}")
         }
         Answer::Unknown => format!(
-            "may be provided: {request}: {} certainly, {} at most",
+            "uncertain: {request}; at least {}, at most {}",
             format_bytes(certain),
             format_bytes(possible)
         ),
         Answer::No => {
-            format!(
-                "cannot be provided: {request}: {} at most; nothing was done",
-                format_bytes(possible)
-            )
+            format!("not possible: {request}; at most {}; nothing changed", format_bytes(possible))
         }
     }
 }

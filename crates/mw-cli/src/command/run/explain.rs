@@ -15,8 +15,8 @@ pub(super) fn text(args: &RunArgs, program: &Program, library: &Result<Library, 
     let obstacles = obstacles(program, library);
     let name = program.path.display();
     let verdict = match obstacles.len() {
-        0 => "would be run with its large memory populated, locked and freed in parallel.",
-        _ => "would be run as it is without memwright:",
+        0 => "would run with its large memory populated, locked and freed in parallel.",
+        _ => "would run unchanged:",
     };
     let mut text = format!("{name} {verdict}\n");
     for obstacle in &obstacles {
@@ -36,12 +36,14 @@ pub(super) fn text(args: &RunArgs, program: &Program, library: &Result<Library, 
 fn obstacles(program: &Program, library: &Result<Library, String>) -> Vec<String> {
     let mut obstacles = Vec::new();
     match (&program.kind, library) {
-        (Kind::Static(_), _) => obstacles.push("it is static: no library is loaded into it".into()),
+        (Kind::Static(_), _) => {
+            obstacles.push("a static program: no library is loaded into it".into())
+        }
         (Kind::Go(_), _) => {
-            obstacles.push("Go made it: it asks the kernel itself, past any library".into());
+            obstacles.push("a Go program: it makes its own system calls".into());
         }
         (Kind::Unknown | Kind::Script | Kind::Library(_), _) => {
-            obstacles.push("it is no program that libraries are loaded into".into());
+            obstacles.push("not a program that libraries are loaded into".into());
         }
         (Kind::Dynamic(_), Ok(library)) => {
             obstacles.extend(fits(program, library).err());
@@ -51,7 +53,7 @@ fn obstacles(program: &Program, library: &Result<Library, String>) -> Vec<String
     obstacles.extend(library.as_ref().err().cloned());
     if program.is_privileged {
         obstacles.push(
-            "it runs with privileges of its own (setuid, setgid or capabilities): the dynamic \
+            "it is privileged (setuid, setgid or capabilities): the dynamic \
              linker ignores LD_PRELOAD"
                 .into(),
         );
@@ -60,19 +62,19 @@ fn obstacles(program: &Program, library: &Result<Library, String>) -> Vec<String
         obstacles.push("this kernel cannot populate memory for others; 5.14 can".into());
     }
     if std::thread::available_parallelism().is_ok_and(|count| count.get() < 2) {
-        obstacles.push("one processor may be used: allow two (affinity, cpuset, quota)".into());
+        obstacles.push("only one CPU may be used: allow two (affinity, cpuset, quota)".into());
     }
     let filtered =
         library.as_ref().is_ok_and(|library| filters() > 0 && !filter_allows(&library.path));
     if filtered {
-        obstacles.push("a filter of system calls (seccomp) does not let the library work".into());
+        obstacles.push("a seccomp filter blocks the library".into());
     }
     obstacles
 }
 
 fn done(args: &RunArgs) -> String {
     let threshold = args.threshold.unwrap_or(THRESHOLD_DEFAULT_BYTES);
-    let mut text = format!("\nFrom {} on, in parallel:\n", format_bytes(threshold));
+    let mut text = format!("\nIn parallel, {} or more:\n", format_bytes(threshold));
     for line in [
         "mlock, mlock2, mlockall          populated, then locked by the kernel's own call",
         "mmap with POPULATE or LOCKED     populated; anonymous memory, tmpfs, hugetlbfs",
@@ -81,7 +83,7 @@ fn done(args: &RunArgs) -> String {
         let _ = writeln!(text, "  {line}");
     }
     let release = format_bytes(threshold.saturating_mul(RELEASE_FACTOR));
-    let _ = writeln!(text, "  madvise DONTNEED, munmap, shmdt  freed, from {release} on");
+    let _ = writeln!(text, "  madvise DONTNEED, munmap, shmdt  freed, {release} or more");
     if args.lock || args.prefault == Some(Prefault::Now) {
         text += "  mmap, shmat                      populated at once (--prefault=now, --lock)\n";
     } else if args.prefault.is_some() {

@@ -14,7 +14,7 @@ pub(super) const PRELOAD: &str = "LD_PRELOAD";
 pub(super) fn fits(program: &Program, library: &Library) -> Result<(), String> {
     match &program.kind {
         Kind::Dynamic(machine) if *machine != library.machine => {
-            Err(format!("it is made for another processor than {}", library.path.display()))
+            Err(format!("built for another architecture than {}", library.path.display()))
         }
         Kind::Dynamic(_) => {
             let runs = program.interpreter.as_ref().unwrap_or(&program.path);
