@@ -28,7 +28,7 @@ enum Task {
         /// Also on a fleet of so many machines and days, to see what it takes; may be repeated
         #[arg(long, num_args = 2, value_names = ["MACHINES", "DAYS"])]
         fleet: Vec<u32>,
-        /// Write docs/ship-scale.md from it
+        /// Write eval/results/ship-scale.md from it
         #[arg(long, requires = "fleet")]
         write: bool,
     },
@@ -42,19 +42,19 @@ enum Task {
         /// Only this play, as SEED:INDEX
         #[arg(long, value_parser = trials::parse_play)]
         play: Option<(u64, u32)>,
-        /// Compose plays of these conditions alone, for example stop,flood; their results do not belong in docs/truth
+        /// Compose plays of these conditions alone, for example stop,flood; their results do not belong in eval/results/truth
         #[arg(long, value_delimiter = ',')]
         conditions: Vec<String>,
         /// At native speed in cgroups of this machine, and not in guests
         #[arg(long)]
         host: bool,
-        /// Play nothing; write docs/truth.md from the results in docs/truth
+        /// Play nothing; write eval/results/truth.md from the results in eval/results/truth
         #[arg(long, conflicts_with_all = ["play", "results"])]
         report: bool,
-        /// Play again what was diagnosed wrongly before: into docs/truth/former.jsonl
+        /// Play again what was diagnosed wrongly before: into eval/results/truth/former.jsonl
         #[arg(long, conflicts_with_all = ["play", "results", "report", "host"])]
         again: bool,
-        /// Play nothing; fit the confidence of causes to docs/truth/fit.jsonl (crates/mw-rules/src/confidence.rs)
+        /// Play nothing; fit the confidence of causes to eval/results/truth/fit.jsonl (crates/mw-rules/src/confidence.rs)
         #[arg(long, conflicts_with_all = ["play", "results", "report"])]
         calibrate: bool,
         /// The two plays of CI, whose results count nowhere
@@ -80,7 +80,7 @@ enum Task {
         /// Sizes are drawn from it
         #[arg(long, default_value_t = 1)]
         seed: u32,
-        /// Ask nothing; write docs/preflight.md from docs/preflight/report.jsonl
+        /// Ask nothing; write eval/results/preflight.md from eval/results/preflight/report.jsonl
         #[arg(long, conflicts_with_all = ["conditions", "kernels", "results"])]
         report: bool,
         /// The file that results are appended to [default: target/preflight/results.jsonl]

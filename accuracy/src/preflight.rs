@@ -23,7 +23,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// Where results go that are not asked for elsewhere.
+/// Default path of the results.
 const RESULTS: &str = "preflight/results.jsonl";
 const KERNELS: [&str; 3] = ["6.1", "6.12", condition::HOST];
 
@@ -51,7 +51,7 @@ impl Choice {
     }
 }
 
-/// Writes docs/preflight.md from the stored results.
+/// Writes eval/results/preflight.md from the stored results.
 pub(crate) fn report() -> anyhow::Result<()> {
     page::write()
 }

@@ -23,15 +23,15 @@ const ENGINES: [(&str, &str, &str); 2] =
 /// A fleet that shows every condition.
 const SMALL: (u32, u32) = (60, 6);
 
-/// How often each query is measured.
+/// Number of measurements of each query.
 const ROUNDS: usize = 3;
 
-const PAGE: &str = "docs/ship-scale.md";
+const PAGE: &str = "eval/results/ship-scale.md";
 
 /// Minutes of real recordings, of which those of the fleet are made.
 const RECORDED: &str = "accuracy/src/ship/recorded.csv";
 
-/// What a query has to say first of the simulated fleet: parts of its first row.
+/// Expected result of a query over the simulated fleet: parts of its first row.
 const EXPECTED: &[(&str, &[&str])] = &[
     ("cost", &["page-cache-flood"]),
     ("floods", &["process dd", "page-cache-flood"]),
@@ -46,7 +46,7 @@ const EXPECTED: &[(&str, &[&str])] = &[
     ("compaction", &["n0013"]),
 ];
 
-/// What a run over a data set has shown.
+/// Results of a run over a data set.
 #[derive(Debug, Deserialize)]
 struct Results {
     queries: BTreeMap<String, Answer>,
@@ -84,13 +84,13 @@ pub(crate) fn run(fleets: &[(u32, u32)], write: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the queries take over a fleet.
+/// Durations of the queries over a fleet.
 struct Measured {
     fleet: (u32, u32),
     bytes: u64,
     /// The table that is the largest, in bytes.
     minutes_bytes: u64,
-    /// How long it took to simulate it and to write one file of each day and table, in seconds.
+    /// Time to simulate it and to write one file of each day and table, in seconds.
     simulated_s: f64,
     /// In the order of [`ENGINES`].
     engines: Vec<Results>,

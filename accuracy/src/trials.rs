@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 /// From which share of its time on in which a guest waits for the host's CPUs it stalls by itself.
 const HOST_BUSY_PERCENT: f64 = 10.0;
 
-/// Where results go that are not asked for elsewhere.
+/// Default path of the results.
 const RESULTS: &str = "trials/results.jsonl";
 
 pub(crate) struct Choice {
@@ -60,7 +60,7 @@ pub(crate) fn calibrate() -> anyhow::Result<()> {
     calibrate::write(&results::read(&crate::workspace::root().join(page::FIT))?)
 }
 
-/// Writes docs/truth.md from the stored results.
+/// Writes eval/results/truth.md from the stored results.
 pub(crate) fn report() -> anyhow::Result<()> {
     page::write()
 }
@@ -94,7 +94,7 @@ pub(crate) fn run(choice: &Choice) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Plays again what was diagnosed wrongly before: docs/truth.md has what is said now.
+/// Plays again what was diagnosed wrongly before: eval/results/truth.md has what is said now.
 pub(crate) fn again(program: Option<PathBuf>) -> anyhow::Result<()> {
     let target = crate::workspace::target_dir();
     let program = program.unwrap_or_else(|| target.join("debug/memwright"));

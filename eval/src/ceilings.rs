@@ -18,7 +18,7 @@ use mw_test::measure::others;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-const PAGE: &str = "docs/ceilings.md";
+const PAGE: &str = "eval/results/ceilings.md";
 
 /// Measures all three; `write` writes the page.
 pub(crate) fn run(write: bool) -> anyhow::Result<()> {
@@ -29,7 +29,7 @@ pub(crate) fn run(write: bool) -> anyhow::Result<()> {
     let _alone = alone();
     let build = ["build", "--locked", "--release", "--features", "full", "--package", "mw-cli"];
     cargo(&build)?;
-    // When it is interrupted, it gives back its huge pages, and then ends by the signal.
+    // When it is interrupted, it releases its huge pages, and then ends by the signal.
     let _signals = SignalsBlocked::new()?;
     let load = others();
     let begun = Instant::now();

@@ -58,7 +58,7 @@ const SOFTWARE: &[(&str, &str)] = &[
 
 const LIMIT: &str = "180";
 
-/// What the recorder has before the first line.
+/// Incidents of the recorder before the first line.
 const RECORDED: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(program: Option<PathBuf>) -> anyhow::Result<()> {
@@ -84,7 +84,7 @@ pub(crate) fn run(program: Option<PathBuf>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What `memwright heartbeats` says of the log.
+/// Output of `memwright heartbeats` for the log.
 fn one(program: &Path, dir: &Path, recording: &Path, script: &str) -> anyhow::Result<String> {
     std::fs::create_dir(dir)?;
     let log = dir.join("log");

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What makes them, with a file that tells whether it is there.
+/// Programs that make them, with a file that tells whether each exists.
 pub(crate) const PACKAGES: &[(&str, &str)] =
     &[("e2fsprogs", "/sbin/mke2fs"), ("mmdebstrap", "/usr/bin/mmdebstrap")];
 

@@ -9,7 +9,7 @@ mod trees;
 use crate::{lab, packages};
 use std::path::PathBuf;
 
-/// What makes environments, with a file that tells whether it is there.
+/// Programs that make environments, with a file that tells whether each exists.
 const PACKAGES: &[(&str, &str)] = &[
     ("bubblewrap", "/usr/bin/bwrap"),
     ("busybox-static", "/bin/busybox"),

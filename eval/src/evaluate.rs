@@ -118,7 +118,7 @@ mod tests {
     use super::*;
     use mw_test::stamp;
 
-    /// What is committed is what was measured, and the recommendations rest on it.
+    /// The committed results are those that were measured, and the recommendations rest on them.
     #[test]
     fn pages_are_those_of_their_results_and_claims_hold() {
         for case in evaluations(&[]).unwrap() {

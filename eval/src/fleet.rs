@@ -27,7 +27,7 @@ const GIB: u64 = 1 << 30;
 const PAGE_SIZES: [&str; 4] = ["4k", "thp", "2M", "1G"];
 const SERIES: u64 = 2 * PAGE_SIZES.len() as u64;
 
-/// What one in a hundred nodes has.
+/// Pages of one in a hundred nodes.
 const REQUEST: &str = "23G,huge=2M";
 
 struct Row {
@@ -50,7 +50,7 @@ pub(crate) fn run(nodes: &[u64], program: Option<PathBuf>, write: bool) -> anyho
         }
     }
     if write {
-        ages::write("docs/fleet-scale.md", &page(&rows))?;
+        ages::write("eval/results/fleet-scale.md", &page(&rows))?;
     }
     Ok(())
 }
@@ -83,7 +83,7 @@ fn measure(program: &Path, server: &'static str, nodes: u64) -> anyhow::Result<R
     Ok(Row { server, nodes, found, seconds, resident_mib })
 }
 
-/// What the recorders of so many nodes serve, as one page: one node in a hundred has 32 GiB of huge pages.
+/// Metrics of the recorders of so many nodes, as one page: one node in a hundred has 32 GiB of huge pages.
 fn metrics(nodes: u64) -> String {
     let mut page = "# TYPE memwright_allocatable_bytes gauge\n".to_owned();
     for node in 0..nodes {

@@ -93,7 +93,7 @@ fn condition(program: &Path, server: &Server, node: &str, args: &[&str]) -> anyh
     command.args(args).output().context("memwright")
 }
 
-/// What the API server has of a condition of its own node.
+/// State of a condition of its own node in the API server.
 fn of_node(server: &Server, name: &str) -> anyhow::Result<Value> {
     let node = server.get(&format!("/api/v1/nodes/{OWN_NODE}"))?;
     let conditions = node["status"]["conditions"].as_array().cloned().unwrap_or_default();
@@ -151,7 +151,7 @@ fn limits(program: &Path, server: &Server, token: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a stolen token must not change of its own node, although it may patch the status.
+/// Fields of its own node that a stolen token must not change, although it may patch the status.
 fn status_of_others(server: &Server, token: &str) -> anyhow::Result<()> {
     let path = format!("/api/v1/nodes/{OWN_NODE}/status");
     let condition = |kind: &str, message: &str| json!({ "status": { "conditions": [{ "type": kind, "status": "True", "reason": "X", "message": message }] } });

@@ -39,22 +39,22 @@ enum Task {
         /// Option sets: default, prefault, lock, huge or direct-io (all of them, or those named)
         #[arg(long, value_delimiter = ',')]
         options: Vec<String>,
-        /// Where LTP is installed [default: $LTPROOT, or /opt/ltp]
+        /// Directory of LTP [default: $LTPROOT, or /opt/ltp]
         #[arg(long)]
         ltp: Option<PathBuf>,
-        /// Write docs/suites.md from the latest result of every suite, run now or before
+        /// Write eval/results/suites.md from the latest result of every suite, run now or before
         #[arg(long)]
         write: bool,
     },
     /// Measure `fleet room` with the metrics of many nodes in Prometheus and VictoriaMetrics
     Fleet {
-        /// How many nodes
+        /// Number of nodes
         #[arg(long, value_delimiter = ',', default_values_t = [1000, 10_000, 100_000])]
         nodes: Vec<u64>,
         /// memwright to try [default: built here]
         #[arg(long)]
         program: Option<PathBuf>,
-        /// Write docs/fleet-scale.md from it
+        /// Write eval/results/fleet-scale.md from it
         #[arg(long)]
         write: bool,
     },
@@ -76,7 +76,7 @@ enum Task {
         /// Play nothing; judge what was played last
         #[arg(long)]
         again: bool,
-        /// Write docs/cluster.md, docs/fencing.md, or the table of docs/heartbeats.md, from it
+        /// Write eval/results/cluster.md, eval/results/fencing.md, or the table of docs/heartbeats.md, from it
         #[arg(long)]
         write: bool,
     },
@@ -127,26 +127,26 @@ enum Task {
         /// Guests at once
         #[arg(long, default_value_t = 1)]
         jobs: u16,
-        /// Write the results to docs/lab.md and docs/lab/, or to docs/rounds.md with --rounds
+        /// Write the results to eval/results/lab.md and eval/results/lab/, or to eval/results/rounds.md with --rounds
         #[arg(long, conflicts_with = "watch")]
         write: bool,
-        /// Run nothing; write docs/lab.md from docs/lab/results.json
+        /// Run nothing; write eval/results/lab.md from eval/results/lab/results.json
         #[arg(long, conflicts_with_all = ["watch", "rounds", "write"])]
         redraw: bool,
     },
-    /// Draw docs/lab/ from the logs of `memwright lab --keep-logs`
+    /// Draw eval/results/lab/ from the logs of `memwright lab --keep-logs`
     LabPlots {
-        /// The folder
+        /// The directory
         logs: PathBuf,
     },
     /// Measure the options of the lab's evaluations against each other, and write docs/evaluations
     Evaluate {
         /// Evaluations under lab/ (all of them, or those named)
         names: Vec<String>,
-        /// How often each option is measured
+        /// Number of measurements of each option
         #[arg(long, default_value_t = 3)]
         rounds: usize,
-        /// How many options are measured at once
+        /// Number of options that are measured at once
         #[arg(long, default_value_t = 1)]
         jobs: usize,
         /// Measure nothing; regenerate the pages from the committed results
@@ -164,20 +164,20 @@ enum Task {
     },
     /// Measure how others get, touch and lock large memory, beside memwright (needs root; at most 10 minutes)
     Peers {
-        /// How often each is measured
+        /// Number of measurements of each
         #[arg(long, default_value_t = 5)]
         rounds: usize,
-        /// How much memory each takes, in MiB
+        /// Memory of each, in MiB
         #[arg(long, default_value_t = 1024)]
         size: u64,
-        /// Write docs/peers.md from it
+        /// Write eval/results/peers.md from it
         #[arg(long)]
         write: bool,
     },
     /// Measure creation beside the zeroing bandwidth, attaching by size, and a latency-critical neighbour beside each
     /// operation (needs root; at most 8 minutes)
     Ceilings {
-        /// Write docs/ceilings.md from it
+        /// Write eval/results/ceilings.md from it
         #[arg(long)]
         write: bool,
     },
@@ -190,10 +190,10 @@ enum Task {
     },
     /// Measure the cost of the recorder beside atop, sar, pcp and pt-stalk, all at once
     Recorders {
-        /// How long to measure; the size of a recording needs at least 360
+        /// Duration; the size of a recording needs at least 360
         #[arg(long, default_value_t = 360)]
         seconds: u64,
-        /// Write the table into docs/benchmarks.md
+        /// Write the table into eval/results/benchmarks.md
         #[arg(long)]
         write: bool,
     },

@@ -24,7 +24,7 @@ use row::Row;
 use std::time::{Duration, Instant};
 use vmtasks::Vmtasks;
 
-const PAGE: &str = "docs/peers.md";
+const PAGE: &str = "eval/results/peers.md";
 
 /// No round starts that would end later, as long as the ones before.
 const LIMIT: Duration = Duration::from_secs(570);
@@ -46,7 +46,7 @@ pub(crate) fn run(rounds: usize, mib: u64, write: bool) -> anyhow::Result<()> {
     let build = ["build", "--locked", "--release", "--features", "full", "--package", "mw-cli"];
     cargo(&build)?;
     cargo(&["build", "--locked", "--release", "--package", "mw-preload"])?;
-    // When it is interrupted, it gives back its huge pages, and then ends by the signal.
+    // When it is interrupted, it releases its huge pages, and then ends by the signal.
     let _signals = SignalsBlocked::new()?;
     let mut place = Place::new(&target_dir().join("peers"), mib)?;
     let load = others();

@@ -19,10 +19,10 @@ use crate::workspace::root;
 
 const TIME: &str = "t_s";
 const PHASE: &str = "phase";
-const FOLDER: &str = "docs/lab";
+const FOLDER: &str = "eval/results/lab";
 
-/// Draws every variant whose logs, each on its own kernel, are in the folder of
-/// `memwright lab --keep-logs`; returns the names of the files in docs/lab.
+/// Draws every variant whose logs, each on its own kernel, are in the directory of
+/// `memwright lab --keep-logs`; returns the names of the files in eval/results/lab.
 pub(crate) fn run(logs: &Path) -> anyhow::Result<Vec<String>> {
     let mut drawn = Vec::new();
     for variant in catalogue::select(&root().join("lab"), &[], &[])? {
@@ -119,7 +119,7 @@ impl Table {
         panels.into_iter().map(panel).collect()
     }
 
-    /// What happened between two phases was not looked at: a gap.
+    /// Time between two phases, which was not sampled: a gap.
     fn series(&self, column: &Column) -> Series {
         let mut points = Vec::new();
         for (row, (time_s, value)) in self.times_s.iter().zip(&column.values).enumerate() {

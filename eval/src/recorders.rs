@@ -18,7 +18,7 @@ use peers::{PEERS, Peer};
 use programs::{Programs, Recorder};
 use std::time::Duration;
 
-/// How long may be measured: a second is what they take to look once.
+/// Shortest duration of a measurement: a second is what they take for one sample.
 const SECONDS: std::ops::RangeInclusive<u64> = 10..=7200;
 
 /// Before measuring: all have started, opened their files and looked a few times.
@@ -52,7 +52,7 @@ fn start(peer: &Peer, programs: &Programs, workplace: &Workplace) -> anyhow::Res
     (peer.start)(programs, workplace.group(peer.key)?, &folder)
 }
 
-/// What has ended early was not measured, and nobody's figures stand for it.
+/// Recorders that ended early were not measured, and nobody's figures stand for them.
 fn still_run(recorders: &mut [Recorder], workplace: &Workplace) -> anyhow::Result<()> {
     for (peer, recorder) in PEERS.iter().zip(recorders) {
         if !recorder.runs()? {

@@ -19,7 +19,7 @@ use outcome::{Outcomes, TestOutcome};
 use runner::{Directories, Launcher, OPTION_SETS, OpenedSuite, OptionSet, Runner};
 use std::path::{Path, PathBuf};
 
-/// How often a test whose outcome differs is run again, both ways, before the difference counts.
+/// Number of further runs of a test whose outcome differs, both ways, before the difference counts.
 const RETRIES: usize = 2;
 
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ pub(crate) struct Choice {
     /// Option sets; none: all.
     pub(crate) options: Vec<String>,
     pub(crate) ltp: Option<PathBuf>,
-    /// Write docs/suites.md from the latest result of every suite.
+    /// Write eval/results/suites.md from the latest result of every suite.
     pub(crate) write: bool,
 }
 

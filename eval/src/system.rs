@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use step::Step;
 
-/// What makes packages and guests, with a file that tells whether it is there.
+/// Programs that make packages and guests, with a file that tells whether each exists.
 const PACKAGES: &[(&str, &str)] = &[
     ("busybox-static", "/bin/busybox"),
     ("debhelper", "/usr/bin/dh"),
@@ -34,7 +34,7 @@ pub(crate) struct Choice {
     /// All of the lab's, if there is none.
     pub(crate) kernels: Vec<String>,
     pub(crate) package: Option<PathBuf>,
-    /// What the package is upgraded from.
+    /// Version that the package is upgraded from.
     pub(crate) previous: Option<PathBuf>,
     /// The beginnings of names; all, if there is none.
     pub(crate) steps: Vec<String>,

@@ -11,7 +11,7 @@ pub(crate) fn go_on() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// `PATH` with another folder before all others.
+/// `PATH` with another directory before all others.
 pub(crate) fn path_from(first: &Path) -> anyhow::Result<OsString> {
     let inherited = std::env::var_os("PATH").unwrap_or_default();
     let paths = std::iter::once(first.to_owned()).chain(std::env::split_paths(&inherited));

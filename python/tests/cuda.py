@@ -2,7 +2,7 @@
 
     MEMWRIGHT_LIBRARY=… python tests/cuda.py [SIZE]
 
-It needs torch with a GPU, and root for the huge pages, which it releases. The table is that of docs/benchmarks.md.
+It needs torch with a GPU, and root for the huge pages, which it releases. The table is that of eval/results/benchmarks.md.
 """
 
 from __future__ import annotations

@@ -14,13 +14,13 @@ const DIGITS: usize = 16;
 const COMPARED: &str = "`cargo xtask docs`";
 const GENERATED: &str = "enerated by `cargo ";
 
-/// Writes a page of docs/ of what was measured now.
+/// Writes a page of what was measured now.
 pub fn write(page: &str, text: &str) -> anyhow::Result<()> {
     std::fs::write(root().join(page), stamp::stamped(text, &stamp::now()))
         .with_context(|| page.to_owned())
 }
 
-/// Writes a page of docs/ that is drawn from files. It keeps the date while they are the same.
+/// Writes a page that is drawn from files. It keeps the date while they are the same.
 pub fn draw(page: &str, text: &str, inputs: &[&str]) -> anyhow::Result<()> {
     let path = root().join(page);
     let digest = digest(&root(), inputs)?;
@@ -41,7 +41,9 @@ pub(crate) fn stamp(page: &Path) -> anyhow::Result<()> {
 /// Fails where a generated page has no date, or is drawn from other inputs than those that are there.
 pub(crate) fn run() -> anyhow::Result<()> {
     let mut problems = Vec::new();
-    for path in pages(&root().join("docs"))? {
+    let folders = ["docs", "eval/results"].map(|folder| pages(&root().join(folder)));
+    let folders = folders.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
+    for path in folders.into_iter().flatten() {
         let name = path.strip_prefix(root()).unwrap_or(&path).display().to_string();
         problems.extend(problems_of(&name, &read(&path)?, &root())?);
     }
@@ -63,7 +65,7 @@ fn problems_of(name: &str, text: &str, root: &Path) -> anyhow::Result<Vec<String
     Ok(problems)
 }
 
-/// The pages in a folder and below.
+/// The pages in a directory and below.
 fn pages(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in folder.read_dir().with_context(|| folder.display().to_string())? {

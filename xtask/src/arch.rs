@@ -6,7 +6,7 @@ use anyhow::Context;
 use std::collections::BTreeMap;
 use std::process::Command;
 
-/// What each crate may use of the others, tests and benches aside.
+/// Dependencies that each crate may have on the others, tests and benches aside.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("mw-proc", &[]),
     ("mw-memory", &["mw-proc"]),

@@ -10,7 +10,7 @@ use crate::workspace::{read, root};
 use references::{Path, References};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many imports and re-exports may lead from a name to its definition.
+/// Maximum number of imports and re-exports from a name to its definition.
 const IMPORTS_MAX: usize = 8;
 
 /// Circles that remain to be broken: the crate and its modules. No new entry is accepted.

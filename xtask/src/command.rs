@@ -49,14 +49,14 @@ enum Task {
         /// Run long campaigns too
         #[arg(long)]
         full: bool,
-        /// How many of the slowest tests to list
+        /// Number of the slowest tests to list
         #[arg(long, default_value_t = 30)]
         slowest: usize,
     },
     /// Build what is released: Debian and RPM packages, an archive with a static program, a bill of
     /// materials and checksums
     Dist {
-        /// Where to [default: target/packages]
+        /// Directory of the output [default: target/packages]
         #[arg(long)]
         out: Option<PathBuf>,
         /// Build it twice, compare the bytes, and install it in new roots
@@ -70,10 +70,10 @@ enum Task {
     Python {
         #[arg(default_value = "wheel")]
         action: python::Action,
-        /// Where to put the wheel [default: target/python]
+        /// Directory of the wheel [default: target/python]
         #[arg(long)]
         out: Option<PathBuf>,
-        /// Write docs/python.md from the figures
+        /// Write eval/results/python.md from the figures
         #[arg(long)]
         write: bool,
     },

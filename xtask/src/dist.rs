@@ -26,14 +26,14 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 const PROGRAM: &str = "memwright";
 const STATIC: &str = "memwright-static";
 
-/// Where the sources and cargo's directory are in what is built, instead of where they are here.
+/// Paths of the sources and cargo's directory in build output, instead of those on this machine.
 const SOURCES: &str = "/usr/src/memwright";
 const CARGO_HOME: &str = "/usr/src/cargo";
 
-/// What the archive of the static program contains beside it.
+/// Files beside the static program in its archive.
 const DOCUMENTS: &[&str] = &["CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT", "README.md"];
 
-/// What the program of a package has beyond that of a plain build: a fleet has packages.
+/// Features of a package's program beyond those of a plain build: a fleet has packages.
 const FEATURES: &str = "--features=mw-cli/ship";
 
 /// Debian packages that build and check the others.
@@ -99,7 +99,7 @@ struct Release {
     built: PathBuf,
     /// Of the Debian packages.
     debian_version: String,
-    /// When the last commit was made, in seconds since 1970: the time of every file.
+    /// Time of the last commit, in seconds since 1970: the time of every file.
     epoch: String,
 }
 
@@ -116,7 +116,7 @@ impl Release {
         Ok(Self { sources, target, built, debian_version: format!("{VERSION}-1"), epoch })
     }
 
-    /// What git knows, and nothing that happens to lie beside it. The copies are new: cargo takes a source for
+    /// Files that git knows, and nothing that happens to lie beside them. The copies are new: cargo takes a source for
     /// compiled that was changed before an earlier build ended.
     fn copy_sources(&self) -> anyhow::Result<()> {
         std::fs::remove_dir_all(&self.sources)?;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What is installed besides the man pages of commands, below the prefix. {version} is that of memwright.
+/// Installed files besides the man pages of commands, below the prefix. {version} is that of memwright.
 const FILES: &[&str] = &[
     "bin/memwright",
     "include/memwright.h",

@@ -1,4 +1,5 @@
-//! Links of the documentation lead to files that exist and to headings of theirs, and docs/README.md has every page.
+//! Links of the documentation lead to files that exist and to headings of theirs, docs/README.md has every page of
+//! docs/, and docs/benchmarks.md every record of an evaluation.
 
 use crate::workspace::{output, read, root};
 use std::collections::BTreeSet;
@@ -6,12 +7,15 @@ use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
 const INDEX: &str = "docs/README.md";
+/// The page that lists the records of evaluations.
+const RESULTS: &str = "docs/benchmarks.md";
+const RECORDS: &str = "eval/results/";
 
 /// What is no page: heads of generated ones, whose links are those of docs/. Of the changelog, whose lines tell of what
 /// was, none is changed later.
-const NO_PAGES: &[&str] = &["CHANGELOG.md", "docgen/", "eval/"];
+const NO_PAGES: &[&str] = &["CHANGELOG.md", "docgen/", "eval/src/"];
 
-/// Folders of docs/ that the index has as a whole.
+/// Directories of docs/ that the index has as a whole.
 const WHOLE: &[&str] = &["docs/evaluations/", "docs/rules/"];
 
 pub(crate) fn run() -> anyhow::Result<()> {
@@ -33,6 +37,10 @@ pub(crate) fn run() -> anyhow::Result<()> {
     };
     let missing = pages.iter().filter(|page| !is_listed(page));
     problems.extend(missing.map(|page| format!("{INDEX} lacks {page}")));
+    let results = read(&root().join(RESULTS))?;
+    let is_record = |page: &&&str| page.starts_with(RECORDS);
+    let unlisted = pages.iter().filter(is_record).filter(|page| !results.contains(**page));
+    problems.extend(unlisted.map(|page| format!("{RESULTS} lacks {page}")));
     anyhow::ensure!(problems.is_empty(), "{}", problems.join("\n"));
     Ok(())
 }
@@ -85,7 +93,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// A path without `..`, whose folder need not exist.
+/// A path without `..`, whose directory need not exist.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {

@@ -1,4 +1,4 @@
-//! Skeletons of a rule, a probe, a collector or a lab case. docs/CONTRIBUTING.md says what to fill in;
+//! Skeletons of a rule, a probe, a collector or a lab case. CONTRIBUTING.md says what to fill in;
 //! tests of the catalogue, of the probes and of the cases fail until that is done.
 
 mod compile;
@@ -39,7 +39,7 @@ pub(crate) fn run(part: Part, name: &str) -> anyhow::Result<()> {
     let by_hand = create_under(&root(), part, name)?;
     println!("created {name}; fill in:");
     by_hand.iter().for_each(|file| println!("  {file}"));
-    println!("docs/CONTRIBUTING.md has the next steps");
+    println!("CONTRIBUTING.md has the next steps");
     Ok(())
 }
 
@@ -174,9 +174,9 @@ fn rule_source(name: &str) -> String {
 //!
 //! ## What it looks like
 //!
-//! ## Threshold
-//!
 //! ## How to fix it
+//!
+//! ## Threshold
 //!
 //! ## References
 

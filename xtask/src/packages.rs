@@ -76,7 +76,7 @@ pub fn installed_source_version(package: &str) -> anyhow::Result<Option<String>>
     Ok(text.strip_prefix("installed ").map(str::to_owned))
 }
 
-/// Unpacks folders of a package's source, as its authors published it, from the distribution's own
+/// Unpacks directories of a package's source, as its authors published it, from the distribution's own
 /// servers, whether or not the machine is set up for sources.
 pub fn source(package: &str, version: &str, folders: &[&str], into: &Path) -> anyhow::Result<()> {
     println!("== downloading the source of {package} {version}");

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const PICTURE: &str = "docs/report.png";
-/// Where the picture is shown, with the digest of what it shows.
-const PAGE: &str = "docs/report.md";
-const INCIDENT: &str = "docs/report/incident.json.gz";
+/// Page that shows the picture, with the digest of what it shows.
+const PAGE: &str = "eval/results/report.md";
+const INCIDENT: &str = "eval/results/report/incident.json.gz";
 const DIGEST: [&str; 2] = ["<!-- the picture shows a page of digest ", " -->"];
 
 /// The width and height of the window.

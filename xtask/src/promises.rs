@@ -1,11 +1,11 @@
-//! Every promise of docs/PROMISES.md names a test that exists, or says "pending"; so does every defence of
+//! Every promise of xtask/PROMISES.md names a test that exists, or says "pending"; so does every defence of
 //! docs/security.md that names one.
 
 use crate::workspace::{read, root};
 use std::path::Path;
 
 pub(crate) fn run() -> anyhow::Result<()> {
-    let page = read(&root().join("docs/PROMISES.md"))?;
+    let page = read(&root().join("xtask/PROMISES.md"))?;
     let mut problems = Vec::new();
     for row in page.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| Promise"))
     {
@@ -15,12 +15,12 @@ pub(crate) fn run() -> anyhow::Result<()> {
         }
         let names: Vec<&str> = enforced_by.split('`').skip(1).step_by(2).collect();
         if names.is_empty() {
-            problems.push(format!("docs/PROMISES.md: no test is named, nor is it pending: {row}"));
+            problems.push(format!("xtask/PROMISES.md: no test is named, nor is it pending: {row}"));
         }
         for name in names {
             let (file, test) = name.split_once("::").unwrap_or((name, ""));
             if !names_a_test(&root().join(file), test) {
-                problems.push(format!("docs/PROMISES.md: there is no test {name}"));
+                problems.push(format!("xtask/PROMISES.md: there is no test {name}"));
             }
         }
     }

@@ -22,10 +22,10 @@ pub(crate) enum Action {
     Figures,
 }
 
-/// What executes the notebook, from the Python Package Index: Debian's matplotlib depends on compilers.
+/// Program that executes the notebook, from the Python Package Index: Debian's matplotlib depends on compilers.
 const NOTEBOOK: [&str; 3] = ["ipykernel==7.4.0", "matplotlib==3.11.2", "nbclient==0.11.0"];
 
-const PAGE: &str = "docs/python.md";
+const PAGE: &str = "eval/results/python.md";
 
 pub(crate) fn run(action: Action, out: Option<PathBuf>, write: bool) -> anyhow::Result<()> {
     match action {

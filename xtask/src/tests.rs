@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Mutex;
 
-/// How many test programs run at once: most of them wait for something most of the time.
+/// Number of test programs that run at once: most of them wait for something most of the time.
 const JOBS: usize = 3;
 
 /// Test programs that measure time or watch the whole machine; nothing else runs meanwhile.
@@ -100,7 +100,7 @@ impl Results {
         if self.flaky.is_empty() { counts } else { format!("{counts}; {} flaky", self.flaky.len()) }
     }
 
-    /// What was skipped, flaky or failed, a line each.
+    /// Skipped, flaky and failed tests, a line each.
     pub(crate) fn details(&self) -> Vec<String> {
         let skipped =
             self.skipped.iter().map(|skip| format!("skipped: {}: {}", skip.test, skip.why));
@@ -148,7 +148,7 @@ impl Results {
     }
 }
 
-/// Which tests run, and how.
+/// Tests to run, and the way to run them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Options {
     pub(crate) full: bool,

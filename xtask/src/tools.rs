@@ -58,7 +58,7 @@ pub(crate) fn advisories() -> anyhow::Result<String> {
         .to_owned())
 }
 
-/// Whether cargo-deny has a copy of the database, in its usual place.
+/// True if cargo-deny has a copy of the database, in its usual place.
 fn has_advisories() -> bool {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));

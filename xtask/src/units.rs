@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 const FOLDER: &str = "packaging/systemd";
 
-/// Where units expect the program, and a program that is there on every machine.
+/// Path of the program in units, and a program that exists on every machine.
 const INSTALLED: &str = "/usr/bin/memwright";
 const STAND_IN: &str = "/bin/true";
 

@@ -12,7 +12,7 @@ pub fn root() -> PathBuf {
 /// The workspace of the campaigns that CI does not run. It has its own lock file (locks.rs), and shares the target directory.
 pub(crate) const EVAL_MANIFEST: &str = "eval/Cargo.toml";
 
-/// Where cargo puts what it builds.
+/// Directory of cargo's output.
 pub fn target_dir() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), Into::into)
 }

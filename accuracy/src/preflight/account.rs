@@ -3,8 +3,8 @@
 use super::request::Boot;
 use serde::{Deserialize, Serialize};
 
-/// How `explain` names what no counter has.
-const NOBODY: &str = "nobody accounts for";
+/// Name in `explain` of the memory that no counter has.
+const NOBODY: &str = "unaccounted for";
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Account {
@@ -12,7 +12,7 @@ pub(super) struct Account {
     /// The kernel, as in `uname -r`.
     pub(super) release: String,
     pub(super) total_bytes: u64,
-    /// What no counter has, or is counted twice.
+    /// Memory that no counter has, or is counted twice.
     pub(super) unknown_bytes: u64,
     /// The first line.
     pub(super) summary: String,
@@ -59,7 +59,7 @@ mod tests {
     fn what_nobody_accounts_for_is_found() {
         let text =
             br#"{"summary": "1 GiB: ...", "total_bytes": 1000, "overcounted_bytes": 0, "parts":
-            [{"name": "free", "bytes": 990}, {"name": "nobody accounts for", "bytes": 10}]}"#;
+            [{"name": "free", "bytes": 990}, {"name": "unaccounted for", "bytes": 10}]}"#;
         let of = Boot { condition: "pipes", release: "6.12", seed: 1 };
         assert_eq!(Account::read(text, &of).unwrap().unknown_share(), 0.01);
     }

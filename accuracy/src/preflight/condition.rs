@@ -39,11 +39,11 @@ fn base_pages() -> Vec<String> {
 pub(super) struct Condition {
     pub(super) name: String,
     pub(super) how: String,
-    /// What follows the size in a request; `-` for nothing.
+    /// Suffix of the size in a request; `-` for nothing.
     kinds: Vec<String>,
     /// Of guests: all, where there is none.
     kernels: Vec<String>,
-    /// Whether it can be made on a machine that others use.
+    /// True if it can be made on a machine that others use.
     on_host: bool,
     /// As in a case of the lab.
     machine: toml::Table,

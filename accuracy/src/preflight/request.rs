@@ -18,7 +18,7 @@ pub(super) struct Record {
     pub(super) seed: u32,
     /// As in `check --for`.
     pub(super) request: String,
-    /// How its size was chosen.
+    /// Choice of its size.
     pub(super) place: String,
     /// yes, slowly, no or unknown.
     pub(super) answer: Option<String>,
@@ -68,7 +68,7 @@ impl Record {
         }
     }
 
-    /// Whether the time was inside the range that was stated; absent where there is no range or no time.
+    /// True if the time was inside the range that was stated; absent where there is no range or no time.
     pub(super) fn is_in_range(&self) -> Option<bool> {
         let ((low, high), Taken::AfterMs(ms)) = (self.range_ms?, &self.taken) else { return None };
         Some((low..=high).contains(ms))

@@ -25,7 +25,7 @@ pub(super) enum Cgroup {
     V2,
 }
 
-/// Where a play happens.
+/// Place of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Place {
@@ -34,7 +34,7 @@ pub(super) enum Place {
     Host,
 }
 
-/// What all plays of a boot share.
+/// Settings that all runs of a boot share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Boot {
     pub(super) place: Place,
@@ -47,7 +47,7 @@ pub(super) struct Boot {
     pub(super) read_kbps: u64,
     pub(super) write_kbps: u64,
     pub(super) swap_kbps: u64,
-    /// What a request of the small HTTP server uses: pages of a file, of anonymous memory, syncs, CPU time.
+    /// Resources of a request of the small HTTP server: pages of a file, of anonymous memory, syncs, CPU time.
     pub(super) app_reads: u64,
     pub(super) app_touches: u64,
     pub(super) app_syncs: u64,
@@ -126,7 +126,7 @@ impl Boot {
         }
     }
 
-    /// Whether the service's requests write and sync.
+    /// True if the service's requests write and sync.
     pub(super) fn syncs(&self, service: Service) -> bool {
         match service {
             Service::App | Service::Nginx => self.app_syncs > 0,

@@ -13,7 +13,7 @@ pub(super) struct Answer {
     pub(super) words: &'static [&'static str],
 }
 
-/// What is right to say.
+/// Right diagnoses.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Truth {
     /// One of the first is right, one of the second partly.
@@ -34,9 +34,9 @@ pub(super) struct Condition {
     pub(super) hold_s: RangeInclusive<u64>,
     needs: Need,
     pub(super) truth: Truth,
-    /// Whether memory is to blame.
+    /// True if memory is to blame.
     pub(super) is_memory: bool,
-    /// Which of the service's probes sees it.
+    /// Probe of the service that sees it.
     pub(super) probe: Probe,
 }
 
@@ -419,7 +419,7 @@ impl Condition {
         CONDITIONS.iter().find(|condition| condition.name == name)
     }
 
-    /// Whether it does anything to this service in this boot.
+    /// True if it does anything to this service in this boot.
     pub(super) fn suits(&self, service: Service, boot: &Boot) -> bool {
         self.services.contains(&service)
             && is_possible(self.name, boot.place)
@@ -431,7 +431,7 @@ impl Condition {
     }
 }
 
-/// What would reach beyond the trials' own cgroups there, or needs swap.
+/// Conditions that would reach beyond the trials' own cgroups there, or need swap.
 const NOT_ON_HOST: &[&str] = &[
     "anon-limit",
     "allocator",
@@ -449,7 +449,7 @@ pub(super) fn is_possible(name: &str, place: Place) -> bool {
     place == Place::Guest || !NOT_ON_HOST.contains(&name)
 }
 
-/// What goes on beside, and the bounds of its arguments.
+/// Decoys, and the bounds of their arguments.
 pub(super) const DECOYS: &[(&str, &[RangeInclusive<u64>])] = &[
     ("other-flood", &[0..=2000]),
     ("other-swap", &[48..=96]),

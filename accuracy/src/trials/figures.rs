@@ -38,7 +38,7 @@ pub(super) fn percent(part: usize, whole: usize) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
 }
 
-/// Whether a play counts: it stalled or failed, as its client saw it.
+/// True if a play counts: it stalled or failed, as its client saw it.
 pub(super) fn counts(record: &Record) -> bool {
     use Verdict::{Missed, Partly, Right, Unknown, Wrong};
     matches!(record.judged.verdict, Right | Partly | Wrong | Unknown | Missed)
@@ -48,7 +48,7 @@ fn first_confidence(record: &Record) -> Option<u8> {
     Some(record.judged.seen.as_ref()?.causes.first()?.confidence_percent)
 }
 
-/// Whether nothing that was injected has to do with memory.
+/// True if nothing that was injected has to do with memory.
 fn is_free_of_memory(record: &Record) -> bool {
     !record.play.conditions().any(|condition| condition.is_memory)
 }
@@ -75,7 +75,13 @@ pub(super) fn figures(records: &[Record]) -> Vec<Figure> {
         figure("first cause right", "at least 90%", has(Verdict::Right), all, |p| p >= 90.0),
         figure("first cause partly right", "", has(Verdict::Partly), all, |_| true),
         figure("first cause wrong", "", has(Verdict::Wrong), all, |_| true),
-        figure("wrong, and at least 70% sure", "at most 2%", wrong_and_sure, all, |p| p <= 2.0),
+        figure(
+            "wrong, with a confidence of at least 70%",
+            "at most 2%",
+            wrong_and_sure,
+            all,
+            |p| p <= 2.0,
+        ),
         figure("cause unknown", "at most 10%", has(Verdict::Unknown), all, |p| p <= 10.0),
         figure("stall not reported", "", has(Verdict::Missed), all, |_| true),
         figure(
@@ -95,7 +101,7 @@ pub(super) fn figures(records: &[Record]) -> Vec<Figure> {
     ]
 }
 
-/// How often causes are right, by how sure they are.
+/// Share of causes that are right, by confidence.
 pub(super) fn reliability(records: &[Record]) -> Vec<Bin> {
     const WIDTH: u8 = 10;
     let mut bins: Vec<Bin> = (0..100 / WIDTH)
@@ -210,7 +216,7 @@ mod tests {
             (figure.count, figure.of, figure.is_met)
         };
         assert_eq!(of("first cause right"), (1, 4, false));
-        assert_eq!(of("wrong, and at least 70% sure"), (1, 4, false));
+        assert_eq!(of("wrong, with a confidence of at least 70%"), (1, 4, false));
         assert_eq!(of("cause unknown"), (1, 4, false));
         assert_eq!(of("stall without a memory condition blamed on memory"), (1, 2, false));
         assert_eq!(of("critical path within 5% of the request"), (4, 4, true));

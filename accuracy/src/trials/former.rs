@@ -7,7 +7,7 @@ use super::play::{Injection, Play};
 /// One that strangers met.
 pub(super) struct Former {
     pub(super) what: &'static str,
-    /// What was said at the time.
+    /// Diagnosis at the time.
     pub(super) said: &'static str,
     service: Service,
     condition: (&'static str, &'static [u64]),

@@ -11,7 +11,7 @@ use std::time::Duration;
 const GUEST: &str = "qemu-system";
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// What a wake-up takes where nobody else wants the CPU: on an idle virtual machine tens of microseconds, and a guest's
+/// Delay of a wake-up where nobody else wants the CPU: on an idle virtual machine tens of microseconds, and a guest's
 /// threads wake thousands of times a second.
 const WAKE_UP_NS: f64 = 50_000.0;
 
@@ -73,7 +73,7 @@ fn sample(threads: &mut BTreeMap<String, Schedule>) {
     }
 }
 
-/// Whether a `/proc/PID/stat` is of a guest with this parent.
+/// True if a `/proc/PID/stat` is of a guest with this parent.
 fn is_guest(stat: &std::path::Path, parent: &str) -> bool {
     let text = fs::read_to_string(stat).unwrap_or_default();
     let Some((name, rest)) = text.rsplit_once(')') else { return false };

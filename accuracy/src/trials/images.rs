@@ -133,7 +133,7 @@ fn postgres_dir() -> anyhow::Result<PathBuf> {
     versions.pop().context("no version of PostgreSQL in /usr/lib/postgresql")
 }
 
-/// Copies a file or a folder to the same place in the tree.
+/// Copies a file or a directory to the same place in the tree.
 fn copy(path: &Path, tree: &Path) -> anyhow::Result<()> {
     let inside = tree.join(path.strip_prefix("/")?);
     let folder = inside.parent().unwrap_or(tree);
@@ -181,7 +181,7 @@ fn data_tree(tree: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// The databases' user must get through a temporary folder.
+/// The databases' user must get through a temporary directory.
 fn make_passable(dir: &Path) -> anyhow::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     Ok(fs::set_permissions(dir, fs::Permissions::from_mode(0o755))?)

@@ -16,15 +16,15 @@ const SURE_TO_BE_SEEN_MS: f64 = 1000.0 + LIMIT_MS + 200.0;
 const TIMES_CALM: f64 = 2.0;
 /// The client's first requests open connections, and read what is not in memory.
 const FIRST_SAMPLES: usize = 3;
-/// How far the path's sum may be from the request.
+/// Largest distance of the path's sum from the request.
 const SUM_PERCENT: f64 = 5.0;
 /// Incidents that begin this long before or after a play are not its own.
 const BEFORE_MS: f64 = 300.0;
 const AFTER_MS: f64 = 500.0;
-/// How long the recorder's start is watched.
+/// Time for which the recorder's start is watched.
 const START_MS: f64 = 5000.0;
 
-/// What became of a play.
+/// Verdict on a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Verdict {
@@ -43,16 +43,16 @@ pub(super) enum Verdict {
     Void,
 }
 
-/// What the recorder said, as it is kept.
+/// Diagnosis of the recorder, as it is kept.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Seen {
     /// The trigger's kind and name.
     pub(super) trigger: String,
-    /// Whether it is the probe's own incident, and not one that swallowed it.
+    /// True if it is the probe's own incident, and not one that swallowed it.
     pub(super) is_own: bool,
     pub(super) worst_ms: f64,
-    /// How long the incident lasted.
+    /// Duration of the incident.
     pub(super) lasted_ms: f64,
     pub(super) failure: Option<FailureKind>,
     pub(super) verdict: String,
@@ -79,7 +79,7 @@ pub(super) struct Said {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Judged {
     pub(super) verdict: Verdict,
-    /// Why it is void.
+    /// The reason why it is void.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) why: Option<String>,
     /// The longest request, as the client saw it.
@@ -117,7 +117,7 @@ impl Seen {
         }
     }
 
-    /// Whether the path's parts add up to the request.
+    /// True if the path's parts add up to the request.
     pub(super) fn adds_up(&self) -> Option<bool> {
         let off = (self.path_ms? - self.worst_ms).abs();
         Some(off <= self.worst_ms * SUM_PERCENT / 100.0)
@@ -129,7 +129,7 @@ impl Seen {
 }
 
 impl Said {
-    /// What its confidence is calibrated from.
+    /// Data that its confidence is calibrated from.
     pub(super) fn score(&self) -> u8 {
         self.score_percent.unwrap_or(self.confidence_percent)
     }
@@ -176,7 +176,7 @@ pub(super) fn incident_of<'a>(
     found.or_else(|| Some((stalls.max_by_key(|incident| incident.duration_ms())?, false)))
 }
 
-/// Whether the incident says of this probe that its service lost a process.
+/// True if the incident says of this probe that its service lost a process.
 fn kills(incident: &Incident, probe: &str) -> bool {
     incident.oom.iter().flat_map(|oom| &oom.services).any(|fate| fate.probe == probe)
 }
@@ -396,7 +396,7 @@ mod tests {
         of("fail", FailureKind::TimedOut, Verdict::Wrong);
     }
 
-    /// What the play before has killed does not answer in the next one either.
+    /// A service that the run before has killed does not answer in the next one either.
     #[test]
     fn a_service_that_failed_before_the_play_is_void() {
         let failed =

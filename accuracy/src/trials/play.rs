@@ -56,7 +56,7 @@ impl Play {
         self.conditions.iter().filter_map(|injection| Condition::named(&injection.name))
     }
 
-    /// What was injected, in a few words.
+    /// Injected conditions, in a few words.
     pub(super) fn label(&self) -> String {
         let words: Vec<String> = self.conditions.iter().map(Injection::word).collect();
         words.join(" ")
@@ -106,7 +106,7 @@ pub(super) fn draw(place: Place, seed: u64, index: u32, among: &[String]) -> Opt
     })
 }
 
-/// Whether two conditions can be undone one after the other, and the service answers again then.
+/// True if two conditions can be undone one after the other, and the service answers again then.
 fn is_beside(first: &Condition, second: &Condition) -> bool {
     const ENDS_IT: &[&str] =
         &["kill", "oom", "oom-restart", "fail", "stop", "freeze", "disk-hang", "wrong-password"];

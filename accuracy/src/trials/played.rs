@@ -10,7 +10,7 @@ use std::process::Command;
 /// The response time above which the recorder's probes stall.
 pub(super) const LIMIT_MS: f64 = 500.0;
 
-/// What the client says of a request that was under way when it was ended.
+/// Report of the client about a request that was under way when it was ended.
 const ANSWERED: &str = "ok";
 const UNANSWERED: &str = "unanswered";
 
@@ -34,7 +34,7 @@ impl Sample {
     }
 }
 
-/// What happened in a boot.
+/// Events of a boot.
 #[derive(Debug, Default)]
 pub(super) struct Played {
     pub(super) plays: BTreeMap<u32, Times>,
@@ -43,11 +43,11 @@ pub(super) struct Played {
     pub(super) start: Option<(Vec<Sample>, f64)>,
     /// As in `uname -r`.
     pub(super) release: String,
-    /// Where its logs are.
+    /// Directory of its logs.
     pub(super) kept: PathBuf,
 }
 
-/// When a play happened, in milliseconds since 1970, and what its client saw.
+/// Time of a run, in milliseconds since 1970, and the record of its client.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Times {
     pub(super) begin_ms: Option<f64>,

@@ -18,7 +18,7 @@ pub(super) struct Record {
     /// The slowest request before the recorder's start, and after it; with the first play of a boot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) start_ms: Option<(f64, f64)>,
-    /// How much of the time in which they wanted a CPU of the host the guests waited for it; not for plays on the host.
+    /// Share of the time in which they wanted a CPU of the host that the guests waited for it; not for runs on the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) host_waited_percent: Option<f64>,
 }

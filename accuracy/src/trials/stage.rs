@@ -30,7 +30,7 @@ impl Stage {
         Ok(Self { lab, images, memwright: memwright.to_path_buf(), scripts, logs })
     }
 
-    /// An empty folder for the logs of a boot.
+    /// An empty directory for the logs of a boot.
     pub(super) fn logs(&self, boot: &Boot, first: &Play) -> anyhow::Result<PathBuf> {
         let kept = self.logs.join(format!("{}-{}-{}", boot.kernel, first.seed, first.index));
         if kept.exists() {
@@ -72,7 +72,7 @@ impl Stage {
     }
 }
 
-/// What a service is asked.
+/// Request to a service.
 fn request(boot: &Boot, service: Service) -> String {
     let (rows, all) = (boot.rows, images::ROWS);
     match service {

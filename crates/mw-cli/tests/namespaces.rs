@@ -1,4 +1,4 @@
-//! Evidence within namespaces, as docs/namespaces.md has it: a command and a service are explained as outside, or the
+//! Evidence within namespaces, as eval/results/namespaces.md has it: a command and a service are explained as outside, or the
 //! report says what is lost.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed test panics")]
@@ -131,7 +131,10 @@ fn doctor_says_what_a_pid_namespace_loses() {
         return;
     }
     let (code, detail) = whole_machine(&PID);
-    assert!(code == Some(1) && detail.contains("/proc has no processes from outside"), "{detail}");
+    assert!(
+        code == Some(1) && detail.contains("processes outside the container are hidden"),
+        "{detail}"
+    );
 }
 
 #[test]

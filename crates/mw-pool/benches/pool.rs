@@ -1,5 +1,5 @@
 //! What a restart costs with a pool and without: `cargo bench -p mw-pool`, and `-- --write` into
-//! docs/benchmarks.md. The server is a process of its own; each figure is a median.
+//! eval/results/benchmarks.md. The server is a process of its own; each figure is a median.
 //!
 //! `--size MIB` and `--rounds N` make it shorter or longer. Huge pages are reserved for it and given
 //! back (root).
@@ -150,7 +150,7 @@ fn plain(pages: PageSize, mib: usize) -> (f64, f64) {
 }
 
 /// Zeroing memory that is there with stores that bypass the caches, by as many threads as there are
-/// processors: nothing else is done. In ms.
+/// CPUs: nothing else is done. In ms.
 fn zero(region: &Region) -> f64 {
     const PIECE: usize = 16 * MIB;
     let threads = std::thread::available_parallelism().unwrap().get();

@@ -1,5 +1,5 @@
 //! What `run --huge auto` gains on a fragmented machine: `cargo bench -p mw-preload --bench folios`, and `-- --write`
-//! into docs/benchmarks.md. Programs with the library and without take turns; each figure is a median.
+//! into eval/results/benchmarks.md. Programs with the library and without take turns; each figure is a median.
 //!
 //! It fragments the free memory itself, except for `--spare MIB`, and takes two minutes. `--size MIB` and `--rounds N`
 //! change the measurement. Needs root, for the switches of folio sizes, which it reverts.

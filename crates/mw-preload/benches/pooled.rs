@@ -1,5 +1,5 @@
 //! The cost of starting PostgreSQL with and without shared memory from a pool:
-//! `cargo bench -p mw-preload --bench pooled`; `-- --write` writes docs/benchmarks.md.
+//! `cargo bench -p mw-preload --bench pooled`; `-- --write` writes eval/results/benchmarks.md.
 //!
 //! `--size MIB` (of shared buffers) and `--rounds N` make it shorter or longer. It reserves huge pages and
 //! frees them at the end (needs root). Plain starts and the pool use the same memory one after the other.

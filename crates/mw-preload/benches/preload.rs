@@ -1,5 +1,5 @@
 //! What the library costs and gains: `cargo bench -p mw-preload`, and `-- --write` into
-//! docs/benchmarks.md. Runs with it and without take turns; each figure is a median.
+//! eval/results/benchmarks.md. Runs with it and without take turns; each figure is a median.
 //!
 //! `--size MIB` and `--rounds N` make it shorter or longer.
 

@@ -1,5 +1,5 @@
 //! Well-known programs, unchanged and under `memwright run`: whether their output is the same, and how long
-//! they take. `cargo bench -p mw-preload --bench programs`; `-- --write` writes docs/programs.md.
+//! they take. `cargo bench -p mw-preload --bench programs`; `-- --write` writes eval/results/programs.md.
 //!
 //! `--size MIB`, `--rounds N` and `--seconds N` make it shorter or longer, `--only NAME` selects programs. A
 //! program that takes long is run less often.
@@ -89,7 +89,7 @@ fn main() {
     print!("{page}");
     if is_asked("--write") {
         let page = stamp::stamped(&page, &stamp::now());
-        fs::write(Path::new(common::HERE).join("../../docs/programs.md"), page).unwrap();
+        fs::write(Path::new(common::HERE).join("../../eval/results/programs.md"), page).unwrap();
     }
     assert!(!differ, "the output of a program differs with the library");
 }

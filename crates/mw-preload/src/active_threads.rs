@@ -43,7 +43,7 @@ impl ActiveThreads {
         }
     }
 
-    /// Whether a thread other than the calling one is active. Entries of the calling thread are
+    /// True if a thread other than the calling one is active. Entries of the calling thread are
     /// operations that it left by siglongjmp(3), or that the current signal handler interrupted.
     pub(crate) fn are_others(&self) -> bool {
         let thread = kernel::thread_identity();

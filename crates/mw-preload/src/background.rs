@@ -34,10 +34,10 @@ const CHUNK_MIN_BYTES: usize = 256 << 10;
 /// A chunk that takes longer is followed by smaller ones: other threads wait for it to map or unmap memory.
 const CHUNK_TIME: Duration = Duration::from_millis(1);
 
-/// How much is populated between two checks of the memory that is left.
+/// Bytes that are populated between two checks of the memory that is left.
 const CHECKED_CHUNKS: u32 = 8;
 
-/// How long the dry run waits for the thread: ten seconds.
+/// Time that the dry run waits for the thread: ten seconds.
 const DRY_RUN_PAUSES: u32 = 200;
 
 /// `CLOSE_RANGE_UNSHARE` (linux/close_range.h, kernel 5.9).
@@ -190,7 +190,7 @@ fn populate_all(queue: &PopulateQueue) {
     }
 }
 
-/// How fast the thread works.
+/// Speed of the thread.
 struct Pace {
     load: CpuLoad,
     pause: Duration,

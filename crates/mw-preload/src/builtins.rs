@@ -177,7 +177,7 @@ extern "C" fn end_of_stack() -> libc::c_int {
     5
 }
 
-/// What an unwinder of the program (pthread_cancel(3), C++ exceptions) learns of a frame of this library:
+/// Frame of this library for an unwinder of the program (pthread_cancel(3), C++ exceptions):
 /// it has no cleanup.
 extern "C" fn no_cleanup() -> usize {
     0

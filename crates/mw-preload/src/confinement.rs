@@ -6,7 +6,7 @@ use crate::wipe_on_fork;
 use mw_sys::SignalHandlersBlocked;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
-/// How often [`wait_for_operations`] polls: for two seconds at most, depending on the CPU.
+/// Interval at which [`wait_for_operations`] polls: for two seconds at most, depending on the CPU.
 const POLLS: u32 = 1 << 22;
 
 /// Filters that are installed or about to be; one that was present at the start and not tried counts.
@@ -18,7 +18,7 @@ static OBSTACLE: AtomicU8 = AtomicU8::new(0);
 /// Whether there was a filter at the start that was tried, so that the seccomp mode says nothing.
 static IS_FILTER_TRIED: AtomicBool = AtomicBool::new(false);
 
-/// Why the library may not make system calls that the program would not make.
+/// The reason why the library may not make system calls that the program would not make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Obstacle {
     /// A filter is installed, or may be.
@@ -83,7 +83,7 @@ pub(crate) fn remove_filter() {
     FILTERS.fetch_sub(1, Ordering::SeqCst);
 }
 
-/// Whether the library may not make system calls of its own.
+/// True if the library may not make system calls of its own.
 #[inline]
 pub(crate) fn is_confined() -> bool {
     FILTERS.load(Ordering::Relaxed) > 0
@@ -130,7 +130,7 @@ impl UninterruptedGuard {
     }
 }
 
-/// Whether the kernel reports a filter, which the library then has not observed.
+/// True if the kernel reports a filter, which the library then has not observed.
 pub(crate) fn is_in_seccomp_mode() -> bool {
     if IS_FILTER_TRIED.load(Ordering::Relaxed) {
         return false;

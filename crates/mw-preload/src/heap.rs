@@ -28,7 +28,7 @@ static ARENA: Arena = Arena(UnsafeCell::new([0; ARENA_BYTES]));
 /// The used bytes in the upper half, the number of blocks in the lower.
 static STATE: AtomicU64 = AtomicU64::new(0);
 
-/// How many blocks were mapped.
+/// Number of blocks that were mapped.
 static MAPPINGS: AtomicU64 = AtomicU64::new(0);
 
 /// Changes when the library maps a block, which then appears among the program's mappings.

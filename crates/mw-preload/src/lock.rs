@@ -24,7 +24,7 @@ const SMALL_BYTES: usize = 2 << 20;
 /// Whether the program has set `MCL_FUTURE`.
 static IS_FUTURE_LOCKED: AtomicBool = AtomicBool::new(false);
 
-/// Whether the program has had future mappings locked by mlockall(2): then mmap(2) populates them, or with
+/// True if the program has had future mappings locked by mlockall(2): then mmap(2) populates them, or with
 /// `MCL_ONFAULT` the first access does.
 pub(crate) fn is_future_locked() -> bool {
     IS_FUTURE_LOCKED.load(Ordering::Relaxed)

@@ -5,7 +5,7 @@ use std::cell::UnsafeCell;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How often the lock is polled; its holder goes through a few dozen numbers.
+/// Number of times that the lock is polled; its holder goes through a few dozen numbers.
 const POLLS: u32 = 1 << 20;
 
 /// All bits zero: nothing is locked.

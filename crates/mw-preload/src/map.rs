@@ -22,7 +22,7 @@ use std::os::fd::BorrowedFd;
 /// `TMPFS_MAGIC` and `HUGETLBFS_MAGIC` (linux/magic.h).
 const MEMORY_FILESYSTEMS: [rustix::fs::FsWord; 2] = [0x0102_1994, 0x9584_58f6];
 
-/// What is done after mapping.
+/// Work after mapping.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Preparation {
     /// The program passed `MAP_POPULATE`.
@@ -66,13 +66,13 @@ impl Preparation {
         self.populate || self.lock || self.prefault
     }
 
-    /// Whether the program does not wait for populating.
+    /// True if the program does not wait for populating.
     fn populates_later(self) -> bool {
         self.prefault && !self.populate && !self.lock && !settings::prefault_now()
     }
 }
 
-/// Whether a descriptor is of a regular file on tmpfs or hugetlbfs.
+/// True if a descriptor is of a regular file on tmpfs or hugetlbfs.
 fn is_memory_file(fd: c_int) -> bool {
     if fd < 0 {
         return false;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 static IS_IGNORED: AtomicBool = AtomicBool::new(false);
 
-/// Whether RLIMIT_AS or RLIMIT_DATA is set now; two system calls.
+/// True if RLIMIT_AS or RLIMIT_DATA is set now; two system calls.
 pub(crate) fn is_set() -> bool {
     let is_limited = |resource| getrlimit(resource).current.is_some();
     let is_set = is_limited(Resource::As) || is_limited(Resource::Data);

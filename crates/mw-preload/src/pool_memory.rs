@@ -31,7 +31,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How long to wait for memory that is being returned and zeroed, for example after a kill. Zeroing takes
+/// Time to wait for memory that is being returned and zeroed, for example after a kill. Zeroing takes
 /// a fraction of the time of allocating.
 const WAIT: Duration = Duration::from_secs(2);
 const WAIT_PER_GIB: Duration = Duration::from_millis(100);
@@ -55,7 +55,7 @@ pub(crate) struct PoolRequest {
     pub(crate) bytes: usize,
     /// Whether hugetlb pages are requested, and of which size in bytes if one is given.
     hugetlb: Option<Option<u64>>,
-    /// Whether the program unmaps it by its size, which must then be whole pages.
+    /// True if the program unmaps it by its size, which must then be whole pages.
     is_unmapped_by_size: bool,
 }
 
@@ -73,13 +73,13 @@ impl PoolRequest {
         Self { is_unmapped_by_size: false, ..self }
     }
 
-    /// How long to wait for it.
+    /// Time to wait for it.
     pub(crate) fn wait(self) -> Duration {
         WAIT + WAIT_PER_GIB.mul_f64(self.bytes as f64 / f64::from(1 << 30))
     }
 }
 
-/// Why the pool cannot serve a request.
+/// The reason why the pool cannot serve a request.
 pub(crate) enum PoolError {
     /// Its page size is not the requested one.
     PageSize,
@@ -131,7 +131,7 @@ pub(crate) fn map(request: &MmapRequest) -> PoolMapping {
     if may_use_kernel(pool, &error) { PoolMapping::UseKernel } else { PoolMapping::Failed }
 }
 
-/// Whether memory that the pool cannot serve may come from the kernel; prints the notice.
+/// True if memory that the pool cannot serve may come from the kernel; prints the notice.
 pub(crate) fn may_use_kernel(pool: Pool, error: &PoolError) -> bool {
     let strict = settings::is_pool_strict();
     // A program that requests huge pages retries without.

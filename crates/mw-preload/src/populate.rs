@@ -39,7 +39,7 @@ pub(crate) fn populatable_prefix(addresses: &Range<usize>) -> Option<Vec<MappedP
     Some(parts)
 }
 
-/// Whether it consists of memory, not of files on disks, and may be accessed.
+/// True if it consists of memory, not of files on disks, and may be accessed.
 pub(crate) fn can_populate(part: &MappedPart) -> bool {
     part.memory != MemoryType::Other && part.fault.is_some()
 }
@@ -48,7 +48,7 @@ fn bytes(parts: &[MappedPart]) -> usize {
     parts.iter().map(MappedPart::bytes).sum()
 }
 
-/// Whether the parts are large, and enough memory is available for them. Otherwise the system call
+/// True if the parts are large, and enough memory is available for them. Otherwise the system call
 /// decides, including whether the OOM killer runs.
 pub(crate) fn is_worthwhile(parts: &[MappedPart]) -> bool {
     // Pages of the hugetlb pool are not part of available memory.
@@ -122,7 +122,7 @@ pub(crate) fn free_pages(shared: bool, workers: usize) -> Option<FreePages> {
     is_wanted.then(|| FreePages::new(shared, workers)).flatten()
 }
 
-/// Whether the program has advised on huge pages: what it did not advise is left alone as well, since the advice of its
+/// True if the program has advised on huge pages: what it did not advise is left alone as well, since the advice of its
 /// mappings is not known.
 pub(crate) fn does_program_advise() -> bool {
     DOES_PROGRAM_ADVISE.load(Relaxed)

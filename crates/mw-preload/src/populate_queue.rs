@@ -1,6 +1,6 @@
 //! The memory that is to be populated in the background, and the thread that does it.
 //!
-//! What the program gives back leaves the queue before its call is made, which waits for a chunk that is
+//! What the program releases leaves the queue before its call is made, which waits for a chunk that is
 //! being populated: the kernel's call would wait for the same lock. Nothing that the program has unmapped,
 //! discarded or replaced is populated afterwards.
 
@@ -17,13 +17,13 @@ use std::time::Duration;
 /// ms with base pages. It is a transparent huge page of most machines.
 pub(crate) const CHUNK_BYTES: usize = 2 << 20;
 
-/// How often the lock is polled; its holder goes through a few dozen numbers.
+/// Number of times that the lock is polled; its holder goes through a few dozen numbers.
 const POLLS: u32 = 1 << 20;
 
 /// After this time it is checked whether the thread that populates a chunk is still there.
 const CHUNK_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Why nothing more is populated.
+/// The reason why nothing more is populated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StopReason {
     /// The program uses seccomp or userfaultfd, or the table has no room.
@@ -93,7 +93,7 @@ struct Tables {
 unsafe impl Sync for PopulateQueue {}
 
 impl PopulateQueue {
-    /// Whether this process uses the queue, and not the one whose memory a vfork(2) child shares: at the end
+    /// True if this process uses the queue, and not the one whose memory a vfork(2) child shares: at the end
     /// of the child its thread would be killed in the middle of a chunk.
     pub(crate) fn is_own(&self) -> bool {
         let (own, relaxed) = (std::process::id(), Ordering::Relaxed);
@@ -199,7 +199,7 @@ impl PopulateQueue {
         }
     }
 
-    /// Removes memory that the program is about to give back or to replace, and waits until none of it is
+    /// Removes memory that the program is about to release or to replace, and waits until none of it is
     /// being populated.
     #[cold]
     pub(crate) fn remove(&self, range: &Range<usize>) {

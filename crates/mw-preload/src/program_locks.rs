@@ -90,13 +90,13 @@ fn complete_table() -> Option<&'static LockedRanges> {
     (!locks.is_incomplete()).then_some(locks)
 }
 
-/// Whether the program may have locked a range.
+/// True if the program may have locked a range.
 #[inline]
 fn is_used() -> bool {
     settings::lock() && wipe_on_fork::state().is_some_and(|state| state.program_locks.is_used())
 }
 
-/// Whether memory is locked only by `--lock`.
+/// True if memory is locked only by `--lock`.
 pub(crate) fn is_locked_only_by_setting(addresses: &Range<usize>) -> bool {
     locked_only_by_setting(addresses) == *addresses
 }

@@ -17,7 +17,7 @@ const CHUNK_BYTES: usize = 16 << 20;
 /// aligned (mm/mremap.c).
 const TABLE_BYTES: usize = 2 << 20;
 
-/// How many pages are sampled to find out whether a range is resident.
+/// Number of pages that are sampled to find out whether a range is resident.
 const SAMPLES: usize = 16;
 
 /// `MADV_DONTNEED_LOCKED` (linux/mman.h, kernel 5.18).
@@ -58,7 +58,7 @@ fn unmap_in_parallel(workers: &Workers<'_>, addresses: &Range<usize>) -> Option<
     Some(0)
 }
 
-/// Whether mremap(2) accepts the range: it fails for sealed memory even if nothing changes.
+/// True if mremap(2) accepts the range: it fails for sealed memory even if nothing changes.
 fn can_be_moved(addresses: &Range<usize>) -> bool {
     let (at, bytes) = (kernel::pointer(addresses.start), addresses.len());
     // SAFETY: the same size at the same address changes nothing (mremap(2)).
@@ -223,7 +223,7 @@ fn advise_range(addresses: Range<usize>, advice: c_int) -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::ErrorKind::InvalidInput.into()) }
 }
 
-/// Whether the range reaches the threshold and at least half of it is resident. With few pages unmapping
+/// True if the range reaches the threshold and at least half of it is resident. With few pages unmapping
 /// is cheap, and creating threads is not.
 fn is_resident(addresses: &Range<usize>) -> bool {
     let page = mw_sys::page_bytes();

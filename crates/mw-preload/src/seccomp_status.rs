@@ -2,7 +2,7 @@
 
 use crate::kernel;
 
-/// How many filters this process was started under; none if that is unknown.
+/// Number of filters that this process was started under; none if that is unknown.
 pub(crate) fn filters_at_start() -> Option<u32> {
     // As the dynamic linker opens libraries: filters see flags, not names.
     let flags = libc::O_RDONLY | libc::O_CLOEXEC;

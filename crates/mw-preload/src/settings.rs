@@ -51,7 +51,7 @@ pub(crate) struct Pool {
     pub(crate) socket: &'static str,
 }
 
-/// When transparent huge pages are requested.
+/// Policy for requesting transparent huge pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HugePages {
     Unchanged,
@@ -77,17 +77,17 @@ pub(crate) fn release_threshold() -> usize {
 const PREFAULT_IN_BACKGROUND: u8 = 1;
 const PREFAULT_NOW: u8 = 2;
 
-/// Whether large memory is populated, when it is mapped or in the background.
+/// True if large memory is populated, when it is mapped or in the background.
 pub(crate) fn prefault() -> bool {
     PREFAULT.load(Ordering::Relaxed) != 0 || lock()
 }
 
-/// Whether it is populated before the call that maps it returns.
+/// True if it is populated before the call that maps it returns.
 pub(crate) fn prefault_now() -> bool {
     PREFAULT.load(Ordering::Relaxed) == PREFAULT_NOW || lock()
 }
 
-/// Whether all memory is locked, large memory when it is mapped.
+/// True if all memory is locked, large memory when it is mapped.
 pub(crate) fn lock() -> bool {
     LOCK.load(Ordering::Relaxed)
 }
@@ -98,7 +98,7 @@ pub(crate) fn direct_io() -> u64 {
     DIRECT_IO.load(Ordering::Relaxed)
 }
 
-/// Whether [`direct_io`] applies to reads as well.
+/// True if [`direct_io`] applies to reads as well.
 pub(crate) fn direct_io_reads() -> bool {
     DIRECT_IO_READS.load(Ordering::Relaxed)
 }
@@ -115,7 +115,7 @@ pub(crate) fn pool() -> Option<Pool> {
     Some(Pool { name: name.as_str(), socket })
 }
 
-/// Whether calls fail if the pool cannot serve them.
+/// True if calls fail if the pool cannot serve them.
 pub(crate) fn is_pool_strict() -> bool {
     POOL_STRICT.load(Ordering::Relaxed)
 }

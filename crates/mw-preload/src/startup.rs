@@ -39,7 +39,7 @@ extern "C" fn load() {
     }
 }
 
-/// Whether the program has privileges that its user lacks: then its user must not configure it. Only
+/// True if the program has privileges that its user lacks: then its user must not configure it. Only
 /// /etc/ld.so.preload loads this library into such a program.
 fn is_privileged() -> bool {
     // SAFETY: reads what the kernel passed to the program at its start (getauxval(3)).

@@ -41,7 +41,7 @@ const SHM_DEST: u32 = 0o1000;
 /// The flags of shmget(2) that request hugetlb pages and their size.
 const HUGE: c_int = libc::SHM_HUGETLB | pool_memory::HUGE_MASK << pool_memory::HUGE_SHIFT;
 
-/// How long attaching waits for a segment that is being created, beyond the time that its creator waits
+/// Time that attaching waits for a segment that is being created, beyond the time that its creator waits
 /// for the pool, and how often it checks.
 const WAIT: Duration = Duration::from_secs(2);
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
@@ -234,7 +234,7 @@ fn stripes_of_segment(pool: Pool, request: AttachRequest) -> Result<Stripes, Poo
     }
 }
 
-/// Whether a segment was created less than `wait` ago, and has not been removed.
+/// True if a segment was created less than `wait` ago, and has not been removed.
 fn is_being_created(id: c_int, wait: Duration) -> bool {
     let Some(status) = shm::status(id).filter(|status| mode(status) & SHM_DEST == 0) else {
         return false;

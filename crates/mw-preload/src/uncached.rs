@@ -100,7 +100,7 @@ pub(crate) fn dontcache_start(
     Some(start)
 }
 
-/// Whether most of a range is cached, if that can be found out cheaply.
+/// True if most of a range is cached, if that can be found out cheaply.
 fn is_cached(fd: c_int, entry: &Entry, from: u64, bytes: u64) -> bool {
     if entry.has(file_table::NEEDS_REOPEN) {
         return false;
@@ -224,7 +224,7 @@ fn next_examination(entry: &Entry, threshold: u64, is_known: bool) -> u64 {
     if is_known { last.saturating_mul(2).min(RECHECK_BYTES) } else { threshold }
 }
 
-/// Whether `counted` bytes that ended at `end` follow those that ended at `last_end`; other threads may be
+/// True if `counted` bytes that ended at `end` follow those that ended at `last_end`; other threads may be
 /// in the middle of a transfer.
 fn is_consecutive(last_end: u64, end: u64, counted: u64, threshold: u64) -> bool {
     end.checked_sub(last_end).is_some_and(|advance| {

@@ -19,7 +19,7 @@ const UFFDIO_API: c_ulong = 0xc018_aa3f;
 
 static IS_IN_USE: AtomicBool = AtomicBool::new(false);
 
-/// Whether this process, or the process that it was forked from, has created a descriptor.
+/// True if this process, or the process that it was forked from, has created a descriptor.
 #[inline]
 pub(crate) fn is_in_use() -> bool {
     IS_IN_USE.load(Ordering::Relaxed)
@@ -34,7 +34,7 @@ pub(crate) fn note_created(result: c_long) -> c_long {
     result
 }
 
-/// Whether a request of ioctl(2) concerns userfaultfd.
+/// True if a request of ioctl(2) concerns userfaultfd.
 #[inline]
 pub(crate) fn is_request(request: c_ulong) -> bool {
     matches!(request, USERFAULTFD_IOC_NEW | UFFDIO_API)

@@ -20,9 +20,9 @@ pub(crate) struct WipedOnFork {
     pub(crate) is_table_being_read: AtomicBool,
     /// The lock of the address range over which files are mapped (`uncached::residency`).
     pub(crate) is_window_locked: AtomicBool,
-    /// What the program has locked: a child inherits no memory locks (mlock(2)).
+    /// Ranges that the program has locked: a child inherits no memory locks (mlock(2)).
     pub(crate) program_locks: LockedRanges,
-    /// What is populated in the background: a child has no such thread.
+    /// Ranges that are populated in the background: a child has no such thread.
     pub(crate) populate_queue: PopulateQueue,
 }
 

@@ -1,4 +1,4 @@
-//! Discovered direct I/O on each filesystem behaves as docs/direct-io.md states, and no more bytes are
+//! Discovered direct I/O on each filesystem behaves as docs/run.md states, and no more bytes are
 //! reported as kept out of the page cache than were.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const TABLE: &str = include_str!("../../../docs/direct-io.md");
+const TABLE: &str = include_str!("../../../docs/run.md");
 
 /// The size of each file.
 const MIB: f64 = 48.0;
@@ -85,7 +85,7 @@ fn row(name: &str, program: &Compiled, dir: &Path) -> String {
 
 fn check(name: &str, program: &Compiled, dir: &Path) {
     let row = row(name, program, dir);
-    assert!(TABLE.lines().any(|line| line.starts_with(&row)), "docs/direct-io.md lacks: {row}");
+    assert!(TABLE.lines().any(|line| line.starts_with(&row)), "docs/run.md lacks: {row}");
 }
 
 /// A filesystem that this machine must be able to create.

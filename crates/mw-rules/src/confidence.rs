@@ -1,6 +1,6 @@
 //! How sure a cause is, from its score: what share of causes with that score were right in the blind trials.
 //!
-//! The map is monotone, so that it changes no order. It is fitted to docs/truth/fit.jsonl, and to nothing else, by
+//! The map is monotone, so that it changes no order. It is fitted to eval/results/truth/fit.jsonl, and to nothing else, by
 //! `cargo xtask trials --calibrate`, which writes the table below (eval/src/trials/calibrate.rs says how).
 
 use crate::suspect::Score;

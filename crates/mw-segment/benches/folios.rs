@@ -1,5 +1,5 @@
 //! What folios gain on a fragmented node: `cargo bench -p mw-segment --bench folios`, and `-- --write`
-//! into docs/benchmarks.md. Segments of base pages, folios and the best pages are created, locked and
+//! into eval/results/benchmarks.md. Segments of base pages, folios and the best pages are created, locked and
 //! destroyed in turn; each figure is a median.
 //!
 //! It fragments the free memory itself: a memfd takes what is free except for `--spare MIB`, holes of

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Names the folder of what `cargo xtask ci` has built already.
+/// Names the directory of what `cargo xtask ci` has built already.
 pub const BUILT_DIR: &str = "MW_BUILT_DIR";
 
 /// The file `name` of a package's target, built.

@@ -4,13 +4,13 @@ use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// How long to go on, in seconds.
+/// Duration, in seconds.
 const SECONDS: &str = "MW_FUZZ_S";
 
 /// The seed of the first input; the others follow.
 const SEED: &str = "MW_FUZZ_SEED";
 
-/// What an input may take.
+/// Limits of an input.
 #[derive(Debug, Clone, Copy)]
 pub struct FuzzLimits {
     /// Beyond what the process has before.

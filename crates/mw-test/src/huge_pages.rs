@@ -40,7 +40,7 @@ impl HugePages {
         (reserved.added >= pages).then_some(reserved)
     }
 
-    /// How many of the pool's nobody has.
+    /// Number of the pool's pages that nobody has.
     #[must_use]
     pub fn free(&self) -> u64 {
         self.number("free_hugepages").unwrap_or_default()

@@ -10,7 +10,7 @@ pub fn full() -> bool {
     std::env::var_os(FULL).is_some_and(|value| value == "1")
 }
 
-/// Whether long campaigns run; reports the test, which is one, as skipped where not.
+/// True if long campaigns run; reports the test, which is one, as skipped where not.
 #[must_use]
 #[track_caller]
 pub fn is_full_run() -> bool {
@@ -21,7 +21,7 @@ pub fn is_full_run() -> bool {
     full
 }
 
-/// How often a test repeats what it does.
+/// Number of repetitions of a test.
 #[must_use]
 pub fn rounds<T>(quick: T, at_length: T) -> T {
     if full() { at_length } else { quick }

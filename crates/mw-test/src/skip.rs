@@ -19,7 +19,7 @@ pub fn skip(why: impl Display) {
     report(&test(Location::caller()), &why.to_string().replace('\n', " "));
 }
 
-/// Whether this is root; reports the test as skipped where not.
+/// True if this is root; reports the test as skipped where not.
 #[must_use]
 #[track_caller]
 pub fn is_root() -> bool {

@@ -2,7 +2,7 @@
 //! bench writes. A page that is drawn from files names them, with a digest.
 //!
 //! ```text
-//! Made on 2026-11-27 with memwright 0.1.0 (2b897340). <!-- inputs: docs/lab/results.json 93f5e1b0c2a7d684 -->
+//! Made on 2026-11-27 with memwright 0.1.0 (2b897340). <!-- inputs: eval/results/lab/results.json 93f5e1b0c2a7d684 -->
 //! ```
 
 use std::path::Path;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 const SECTION: &str = "1";
 
-/// How roff prints an apostrophe.
+/// Text that roff prints as an apostrophe.
 const PREAMBLE: &str = ".ie \\n(.g .ds Aq \\(aq\n.el .ds Aq '\n";
 
 /// Of a command that no package has.
@@ -67,7 +67,7 @@ fn name(command: &Command) -> String {
     command.get_display_name().unwrap_or(command.get_name()).to_owned()
 }
 
-/// What follows the options.
+/// Sections after the options.
 fn ending(command: &Command, group: Option<&Command>) -> anyhow::Result<Roff> {
     let mut roff = Roff::new();
     let page = name(command);

@@ -4,7 +4,7 @@
 use mw_rules::NodeCondition;
 use serde_json::{Value, json};
 
-/// Where the host's root is in the container of node-problem-detector, and memwright on the host.
+/// Path of the host's root in the container of node-problem-detector, and of memwright on the host.
 const HOST: &str = "/host";
 const PROGRAM: &str = "/host/usr/bin/memwright";
 

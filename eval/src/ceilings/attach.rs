@@ -17,7 +17,7 @@ const RESERVE_BYTES: u64 = 5 * GIB;
 const MAX_GIB: u64 = 16;
 pub(super) const EXTRAPOLATED_GIB: f64 = 1024.0;
 
-/// What was measured on pages of one size.
+/// Measurements of pages of one size.
 pub(super) struct Pages {
     pub(super) page: &'static str,
     /// Size in GiB, and the times in ms.

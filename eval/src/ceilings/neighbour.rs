@@ -16,10 +16,10 @@ use std::time::Duration;
 const INTERVAL_NS: u64 = 1_000_000;
 const SECONDS: u64 = 5;
 const ROUNDS: usize = 2;
-/// What a start and the end of the operation may take besides.
+/// Time limit of a start and the end of the operation besides.
 const GRACE: Duration = Duration::from_secs(90);
 
-/// What the neighbour does when it wakes.
+/// Work of the neighbour when it wakes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Thread {
     Normal,
@@ -35,7 +35,7 @@ pub(super) const THREADS: [(Thread, &str); 3] = [
     (Thread::Faults, "wakes, maps and touches a page"),
 ];
 
-/// When a wake-up was due, and how much later its work was done.
+/// Due time of a wake-up, and the delay until its work was done.
 #[derive(Debug, Clone, Copy)]
 struct Beat {
     due_ns: u64,
@@ -46,7 +46,7 @@ struct Beat {
 pub(super) struct Beside {
     pub(super) operation: Operation,
     pub(super) step: String,
-    /// How often the step was done, and how long it took in the median.
+    /// Number of times that the step was done, and its median duration.
     pub(super) steps_ms: Vec<f64>,
     pub(super) late_ms: [Vec<f64>; THREADS.len()],
 }

@@ -65,7 +65,7 @@ size = '16M'
 
 pub(crate) struct Choice {
     pub(crate) program: Option<PathBuf>,
-    /// What is available when the database has locked its memory, in MiB.
+    /// Memory that is available when the database has locked its memory, in MiB.
     pub(crate) left: u64,
     /// Judge and write what was played last.
     pub(crate) again: bool,

@@ -54,7 +54,7 @@ impl Drop for Weight {
     }
 }
 
-/// Keeps what a guest sent and said in a new folder.
+/// Keeps what a guest sent and said in a new directory.
 pub(super) fn keep_run(run: &GuestRun, dir: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(dir)?;
     fs::write(dir.join("console"), &run.console)?;

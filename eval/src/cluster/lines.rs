@@ -1,6 +1,6 @@
 //! What corosync and Pacemaker wrote: of lost tokens, of operations that failed, of resources that were moved, and of fencing.
 
-/// What a line says.
+/// Meaning of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Says {
     /// corosync was late, or has not heard the other node.
@@ -59,7 +59,7 @@ const DAY_S: f64 = 86_400.0;
 const SETTLED_S: f64 = 10.0;
 
 impl Line {
-    /// When n2 was not scheduled, in seconds since midnight, and for how many seconds.
+    /// Time at which n2 was not scheduled, in seconds since midnight, and for how many seconds.
     fn pause_of_n2(&self) -> Option<(f64, f64)> {
         let (_, delay) = self.text.split_once("was not scheduled (@")?.1.split_once(" for ")?;
         let delay_s = delay.split_once(' ')?.0.parse::<f64>().ok()? / 1000.0;

@@ -17,24 +17,24 @@ const AROUND: Duration = Duration::from_secs(900);
 /// The frame in which an agent says what has failed.
 const FAILED: &str = "failed";
 
-/// What a kernel says that restarts for a reason of its own.
+/// Line of a kernel that restarts for a reason of its own.
 const PANIC: &str = "Kernel panic";
 
-/// What the two guests are and play.
+/// Settings of the two guests, and their script.
 pub(super) struct Setup<'a> {
     /// case.toml, with the variants n1 and n2.
     pub(super) case: &'a str,
-    /// Folders of the lab, whose files the guests have in /lab; the later ones come first.
+    /// Directories of the lab, whose files the guests have in /lab; the later ones come first.
     pub(super) folders: &'a [&'a str],
     /// For the agents: the file `plan`.
     pub(super) plan: String,
     /// The first disk of both.
     pub(super) image: PathBuf,
-    /// What the phases take.
+    /// Durations of the phases.
     pub(super) takes: Duration,
     /// A disk that both nodes have, by its number and size.
     pub(super) shared: Option<(usize, u64)>,
-    /// Whether the nodes have a watchdog, and continue after a reset.
+    /// True if the nodes have a watchdog, and continue after a reset.
     pub(super) are_fenced: bool,
 }
 
@@ -82,7 +82,7 @@ pub(super) fn play(program: &Path, setup: &Setup) -> anyhow::Result<Nodes> {
     Ok(Nodes { n1, n2, release: kernel.release, host_loads })
 }
 
-/// Whether the node has played its part; what it says otherwise is in its frames.
+/// True if the node has played its part; what it says otherwise is in its frames.
 fn is_done((_, run): &(mw_lab::CaseRun, Option<GuestRun>)) -> bool {
     let is_done =
         |run: &GuestRun| run.ended == RunEnd::Done && !run.frames.files.contains_key(FAILED);
@@ -134,7 +134,7 @@ fn variants(dir: &Path, setup: &Setup) -> anyhow::Result<[Variant; 2]> {
 }
 
 impl Nodes {
-    /// Keeps what the nodes sent in a folder for each; fails where an agent has failed.
+    /// Keeps what the nodes sent in a directory for each; fails where an agent has failed.
     pub(super) fn keep(&self, kept: &Path) -> anyhow::Result<()> {
         let _ = fs::remove_dir_all(kept);
         let nodes = [("n1", &self.n1), ("n2", &self.n2)];

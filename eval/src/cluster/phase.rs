@@ -6,13 +6,13 @@ use mw_model::IncidentRow;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// What the recorder may see after the flood began, before the cluster says something.
+/// Time after the beginning of the flood in which the recorder may see it, before the cluster reports something.
 const CAUSES: &[&str] = &["dirty-limit-too-high", "page-cache-flood"];
 
 /// The phase without a flood.
 pub(super) const CALM: &str = "healthy";
 
-/// What a flood writes at least to the disk, which takes 700 kB/s.
+/// Least rate at which a flood writes to the disk, which takes 700 kB/s.
 const FLOOD_KIB_PER_S: f64 = 400.0;
 
 /// Times are in seconds since the epoch.
@@ -32,7 +32,7 @@ pub(super) struct Phase {
 }
 
 impl Phase {
-    /// Whether an incident began in this phase and has a cause that the flood may have.
+    /// True if an incident began in this phase and has a cause that the flood may have.
     pub(super) fn is_warned_of(&self, incident: &IncidentRow) -> bool {
         (self.from_s..self.to_s).contains(&began_s(incident)) && is_of_flood(incident)
     }
@@ -77,12 +77,12 @@ impl Phase {
     }
 }
 
-/// Whether an incident has a cause that the flood may have.
+/// True if an incident has a cause that the flood may have.
 pub(super) fn is_of_flood(incident: &IncidentRow) -> bool {
     incident.cause.as_deref().is_some_and(|cause| CAUSES.contains(&cause))
 }
 
-/// When an incident began, in seconds since the epoch.
+/// Beginning of an incident, in seconds since the epoch.
 pub(super) fn began_s(incident: &IncidentRow) -> f64 {
     incident.started_unix_ms as f64 / 1000.0
 }
@@ -101,7 +101,7 @@ pub(super) fn lines_of<'a>(
     lines::between(lines, from_s, end_s)
 }
 
-/// What does not hold of a phase in which nothing is to happen: each in a sentence.
+/// Errors of a phase in which nothing is to happen: each in a sentence.
 pub(super) fn wrong(phases: &[Phase], lines: &[Line], number: usize) -> Vec<String> {
     let Phase { name, holder, disk_kib_per_s, .. } = &phases[number];
     let mut wrong = Vec::new();

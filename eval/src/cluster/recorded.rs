@@ -57,7 +57,7 @@ impl<'a> Recorded<'a> {
         Ok(incidents)
     }
 
-    /// What a command says of it, beside the logs of these nodes.
+    /// Output of a command for it, with the logs of these nodes.
     pub(super) fn says(&self, command: &[&str], nodes: &[&str]) -> anyhow::Result<String> {
         let mut memwright = Command::new(self.program);
         memwright.args(command).arg("--recording").arg(&self.path);

@@ -15,9 +15,9 @@ use played::Played;
 use std::path::PathBuf;
 
 pub(crate) struct Choice {
-    /// How long the flood goes on under `memwright run --direct-io`.
+    /// Duration of the flood under `memwright run --direct-io`.
     pub(crate) minutes: Option<u64>,
-    /// What is available when the database has locked its memory, in MiB.
+    /// Memory that is available when the database has locked its memory, in MiB.
     pub(crate) left: u64,
     pub(crate) program: Option<PathBuf>,
     /// Judge and write what was played last.
@@ -25,7 +25,7 @@ pub(crate) struct Choice {
     pub(crate) write: bool,
 }
 
-/// What is available when the database has locked its memory.
+/// Memory that is available when the database has locked its memory.
 pub(crate) const LEFT_MIB: u64 = 22;
 
 /// For `ci --full`.

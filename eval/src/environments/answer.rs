@@ -3,10 +3,10 @@
 use serde_json::Value;
 use std::fmt;
 
-/// How often an environment of the running machine is tried: others may use it up meanwhile.
+/// Number of tries of an environment of the running machine: others may use it up meanwhile.
 pub(super) const TRIES: usize = 3;
 
-/// What the first line must say.
+/// Expected first line.
 #[derive(Debug, Clone)]
 pub(super) enum Expected {
     /// The available memory, of this total, with no other finding than those of these rules'.
@@ -15,7 +15,7 @@ pub(super) enum Expected {
         of: String,
         /// Rules that may find something: what they report is true of this machine.
         may_find: Vec<String>,
-        /// What the line must also say.
+        /// Further parts of the expected line.
         says: Vec<&'static str>,
         /// Files that are not there, for which rules may be skipped.
         absent: Vec<&'static str>,
@@ -58,7 +58,7 @@ impl Expected {
         }
     }
 
-    /// What is wrong with a line that is to be the answer, whatever the format.
+    /// Errors of a line that is to be the verdict, whatever the format.
     fn judge_line(&self, line: &str) -> Result<(), String> {
         let parts: Vec<String> = match self {
             Self::Checked { of, says, .. } => {
@@ -107,7 +107,7 @@ impl fmt::Display for Expected {
     }
 }
 
-/// What one run of `check` printed, and its exit code.
+/// Output of one run of `check`, and its exit code.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Printed {
     pub(super) text: String,
@@ -123,7 +123,7 @@ impl Printed {
 /// The formats, as the command line calls them.
 const FORMATS: [&str; 3] = ["text", "nagios", "json"];
 
-/// What `check` said in every format.
+/// Output of `check` in every format.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Answer {
     pub(super) text: Printed,
@@ -139,7 +139,7 @@ impl Answer {
         Ok(Self { text: text?, nagios: nagios?, json: json? })
     }
 
-    /// What is wrong with it.
+    /// Errors of it.
     fn judge(&self, expected: &Expected) -> Result<(), String> {
         expected.judge_line(self.text.first_line())?;
         let code = expected.exit_code();
@@ -184,7 +184,7 @@ impl Answer {
     }
 }
 
-/// Whether a rule may be skipped for this: a file that the environment lacks, or a look that ran out
+/// True if a rule may be skipped for this: a file that the environment lacks, or a look that ran out
 /// of time, as in an emulated guest.
 fn is_allowed(missing: &Value, absent: &[&str]) -> bool {
     let text = |name: &str| missing[name].as_str().unwrap_or_default();
@@ -195,7 +195,7 @@ fn is_allowed(missing: &Value, absent: &[&str]) -> bool {
 /// An environment, and what `check` said in it.
 pub(super) struct Row {
     pub(super) name: String,
-    /// How it is made: a command, or words.
+    /// Way to make it: a command, or words.
     pub(super) made: String,
     pub(super) expected: Expected,
     pub(super) answer: Answer,

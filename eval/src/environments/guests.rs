@@ -45,7 +45,7 @@ const ENVIRONMENTS: &[(&str, &str, &str, Visible)] = &[
     ("v1", "hybrid", "memory in version 1, and a cgroup2 beside it", Visible::Machine),
 ];
 
-/// What `check` can see in an environment.
+/// Files that `check` can see in an environment.
 #[derive(Clone, Copy)]
 enum Visible {
     Machine,
@@ -106,7 +106,7 @@ pub(super) fn rows(
     Ok((rows, absent))
 }
 
-/// Why the guest was skipped: its kernel lacks what the environments need.
+/// The reason why the guest was skipped: its kernel lacks what the environments need.
 fn skipped(run: &GuestRun) -> Option<String> {
     let outcome = run.frames.text("outcome")?;
     outcome.strip_prefix("skipped: ").map(str::to_owned)
@@ -139,7 +139,7 @@ fn answer(run: &GuestRun, environment: &str) -> anyhow::Result<Answer> {
     })
 }
 
-/// What is expected, with the guest's own memory in it, as it was sent beside the answer.
+/// Expectation, with the guest's own memory in it, as it was sent beside the verdict.
 fn expected_of(visible: Visible, answer: &Answer) -> anyhow::Result<Expected> {
     if let Visible::Hidden(why) = visible {
         return Ok(Expected::NotChecked(why));

@@ -72,7 +72,7 @@ const WSL_1: &[(&str, &str)] = &[
     ("sys/devices/system/cpu/online", "0-7\n"),
 ];
 
-/// What tells the second subsystem's kernel from the fixture that its tree is made from.
+/// Difference of the second subsystem's kernel from the fixture that its tree is made from.
 const WSL_2: &[(&str, &str)] = &[
     (
         "proc/version",

@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 pub(super) struct Results {
     /// The release of the guests' kernel.
     pub(super) kernel: String,
-    /// What the guests were, in words.
+    /// Description of the guests, in words.
     pub(super) machine: String,
-    /// What was measured, in the order in which it was printed first.
+    /// Quantities that were measured, in the order in which they were printed first.
     pub(super) quantities: Vec<Quantity>,
     /// The options, in the order of their names.
     pub(super) tried: Vec<Tried>,
@@ -31,7 +31,7 @@ pub(super) struct Tried {
     pub(super) rounds: Vec<Round>,
 }
 
-/// What came of an option in one round.
+/// Result of an option in one round.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct Round {
     pub(super) values: BTreeMap<String, f64>,
@@ -65,7 +65,7 @@ impl Results {
         }
     }
 
-    /// What a play has brought; quantities that are new are noted.
+    /// Result of a run; quantities that are new are noted.
     pub(super) fn round(&mut self, play: &CaseRun) -> Round {
         let mut values = BTreeMap::new();
         for one in &play.measured {

@@ -47,7 +47,7 @@ touches and gives back.
 
 const ABSENT: &str = "\
 Not in the table, because they touch nothing: PostgreSQL with `huge_pages=on` maps its shared memory with `MAP_HUGETLB`,
-which reserves the pages, and touches each on its first use ([benchmarks.md](benchmarks.md) has its start and its
+which reserves the pages, and touches each on its first use ([benchmarks.md](../../eval/results/benchmarks.md) has its start and its
 first use). Redis and its allocator have no option that populates memory. `hugectl --heap` needs a hook of malloc that
 glibc removed in version 2.34.
 ";

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Threads of every method that has a choice.
 pub(super) const THREADS: usize = 2;
 
-/// Where and how much is measured.
+/// Memory and size of a measurement.
 pub(super) struct Place {
     pub(super) programs: Programs,
     pub(super) mib: u64,

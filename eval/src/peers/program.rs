@@ -17,7 +17,7 @@ const PACKAGES: &[&str] =
 /// Longest time until a program is ready.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What the programs below have in common: they print how long getting memory took, and wait.
+/// Common interface of the programs below: they print how long getting memory took, and wait.
 const REPORT: &str = r#"
 #include <stddef.h>
 #include <stdio.h>
@@ -67,11 +67,11 @@ int main(int argc, char **argv)
 }
 "#;
 
-/// Where the programs are.
+/// Paths of the programs.
 pub(super) struct Programs {
     pub(super) memwright: PathBuf,
     tree: PathBuf,
-    /// What is compiled here, and mount points.
+    /// Programs that are compiled here, and mount points.
     folder: TempDir,
 }
 
@@ -136,13 +136,13 @@ pub(super) fn version(command: &mut Command) -> anyhow::Result<String> {
 /// A program to start.
 pub(super) struct Run {
     pub(super) command: Command,
-    /// What its first line has when it has its memory.
+    /// Prefix of its first line when it has its memory.
     pub(super) ready: &'static str,
     /// A file that it locks, which is removed when it has ended.
     pub(super) file: Option<NamedTempFile>,
 }
 
-/// How long a program took.
+/// Duration of a program.
 #[derive(Debug)]
 pub(super) struct Times {
     /// From its start until its memory is populated, or what it measured of this itself.

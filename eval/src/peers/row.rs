@@ -21,7 +21,7 @@ pub(super) struct Row {
     pub(super) locked: bool,
     pub(super) method: Method,
     pub(super) samples: Vec<Sample>,
-    /// Why it cannot be measured on this machine.
+    /// The reason why it cannot be measured on this machine.
     pub(super) missing: Option<String>,
 }
 
@@ -34,7 +34,7 @@ impl Row {
         Some([median(values), least, most])
     }
 
-    /// Whether one thread does it with plain system calls or stores alone.
+    /// True if one thread does it with plain system calls or stores alone.
     pub(super) fn is_plain(&self) -> bool {
         matches!(self.method, Method::Stores | Method::Mlock)
     }
@@ -55,7 +55,7 @@ pub(super) fn plain<'a>(rows: &'a [Row], of: &Row, page: PageSize) -> Option<&'a
     rows.iter().find(is_same)
 }
 
-/// How many times as fast as the plain way on `page` a row creates its memory.
+/// Speed at which a row creates its memory, as a multiple of the plain way on `page`.
 pub(super) fn ratio(rows: &[Row], row: &Row, page: PageSize) -> Option<f64> {
     let plain = plain(rows, row, page)?.spread(|sample| sample.create)?;
     let own = row.spread(|sample| sample.create)?;

@@ -46,7 +46,7 @@ impl Times {
     }
 }
 
-/// What was measured of each segment, by plain calls and by memwright.
+/// Measurements of each segment, by plain calls and by memwright.
 #[derive(Debug, Default)]
 pub(super) struct Vmtasks {
     measured: [(Times, Times); SEGMENTS.len()],

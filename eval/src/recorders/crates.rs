@@ -16,7 +16,7 @@ const CLANG: &str = "/usr/bin/clang-19";
 
 const CRATES: &[&str] = &["below@0.9.0", "rezolus@5.4.0"];
 
-/// Builds them, unless that was done; the folder of the programs.
+/// Builds them, unless that was done; the directory of the programs.
 pub(super) fn build(cache: &Path) -> anyhow::Result<PathBuf> {
     packages::install(PACKAGES)?;
     let cache = std::path::absolute(cache)?.join("crates");

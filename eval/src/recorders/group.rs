@@ -5,11 +5,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// What [`Group::enter`] runs: the shell joins the group and becomes the program.
+/// Script of [`Group::enter`]: the shell joins the group and becomes the program.
 const JOIN: &str = r#"echo $$ > "$0/cgroup.procs" && exec "$@""#;
 
 /// Ends with its standard input, which is this program's to hold: however this program ends, nothing of
-/// the groups (`$1`) and of the folder (`$2`) is left.
+/// the groups (`$1`) and of the directory (`$2`) is left.
 const CLEAN: &str = r#"
 trap '' INT TERM HUP
 cat > /dev/null
@@ -21,7 +21,7 @@ done
 rm -rf "$2"
 "#;
 
-/// The groups and the folder of a comparison; on dropping, all processes are killed and both removed.
+/// The groups and the directory of a comparison; on dropping, all processes are killed and both removed.
 pub(super) struct Workplace {
     groups: PathBuf,
     pub(super) folder: PathBuf,
@@ -63,7 +63,7 @@ impl Drop for Workplace {
     }
 }
 
-/// Where groups of version 2 are mounted: beside those of version 1 it counts processor time too.
+/// Mount point of groups of version 2: beside those of version 1 it counts CPU time too.
 fn mount() -> anyhow::Result<PathBuf> {
     let mounts = crate::workspace::read(Path::new("/proc/self/mounts"))?;
     let mut lines = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
@@ -76,18 +76,18 @@ fn mount() -> anyhow::Result<PathBuf> {
 /// The group of one recorder.
 pub(super) struct Group(PathBuf);
 
-/// What the processes of a group use at one moment.
+/// Use of the processes of a group at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Usage {
     pub(super) processes: usize,
     /// The sum of what each has resident: what they share counts for each.
     pub(super) resident_bytes: u64,
-    /// What those that live now have had written to disks since they started.
+    /// Bytes that those that live now have had written to disks since they started.
     pub(super) written_bytes: u64,
 }
 
 impl Group {
-    /// Where the hierarchy that it belongs to is mounted.
+    /// Mount point of the hierarchy that it belongs to.
     pub(super) fn mount(&self) -> Option<&Path> {
         self.0.parent()?.parent()
     }
@@ -99,7 +99,7 @@ impl Group {
         command
     }
 
-    /// Processor time of all processes, those that have ended included, in microseconds.
+    /// CPU time of all processes, those that have ended included, in microseconds.
     pub(super) fn cpu_us(&self) -> anyhow::Result<u64> {
         let path = self.0.join("cpu.stat");
         let text = crate::workspace::read(&path)?;

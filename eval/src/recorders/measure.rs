@@ -11,9 +11,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// Between two samples of what processes use.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// What a recorder took, over the time that all were measured.
+/// Cost of a recorder, over the time that all were measured.
 pub(super) struct Measured {
-    /// When it was measured, in milliseconds since 1970.
+    /// Time of the measurement, in milliseconds since 1970.
     pub(super) window_ms: RangeInclusive<u64>,
     pub(super) took_s: f64,
     pub(super) cpu_us: u64,
@@ -21,11 +21,11 @@ pub(super) struct Measured {
     pub(super) processes: usize,
     /// The most at one moment.
     pub(super) resident_bytes: u64,
-    /// What its files have grown by.
+    /// Growth of its files.
     pub(super) grown_bytes: u64,
-    /// What it had written to disks.
+    /// Bytes that it had written to disks.
     pub(super) written_bytes: u64,
-    /// What a recording says itself.
+    /// Figures of a recording itself.
     pub(super) recording: Option<RecordedRows>,
 }
 
@@ -97,7 +97,7 @@ fn unix_ms() -> anyhow::Result<u64> {
     Ok(u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis())?)
 }
 
-/// Bytes of all files below a folder.
+/// Bytes of all files below a directory.
 fn bytes_below(folder: &Path) -> anyhow::Result<u64> {
     let mut bytes = 0;
     for entry in folder.read_dir().with_context(|| folder.display().to_string())? {

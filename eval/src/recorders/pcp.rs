@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// Longest wait for pmcd's socket.
 const START: Duration = Duration::from_secs(20);
 
-/// Where its packages say that they keep what changes, and where they have what does not. The first that
+/// Directories of its packages for what changes, and for what does not. The first that
 /// fits counts.
 const STATE: &[&str] = &["/var/lib/pcp/pmns", "/var/log", "/var/lib/pcp/tmp", "/run"];
 const INSTALLED: &[(&str, &str)] = &[
@@ -102,7 +102,7 @@ impl Pcp {
     }
 }
 
-/// /etc/pcp.conf with the places of a tree and of a folder for what changes. Programs stay the
+/// /etc/pcp.conf with the places of a tree and of a directory for what changes. Programs stay the
 /// system's.
 fn moved(conf: &str, tree: &Path, state: &Path) -> String {
     let mut text = String::new();

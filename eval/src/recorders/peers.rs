@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// What pt-stalk asks once a second: the cheapest thing that can trigger it.
+/// Command of pt-stalk once a second: the cheapest thing that can trigger it.
 const TRIGGER: &str = "trg_plugin() { read -r load rest < /proc/loadavg; echo \"$load\"; }\n";
 
 /// Stands in for MySQL, which pt-stalk asks once, before it starts to watch.
@@ -22,11 +22,11 @@ const AGENT_START: Duration = Duration::from_secs(60);
 /// A recorder that is compared.
 pub(super) struct Peer {
     pub(super) name: &'static str,
-    /// Of its group and folder.
+    /// Of its group and directory.
     pub(super) key: &'static str,
-    /// Whether it writes what it sees.
+    /// True if it writes what it sees.
     pub(super) records: bool,
-    /// Starts it in a group; what it keeps goes below the folder.
+    /// Starts it in a group; what it keeps goes below the directory.
     pub(super) start: fn(&Programs, Group, &Path) -> anyhow::Result<Recorder>,
 }
 

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 const PACKAGES: &[&str] = &["atop", "sysstat", "pcp", "percona-toolkit"];
 
-/// Where libraries lie in a tree of unpacked packages, and in the folders below that are named after the
-/// processor.
+/// Directories of libraries in a tree of unpacked packages, and in those below that are named after the
+/// CPU.
 const LIBRARIES: &[&str] = &["lib", "usr/lib"];
 
 /// Longest time that a recorder may take to end when it is asked to.
@@ -23,13 +23,13 @@ const END: Duration = Duration::from_secs(10);
 
 pub(super) struct Recorder {
     pub(super) group: Group,
-    /// The folder of what it records.
+    /// The directory of what it records.
     pub(super) output: PathBuf,
     pub(super) children: Vec<Child>,
 }
 
 impl Recorder {
-    /// Whether it still runs, all of it.
+    /// True if it still runs, all of it.
     pub(super) fn runs(&mut self) -> anyhow::Result<bool> {
         for child in &mut self.children {
             if child.try_wait()?.is_some() {
@@ -50,10 +50,10 @@ impl Recorder {
     }
 }
 
-/// Where the programs are: our own and those of crates as they are built here, the others unpacked.
+/// Paths of the programs: our own and those of crates as they are built here, the others unpacked.
 pub(super) struct Programs {
     pub(super) memwright: PathBuf,
-    /// The folder of those that are crates.
+    /// The directory of those that are crates.
     pub(super) crates: PathBuf,
     tree: PathBuf,
     libraries: OsString,
@@ -97,7 +97,7 @@ fn libraries(tree: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(folders)
 }
 
-/// Where a recorder that runs in `folder` writes what it says.
+/// Log of a recorder that runs in `folder`.
 pub(super) fn log(folder: &Path) -> PathBuf {
     folder.join("log")
 }

@@ -9,17 +9,17 @@ use std::path::Path;
 /// Between two rows, in milliseconds.
 const ROW_INTERVAL_MS: u64 = 1000;
 
-/// What [`RecordedRows::late_ms`] gives: its name, and how many in a hundred are not above.
+/// Results of [`RecordedRows::late_ms`]: a name, and how many in a hundred are not above.
 pub(super) const PERCENTILES: [(&str, f64); 4] =
     [("p50", 50.0), ("p99", 99.0), ("p99.9", 99.9), ("most", 100.0)];
 
-/// What was recorded while it was measured.
+/// Rows that were recorded during the measurement.
 #[derive(Debug, PartialEq)]
 pub(super) struct RecordedRows {
     pub(super) rows: u64,
     /// Rows that are not there.
     pub(super) missing: u64,
-    /// How late the latest fast sample of each second was, at [`PERCENTILES`], in milliseconds.
+    /// Delay of the latest fast sample of each second, at [`PERCENTILES`], in milliseconds.
     pub(super) late_ms: [f64; 4],
     /// Bytes of an hour of rows, as packed; `None` where none were packed yet.
     pub(super) packed_bytes_an_hour: Option<f64>,

@@ -3,7 +3,7 @@
 use super::outcome::TestOutcome;
 use serde::{Deserialize, Serialize};
 
-/// What came of one suite with one option set.
+/// Result of one suite with one option set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Compared {
     pub(super) suite: String,

@@ -27,7 +27,7 @@ impl Known {
         toml::from_str(FILE).context("eval/src/suites/known.toml")
     }
 
-    /// Why a test may differ.
+    /// The reason why a test may differ.
     pub(super) fn reason(&self, suite: &str, set: &str, test: &str) -> Option<String> {
         let fits = |known: &&KnownDifference| {
             known.suite == suite

@@ -19,10 +19,10 @@ const RELEASE: &str = "20260529";
 const ROOT_VARIABLE: &str = "LTPROOT";
 const USUAL_ROOT: &str = "/opt/ltp";
 
-/// When a program is ended, in seconds.
+/// Time limit of a program, in seconds.
 const TIME_LIMIT: &str = "120";
 
-/// What timeout(1) exits with then.
+/// Exit code of timeout(1) then.
 const TIMED_OUT: i32 = 124;
 
 /// "The test is not appropriate for this configuration."

@@ -1,11 +1,11 @@
-//! docs/suites.md.
+//! eval/results/suites.md.
 
 use super::compared::{Compared, Difference};
 use super::runner::OPTION_SETS;
 use crate::ages;
 use std::fmt::Write;
 
-const PAGE: &str = "docs/suites.md";
+const PAGE: &str = "eval/results/suites.md";
 const HEAD: &str = "\
 # Third-party test suites under `memwright run`
 

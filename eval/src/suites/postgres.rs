@@ -15,7 +15,7 @@ const ROOT: &str = "/usr/lib/postgresql";
 const PACKAGES: &[(&str, &str)] =
     &[("postgresql", "/usr/share/doc/postgresql"), ("gcc", "/usr/bin/gcc")];
 
-/// What the tests are made of, in the source.
+/// Directory of the tests in the source.
 const TESTS: &str = "src/test/regress";
 const MODULES: &str = "contrib/spi";
 
@@ -132,7 +132,7 @@ impl Runner for Tests {
     }
 }
 
-/// What runs a command as PostgreSQL's user, who may lock memory: `run --lock` says in every process
+/// Command prefix to run as PostgreSQL's user, who may lock memory: `run --lock` says in every process
 /// that it cannot, which the tests take for a part of the answer.
 fn as_nobody() -> Vec<String> {
     if !rustix::process::geteuid().is_root() {
@@ -144,7 +144,7 @@ fn as_nobody() -> Vec<String> {
     ["setpriv".to_owned()].into_iter().chain(user).chain(fixed).collect()
 }
 
-/// Makes a folder PostgreSQL's own.
+/// Makes a directory PostgreSQL's own.
 fn give_away(folder: &Path) -> anyhow::Result<()> {
     if rustix::process::geteuid().is_root() {
         std::os::unix::fs::chown(folder, Some(NOBODY), None)?;

@@ -27,7 +27,7 @@ pub(super) const OPTION_SETS: &[OptionSet] = &[
     },
 ];
 
-/// Where suites are kept and run.
+/// Directory in which suites are kept and run.
 pub(super) struct Directories {
     /// Kept from run to run.
     pub(super) cache: PathBuf,
@@ -69,7 +69,7 @@ pub(super) trait Runner {
     -> anyhow::Result<Outcomes>;
 }
 
-/// What a command is started by: nothing, or `memwright run` and its options.
+/// Prefix of a command: nothing, or `memwright run` and its options.
 #[derive(Debug, Default)]
 pub(super) struct Launcher(Vec<String>);
 

@@ -13,7 +13,7 @@ use std::process::Command;
 
 /// Increased where the root changes.
 const VERSION: u32 = 2;
-/// What a small server has, and a node of a cluster. sqlite3 damages recordings, strace lists system calls.
+/// Packages of a small server, and of a node of a cluster. sqlite3 damages recordings, strace lists system calls.
 const INCLUDED: &str = "systemd,systemd-sysv,dbus,udev,kmod,curl,libgcc-s1,procps,sqlite3,strace,\
                         ca-certificates,iproute2,munge,slurmctld,slurmd,slurm-client";
 const ROOT_MIB: u64 = 2048;

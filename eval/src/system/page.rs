@@ -1,4 +1,4 @@
-//! docs/system.md: what a stranger types and reads in the first minutes, from a run.
+//! docs/system.md: the transcript of a run, from the installation to the purge.
 
 use super::step::Done;
 use crate::ages;
@@ -18,10 +18,6 @@ pub(super) fn write(release: &str, steps: &[Done]) -> anyhow::Result<()> {
     let mut text = HEAD.to_owned();
     for step in steps.iter().filter(|step| !step.shown.is_empty()) {
         let _ = write!(text, "## {}\n\n```\n{}\n```\n\n", step.promise, step.shown);
-        let figures: Vec<&str> = step.figures().collect();
-        if !figures.is_empty() {
-            let _ = write!(text, "Measured, in seconds: {}.\n\n", figures.join(", "));
-        }
     }
     let _ = write!(text, "## All steps\n\nOn kernel {release}:\n\n| step | passed |\n|---|---|\n");
     for step in steps {

@@ -24,7 +24,7 @@ pub(super) struct Done {
     code: Option<i32>,
     seconds: f64,
     pub(super) log: String,
-    /// What a person types and reads.
+    /// Input and output that a person types and reads.
     pub(super) shown: String,
 }
 

@@ -12,6 +12,6 @@ pub(super) struct Step {
 pub(super) enum Outcome {
     /// A few words on what it did.
     Done(String),
-    /// Why it did not run, or not all of it.
+    /// The reason why it did not run, or not all of it.
     LeftOut(String),
 }

@@ -11,7 +11,7 @@ pub(super) struct Verdict {
     /// Tests, and steps that are no tests.
     pub(super) failed: usize,
     pub(super) skipped: usize,
-    /// Why something failed, a line each; and what was left out.
+    /// The reason why something failed, a line each; and what was left out.
     remarks: Vec<String>,
 }
 

@@ -15,7 +15,7 @@ pub(super) struct References {
 
 pub(super) type Path = Vec<String>;
 
-/// How deep braces may stand in a `use` declaration.
+/// Maximum depth of braces in a `use` declaration.
 const USE_DEPTH_MAX: usize = 16;
 
 /// Leaves out what is compiled for tests only.
@@ -190,7 +190,7 @@ fn name_length(text: &str) -> usize {
     text.find(|sign: char| !sign.is_alphanumeric() && sign != '_').unwrap_or(text.len())
 }
 
-/// How long the comment, text, character or lifetime is that the text begins with.
+/// Length of the comment, text, character or lifetime that the text begins with.
 fn skipped(text: &str) -> Option<usize> {
     let end = |pattern: &str, from: usize| {
         text[from..].find(pattern).map_or(text.len(), |at| from + at + pattern.len())

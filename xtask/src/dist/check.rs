@@ -8,13 +8,13 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the installation of any package may leave in a root.
+/// Files that the installation of any package may leave in a root.
 const NOT_OURS: &[&str] =
     &["./etc/.pwd.lock", "./etc/group-", "./etc/gshadow-", "./etc/passwd-", "./etc/shadow-"];
 const NOT_OURS_BELOW: &[&str] =
     &["./proc/", "./sys/", "./var/cache/", "./var/lib/dpkg/", "./var/log/"];
 
-/// What a user has that an upgrade and a removal keep, and a purge does not.
+/// Files of a user that an upgrade and a removal keep, and a purge does not.
 const KEPT: &[&str] = &["etc/memwright/memwright.toml", "var/lib/memwright/recording.db"];
 
 /// Builds everything twice, compares it, and installs it.

@@ -5,11 +5,11 @@
 pub(super) struct QuickRun {
     /// `CASE/VARIANT`.
     pub(super) name: &'static str,
-    /// What it proves that no other run of this list proves.
+    /// Claim that it proves and no other run of this list proves.
     pub(super) reason: &'static str,
 }
 
-/// What `check` finds, and what `fix` and `undo` change.
+/// Finding of `check`, and changes of `fix` and `undo`.
 pub(super) const CHECKED: &[QuickRun] = &[
     QuickRun {
         name: "ram-starved-cluster/128k",
@@ -37,7 +37,7 @@ pub(super) const CHECKED: &[QuickRun] = &[
     },
 ];
 
-/// What the recorder names as the cause of a stall.
+/// Cause of a stall that the recorder names.
 pub(super) const WATCHED: &[QuickRun] = &[
     QuickRun {
         name: "forced-reclaim/firing",

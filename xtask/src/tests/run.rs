@@ -15,7 +15,7 @@ const SINGLE_LIMIT: Duration = Duration::from_secs(300);
 /// With `MW_FULL`, campaigns take hours.
 const FULL_LIMIT: Duration = Duration::from_secs(4 * 3600);
 
-/// How test programs are started.
+/// Settings with which test programs are started.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings<'a> {
     pub(crate) full: bool,
@@ -25,7 +25,7 @@ pub(crate) struct Settings<'a> {
     pub(crate) times: bool,
 }
 
-/// What a test program said.
+/// Result of a test program.
 #[derive(Debug, Default)]
 pub(crate) struct RunOutcome {
     pub(crate) passed: usize,
@@ -33,7 +33,7 @@ pub(crate) struct RunOutcome {
     pub(crate) failed: Vec<String>,
     pub(crate) success: bool,
     pub(crate) took: Duration,
-    /// What it printed.
+    /// Its output.
     pub(crate) output: String,
 }
 

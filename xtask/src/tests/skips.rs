@@ -23,7 +23,7 @@ impl Skip {
     }
 }
 
-/// What `mw_test::skip` left in its file.
+/// Lines of `mw_test::skip` in its file.
 pub(crate) fn skipped(file: &Path) -> anyhow::Result<Vec<Skip>> {
     Ok(parse(&read(file)?))
 }

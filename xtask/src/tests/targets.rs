@@ -11,11 +11,11 @@ pub(crate) struct Target {
     /// The package and the target, as in `mw-cli watch`; `mw-cli` for the unit tests of the library.
     pub(crate) name: String,
     pub(crate) program: PathBuf,
-    /// The package's folder, in which cargo starts its tests.
+    /// The package's directory, in which cargo starts its tests.
     pub(crate) folder: PathBuf,
 }
 
-/// What was built to be run.
+/// Test programs that were built.
 #[derive(Debug)]
 pub(crate) struct Built {
     pub(crate) tests: Vec<Target>,

@@ -43,7 +43,7 @@ pub(super) struct Counts {
 /// Sizes of pages up to 1 GiB, as powers of two of a base page.
 pub(super) const PAGE_ORDERS: usize = 19;
 
-/// What was populated by page faults, of which each populates one page of any size.
+/// Bytes that were populated by page faults, of which each populates one page of any size.
 pub(super) struct PageCounts {
     /// Bytes by order: of chunks that took as many faults as they have pages of that size.
     pub(super) by_order: [AtomicU64; PAGE_ORDERS],

@@ -39,7 +39,7 @@ pub(super) fn print(counts: &Counts, is_command: bool) -> bool {
     has_calls || has_transfers || has_mappings || unseen.is_some()
 }
 
-/// Whether larger pages were requested, or there are some.
+/// True if larger pages were requested, or there are some.
 fn is_pages_reported(pages: &PageCounts) -> bool {
     let mut larger = pages.by_order.iter().skip(1).chain([&pages.mixed_bytes]);
     let has_larger = larger.any(|bytes| bytes.load(Ordering::Relaxed) > 0);
@@ -47,7 +47,7 @@ fn is_pages_reported(pages: &PageCounts) -> bool {
     has_larger || has_base && settings::huge_pages() != HugePages::Unchanged
 }
 
-/// How much of the largest process was not populated in advance, and its peak; none if it is little.
+/// Memory of the largest process that was not populated in advance, and its peak; none if it is little.
 fn unseen_bytes(counts: &Counts) -> Option<(u64, u64)> {
     if !settings::prefault() {
         return None;

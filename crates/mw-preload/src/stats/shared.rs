@@ -50,7 +50,7 @@ fn page(at: *const Page) -> Option<&'static Page> {
     }
 }
 
-/// Whether no other process has the page attached.
+/// True if no other process has the page attached.
 pub(super) fn is_last() -> bool {
     let status = shm::status(SEGMENT_ID.load(Ordering::Relaxed));
     status.is_some_and(|status| status.shm_nattch == 1)
@@ -73,7 +73,7 @@ pub(super) fn begin(command: u32) {
     PAGE.store(page.unwrap_or(null_mut()), Ordering::Relaxed);
 }
 
-/// Whether a segment has the size of the page and was created by this command as this user: the contents of
+/// True if a segment has the size of the page and was created by this command as this user: the contents of
 /// another user's segment cannot be trusted. In a PID namespace below the command's the kernel reports 0 as
 /// the creator.
 fn is_created_by(id: i32, command: u32) -> bool {
@@ -92,7 +92,7 @@ fn effective_user() -> u32 {
     }
 }
 
-/// Whether an attached segment is the page of this command; otherwise it is detached.
+/// True if an attached segment is the page of this command; otherwise it is detached.
 fn is_page_of(at: *mut Page, command: u32) -> bool {
     let is_page = page(at).is_some_and(|page| {
         page.magic.load(Ordering::Relaxed) == MAGIC

@@ -21,7 +21,7 @@ static HAS_DONTCACHE: AtomicBool = AtomicBool::new(false);
 /// Whether any reads are uncached.
 static HAS_READS: AtomicBool = AtomicBool::new(false);
 
-/// How often the table has been read.
+/// Number of times that the table has been read.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 
 static TABLE: Table = Table {
@@ -66,14 +66,14 @@ pub(super) enum FileSetting {
     Unavailable,
 }
 
-/// Whether all transfers are cached; then a call costs only this check. Reads the table if it has changed.
+/// True if all transfers are cached; then a call costs only this check. Reads the table if it has changed.
 #[inline]
 pub(crate) fn is_off() -> bool {
     let floor = CONTROL.floor.load(Relaxed);
     floor == OFF || is_confined() || (floor <= READING && is_off_after_reading())
 }
 
-/// Whether all reads are cached.
+/// True if all reads are cached.
 #[inline]
 pub(crate) fn is_off_for_reads() -> bool {
     is_off() || !HAS_READS.load(Relaxed)
@@ -89,7 +89,7 @@ pub(super) fn generation() -> u64 {
     GENERATION.load(Relaxed)
 }
 
-/// Whether RWF_DONTCACHE is used: from Linux 6.16 on. Before, it could free pages that were in use or dirty
+/// True if RWF_DONTCACHE is used: from Linux 6.16 on. Before, it could free pages that were in use or dirty
 /// again, and in 6.15 it is disabled.
 pub(super) fn has_dontcache() -> bool {
     HAS_DONTCACHE.load(Relaxed)
@@ -103,7 +103,7 @@ pub(crate) fn begin() {
     CONTROL.floor.store(TABLE.with_buffers(read).unwrap_or(OFF), Relaxed);
 }
 
-/// Whether RWF_DONTCACHE works in a kernel release such as `6.18.3-generic`.
+/// True if RWF_DONTCACHE works in a kernel release such as `6.18.3-generic`.
 fn has_sound_dontcache(release: &[u8]) -> bool {
     let mut numbers = release
         .split(|byte| !byte.is_ascii_digit())
@@ -131,7 +131,7 @@ fn is_off_after_reading() -> bool {
     CONTROL.floor.load(Relaxed) == OFF
 }
 
-/// Whether the caller is to read the table. The child of a fork(2) finds `READING` if another thread was
+/// True if the caller is to read the table. The child of a fork(2) finds `READING` if another thread was
 /// reading the table, but does not have that thread.
 fn claim_reading(is_being_read: &AtomicBool) -> bool {
     if CONTROL.floor.load(Relaxed) > READING || is_being_read.swap(true, Acquire) {

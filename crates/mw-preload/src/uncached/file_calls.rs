@@ -43,7 +43,7 @@ pub(super) fn drop_pages(fd: c_int, from: u64, bytes: u64) {
     unsafe { libc::syscall(libc::SYS_fadvise64, fd, from, bytes, libc::POSIX_FADV_DONTNEED) };
 }
 
-/// Whether pages of a range are under writeback; none if that is unknown. Pages that are dirty again do not
+/// True if pages of a range are under writeback; none if that is unknown. Pages that are dirty again do not
 /// count: another writer has changed them.
 pub(super) fn is_under_writeback(fd: c_int, from: u64, bytes: u64) -> Option<bool> {
     Some(cachestat(fd, from, bytes)?.writeback > 0)
@@ -63,7 +63,7 @@ fn cachestat(fd: c_int, from: u64, bytes: u64) -> Option<Cachestat> {
     (done == 0).then_some(result)
 }
 
-/// Whether a descriptor has no lease (`F_SETLEASE`).
+/// True if a descriptor has no lease (`F_SETLEASE`).
 pub(super) fn has_no_lease(fd: c_int) -> bool {
     // SAFETY: no memory is passed.
     let lease = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETLEASE) };

@@ -32,7 +32,7 @@ pub(crate) struct Entry {
     pub(super) identity: AtomicU64,
     /// Bytes transferred since the last examination.
     counted_bytes: AtomicU64,
-    /// How many of them cause the next one.
+    /// Number of them that cause the next one.
     pub(super) examine_at_bytes: AtomicU64,
     /// The size from which on it goes uncached; 0: never.
     pub(super) threshold_bytes: AtomicU64,
@@ -65,7 +65,7 @@ pub(super) const IS_RESIDENCY_UNKNOWN: u32 = 8;
 pub(super) const HAS_LEFT_CACHE: u32 = 16;
 /// Writes that are faster than its pages leave are delayed.
 pub(super) const IS_THROTTLED: u32 = 256;
-/// What is written was cached before: not a stream.
+/// The written range was cached before: not a stream.
 pub(super) const REWRITES: u32 = 32;
 /// The last examination found the end of the file.
 pub(super) const AT_END: u32 = 64;

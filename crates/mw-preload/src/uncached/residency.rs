@@ -63,7 +63,7 @@ enum Unknown {
     Unsupported,
 }
 
-/// How many bytes of a range are in the page cache; none if that is unknown.
+/// Bytes of a range that are in the page cache; none if that is unknown.
 pub(super) fn resident_bytes(fd: c_int, entry: &Entry, from: u64, bytes: u64) -> Option<u64> {
     let pages = if entry.has(IS_RESIDENCY_UNKNOWN) {
         return None;

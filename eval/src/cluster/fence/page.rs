@@ -1,4 +1,4 @@
-//! docs/fencing.md.
+//! eval/results/fencing.md.
 
 use super::played::Played;
 use crate::ages;
@@ -7,7 +7,7 @@ use crate::cluster::phase::{self, began_s};
 use crate::cluster::recorded;
 use std::fmt::Write;
 
-const PAGE: &str = "docs/fencing.md";
+const PAGE: &str = "eval/results/fencing.md";
 
 /// Lines of each kind that are shown.
 const SHOWN: usize = 14;
@@ -62,7 +62,7 @@ fn page(played: &Played, wrong: &[String]) -> String {
     text
 }
 
-/// What came of the flood, in sentences.
+/// Result of the flood, in sentences.
 fn found(played: &Played) -> String {
     let after = |seconds: Option<f64>| {
         seconds.map_or_else(|| "never".to_owned(), |after_s| format!("after {after_s:.0} s"))

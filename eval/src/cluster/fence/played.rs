@@ -12,7 +12,7 @@ use std::path::Path;
 const PHASES: &[(&str, &str)] =
     &[(CALM, "no flood"), ("direct-io", "the flood under `memwright run --direct-io 64k`")];
 
-/// What n2 does after the flood is of it for so long.
+/// Time for which events on n2 after the flood are of it.
 const AFTERWARDS_S: f64 = 900.0;
 
 /// corosync reports a token that it has missed for so long,
@@ -21,20 +21,20 @@ const TOKEN_S: f64 = 3.0;
 /// with this line.
 const MISSED: &str = "A processor failed";
 
-/// What the table has that is there after the takeover.
+/// Entries of the table after the takeover.
 pub(super) const ROWS: u64 = 1000;
 
 /// Times are in seconds since the epoch.
 pub(super) struct Played {
     /// The kernel's release.
     pub(super) release: String,
-    /// What the database left, in MiB.
+    /// Memory that the database left, in MiB.
     pub(super) available: String,
     pub(super) phases: Vec<Phase>,
-    /// When the flood without a remedy began.
+    /// Beginning of the flood without a remedy.
     pub(super) flood_s: f64,
     pub(super) lines: Vec<Line>,
-    /// How many lines there are besides that this machine caused.
+    /// Number of further lines that this machine caused.
     pub(super) of_pauses: usize,
     /// Of the recording of n1, by time.
     pub(super) incidents: Vec<IncidentRow>,
@@ -44,11 +44,11 @@ pub(super) struct Played {
     pub(super) entries: String,
     /// The node that has the database in the end.
     pub(super) holder: String,
-    /// What `memwright incidents` says on n1 after its reset.
+    /// Output of `memwright incidents` on n1 after its reset.
     pub(super) incidents_said: String,
-    /// What `memwright heartbeats` says of the logs of both nodes beside the recording of n1.
+    /// Output of `memwright heartbeats` for the logs of both nodes and the recording of n1.
     pub(super) heartbeats: String,
-    /// What `memwright report` says of the last stall before the reset.
+    /// Output of `memwright report` for the last stall before the reset.
     pub(super) report: String,
 }
 
@@ -90,7 +90,7 @@ impl Played {
         lines::between(&self.lines, self.flood_s, self.flood_s + AFTERWARDS_S)
     }
 
-    /// When one of these was written first, in seconds since the flood began.
+    /// Time of the first of these lines, in seconds since the flood began.
     pub(super) fn first(&self, says: &[Says]) -> Option<f64> {
         let line = self.of_flood().find(|line| says.contains(&line.says))?;
         Some(line.after_s(self.flood_s))
@@ -104,12 +104,12 @@ impl Played {
         self.incidents.iter().filter(is_before).filter(|incident| is_of_flood(incident))
     }
 
-    /// When the first of them began, in seconds since the flood did.
+    /// Beginning of the first of them, in seconds since the flood began.
     pub(super) fn warned_s(&self) -> Option<f64> {
         self.warned().next().map(|incident| began_s(incident) - self.flood_s)
     }
 
-    /// When n1 was reset, in seconds since the flood began: n2 misses its token from then on.
+    /// Time of the reset of n1, in seconds since the flood began: n2 misses its token from then on.
     pub(super) fn reset_s(&self) -> Option<f64> {
         let fenced_s = self.first(&[Says::Fenced])?;
         let is_missed = |line: &&Line| line.node == "n2" && line.text.contains(MISSED);
@@ -117,7 +117,7 @@ impl Played {
         Some(missed.take_while(|missed_s| *missed_s < fenced_s).last()? - TOKEN_S)
     }
 
-    /// How much is not recorded of the time before the reset, in seconds.
+    /// Time before the reset that is not recorded, in seconds.
     pub(super) fn lost_s(&self) -> Option<f64> {
         let reset_s = self.flood_s + self.reset_s()?;
         // The clocks of the nodes may differ by a second.

@@ -13,7 +13,7 @@ const MIB: f64 = (1 << 20) as f64;
 /// whether it counts since boot.
 type Column = (&'static str, &'static str, f64, bool);
 
-/// The disk of the table spaces.
+/// The disk of the tablespaces.
 const WRITTEN: Column = ("disk.nvme1n1.written_bytes", "slow disk MiB/s", MIB, true);
 const MEMORY: &[Column] = &[
     ("meminfo.Dirty", "dirty MiB", MIB, false),

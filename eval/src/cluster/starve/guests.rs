@@ -48,7 +48,7 @@ pub(super) const PHASES: &[(&str, &str)] = &[
     ("group", "the flood in a group with `memory.high` 8 MiB"),
 ];
 
-/// How much memory is left, and how long each phase takes.
+/// Memory that is left, and the duration of each phase.
 pub(super) struct Length {
     left_mib: u64,
     healthy_s: u64,

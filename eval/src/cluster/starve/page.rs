@@ -1,4 +1,4 @@
-//! docs/cluster.md.
+//! eval/results/cluster.md.
 
 use super::figures;
 use super::played::Played;
@@ -11,8 +11,8 @@ use anyhow::Context;
 use std::fmt::Write;
 use std::fs;
 
-const PAGE: &str = "docs/cluster.md";
-const FOLDER: &str = "docs/cluster";
+const PAGE: &str = "eval/results/cluster.md";
+const FOLDER: &str = "eval/results/cluster";
 
 /// Lines of a phase that are shown.
 const SHOWN: usize = 12;
@@ -55,7 +55,7 @@ fn page(played: &Played, wrong: &[String]) -> String {
     text
 }
 
-/// What the flood did, in sentences.
+/// Effects of the flood, in sentences.
 fn found(played: &Played) -> String {
     let Some(number) = played.phases.iter().position(|phase| phase.name == "flood") else {
         return String::new();

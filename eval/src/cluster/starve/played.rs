@@ -9,20 +9,20 @@ use anyhow::Context;
 use mw_model::{IncidentRow, Table};
 use std::path::{Path, PathBuf};
 
-/// What came back.
+/// Results of the guests.
 pub(super) struct Played {
     /// The kernel's release.
     pub(super) release: String,
-    /// What the database left, in MiB.
+    /// Memory that the database left, in MiB.
     pub(super) available: String,
     pub(super) phases: Vec<Phase>,
     pub(super) lines: Vec<Line>,
-    /// How many lines there are besides that this machine caused.
+    /// Number of further lines that this machine caused.
     pub(super) of_pauses: usize,
     pub(super) incidents: Vec<IncidentRow>,
-    /// What `memwright heartbeats` says of the logs of n1.
+    /// Output of `memwright heartbeats` for the logs of n1.
     pub(super) heartbeats: String,
-    /// What `memwright report` says of the first incident of the flood.
+    /// Output of `memwright report` for the first incident of the flood.
     pub(super) report: String,
     /// Keys of corosync's statistics after the flood.
     pub(super) schedmiss: String,
