@@ -162,7 +162,7 @@ complete -c memwright -n "__fish_memwright_using_subcommand slurm; and __fish_se
 complete -c memwright -n "__fish_memwright_using_subcommand slurm; and __fish_seen_subcommand_from health" -l dry-run -d 'Show what would be done to the node, without doing it'
 complete -c memwright -n "__fish_memwright_using_subcommand slurm; and __fish_seen_subcommand_from health" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c memwright -n "__fish_memwright_using_subcommand slurm; and __fish_seen_subcommand_from health" -s V -l version -d 'Print version'
-complete -c memwright -n "__fish_memwright_using_subcommand slurm; and __fish_seen_subcommand_from prolog" -l make-room -d 'How much memory of which kind: SIZE[,lock][,huge=2M|1G|thp][,node=N]' -r
+complete -c memwright -n "__fish_memwright_using_subcommand slurm; and __fish_seen_subcommand_from prolog" -l make-room -d 'Size and kind of the memory: SIZE[,lock][,huge=2M|1G|thp][,node=N]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand slurm; and __fish_seen_subcommand_from prolog" -l max-cost -d 'Limits, as for make-room: slurmctld may requeue a job whose prolog takes longer than BatchStartTimeout' -r
 complete -c memwright -n "__fish_memwright_using_subcommand slurm; and __fish_seen_subcommand_from prolog" -l state-dir -d 'Directory of the journal [default: /var/lib/memwright]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand slurm; and __fish_seen_subcommand_from prolog" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml if it exists]' -r -F
@@ -190,7 +190,7 @@ complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_se
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from room" -l via -d 'Command that runs another one on a node, which it takes as its last arguments' -r
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from room" -l jobs -d 'Query this many nodes at once' -r
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from room" -l timeout -d 'Time limit of each node' -r
-complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from room" -l format -d 'What to print: a table, JSON, or the nodes that answer yes (with --by-metrics, all that are listed) as a node set for Slurm and ClusterShell' -r -f -a "text\t''
+complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from room" -l format -d 'Output: a table, JSON, or the nodes that answer yes (with --by-metrics, all that are listed) as a node set for Slurm and ClusterShell' -r -f -a "text\t''
 json\t''
 nodeset\t''"
 complete -c memwright -n "__fish_memwright_using_subcommand fleet; and __fish_seen_subcommand_from room" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml if it exists]' -r -F
@@ -290,7 +290,7 @@ complete -c memwright -n "__fish_memwright_using_subcommand run" -l config -d 'C
 complete -c memwright -n "__fish_memwright_using_subcommand run" -l lock -d 'Lock what the command maps, as it is touched; populate large memory when it is mapped'
 complete -c memwright -n "__fish_memwright_using_subcommand run" -l direct-io-reads -d 'The same for reads'
 complete -c memwright -n "__fish_memwright_using_subcommand run" -l pool-strict -d 'Refuse what the pool cannot serve: the command does not start without the pool, and its mmap and shmget fail with ENOMEM'
-complete -c memwright -n "__fish_memwright_using_subcommand run" -l stats -d 'When the command ends, write one summary to standard error: what was done for it and all that it has started, and how much time that saved, or why nothing was done'
+complete -c memwright -n "__fish_memwright_using_subcommand run" -l stats -d 'Write one summary to standard error when the command ends: what was done for it and all that it has started, and how much time that saved, or why nothing was done'
 complete -c memwright -n "__fish_memwright_using_subcommand run" -l explain -d 'Show what would be done for the command and what prevents it; run nothing'
 complete -c memwright -n "__fish_memwright_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c memwright -n "__fish_memwright_using_subcommand run" -s V -l version -d 'Print version'
@@ -450,7 +450,7 @@ complete -c memwright -n "__fish_memwright_using_subcommand ship" -l endpoint -d
 complete -c memwright -n "__fish_memwright_using_subcommand ship" -l region -d 'Region of the bucket [default: $AWS_REGION, or us-east-1]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand ship" -l ca-file -d 'File with the certificates that may have signed the server\'s, in PEM [default: the system\'s]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand ship" -l recording -d 'The recording [default: /var/lib/memwright/recording.db]' -r -F
-complete -c memwright -n "__fish_memwright_using_subcommand ship" -l state-dir -d 'Where it is noted what is complete [default: /var/lib/memwright]' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand ship" -l state-dir -d 'Directory of the record of complete days [default: /var/lib/memwright]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand ship" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml if it exists]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand ship" -s h -l help -d 'Print help'
 complete -c memwright -n "__fish_memwright_using_subcommand ship" -s V -l version -d 'Print version'
@@ -485,7 +485,7 @@ complete -c memwright -n "__fish_memwright_using_subcommand export" -s V -l vers
 complete -c memwright -n "__fish_memwright_using_subcommand why" -l pid -d 'Trace this running process and its children instead of a command' -r
 complete -c memwright -n "__fish_memwright_using_subcommand why" -l unit -d 'Trace the processes of this systemd unit' -r
 complete -c memwright -n "__fish_memwright_using_subcommand why" -l cgroup -d 'Trace the processes of this cgroup and of those below it' -r -F
-complete -c memwright -n "__fish_memwright_using_subcommand why" -l for -d 'How long to trace running processes; Ctrl-C ends it early [default: 10s]' -r
+complete -c memwright -n "__fish_memwright_using_subcommand why" -l for -d 'Time for which to trace running processes; Ctrl-C ends it early [default: 10s]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand why" -s o -l output -d 'Also write what was traced to this file, as JSON that Perfetto and chrome://tracing open' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand why" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml if it exists]' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand why" -s h -l help -d 'Print help'

@@ -7,7 +7,7 @@ use crate::tests::{self, Built, Results, Target};
 use crate::workspace::{self, EVAL_MANIFEST, built, cargo};
 use crate::{
     ages, arch, circles, dist, lab, links, locks, new, packages, pictures, promises, python, tools,
-    units,
+    units, words,
 };
 use anyhow::Context;
 use std::ffi::OsString;
@@ -169,6 +169,7 @@ fn side_by_side(
                 simple("documentation", documentation),
                 simple("ages of generated pages", ages::run),
                 simple("links of the documentation", links::run),
+                simple("words of the glossary", words::run),
                 simple("picture of a report", pictures::check),
                 simple("promises", promises::run),
                 simple("architecture", arch::run),

@@ -21,6 +21,7 @@ mod python;
 mod tests;
 mod tools;
 mod units;
+mod words;
 pub mod workspace;
 
 pub use command::{ACCURACY_CAMPAIGNS, CAMPAIGNS, run};

@@ -260,7 +260,7 @@ typedef enum mw_page {
 typedef struct mw_cancel mw_cancel;
 
 /**
- * Why a segment could not be created or memory not be leased.
+ * The reason why a segment could not be created or memory not be leased.
  */
 typedef struct mw_error mw_error;
 
@@ -368,7 +368,7 @@ typedef struct mw_progress {
 typedef int (*mw_progress_fn)(const struct mw_progress *progress, void *user);
 
 /**
- * How long each part of the creation took. Owned by the segment. Later versions may add members at
+ * Duration of each part of the creation. Owned by the segment. Later versions may add members at
  * the end.
  */
 typedef struct mw_times {
@@ -498,7 +498,7 @@ struct mw_cancel *mw_cancel_new(void);
 void mw_cancel_set(const struct mw_cancel *cancel);
 
 /**
- * Whether a token is cancelled.
+ * True if a token is cancelled.
  *
  * cancel: a token; NULL is not cancelled.
  * Threads: as mw_cancel_set().
@@ -756,7 +756,7 @@ enum mw_kind mw_segment_kind(const struct mw_segment *segment);
 enum mw_page mw_segment_page(const struct mw_segment *segment);
 
 /**
- * Whether a segment's pages stay in memory: locked, or hugetlb pages.
+ * True if a segment's pages stay in memory: locked, or hugetlb pages.
  *
  * segment: a segment; NULL is not locked.
  * Threads: as mw_segment_address().
@@ -764,7 +764,7 @@ enum mw_page mw_segment_page(const struct mw_segment *segment);
 bool mw_segment_is_locked(const struct mw_segment *segment);
 
 /**
- * How many bytes of a segment are in huge pages now, transparent or hugetlb.
+ * Bytes of a segment that are in huge pages now, transparent or hugetlb.
  *
  * segment: a segment, or NULL.
  * bytes: receives the number; unchanged if it is unknown.
@@ -783,7 +783,7 @@ bool mw_segment_huge_bytes(const struct mw_segment *segment, size_t *bytes);
 int mw_segment_sysv_id(const struct mw_segment *segment);
 
 /**
- * How many files back a segment, in the order of their bytes: a process that receives them all
+ * Number of files that back a segment, in the order of their bytes: a process that receives them all
  * (SCM_RIGHTS of unix(7)) can map the same memory.
  *
  * segment: a segment, or NULL.
@@ -815,7 +815,7 @@ int mw_segment_stripe_fd(const struct mw_segment *segment, size_t index);
 size_t mw_segment_stripe_bytes(const struct mw_segment *segment, size_t index);
 
 /**
- * How long each part of a segment's creation took.
+ * Duration of each part of a segment's creation.
  *
  * segment: a segment, or NULL.
  * Returns: times owned by the segment and valid as long as it is; NULL for NULL.
@@ -887,7 +887,7 @@ void *mw_pool_address(const struct mw_pool_memory *memory);
 size_t mw_pool_bytes(const struct mw_pool_memory *memory);
 
 /**
- * Whether the memory has contents that were kept; otherwise it is zeroed.
+ * True if the memory has contents that were kept; otherwise it is zeroed.
  *
  * memory: leased memory, or NULL.
  * generation: receives how often the contents were leased before; unchanged if none were kept. May

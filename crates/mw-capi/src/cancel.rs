@@ -33,7 +33,7 @@ pub extern "C" fn mw_cancel_set(cancel: Option<&mw_cancel>) {
     }
 }
 
-/// Whether a token is cancelled.
+/// True if a token is cancelled.
 ///
 /// cancel: a token; NULL is not cancelled.
 /// Threads: as mw_cancel_set().

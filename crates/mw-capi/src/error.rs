@@ -77,7 +77,7 @@ pub struct mw_shortage {
     pub available_bytes: u64,
 }
 
-/// Why a segment could not be created or memory not be leased.
+/// The reason why a segment could not be created or memory not be leased.
 pub struct mw_error {
     status: mw_status,
     text: CString,

@@ -22,7 +22,7 @@ pub struct mw_options {
     options: Options,
     placement: Placement,
     cancel: Option<Cancel>,
-    /// Why the first invalid value was rejected.
+    /// The reason why the first invalid value was rejected.
     refusal: Option<CString>,
 }
 

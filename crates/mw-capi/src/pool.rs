@@ -97,7 +97,7 @@ pub extern "C" fn mw_pool_bytes(memory: Option<&mw_pool_memory>) -> usize {
     memory.map_or(0, |memory| memory.0.bytes())
 }
 
-/// Whether the memory has contents that were kept; otherwise it is zeroed.
+/// True if the memory has contents that were kept; otherwise it is zeroed.
 ///
 /// memory: leased memory, or NULL.
 /// generation: receives how often the contents were leased before; unchanged if none were kept. May

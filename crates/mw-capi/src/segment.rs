@@ -19,7 +19,7 @@ pub struct mw_segment {
     times: mw_times,
 }
 
-/// How long each part of the creation took. Owned by the segment. Later versions may add members at
+/// Duration of each part of the creation. Owned by the segment. Later versions may add members at
 /// the end.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,7 +150,7 @@ pub extern "C" fn mw_segment_page(segment: Option<&mw_segment>) -> mw_page {
     segment.map_or(mw_page::MW_PAGE_AUTO, |segment| Some(segment.segment.page_size()).into())
 }
 
-/// Whether a segment's pages stay in memory: locked, or hugetlb pages.
+/// True if a segment's pages stay in memory: locked, or hugetlb pages.
 ///
 /// segment: a segment; NULL is not locked.
 /// Threads: as mw_segment_address().
@@ -160,7 +160,7 @@ pub extern "C" fn mw_segment_is_locked(segment: Option<&mw_segment>) -> bool {
     segment.is_some_and(|segment| segment.segment.is_locked())
 }
 
-/// How many bytes of a segment are in huge pages now, transparent or hugetlb.
+/// Bytes of a segment that are in huge pages now, transparent or hugetlb.
 ///
 /// segment: a segment, or NULL.
 /// bytes: receives the number; unchanged if it is unknown.
@@ -193,7 +193,7 @@ pub extern "C" fn mw_segment_sysv_id(segment: Option<&mw_segment>) -> c_int {
     segment.and_then(|segment| segment.segment.sysv_id()).unwrap_or(-1)
 }
 
-/// How many files back a segment, in the order of their bytes: a process that receives them all
+/// Number of files that back a segment, in the order of their bytes: a process that receives them all
 /// (SCM_RIGHTS of unix(7)) can map the same memory.
 ///
 /// segment: a segment, or NULL.
@@ -233,7 +233,7 @@ pub extern "C" fn mw_segment_stripe_bytes(segment: Option<&mw_segment>, index: u
     guard(None, found).unwrap_or(0)
 }
 
-/// How long each part of a segment's creation took.
+/// Duration of each part of a segment's creation.
 ///
 /// segment: a segment, or NULL.
 /// Returns: times owned by the segment and valid as long as it is; NULL for NULL.

@@ -388,7 +388,7 @@ pub struct BenchArgs {
     pub format: FormatArgs<TextOrJson>,
 }
 
-/// Where the pages of a segment that is measured come from.
+/// The memory policy of a segment that is measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     /// One policy for all of them.

@@ -57,7 +57,7 @@ use std::path::{Path, PathBuf};
 
 pub(crate) const DEFAULT_FILE: &str = "/etc/memwright/memwright.toml";
 
-/// What the file may say.
+/// Contents of the file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct Config {
@@ -108,7 +108,7 @@ pub(crate) struct Config {
     _ship: Option<toml::Table>,
 }
 
-/// What concerns `heartbeats`, and `report`, which looks for the same lines.
+/// Settings of `heartbeats`, and of `report`, which searches for the same lines.
 #[cfg(feature = "watch")]
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -121,7 +121,7 @@ pub(crate) struct Heartbeats {
     pub(crate) pattern: Vec<String>,
 }
 
-/// What concerns `ship`.
+/// Settings of `ship`.
 #[cfg(feature = "ship")]
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -167,37 +167,37 @@ impl Config {
         configured.unwrap_or_else(|| PathBuf::from(mw_remedy::STATE_DIR))
     }
 
-    /// What concerns `pool`.
+    /// Settings of `pool`.
     #[cfg(feature = "pool")]
     pub(crate) fn pool(&self) -> &pool::Pool {
         &self.pool
     }
 
-    /// What concerns `run`.
+    /// Settings of `run`.
     #[cfg(feature = "run")]
     pub(crate) fn run(&self) -> &run::Run {
         &self.run
     }
 
-    /// What concerns `watch`.
+    /// Settings of `watch`.
     #[cfg(feature = "watch")]
     pub(crate) fn watch(&self) -> &watch::Watch {
         &self.watch
     }
 
-    /// Who is notified of incidents.
+    /// Receivers of notifications.
     #[cfg(feature = "watch")]
     pub(crate) fn notify(&self) -> Result<Vec<mw_notify::Table>, Failure> {
         notify::tables(&self.notify)
     }
 
-    /// What concerns `heartbeats`.
+    /// Settings of `heartbeats`.
     #[cfg(feature = "watch")]
     pub(crate) fn heartbeats(&self) -> &Heartbeats {
         &self.heartbeats
     }
 
-    /// What concerns `ship`.
+    /// Settings of `ship`.
     #[cfg(feature = "ship")]
     pub(crate) fn ship(&self) -> &Ship {
         &self.ship

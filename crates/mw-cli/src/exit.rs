@@ -8,7 +8,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{ExitCode, ExitStatus};
 
-/// What an exit code says.
+/// Meaning of an exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// Everything is fine, or was done.
@@ -58,7 +58,7 @@ impl Exit {
         )
     }
 
-    /// What execve(2) has refused.
+    /// An error of execve(2).
     pub(crate) fn from_exec_error(error: &std::io::Error) -> Self {
         match error.kind() {
             std::io::ErrorKind::NotFound => Self::CommandNotFound,
@@ -123,7 +123,7 @@ impl Failure {
     }
 }
 
-/// Whether the error, or the one that caused it, is EACCES or EPERM.
+/// True if the error, or the one that caused it, is EACCES or EPERM.
 fn is_denied(error: &(dyn Error + 'static)) -> bool {
     let io = error.downcast_ref::<io::Error>().map(io::Error::kind);
     let errno = error.downcast_ref::<rustix::io::Errno>().map(|errno| errno.kind());

@@ -8,7 +8,7 @@ use std::path::Path;
 /// Standard input, where a file can be named.
 const STANDARD_INPUT: &str = "-";
 
-/// How long a pipe is waited for before signals are looked at.
+/// Time to wait for a pipe before signals are checked.
 const POLL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// An opened file or pipe.
@@ -42,7 +42,7 @@ impl Input {
         self.0.seek(SeekFrom::Start(before))
     }
 
-    /// Whether there is something left to read, which is consumed.
+    /// True if there is something left to read, which is consumed.
     ///
     /// # Errors
     /// Those of read(2).

@@ -25,49 +25,49 @@ pub use exit::{Exit, Failure};
 use args::{Args, Command};
 use config::Config;
 
-/// What `bench --json` prints: the version of the format, and its JSON schema.
+/// Output of `bench --json`: the version of the format, and its JSON schema.
 #[cfg(feature = "schema")]
 #[must_use]
 pub fn bench_schema() -> (u32, schemars::Schema) {
     command::bench::schema()
 }
 
-/// What `doctor --json` prints: the version of the format, and its JSON schema.
+/// Output of `doctor --json`: the version of the format, and its JSON schema.
 #[cfg(all(feature = "doctor", feature = "schema"))]
 #[must_use]
 pub fn doctor_schema() -> (u32, schemars::Schema) {
     command::doctor::schema()
 }
 
-/// What `heartbeats --json` prints: the version of the format, and its JSON schema.
+/// Output of `heartbeats --json`: the version of the format, and its JSON schema.
 #[cfg(all(feature = "watch", feature = "schema"))]
 #[must_use]
 pub fn heartbeats_schema() -> (u32, schemars::Schema) {
     command::heartbeats::schema()
 }
 
-/// What the commands of `fleet` print as JSON: a name, the version of the format, and its JSON schema.
+/// JSON output of the commands of `fleet`: a name, the version of the format, and its JSON schema.
 #[cfg(all(feature = "fleet", feature = "schema"))]
 #[must_use]
 pub fn fleet_schemas() -> [(&'static str, (u32, schemars::Schema)); 4] {
     command::fleet::schemas()
 }
 
-/// What `iotune show --json` prints: the version of the format, and its JSON schema.
+/// Output of `iotune show --json`: the version of the format, and its JSON schema.
 #[cfg(all(feature = "run", feature = "schema"))]
 #[must_use]
 pub fn iotune_schema() -> (u32, schemars::Schema) {
     command::iotune::schema()
 }
 
-/// What `make-room --json` prints: the version of the format, and its JSON schema.
+/// Output of `make-room --json`: the version of the format, and its JSON schema.
 #[cfg(feature = "schema")]
 #[must_use]
 pub fn room_schema() -> (u32, schemars::Schema) {
     (mw_model::ROOM_SCHEMA, schemars::schema_for!(mw_model::RoomReport))
 }
 
-/// What `pool list --json` and `pool stats --json` print: the version of the format, and its JSON
+/// Output of `pool list --json` and `pool stats --json`: the version of the format, and its JSON
 /// schema.
 #[cfg(all(feature = "pool", feature = "schema"))]
 #[must_use]

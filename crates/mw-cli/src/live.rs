@@ -26,7 +26,7 @@ pub(crate) fn source() -> Result<Source, Failure> {
     Source::live().map_err(|error| could_not(&error))
 }
 
-/// What this machine's files say.
+/// Files of this machine.
 ///
 /// # Errors
 /// As [`source`].
@@ -61,7 +61,7 @@ fn fuse_mounts() -> Vec<String> {
     fuse.map(|mount| mount.target).filter(|target| of_kernel(target)).collect()
 }
 
-/// Whether they can be read in time. A process reads them: a request that FUSE has accepted cannot be
+/// True if they can be read in time. A process reads them: a request that FUSE has accepted cannot be
 /// interrupted, not even by the end of the process.
 fn responds(paths: &[String]) -> bool {
     let mut cat = Command::new("cat");

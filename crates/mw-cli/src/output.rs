@@ -23,7 +23,7 @@ const GROUP: u32 = 0o060;
 const OTHERS: u32 = 0o006;
 const EVERYBODY: u32 = 0o666;
 
-/// Who may read a new file, apart from those that the umask excludes.
+/// Readers of a new file, except those that the umask excludes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Readers<'a> {
     /// Its owner: it holds what the kernel and a recording say of other users' programs.

@@ -140,7 +140,7 @@ fn what_a_container_hides_is_told() {
     let (code, diagnosis) = json("by='unshare --pid --fork --mount-proc'");
     assert_eq!((code, state(&diagnosis, "whole-machine")), (1, "missing"), "{diagnosis:#}");
     let detail = check(&diagnosis, "whole-machine")["detail"].as_str().unwrap();
-    assert!(detail.contains("/proc has no processes from outside"), "{detail}");
+    assert!(detail.contains("processes outside the container are hidden"), "{detail}");
 }
 
 #[test]

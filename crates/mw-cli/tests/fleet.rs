@@ -478,7 +478,7 @@ fn the_report_has_what_fixes_brought_and_what_runs_out() {
     let html = text(&ended.stdout);
     let (_, fixes) =
         html.split_once("<h2>Effect of fixes</h2>").unwrap_or_else(|| panic!("{html}"));
-    let (fixes, forecasts) = fixes.split_once("<h2>What runs out").unwrap();
+    let (fixes, forecasts) = fixes.split_once("<h2>Forecasts").unwrap();
     for part in [
         "<td class=\"name\">thp-compaction</td><td class=\"text\">fixed[10-12]</td>",
         "transparent_hugepage&#x2f;defrag = madvise",

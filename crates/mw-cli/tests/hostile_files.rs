@@ -115,7 +115,7 @@ fn a_command_that_gets_no_memory_says_so() {
     assert!(refused(limited, &path).contains("of memory"));
 }
 
-/// A capture of hundreds of thousands of folders.
+/// A capture of hundreds of thousands of directories.
 fn many_folders() -> Vec<u8> {
     let mut archive = tar::Builder::new(zstd::Encoder::new(Vec::new(), 19).unwrap());
     for file in 0..200 {

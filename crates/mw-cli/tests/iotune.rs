@@ -1,4 +1,4 @@
-//! `memwright iotune`: running programs see what is set, it is kept over a reboot, and what is wrong
+//! `memwright iotune`: running programs see what is set, it is kept across reboots, and what is wrong
 //! harms nobody. All of it with a /run and an /etc of its own: the machine's stay as they are.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]

@@ -1,5 +1,5 @@
 //! `memwright make-room` on this machine, with a few huge pages: what it reserves stands in the journal, and is
-//! given back. What it reclaims and compacts is tested in guests (lab/make-room).
+//! released. What it reclaims and compacts is tested in guests (lab/make-room).
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed test panics")]
 

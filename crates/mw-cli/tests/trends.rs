@@ -123,7 +123,7 @@ fn where_nothing_leaks_it_is_silent() {
     assert!(out.starts_with("nothing grows steadily towards a limit (48 h recorded)\n"), "{out}");
 }
 
-/// Half of each hour a job takes 20 GiB of pages; what it gives back declines by 512 MiB an hour. The pool is in use.
+/// Half of each hour a job takes 20 GiB of pages; what it releases declines by 512 MiB an hour. The pool is in use.
 fn fragmented(at: u64) -> Vec<HolderSize> {
     let size = |holder, bytes| HolderSize { holder, bytes, limit_bytes: None };
     let job = if at % 12 < 6 { 20 * GIB } else { 0 };

@@ -12,7 +12,7 @@
 //! first, which are always backed, and large requests from the large ones: those are sampled
 //! separately, with huge pages.
 //!
-//! Speeds are of processor time; how much of the processor a thread gets is reported separately, from
+//! Speeds are of CPU time; how much of the CPU a thread gets is reported separately, from
 //! the whole measurement, for it goes by turns of several milliseconds.
 
 use mw_memory::NumaPolicy;
@@ -29,19 +29,19 @@ use samples::{Samples, UNBACKED_FACTOR, UNBACKED_FACTOR_HUGE, sort_out};
 
 pub const LIMIT: Duration = Duration::from_millis(50);
 
-/// How long the flags of free blocks are read.
+/// Time for reading the flags of free blocks.
 const FLAGS_TIME: Duration = Duration::from_millis(10);
-/// When the large blocks have been sampled enough, after the start.
+/// Time after the start at which the large blocks have been sampled enough.
 const LARGE_BLOCKS_UNTIL: Duration = Duration::from_millis(16);
-/// When fresh memory has been populated enough.
+/// Time at which fresh memory has been populated enough.
 const FRESH_UNTIL: Duration = Duration::from_millis(22);
-/// When everything has been measured; the rest is for giving the memory back.
+/// Time at which everything has been measured; the rest is for releasing the memory.
 const MEASURE_UNTIL: Duration = Duration::from_millis(28);
 
 const MIB: usize = 1 << 20;
-/// What is populated between two looks at the clock: at most 3 ms of unbacked memory.
+/// Memory that is populated between two checks of the clock: at most 3 ms of unbacked memory.
 const BASE_CHUNK: usize = MIB;
-/// What is locked between two looks at the clock.
+/// Memory that is locked between two checks of the clock.
 const LOCK_CHUNK: usize = 4 * MIB;
 /// Chunks that are populated a second time.
 const AGAIN_CHUNKS: usize = 8;
@@ -67,7 +67,7 @@ pub fn calibrate(request: &Request, snapshot: &Snapshot) -> Result<Calibration, 
         layers: if virtual_machine { reclaimed::layers(snapshot, FLAGS_TIME) } else { Vec::new() },
         ..Backing::default()
     };
-    // What was measured is held until the end: memory that is given back in between would be
+    // What was measured is held until the end: memory that is released in between would be
     // handed out again, and no longer be a sample of what is free.
     let mut held = Vec::new();
     run.measure(&mut calibration, &mut held).map_err(|error| refused(&error))?;
@@ -88,7 +88,7 @@ struct Run<'a> {
     allowance: Allowance,
 }
 
-/// What one kind of pages costs.
+/// Cost of one kind of pages.
 struct Speed {
     populate_ns_per_byte: f64,
     lock_ns_per_byte: Option<f64>,
@@ -280,7 +280,7 @@ impl Run<'_> {
         self.populate(mapping, chunk, 0..bytes, MEASURE_UNTIL)
     }
 
-    /// How many times its processor time a thread takes. On a busy machine it goes on until all of
+    /// Limit of a thread's duration, as a multiple of its CPU time. On a busy machine it goes on until all of
     /// the time is used: the first milliseconds of a thread that woke up are a present of the
     /// scheduler. What was measured says more than the number of threads, which may be nice, but a
     /// few turns of several milliseconds say little of the seconds that follow: both count, by the
@@ -288,7 +288,7 @@ impl Run<'_> {
     fn crowding(&self, mapping: Option<&Region>, used: Duration) -> std::io::Result<f64> {
         let equal_share = (running() as f64 / processors() as f64).max(1.0);
         if let Some(mapping) = mapping.filter(|_| equal_share > 1.0) {
-            // Populating what is populated takes processor time and no memory.
+            // Populating what is populated takes CPU time and no memory.
             while self.start.elapsed() < MEASURE_UNTIL {
                 mapping.populate(0..mapping.bytes().min(self.allowance.huge_page_bytes))?;
             }
@@ -333,7 +333,7 @@ fn virtual_machine() -> bool {
     mw_sys::under_hypervisor().unwrap_or_else(virtio)
 }
 
-/// Whether a balloon device reports free pages to the host: `VIRTIO_BALLOON_F_REPORTING`, bit 5 of
+/// True if a balloon device reports free pages to the host: `VIRTIO_BALLOON_F_REPORTING`, bit 5 of
 /// the features of virtio device 5 (virtio 1.2, 5.5).
 fn gives_back() -> bool {
     let Ok(devices) = mw_sys::kernel_file::read_dir("/sys/bus/virtio/devices") else {
@@ -359,7 +359,7 @@ mod tests {
         let snapshot = crate::snapshot(&source);
         for text in ["1G", "1G,lock", "1G,huge=thp,lock", "1G,huge=2M"] {
             let request: Request = text.parse().unwrap();
-            // On a busy machine the processor may be taken away in any one of them.
+            // On a busy machine the CPU may be taken away in any one of them.
             let limit_ms = LIMIT.as_secs_f64() * 1000.0;
             let mut runs: Vec<Calibration> = Vec::new();
             for _ in 0..MOST_RUNS {

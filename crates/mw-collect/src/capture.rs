@@ -21,7 +21,7 @@ use std::io::{self, Read, Write};
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How far apart the two looks of a capture are.
+/// Interval between the two samples of a capture.
 pub const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The most that a capture may hold, packed into it or unpacked from it.
@@ -44,7 +44,7 @@ const INTERVAL_MS: &str = "/memwright/interval_ms";
 const EARLIER: &str = "/memwright/earlier";
 const EARLIER_FILES: [&str; 2] = ["/proc/vmstat", "/proc/meminfo"];
 
-/// What is captured as it is; a `*` stands for every name of a directory.
+/// Files that are captured unchanged; a `*` stands for every name of a directory.
 const FILES: &[&str] = &[
     "/proc/meminfo",
     "/proc/vmstat",
@@ -333,13 +333,13 @@ impl<W: Write> Archive<W> {
 /// The largest window of the compression: that of the usual levels, so that a reader needs no more memory.
 const MAX_WINDOW_LOG: u32 = 25;
 
-/// What the archive adds to a file, on average at most: its head, its name and what fills the last block.
+/// Bytes that the archive adds to a file, on average at most: its head, its name and the padding of the last block.
 const ENTRY_BYTES: usize = 2 << 10;
 
 /// The most bytes that the files of a tree and their paths have.
 pub(crate) const MAX_TREE_BYTES: usize = MAX_CAPTURE_BYTES + (16 << 20);
 
-/// What is told of the name of an entry.
+/// Redaction of the name of an entry.
 const MAX_ENTRY_CHARS: usize = 300;
 
 /// A capture that cannot be read.
@@ -354,7 +354,7 @@ pub enum CaptureError {
         path: PathBuf,
         /// The entry of the archive.
         entry: String,
-        /// What is wrong with it.
+        /// Kind of its error.
         problem: &'static str,
     },
     /// It is a text archive that cannot be understood, or whose base cannot.
@@ -395,7 +395,7 @@ pub fn tree(reader: impl Read, capture: &Path) -> Result<MemoryTree, CaptureErro
         match entry.header().entry_type() {
             tar::EntryType::Directory => continue,
             tar::EntryType::Regular => {}
-            _ => return Err(hostile(&name, "neither a file nor a folder")),
+            _ => return Err(hostile(&name, "neither a file nor a directory")),
         }
         if path.as_os_str().len() > MAX_PATH_BYTES {
             return Err(hostile(&name, "its name is too long"));
@@ -405,7 +405,7 @@ pub fn tree(reader: impl Read, capture: &Path) -> Result<MemoryTree, CaptureErro
         }
         let inside = |c: Component<'_>| matches!(c, Component::Normal(_) | Component::CurDir);
         if !path.components().all(inside) {
-            return Err(hostile(&name, "leads out of the folder"));
+            return Err(hostile(&name, "leads out of the directory"));
         }
         let mut bytes = Vec::new();
         entry.read_to_end(&mut bytes).map_err(failed)?;
@@ -416,7 +416,7 @@ pub fn tree(reader: impl Read, capture: &Path) -> Result<MemoryTree, CaptureErro
         }
     }
     if let Some(path) = tree.contradiction() {
-        return Err(hostile(path, "a file and a folder"));
+        return Err(hostile(path, "a file and a directory"));
     }
     Ok(tree)
 }

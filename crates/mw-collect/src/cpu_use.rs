@@ -3,7 +3,7 @@
 use mw_model::CpuUse;
 use mw_proc::stat::{CpuTimes, parse};
 
-/// What the CPUs have done since boot, at one moment.
+/// CPU time of all CPUs, at one moment.
 #[derive(Debug, Clone, Copy)]
 pub struct CpuSample(CpuTimes);
 

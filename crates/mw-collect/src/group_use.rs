@@ -28,10 +28,10 @@ use std::time::{Duration, Instant};
 /// The most groups of the service, those above them included, that are read before others.
 const MAX_SERVICE_GROUPS: usize = 64;
 
-/// How deep the groups are that are read: systemd puts an application of a user seventh.
+/// Depth of the groups that are read: systemd puts an application of a user seventh.
 const MAX_DEPTH: usize = 10;
 
-/// How many times as long as its limit of processor time a sample may take on a busy machine.
+/// Limit of a sample's duration on a busy machine, as a multiple of its limit of CPU time.
 const WALL_TIMES: u32 = 4;
 
 /// The longest path of a group.
@@ -57,7 +57,7 @@ impl GroupSampler {
     }
 
     /// Reads the groups of the `service` and those above them, then the others, [`MAX_GROUPS`] at most.
-    /// It takes at most about `limit` of processor time and four times as long in all.
+    /// It takes at most about `limit` of CPU time and four times as long in all.
     pub fn sample(&mut self, limit: Duration, service: &[String]) -> GroupSample {
         let at = Instant::now();
         let mut walk = Walk {
@@ -89,7 +89,7 @@ impl GroupSampler {
         GroupSample { at, groups, complete }
     }
 
-    /// What the groups did from `earlier` to `later`: those of the service, and others in which something
+    /// Use of the groups from `earlier` to `later`: those of the service, and others in which something
     /// happened, [`MAX_USES`] at most. Those of the service come first, then those that waited or were
     /// limited most. A group's numbers include those of the groups below it, but for throttling. Limits are
     /// those of now; of a service's group that is gone, those that it had.

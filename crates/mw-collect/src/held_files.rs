@@ -25,7 +25,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long all processes may take.
+/// Time limit of all processes.
 const BUDGET: Duration = Duration::from_millis(80);
 
 pub(crate) fn collect(source: &Source, snapshot: &Snapshot) -> Result<HeldFiles, Missing> {
@@ -59,7 +59,7 @@ fn processes(source: &Source, snapshot: &Snapshot) -> Result<Vec<(u32, bool)>, M
     Ok(requests)
 }
 
-/// Whether all files of a process were read.
+/// True if all files of a process were read.
 fn read(search: &Search, pid: u32, maps: bool) -> bool {
     let name = mw_sys::kernel_file::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     let holder = Holder { pid, name: name.trim_end().to_owned() };

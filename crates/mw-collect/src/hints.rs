@@ -20,12 +20,12 @@ const HINTS: &[(&str, &str)] = &[
     ("/proc/buddyinfo", "readable by root alone on hardened kernels"),
 ];
 
-/// Why a file of the running machine cannot be seen, where another mount hides it.
+/// The reason that a file of the running machine cannot be seen, where another mount hides it.
 fn masked_in(path: &str, kind: OriginKind) -> Option<String> {
     if kind == OriginKind::Live { masked::why(path) } else { None }
 }
 
-/// What was come to but is not what the kernel has there, or is empty.
+/// A file that was found but is not the kernel's, or is empty.
 pub(crate) fn not_there(missing: Missing, kind: OriginKind) -> Missing {
     match masked_in(&missing.what, kind) {
         Some(why) => Missing::masked(missing.what, why),

@@ -18,7 +18,7 @@ pub(crate) const OOM_HISTORY: &str = "/memwright/oom_history";
 const OF_MACHINE: &str = "machine";
 const OF_CGROUP: &str = "cgroup";
 
-/// How long the blocks of fragmented memory are sampled.
+/// Time for sampling the blocks of fragmented memory.
 const BLOCKS_TIME: Duration = Duration::from_millis(10);
 
 /// As much of the running machine as the judgement needs.

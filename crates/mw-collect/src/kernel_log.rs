@@ -42,7 +42,7 @@ pub(crate) struct LoggedEnd {
     pub(crate) message: Message,
 }
 
-/// What was logged since it was last taken.
+/// Records since they were last taken.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LoggedEvents {
     pub kills: Vec<LoggedKill>,
@@ -69,7 +69,7 @@ pub struct LoggedDrop {
     pub value: u32,
 }
 
-/// What the records before a kill said of it.
+/// Facts from the records before a kill.
 #[derive(Debug, Default)]
 struct Shortage {
     invoked_by: Option<String>,
@@ -168,7 +168,7 @@ impl KernelLog {
         true
     }
 
-    /// What was logged since the last call.
+    /// Records since the last call.
     pub fn take(&mut self) -> LoggedEvents {
         self.read();
         std::mem::take(&mut self.untaken)
@@ -374,7 +374,7 @@ Memory cgroup out of memory: Killed process 812 (postgres) total-vm:983252kB, an
         assert_eq!(log.kept.len(), MAX_KEPT);
     }
 
-    /// What a program writes to the log is not the kernel's word.
+    /// A record that a program writes to the log is not the kernel's.
     #[test]
     fn a_record_of_a_program_is_not_believed() {
         let mut log = KernelLog::open();

@@ -247,7 +247,7 @@ fn counted_page_bytes(source: &Source) -> Option<u64> {
     PAGE_BYTES.into_iter().find(|page| (page / 2..page * 2).contains(&each))
 }
 
-/// Whether this process is in the user namespace that the machine started with, where that can be
+/// True if this process is in the user namespace that the machine started with, where that can be
 /// told. That one, and by convention no other, maps all users to themselves in one line (as
 /// systemd's `running_in_userns` goes by).
 fn in_first_user_namespace(source: &Source) -> Option<bool> {

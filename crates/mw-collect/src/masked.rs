@@ -13,10 +13,10 @@ const OVERLAYFS_SUPER_MAGIC: u64 = 0x794c_7630;
 const RAMFS_MAGIC: u64 = 0x8584_58f6;
 const TMPFS_MAGIC: u64 = 0x0102_1994;
 
-/// Where other file systems of the kernel belong.
+/// Mount points of the kernel's other file systems.
 const OTHERS: [&str; 3] = ["/sys/fs/cgroup", "/sys/kernel/debug", "/proc/sys/fs/binfmt_misc"];
 
-/// Why the running machine's kernel cannot be seen at `path`, and how it can be; none where nothing
+/// The reason that the running machine's kernel cannot be seen at `path`, and the remedy; none where nothing
 /// is mounted over it.
 pub(crate) fn why(path: &str) -> Option<String> {
     let (top, magic) = match path {

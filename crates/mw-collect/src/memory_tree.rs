@@ -1,6 +1,6 @@
 //! A tree of files in memory: what a capture holds.
 //!
-//! A capture may come from anywhere. In a file system its few bytes could become hundreds of thousands of folders, which
+//! A capture may come from anywhere. In a file system its few bytes could become hundreds of thousands of directories, which
 //! somebody has to remove, also when the reader is killed, and its files would lie readable in /tmp.
 
 use rustix::fs::{FileType, MemfdFlags};
@@ -56,7 +56,7 @@ impl MemoryTree {
         self.bytes
     }
 
-    /// A file that is a folder as well.
+    /// A file that is a directory as well.
     pub(crate) fn contradiction(&self) -> Option<&str> {
         self.files.keys().map(String::as_str).find(|path| self.is_folder(path))
     }
@@ -100,7 +100,7 @@ impl MemoryTree {
         Ok(file)
     }
 
-    /// The names in a folder and what they are, at most `max` and one.
+    /// The names in a directory and what they are, at most `max` and one.
     ///
     /// # Errors
     /// As of open(2).

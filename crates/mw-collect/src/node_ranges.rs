@@ -11,12 +11,12 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 const WHAT: &str = "memory of programs by node";
-/// How long one process may take: the kernel goes through all of its pages, about 100 GiB in this time.
+/// Time limit of one process: the kernel goes through all of its pages, about 100 GiB in this time.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long all processes may take.
+/// Time limit of all processes.
 const BUDGET: Duration = Duration::from_secs(20);
 const MOST_PROCESSES: usize = 4096;
-/// What is smaller is not worth a call.
+/// Smallest size that is worth a call.
 const LEAST_BYTES: u64 = 1 << 20;
 /// A range of which less than one page in so many is on the node takes longer to go through than it is worth.
 const SPARSE: u64 = 64;
@@ -28,7 +28,7 @@ pub struct NodeRange {
     pub start: u64,
     /// The first address behind it.
     pub end: u64,
-    /// How much of it is on the node, in bytes.
+    /// Size of it on the node, in bytes.
     pub bytes: u64,
 }
 

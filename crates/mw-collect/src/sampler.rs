@@ -87,7 +87,7 @@ impl Sampler {
         }
     }
 
-    /// How long ago a sample of this sampler was taken.
+    /// Age of the last sample of this sampler.
     pub fn since(&self, sample: &Sample) -> Duration {
         self.started.elapsed().saturating_sub(Duration::from_secs_f64(sample.at_ms / 1000.0))
     }

@@ -26,9 +26,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 pub use upstreams::upstreams;
 
-/// How long a search for a service may take: some milliseconds, but more where 10,000 processes run or CPUs are busy.
+/// Time limit of a search for a service: some milliseconds, but more where 10,000 processes run or CPUs are busy.
 const SEARCH_LIMIT: Duration = Duration::from_secs(2);
-/// How long the search for who listens at the address of a service that failed may take.
+/// Time limit of the search for the listener at the address of a service that failed.
 const HOLDER_LIMIT: Duration = Duration::from_millis(50);
 /// A search that failed is repeated after so many times as long as it took.
 const REST: u32 = 100;
@@ -46,7 +46,7 @@ pub struct ServiceTracker {
     rest_until: Option<Instant>,
 }
 
-/// Where services are searched.
+/// Sources for the search of services.
 #[derive(Debug)]
 struct Finder {
     configured: Option<String>,
@@ -63,7 +63,7 @@ pub struct Search {
     first: Vec<u32>,
 }
 
-/// What a search found, for [`ServiceTracker::note`].
+/// Results of a search, for [`ServiceTracker::note`].
 #[derive(Debug)]
 pub struct Searched {
     found: Result<Known, Missing>,
@@ -77,7 +77,7 @@ struct Known {
     service: Service,
     /// The process from which the others come, and the one that listened.
     watched: Vec<Watched>,
-    /// When it was last seen to run.
+    /// Time at which it was last seen to run.
     seen_unix_ms: u64,
 }
 
@@ -294,7 +294,7 @@ fn find(
     Err(Missing::failed(format!("service at {address}"), why))
 }
 
-/// Why no socket of this network namespace is at the other end.
+/// The reason that no socket of this network namespace is at the other end.
 fn nobody(local: Option<SocketAddr>, peer: SocketAddr) -> Missing {
     let what = format!("service at {peer}");
     let own = local.map(|local| local.ip()).or_else(|| source_address(peer));

@@ -20,13 +20,13 @@ const MAX_CGROUPS: usize = 48;
 const MAX_SLAB_CACHES: usize = 16;
 const MAX_TMPFS: usize = 16;
 
-/// What is smaller is not recorded.
+/// Smallest size that is recorded.
 const MIN_BYTES: u64 = 4 << 20;
 
 /// A tmpfs below it is a marker, not storage.
 const MIN_TMPFS_BYTES: u64 = 1 << 20;
 
-/// How much processor time reading the cgroups may take.
+/// CPU time that reading the cgroups may take.
 const CGROUP_BUDGET: Duration = Duration::from_millis(8);
 
 /// Samples from one with slab caches to the next: to list them the kernel counts free objects under locks.
@@ -53,7 +53,7 @@ impl SizeCollector {
         Self { source, page_bytes, samples: 0, largest: Vec::new() }
     }
 
-    /// Where it reads.
+    /// Source of its files.
     #[must_use]
     pub fn source(&self) -> &Source {
         &self.source
@@ -151,7 +151,7 @@ fn cgroups(source: &Source) -> Vec<HolderSize> {
     largest.into_iter().zip(limits).map(size).collect()
 }
 
-/// What of a cgroup's memory no reclaim frees without swap.
+/// Part of a cgroup's memory that no reclaim frees without swap.
 fn unreclaimable_bytes(stat: &MemoryStat) -> u64 {
     let parts = [
         stat.anon_bytes,

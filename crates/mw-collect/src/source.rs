@@ -38,7 +38,7 @@ pub struct Source {
     patience: u32,
 }
 
-/// Where the files are.
+/// Root of the files.
 #[derive(Debug)]
 enum Files {
     Below(OwnedFd),
@@ -71,7 +71,7 @@ impl Source {
     /// A captured tree: written by `memwright capture`, copied by hand, or laid out by sosreport.
     ///
     /// # Errors
-    /// The folder cannot be opened, or holds neither proc nor sys.
+    /// The directory cannot be opened, or holds neither proc nor sys.
     pub fn tree(root: &Path) -> Result<Self, SourceError> {
         Self::open_root(root, OriginKind::Tree)?.checked()
     }
@@ -107,7 +107,7 @@ impl Source {
         Ok(source)
     }
 
-    /// Whether the kernel provides `proc` of the tree.
+    /// True if the kernel provides `proc` of the tree.
     fn has_proc_mounted(&self) -> bool {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let proc = self.open_at("/proc", flags);
@@ -123,7 +123,7 @@ impl Source {
         Ok(Self { root: self.root.clone(), files, ..*self })
     }
 
-    /// Whether its counters go on counting: this machine's, or those of a proc file system that is mounted in a tree.
+    /// True if its counters go on counting: this machine's, or those of a proc file system that is mounted in a tree.
     pub fn is_running(&self) -> bool {
         self.running
     }
@@ -140,7 +140,7 @@ impl Source {
         Self { patience: times, ..self }
     }
 
-    /// Whether a link of a running machine leads nowhere, as /proc/PID/exe of the kernel's own
+    /// True if a link of a running machine leads nowhere, as /proc/PID/exe of the kernel's own
     /// threads does. Asking costs a quarter of what reading their status does.
     pub(crate) fn leads_nowhere(&self, path: &str) -> bool {
         self.live_link(path) == Some(Err(Errno::NOENT))
@@ -156,7 +156,7 @@ impl Source {
         }
     }
 
-    /// Whether this process is in the cgroup namespace that the machine started with, so that `/` is
+    /// True if this process is in the cgroup namespace that the machine started with, so that `/` is
     /// the root of every hierarchy (the link's number is `PROC_CGROUP_INIT_INO` of the kernel).
     pub(crate) fn in_first_cgroup_namespace(&self) -> bool {
         match self.live_link("/proc/self/ns/cgroup") {
@@ -167,7 +167,7 @@ impl Source {
         }
     }
 
-    /// How long a look may take that may take `live` on a running machine: nobody waits for the
+    /// Time limit of a read that may take `live` on a running machine: nobody waits for the
     /// files of a captured tree.
     pub(crate) fn budget(&self, live: Duration) -> Duration {
         live * if self.running { self.patience } else { 1000 }
@@ -191,7 +191,7 @@ impl Source {
         }
     }
 
-    /// What was come to but is not what the kernel has there: another mount may hide that.
+    /// A file that was found but is not the kernel's: another mount may hide that.
     pub(crate) fn not_there(&self, missing: Missing) -> Missing {
         hints::not_there(missing, self.kind)
     }

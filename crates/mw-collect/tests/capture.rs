@@ -51,7 +51,7 @@ fn what_leads_out_of_the_folder_is_refused() {
     let file = |path| Entry { path, kind: tar::EntryType::Regular, bytes: b"x" };
     for path in ["../escaped", "proc/../../escaped", "/escaped"] {
         let error = refused(&[file(path)]);
-        assert!(error.contains("leads out of the folder"), "{path}: {error}");
+        assert!(error.contains("leads out of the directory"), "{path}: {error}");
     }
 }
 
@@ -59,7 +59,7 @@ fn what_leads_out_of_the_folder_is_refused() {
 fn links_and_devices_are_refused() {
     for kind in [tar::EntryType::Symlink, tar::EntryType::Link, tar::EntryType::Char] {
         let error = refused(&[Entry { path: "proc/meminfo", kind, bytes: b"" }]);
-        assert!(error.contains("neither a file nor a folder"), "{error}");
+        assert!(error.contains("neither a file nor a directory"), "{error}");
     }
 }
 
@@ -106,7 +106,7 @@ fn a_capture_says_which_kernel_objects_are_in_use() {
     assert!(snapshot.inodes.required().unwrap().inodes > 0);
 }
 
-/// An archive with long names: files that are each in a folder of their own, `depth` folders deep.
+/// An archive with long names: files that are each in a directory of their own, `depth` directories deep.
 fn deep(path: &Path, files: usize, depth: usize) {
     let mut builder =
         tar::Builder::new(zstd::Encoder::new(fs::File::create(path).unwrap(), 19).unwrap());
@@ -124,7 +124,7 @@ fn deep(path: &Path, files: usize, depth: usize) {
 fn folders_take_no_memory_and_leave_nothing_behind() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("c.tar.zst");
-    // Four hundred thousand folders in some kilobytes.
+    // Four hundred thousand directories in some kilobytes.
     deep(&file, 200, 2000);
     assert!(fs::metadata(&file).unwrap().len() < 8000);
     let before = mw_sys::peak_resident_bytes();
@@ -142,5 +142,5 @@ fn folders_take_no_memory_and_leave_nothing_behind() {
 fn a_file_that_is_a_folder_is_refused() {
     let file = |path| Entry { path, kind: tar::EntryType::Regular, bytes: b"x" };
     let error = refused(&[file("proc/meminfo/x"), file("proc/meminfo")]);
-    assert!(error.contains("a file and a folder"), "{error}");
+    assert!(error.contains("a file and a directory"), "{error}");
 }

@@ -94,7 +94,7 @@ fn damaged(random: &mut Random, whole: &[u8]) -> Vec<u8> {
     }
     let mut archive = archive(&files);
     if random.below(4) == 0 {
-        // The head of a file: its checksum is mended half of the time.
+        // The head of a file: its checksum is fixed half of the time.
         let at = random.below(archive.len() / BLOCK_BYTES) * BLOCK_BYTES;
         let head = &mut archive[at..at + BLOCK_BYTES];
         random.damage(head);

@@ -63,7 +63,7 @@ fn roots(ca_file: Option<&Path>) -> Result<Vec<Certificate<'static>>, String> {
     if found.is_empty() { Err(failed(&"no certificate in PEM")) } else { Ok(found) }
 }
 
-/// Why there is no answer. In words of its own: some of the library's have the URL in them.
+/// The reason why there is no answer. In words of its own: some of the library's have the URL in them.
 #[must_use]
 pub fn failure(error: &Error, limit: Duration) -> String {
     match error {

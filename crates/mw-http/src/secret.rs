@@ -4,12 +4,12 @@ use mw_sys::guarded::read_to_string;
 use std::fmt;
 use std::path::PathBuf;
 
-/// Where systemd looks for credentials, too: a command that is no unit finds them there.
+/// Directories in which systemd finds credentials, too: a command that is no unit finds them there.
 const STORES: [&str; 2] = ["/etc/credstore", "/run/credstore"];
 
 const MAX_SECRET_BYTES: u64 = 8192;
 
-/// Where a secret is: an absolute path, or the name of a credential of the systemd unit.
+/// Source of a secret: an absolute path, or the name of a credential of the systemd unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecretFile(pub String);
 

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The size and the alignment of the page.
 pub const PAGE_BYTES: usize = 4096;
 
-/// What it begins with; the last letter is the version.
+/// Magic number at its beginning; the last letter is the version.
 pub const MAGIC: [u8; 16] = *b"memwright-iotuna";
 
-/// How many paths are counted separately; more share the last entry.
+/// Number of paths that are counted separately; more share the last entry.
 pub const SLOTS: usize = 64;
 
 /// `floor` of a program in which nothing goes uncached.
@@ -33,17 +33,17 @@ pub struct Control {
     pub process: AtomicU64,
     /// The smallest size from which on anything goes uncached, `OFF`, `READ_AGAIN` or `READING`.
     pub floor: AtomicU64,
-    /// What was done, by path.
+    /// Transfers, by path.
     pub slots: [Slot; SLOTS],
     /// By path: bytes that were dropped from the page cache and of which it is not known whether
     /// they have. Programs with an older library have zeros there.
     pub unverified: [AtomicU64; SLOTS],
 }
 
-/// Where `floor` is in the page.
+/// Position of `floor` in the page.
 pub const FLOOR_OFFSET: usize = offset_of!(Control, floor);
 
-/// What was done to files of one line of the table.
+/// Transfers of files of one line of the table.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct Slot {
@@ -108,18 +108,18 @@ impl Control {
     }
 }
 
-/// What such a page says.
+/// Contents of such a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
     /// The process that has counted, by the number that it knows itself by; 0: none has.
     pub process: u64,
     /// As `Control::floor`.
     pub floor: u64,
-    /// What was done, by path.
+    /// Transfers, by path.
     pub slots: Vec<SeenSlot>,
 }
 
-/// What a page says of one path.
+/// Contents of a page for one path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SeenSlot {
     /// `key` of the path.
@@ -135,7 +135,7 @@ pub struct SeenSlot {
 }
 
 impl Seen {
-    /// What a page says that was read from another process; none where it is no such page.
+    /// Contents of a page that was read from another process; none where it is no such page.
     pub fn parse(page: &[u8]) -> Option<Self> {
         let rest = page.strip_prefix(&MAGIC)?;
         let mut numbers = rest.chunks_exact(8).map_while(|bytes| bytes.try_into().ok());

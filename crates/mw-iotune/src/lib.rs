@@ -24,7 +24,7 @@ pub const LIVE: &str = "/run/memwright/iotunetab";
 /// The table that is in force where the other is not there, as after a boot.
 pub const SAVED: &str = "/etc/memwright/iotunetab";
 
-/// Whether a table or its directory, with this owner and mode, counts for a user: nobody but root and
+/// True if a table or its directory, with this owner and mode, counts for a user: nobody but root and
 /// that user can have written it.
 pub const fn is_trusted(owner: u32, mode: u32, user: u32) -> bool {
     (owner == 0 || owner == user) && mode & 0o022 == 0

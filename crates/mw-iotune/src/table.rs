@@ -1,7 +1,7 @@
 //! The table, a line a path, as VxFS's tunefstab(4) has them:
 //!
 //! ```text
-//! # table spaces
+//! # tablespaces
 //! /u01/oradata discovered_direct_iosz=64k
 //! /u01/oradata/hot discovered_direct_iosz=off
 //! /backup discovered_direct_iosz=256k,discovered_direct_reads=on
@@ -18,12 +18,12 @@ pub const TABLE_MAX_BYTES: usize = 16 << 10;
 /// The pages of a file cannot be distinguished below it.
 pub const SIZE_MIN_BYTES: u64 = 4096;
 
-/// What a line says; what it does not say stays as it is for the programs' other files.
+/// Settings of a line; settings that it lacks stay as they are for the programs' other files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Setting {
     /// From how many bytes on transfers go uncached; 0: none.
     pub size: Option<u64>,
-    /// Whether that holds for reads too.
+    /// True if that holds for reads too.
     pub reads: Option<bool>,
 }
 
@@ -55,7 +55,7 @@ impl fmt::Display for Setting {
 pub struct Line<'a> {
     /// The path as it is written there, escaped.
     pub path: &'a [u8],
-    /// What holds at and below it.
+    /// Settings at and below it.
     pub setting: Setting,
 }
 
@@ -123,7 +123,7 @@ pub fn find<'a>(text: &'a [u8], file: &[u8]) -> Option<Line<'a>> {
     holding.max_by_key(|(length, _)| *length).map(|(_, line)| line)
 }
 
-/// How long a path is that a file lies at or below.
+/// Length of the path that a file lies at or below.
 fn below(path: &[u8], file: &[u8]) -> Option<usize> {
     let mut rest = file.iter();
     let mut length = 0;

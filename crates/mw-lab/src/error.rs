@@ -21,7 +21,7 @@ pub enum LabError {
     KernelUnavailable {
         wanted: String,
         cache: PathBuf,
-        /// Why.
+        /// The reason.
         detail: String,
     },
     #[error("{path} is not an x86 kernel image (use for example /boot/vmlinuz-6.1.0-18-amd64)")]

@@ -22,7 +22,7 @@ const NOTE: &str = "note";
 pub struct MeasurementSeries {
     pub name: String,
     pub unit: String,
-    /// Whether the case promises bounds for it.
+    /// True if the case promises bounds for it.
     #[serde(default)]
     pub has_bounds: bool,
     /// By the phases in which it was measured.

@@ -1,7 +1,7 @@
 //! The lab: creates memory conditions in small virtual machines with stock distribution kernels, and
 //! judges what memwright does about them.
 //!
-//! A *case* is a folder `lab/NAME`:
+//! A *case* is a directory `lab/NAME`:
 //! - `case.toml`: the machine, the variants, and what each promises (case.rs);
 //! - `make.sh`, run in the guest as `make.sh VARIANT`: creates the condition and leaves it in force;
 //! - `measure.sh`, where there is an effect to measure, run as `measure.sh VARIANT PHASE` in each phase:
@@ -25,7 +25,7 @@
 //!
 //! An *evaluation* is a case whose variants are options that are compared; it runs only when it is named
 //! (case/evaluation.rs). Nothing outlives a run: the machine is killed when its handle is dropped or its
-//! time limit is reached, and images live in a temporary folder.
+//! time limit is reached, and images live in a temporary directory.
 
 #![allow(missing_docs, reason = "a doc comment that repeats the name is noise")]
 

@@ -39,7 +39,7 @@ impl Report {
         text::render(&self.summary, &self.runs)
     }
 
-    /// For pages: docs/lab.md is one.
+    /// For pages: eval/results/lab.md is one.
     pub fn markdown(&self) -> String {
         let is_watched = self.runs.iter().any(|run| run.stall.is_some());
         let body = match is_watched {

@@ -153,7 +153,7 @@ impl Lab {
     }
 }
 
-/// Whether the kernel broke before the case's first step. An emulated processor may execute an instruction
+/// True if the kernel broke before the case's first step. An emulated CPU may execute an instruction
 /// that the kernel is just replacing (`int3`), which is no failure of the case: the guest is restarted.
 fn broke_at_boot(run: &GuestRun) -> bool {
     run.steps.is_empty() && run.troubles.iter().any(Trouble::is_fatal)

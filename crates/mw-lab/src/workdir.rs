@@ -1,4 +1,4 @@
-//! Temporary folders. A folder is removed when its handle is dropped; a folder left by a killed process is
+//! Temporary directories. A directory is removed when its handle is dropped; a directory left by a killed process is
 //! removed by the next process that uses the same parent.
 
 use std::os::unix::fs::MetadataExt;
@@ -11,19 +11,19 @@ use crate::error::LabError;
 /// Followed by the owner's process id and a unique suffix.
 const PREFIX: &str = ".memwright-lab-";
 
-/// A new temporary folder in `parent`.
+/// A new temporary directory in `parent`.
 pub(crate) fn new_in(parent: &Path) -> Result<TempDir, LabError> {
     sweep(parent);
     let prefix = format!("{PREFIX}{}-", std::process::id());
     tempfile::Builder::new().prefix(&prefix).tempdir_in(parent).map_err(LabError::io(parent))
 }
 
-/// A new temporary folder in the system's folder for them.
+/// A new temporary directory in the system's directory for them.
 pub(crate) fn new() -> Result<TempDir, LabError> {
     new_in(&std::env::temp_dir())
 }
 
-/// Removes this user's folders whose processes have ended. A folder that cannot be removed is left.
+/// Removes this user's directories whose processes have ended. A directory that cannot be removed is left.
 fn sweep(parent: &Path) {
     for entry in parent.read_dir().into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -35,7 +35,7 @@ fn sweep(parent: &Path) {
     }
 }
 
-/// Whether a path is a folder of this user: not a symbolic link, and nobody else's, whose processes
+/// True if a path is a directory of this user: not a symbolic link, and nobody else's, whose processes
 /// may have numbers in a namespace of their own.
 fn is_own_folder(path: &Path) -> bool {
     let user = rustix::process::geteuid().as_raw();

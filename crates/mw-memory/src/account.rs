@@ -96,7 +96,7 @@ parts! {
         "What no counter has: buffers of pipes, sockets and drivers, and pages that the kernel allocated for itself."
 }
 
-/// What the parts are computed from.
+/// Files that the parts are computed from.
 #[derive(Debug, Clone, Copy)]
 pub struct AccountCounters<'a> {
     pub meminfo: &'a Meminfo,

@@ -52,7 +52,7 @@ impl MachineMemory<'_> {
         Some(available.saturating_sub(overcounted))
     }
 
-    /// What a large request gets without anything being written or swapped out: available memory less
+    /// Memory that a large request gets without anything being written or swapped out: available memory less
     /// dirty pages and those under writeback. None without MemFree.
     #[must_use]
     pub fn ready_bytes(&self) -> Option<u64> {
@@ -62,7 +62,7 @@ impl MachineMemory<'_> {
     }
 }
 
-/// What a memory cgroup has available: its limit less its use, but for the page cache, which it can
+/// Memory that a memory cgroup has available: its limit less its use, except the page cache, which it can
 /// drop after writing it back.
 #[must_use]
 pub fn cgroup_available_bytes(limit_bytes: u64, used_bytes: u64, stat: &MemoryStat) -> u64 {
@@ -100,7 +100,7 @@ impl Commit {
     }
 }
 
-/// What nodes have available, roughly: free memory above the high watermark and the lowmem reserve,
+/// Memory that nodes have available, roughly: free memory above the high watermark and the lowmem reserve,
 /// page cache, and deferred memory. None where one of the nodes does not exist. A process that is
 /// bound to nodes and requests more of them is killed, not refused.
 #[must_use]
@@ -125,7 +125,7 @@ pub fn nodes_available_bytes(
     parts.map(sum)
 }
 
-/// What is available below all limits, and the limit that makes it less than the machine has.
+/// Memory available below all limits, and the limit that makes it less than the machine has.
 pub fn tightest<L>(
     machine_bytes: u64,
     limits: impl IntoIterator<Item = (L, u64)>,
@@ -136,7 +136,7 @@ pub fn tightest<L>(
     }
 }
 
-/// What the kernel counts as reclaimable among its own objects, objects in use included.
+/// Memory that the kernel counts as reclaimable among its own objects, objects in use included.
 #[must_use]
 pub fn kernel_reclaimable_bytes(meminfo: &Meminfo) -> u64 {
     meminfo.kreclaimable_bytes.or(meminfo.sreclaimable_bytes).unwrap_or(0)
@@ -148,7 +148,7 @@ pub fn file_cache_bytes(meminfo: &Meminfo) -> u64 {
     sum([meminfo.active_file_bytes, meminfo.inactive_file_bytes].into_iter().flatten())
 }
 
-/// What is dirty, under writeback, or written but not yet committed by an NFS server.
+/// Memory that is dirty, under writeback, or written but not yet committed by an NFS server.
 #[must_use]
 pub fn unwritten_bytes(meminfo: &Meminfo) -> u64 {
     let parts = [meminfo.dirty_bytes, meminfo.writeback_bytes, meminfo.nfs_unstable_bytes];

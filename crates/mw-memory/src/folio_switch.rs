@@ -32,7 +32,7 @@ const fn file(shared: bool) -> &'static str {
     if shared { "shmem_enabled" } else { "enabled" }
 }
 
-/// Whether the switch of all sizes allows them.
+/// True if the switch of all sizes allows them.
 #[must_use]
 pub fn thp_is_enabled(all: &str) -> bool {
     !matches!(all, "never" | "deny")
@@ -65,7 +65,7 @@ pub fn thp_is_allowed(own: Option<&str>, all: Option<&str>, shared: bool) -> boo
 }
 
 impl SwitchState {
-    /// What is missing, and what to do about it.
+    /// The missing switch or feature, and the remedy.
     #[must_use]
     pub fn why_not(&self, bytes: u64, shared: bool) -> Option<String> {
         let own = folio_switch_file(bytes, shared);
@@ -88,7 +88,7 @@ impl SwitchState {
     }
 }
 
-/// Why of several sizes that are allowed only the largest can be requested: the kernel tries it first. For private
+/// The reason that of several sizes that are allowed only the largest can be requested: the kernel tries it first. For private
 /// memory before guard pages (6.13).
 pub const WHY_ONLY_THE_LARGEST: &str = "larger ones are enabled as well, which the kernel tries first (set their files in \
      /sys/kernel/mm/transparent_hugepage/hugepages-*kB to never, or use Linux 6.13)";

@@ -10,7 +10,7 @@ pub const MAX_WORKERS: usize = 16;
 /// Folios are requested for so much memory at a time.
 pub const FOLIO_CHUNK_BYTES: usize = 4 << 20;
 
-/// What must stay free in blocks of a size while `workers` threads populate memory with it: a chunk for each
+/// Memory that must stay free in blocks of a size while `workers` threads populate memory with it: a chunk for each
 /// of them, and one more.
 #[must_use]
 pub fn folio_reserve_bytes(workers: usize) -> u64 {
@@ -23,7 +23,7 @@ pub fn folio_reserve_bytes(workers: usize) -> u64 {
 pub struct FreeBlocks<'a> {
     pub buddyinfo: &'a Buddyinfo,
     pub zones: &'a [Zone],
-    /// What no zone manages yet: in no list, and in one piece.
+    /// Memory that no zone manages yet: in no list, and in one piece.
     pub deferred: Option<DeferredInit<'a>>,
     pub page_bytes: u64,
 }

@@ -1,6 +1,6 @@
 //! Memory policies (mempolicy(7)).
 
-/// Which NUMA nodes pages come from.
+/// The NUMA nodes that pages come from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum NumaPolicy {
     /// As the policy of the thread that populates them says (`MPOL_DEFAULT`).

@@ -43,19 +43,19 @@ impl PageSize {
         }
     }
 
-    /// Whether they are folios, of one size or mixed.
+    /// True if they are folios, of one size or mixed.
     #[must_use]
     pub fn is_folio(self) -> bool {
         matches!(self, Self::Folio(_) | Self::Best)
     }
 
-    /// Whether they are hugetlb pages: never swapped, so that they need no lock.
+    /// True if they are hugetlb pages: never swapped, so that they need no lock.
     #[must_use]
     pub fn is_hugetlb(self) -> bool {
         matches!(self, Self::Hugetlb(_))
     }
 
-    /// What sizes are a multiple of, in bytes: the page's own size, 2 MiB for transparent huge pages, a
+    /// The unit of sizes, in bytes: the page's own size, 2 MiB for transparent huge pages, a
     /// base page for folios, of which the last may be smaller.
     #[must_use]
     pub fn granule_bytes(self, base_page_bytes: u64) -> u64 {

@@ -40,7 +40,7 @@ const TMPFS_INODES: &str = "shmem_inode_cache";
 const OTHER_RECLAIMABLE: [&str; 5] =
     ["buffer_head", "ext4_extent_status", "extent_status", "kmalloc-rcl-", "radix_tree_node"];
 
-/// Whether SReclaimable counts a cache (`SLAB_RECLAIM_ACCOUNT`), by its name.
+/// True if SReclaimable counts a cache (`SLAB_RECLAIM_ACCOUNT`), by its name.
 #[must_use]
 pub fn is_reclaimable_cache(slab: &Slab) -> bool {
     let name = slab.name.as_str();
@@ -63,7 +63,7 @@ pub struct UnreclaimableSlab {
     pub max_bytes: u64,
 }
 
-/// What the kernel reports about its objects.
+/// Report of the kernel about its objects.
 #[derive(Debug, Clone, Copy)]
 pub struct KernelObjects<'a> {
     pub meminfo: &'a Meminfo,
@@ -98,7 +98,7 @@ impl UnreclaimableSlab {
     }
 }
 
-/// Which inode caches those in use are taken from, where the kernel does not report it.
+/// Inode caches that those in use are taken from, where the kernel does not report it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
     SmallFirst,
@@ -176,7 +176,7 @@ fn part(bytes: u64, count: u64, all: u64) -> u64 {
     u64::try_from(part.checked_div(u128::from(all)).unwrap_or(0)).unwrap_or(u64::MAX)
 }
 
-/// What MemAvailable counts of a cache of `bytes`: it leaves out half of it, at most the low
+/// Part of a cache of `bytes` that MemAvailable counts: it leaves out half of it, at most the low
 /// watermarks.
 fn counted(bytes: u64, low_watermark_bytes: u64) -> u64 {
     bytes.saturating_sub((bytes / 2).min(low_watermark_bytes))

@@ -3,7 +3,7 @@
 use mw_model::{Answer, Cgroups, PageSize, Reading, Request, Snapshot, Window, derived};
 use mw_rules::preflight;
 
-/// What is searched for is known to this share of the machine's memory.
+/// Precision of the search, as a share of the machine's memory.
 const RESOLUTION: u64 = 4096;
 
 /// The window as a process sees it that has no limit of its own: neither those of the program that reads it, whose

@@ -1,6 +1,6 @@
 //! The table of all metrics.
 
-/// What kind of metric it is.
+/// Kind of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Gauge,
@@ -32,7 +32,7 @@ pub struct Family {
     /// The base unit, the name's last word before the suffix, or empty.
     pub unit: &'static str,
     pub labels: &'static [&'static str],
-    /// Whether only the recorder has it.
+    /// True if only the recorder has it.
     pub recorder_only: bool,
     pub help: &'static str,
 }

@@ -36,7 +36,7 @@ pub fn with_build(page: &mut Page, version: &str) {
     page.add(family::BUILD, [version], 1.0);
 }
 
-/// What a window and its report say of the machine.
+/// Metrics of the machine, from a window and its report.
 #[must_use]
 pub fn machine(window: &Window, report: &Report) -> Page {
     let mut page = Page::default();
@@ -63,7 +63,7 @@ pub fn machine(window: &Window, report: &Report) -> Page {
     page
 }
 
-/// How fast a request is served, where its time was measured.
+/// Speed at which a request is served, where its time was measured.
 pub fn with_preflight(page: &mut Page, preflight: &Preflight) {
     let Some(time) = &preflight.time else { return };
     let bytes = preflight.request.size_bytes;
@@ -178,7 +178,7 @@ pub fn unseen(page: &mut Page) {
     page.add(family::CHECKED, [], 0.0);
 }
 
-/// What the recorder says of itself.
+/// Metrics of the recorder itself.
 pub fn with_recorder(page: &mut Page, is_recording: bool, sampled_unix_ms: u64) {
     page.add(family::RECORDING, [], f64::from(u8::from(is_recording)));
     page.add(family::SAMPLE_TIME, [], sampled_unix_ms as f64 / 1000.0);

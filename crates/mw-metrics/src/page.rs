@@ -21,7 +21,7 @@ impl Exposition {
         }
     }
 
-    /// What a client prefers by its Accept header: OpenMetrics only where it asks for it.
+    /// Format that a client prefers by its Accept header: OpenMetrics only where it asks for it.
     #[must_use]
     pub fn negotiate(accept: &str) -> Self {
         let quality = |media: &str| {

@@ -14,7 +14,7 @@ const MAX_PROBES: usize = 128;
 /// More than the rules and `unknown`.
 const MAX_CAUSES: usize = 64;
 
-/// What the incidents of a recorder add up to.
+/// Sums over the incidents of a recorder.
 #[derive(Debug, Clone, Default)]
 pub struct Stalls {
     probes: BTreeMap<String, Probe>,

@@ -9,7 +9,7 @@ use serde::Serialize;
 /// The version of the JSON form of [`MemoryAccount`]; it goes up when a consumer could break.
 pub const ACCOUNT_SCHEMA: u32 = 1;
 
-/// Where all memory of a machine is.
+/// The account of all memory of a machine.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MemoryAccount {
@@ -21,7 +21,7 @@ pub struct MemoryAccount {
     pub root: String,
     /// The kernel's version, where it is known.
     pub kernel: Option<String>,
-    /// When the counters were read, in milliseconds since 1970.
+    /// Time at which the counters were read, in milliseconds since 1970.
     pub taken_unix_ms: Option<u64>,
     /// The answer in one sentence.
     pub summary: String,
@@ -35,7 +35,7 @@ pub struct MemoryAccount {
     /// The processes with the most anonymous memory. Pages that processes share after fork(2) count in
     /// each of them, so that these add up to nothing.
     pub processes: Vec<ProcessUse>,
-    /// What could not be read, and so is in no part of its own.
+    /// Evidence that could not be read, and so is in no part of its own.
     pub unseen: Vec<Missing>,
 }
 
@@ -46,13 +46,13 @@ pub struct AccountEntry {
     /// The name for programs, or empty for a holder such as a cgroup or a file.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub id: String,
-    /// What it is, or who holds it.
+    /// Name of the part, or its holder.
     pub name: String,
     pub bytes: u64,
     /// The files and lines that it is computed from.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub source: String,
-    /// What else is known of it.
+    /// Further facts about it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub note: Option<String>,
     /// Its parts, which add up to it; none where it has no parts.
@@ -60,7 +60,7 @@ pub struct AccountEntry {
     pub parts: Vec<AccountEntry>,
 }
 
-/// How much memory a process has mapped.
+/// Memory that a process has mapped.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProcessUse {
@@ -72,7 +72,7 @@ pub struct ProcessUse {
     pub shared_bytes: u64,
 }
 
-/// Who holds memory: what takes longer to find than a snapshot may take.
+/// Holders of memory: they take longer to find than a snapshot may take.
 #[derive(Debug, Clone, Default)]
 pub struct Holders {
     /// Memory cgroups.
@@ -83,16 +83,16 @@ pub struct Holders {
     pub sockets: Reading<Sockstat>,
 }
 
-/// What memory cgroups are charged for.
+/// Memory that is charged to memory cgroups.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct GroupMemories {
     /// Each group with those below it, as the kernel counts.
     pub list: Vec<GroupMemory>,
-    /// Whether all groups were read.
+    /// True if all groups were read.
     pub complete: bool,
 }
 
-/// What a memory cgroup and those below it are charged for.
+/// Memory that is charged to a memory cgroup and those below it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct GroupMemory {
     /// Its path below the hierarchy's root, `/` for the root itself.
@@ -100,14 +100,14 @@ pub struct GroupMemory {
     pub stat: MemoryStat,
 }
 
-/// What open and mapped files hold in memory.
+/// Memory that open and mapped files hold.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct HeldFiles {
     /// Each file once.
     pub files: Vec<HeldFile>,
     /// Data in pipes. Each write may begin a page, so that their buffers take at least this much.
     pub pipe_bytes: u64,
-    /// Whether all processes and files were read.
+    /// True if all processes and files were read.
     pub complete: bool,
 }
 
@@ -120,18 +120,18 @@ pub struct HeldFile {
     pub pid: u32,
     /// The name of that process.
     pub process: String,
-    /// Whether it is shared memory: a memfd or a file of a tmpfs.
+    /// True if it is shared memory: a memfd or a file of a tmpfs.
     pub is_shared_memory: bool,
-    /// Whether it is a file of a mounted tmpfs, which is counted with its mount.
+    /// True if it is a file of a mounted tmpfs, which is counted with its mount.
     pub is_on_tmpfs: bool,
-    /// What of it is in memory.
+    /// The part of it that is in memory.
     pub cached_bytes: u64,
     /// The part of that which is dirty or under writeback.
     pub unwritten_bytes: u64,
 }
 
 impl HeldFile {
-    /// What of it can be dropped.
+    /// The part of it that can be dropped.
     #[must_use]
     pub const fn clean_bytes(&self) -> u64 {
         self.cached_bytes.saturating_sub(self.unwritten_bytes)

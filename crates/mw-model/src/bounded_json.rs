@@ -6,10 +6,10 @@
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// What an object becomes at most, with the growth of the list that it is in.
+/// Upper bound of the memory of an object, with the growth of the list that it is in.
 const OBJECT_BYTES: usize = 512;
 
-/// What a list, a number, a text without its characters, or the name of a field becomes at most.
+/// Upper bound of the memory of a list, a number, a text without its characters, or the name of a field.
 const VALUE_BYTES: usize = 64;
 
 /// JSON that was not read.

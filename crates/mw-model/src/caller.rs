@@ -25,16 +25,16 @@ const CAP_SYS_ADMIN: u32 = 21;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CallerLimit {
-    /// Which limit.
+    /// The limit.
     #[serde(flatten)]
     pub kind: LimitKind,
     /// The limit itself, in bytes.
     pub limit_bytes: u64,
-    /// What is left below it without writing or swapping anything out, in bytes.
+    /// Memory left below it without writing or swapping anything out, in bytes.
     pub available_bytes: u64,
 }
 
-/// Which limit.
+/// The limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -45,7 +45,7 @@ pub enum LimitKind {
     Cgroup {
         /// Its path; absent where the group is outside of what is mounted.
         path: Option<String>,
-        /// Whether the process is in this very group.
+        /// True if the process is in this very group.
         own: bool,
         /// The file that sets the limit, such as `memory.max`.
         file: String,
@@ -58,7 +58,7 @@ pub enum LimitKind {
     Nodes {
         /// Their numbers.
         nodes: Vec<u32>,
-        /// Whether the process's memory policy says so (set_mempolicy(2)), and not its cpuset alone.
+        /// True if the process's memory policy says so (set_mempolicy(2)), and not its cpuset alone.
         policy: bool,
     },
 }
@@ -84,10 +84,10 @@ impl fmt::Display for CallerLimit {
     }
 }
 
-/// What the calling process can get.
+/// Memory that is available to the calling process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Available {
-    /// How much, in bytes.
+    /// Size, in bytes.
     pub bytes: u64,
     /// The limit that makes it less than the machine has.
     pub limited_by: Option<CallerLimit>,
@@ -95,7 +95,7 @@ pub struct Available {
     pub unseen: Vec<Missing>,
 }
 
-/// What is left to the calling process of `machine_bytes`, which the machine could give.
+/// The share that the calling process can get of `machine_bytes`, which the machine could give.
 pub fn available(snapshot: &Snapshot, machine_bytes: u64) -> Available {
     let mut limits: Vec<CallerLimit> = nodes(snapshot, machine_bytes).into_iter().collect();
     let mut unseen = Vec::new();
@@ -133,12 +133,12 @@ pub fn undetermined(snapshot: &Snapshot, missing: Missing) -> Option<Missing> {
     (!none).then_some(missing)
 }
 
-/// Whether the calling process has a capability over the whole machine, where that is known.
+/// True if the calling process has a capability over the whole machine, where that is known.
 fn capable(snapshot: &Snapshot, capability: u32) -> Option<bool> {
     snapshot.origin.effective_capabilities.map(|set| set >> capability & 1 == 1)
 }
 
-/// Whether `RLIMIT_MEMLOCK` does not bind the calling process, where that is known.
+/// True if `RLIMIT_MEMLOCK` does not bind the calling process, where that is known.
 pub fn may_lock_all(snapshot: &Snapshot) -> Option<bool> {
     capable(snapshot, CAP_IPC_LOCK)
 }
@@ -180,7 +180,7 @@ fn nodes(snapshot: &Snapshot, machine_bytes: u64) -> Option<CallerLimit> {
     })
 }
 
-/// What the kernel still promises with vm.overcommit_memory 2 (`__vm_enough_memory`): the commit
+/// Memory that the kernel still promises with vm.overcommit_memory 2 (`__vm_enough_memory`): the commit
 /// limit less what was promised, less what is kept for an administrator (everybody else goes
 /// without) and for the user to end the process with.
 ///
@@ -242,18 +242,18 @@ pub struct GroupLimit {
     pub file: &'static str,
     /// The limit in bytes.
     pub limit_bytes: u64,
-    /// What counts towards it, in bytes.
+    /// Memory that counts towards it, in bytes.
     pub used_bytes: u64,
-    /// What is left below it, with the clean page cache that the group can drop.
+    /// Memory left below it, with the clean page cache that the group can drop.
     pub available_bytes: u64,
     /// The same with all page cache and slab that the group could reclaim; in version 1 with all
     /// kernel memory, of which no file tells what is reclaimable.
     pub max_available_bytes: u64,
-    /// What happens at the limit.
+    /// Effect of the limit when it is reached.
     pub effect: GroupEffect,
 }
 
-/// What a group's limit does to a process that would exceed it.
+/// Effect of a cgroup's limit on a process that would exceed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupEffect {
     /// It is killed, unless memory of the group can be swapped out.
@@ -313,7 +313,7 @@ pub fn limit_above(cgroups: &Cgroups) -> Option<GroupLimit> {
     Some(group_limit(group, "memory.limit_in_bytes", limit, used, GroupEffect::Kills))
 }
 
-/// What is left of `RLIMIT_AS` for a program like this one.
+/// Memory left of `RLIMIT_AS` for a program like this one.
 ///
 /// # Errors
 /// The limits were not seen.
@@ -322,7 +322,7 @@ pub fn address_space(snapshot: &Snapshot) -> Result<Option<CallerLimit>, Missing
     Ok(resource(LimitKind::AddressSpace, limit, snapshot.origin.mapped_bytes))
 }
 
-/// What is left of `RLIMIT_DATA` for a program like this one. Before 4.7 the limit is that of the
+/// Memory left of `RLIMIT_DATA` for a program like this one. Before 4.7 the limit is that of the
 /// heap alone.
 ///
 /// # Errors

@@ -102,12 +102,12 @@ pub fn unreclaimable_slab(snapshot: &Snapshot) -> UnreclaimableSlab {
     })
 }
 
-/// How often the OOM killer has killed a process since boot, of the whole machine or of a cgroup (4.13 and later).
+/// Number of processes that the OOM killer has killed since boot, of the whole machine or of a cgroup (4.13 and later).
 pub fn oom_kills(sample: &Sample) -> Option<u64> {
     sample.vmstat.value()?.get(Counter::OomKill)
 }
 
-/// How often tasks have begun to reclaim or compact memory themselves since boot.
+/// Number of times that tasks have begun to reclaim or compact memory themselves since boot.
 pub fn direct_entries(sample: &Sample) -> Option<u64> {
     let vmstat = sample.vmstat.value()?;
     let entries = [Counter::Allocstall, Counter::CompactStall].map(|counter| vmstat.get(counter));

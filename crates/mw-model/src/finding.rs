@@ -5,7 +5,7 @@ use crate::{Quantity, Subject};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// How bad a finding is.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -34,9 +34,9 @@ impl fmt::Display for Severity {
 pub struct Finding {
     /// The rule's id in kebab-case, such as `zone-reclaim`.
     pub rule: String,
-    /// How bad it is.
+    /// Its severity.
     pub severity: Severity,
-    /// What it is about: `node 0 zone Normal`, `/dev/shm`, `vm.zone_reclaim_mode`.
+    /// Its subject: `node 0 zone Normal`, `/dev/shm`, `vm.zone_reclaim_mode`.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub subject: Subject,
     /// One sentence with the numbers that matter.
@@ -45,7 +45,7 @@ pub struct Finding {
     pub evidence: Vec<Evidence>,
     /// Its impact on a service that needs memory.
     pub impact: String,
-    /// How to remove it.
+    /// Its remedy.
     pub remedy: Option<Remedy>,
 }
 
@@ -96,7 +96,7 @@ impl Finding {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Evidence {
-    /// What the value is, by the kernel's name where it has one.
+    /// Name of the value, the kernel's name if it has one.
     pub what: String,
     /// The value.
     pub quantity: Quantity,
@@ -108,7 +108,7 @@ pub struct Evidence {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Remedy {
-    /// What it does, in the imperative: `set vm.zone_reclaim_mode to 0`.
+    /// Effect, in the imperative: `set vm.zone_reclaim_mode to 0`.
     pub summary: String,
     /// Whether `fix` applies it only if the rule is named.
     pub consent: Consent,
@@ -136,14 +136,14 @@ pub enum Step {
     Write {
         /// The kernel's file, such as `/proc/sys/vm/zone_reclaim_mode`.
         path: String,
-        /// What is written, without a newline.
+        /// Text to write, without a newline.
         value: String,
     },
     /// Makes the kernel do something once; there is nothing to revert.
     Once {
         /// The kernel's file, such as `/proc/sys/vm/compact_memory`.
         path: String,
-        /// What is written, without a newline.
+        /// Text to write, without a newline.
         value: String,
     },
     /// An action that only an administrator can decide on; memwright prints it.
@@ -182,7 +182,7 @@ impl Step {
         })
     }
 
-    /// Whether memwright performs this step itself.
+    /// True if memwright performs this step itself.
     pub fn is_ours(&self) -> bool {
         matches!(self, Self::Write { .. } | Self::Once { .. })
     }
@@ -199,7 +199,7 @@ impl Remedy {
         Self { summary: summary.into(), consent: Consent::Named, steps }
     }
 
-    /// Whether memwright performs at least one step itself.
+    /// True if memwright performs at least one step itself.
     pub fn is_ours(&self) -> bool {
         self.steps.iter().any(Step::is_ours)
     }

@@ -44,7 +44,7 @@ impl<'a> FolioSwitches<'a> {
         is_huge_allowed.then_some(huge).into_iter().chain(folios).collect()
     }
 
-    /// Why memory that is created for this size has none; `None` if it may have some.
+    /// The reason why memory that is created for this size has none; `None` if it may have some.
     pub fn why_none(&self, page_bytes: u64) -> Option<String> {
         let allowed = self.allowed();
         let place = allowed.iter().position(|bytes| *bytes == page_bytes);
@@ -79,7 +79,7 @@ impl<'a> FolioSwitches<'a> {
     }
 }
 
-/// What blocks of at least `page_bytes` provide on the nodes that are wanted, above the watermarks: without reclaim
+/// Memory that blocks of at least `page_bytes` provide on the requested nodes, above the watermarks: without reclaim
 /// and compaction.
 ///
 /// # Errors

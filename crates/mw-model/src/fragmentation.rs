@@ -31,7 +31,7 @@ pub fn unusable_milli(zone: &BuddyZone, order: usize) -> u32 {
     u32::try_from(unusable * 1000 / free).unwrap_or(1000)
 }
 
-/// Whether a failing request of `order` fails for lack of memory (towards 0) or for fragmentation
+/// The cause of a failing request of `order`: lack of memory (towards 0) or fragmentation
 /// (towards 1000), in thousandths; -1000 when it would not fail. `__fragmentation_index()` of the
 /// kernel.
 pub fn fragmentation_milli(zone: &BuddyZone, order: usize) -> i32 {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a line of cluster software says.
+/// Meaning of a line of cluster software.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -19,18 +19,18 @@ pub enum HeartbeatKind {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct HeartbeatReport {
-    /// When the first line was written, in milliseconds since 1970.
+    /// Time of the first line, in milliseconds since 1970.
     pub unix_ms: u64,
     /// The software.
     pub software: String,
-    /// Whether this machine was late, or another one was not heard.
+    /// Kind: this machine was late, or another one was not heard.
     pub says: HeartbeatKind,
     /// The first line.
     pub line: String,
-    /// How many lines there are.
+    /// Number of lines.
     pub times: usize,
-    /// When the last of them was written.
+    /// Time of the last of them.
     pub last_unix_ms: u64,
-    /// When the delay began, by what the first line says of it; when that was written, where it says nothing.
+    /// Time at which the delay began, by the first line; the time of that line, if it does not report the delay.
     pub since_unix_ms: u64,
 }

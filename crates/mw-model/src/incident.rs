@@ -25,64 +25,64 @@ pub struct Incident {
     pub host: Host,
     /// The process that recorded it; 0 in recordings that do not say.
     pub recorder: u32,
-    /// What showed the stall.
+    /// Trigger of the stall.
     pub trigger: Trigger,
-    /// When the look that passed its limit began, in milliseconds since 1970.
+    /// Time at which the measurement that passed its limit began, in milliseconds since 1970.
     pub started_unix_ms: u64,
-    /// When the recorder saw that the limit had passed.
+    /// Time at which the recorder detected that the limit had passed.
     pub seen_unix_ms: u64,
-    /// When looks were below their limits again, or the evidence was closed.
+    /// Time at which measurements were below their limits again, or the evidence was closed.
     pub ended_unix_ms: u64,
     /// The answer in one line.
     pub verdict: String,
-    /// What explains it, the most likely first; `not-memory` where memory is not to blame. Empty where the
+    /// Causes, the most likely first; `not-memory` if memory is not to blame. Empty if the
     /// cause is unknown.
     pub causes: Vec<Cause>,
-    /// What explains less than half of the stall.
+    /// Contributing causes, which explain less than half of the stall.
     pub contributed: Vec<Cause>,
-    /// What did not cause it, and why not; told where the cause is unknown.
+    /// Causes that were ruled out, with the reason; reported if the cause is unknown.
     pub ruled_out: Vec<RuledOut>,
     /// The critical path of the slowest request.
     pub path: Option<PathSummary>,
     /// The service that was probed.
     pub service: Option<Service>,
-    /// What became of the service, where its probe failed.
+    /// State of the service, if its probe failed.
     pub outage: Option<Outage>,
-    /// What the OOM killer did meanwhile, where it did something.
+    /// Kills of the OOM killer during the stall, if there were any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oom: Option<OomKills>,
     /// Page cache that was dropped by hand shortly before or meanwhile, as the kernel's log says.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cache_drops: Vec<CacheDrop>,
-    /// What cluster software reported of late heartbeats meanwhile and shortly after: a reader adds it from logs.
+    /// Late heartbeats that cluster software reported during the stall and shortly after: a reader adds them from logs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub heartbeats: Vec<HeartbeatReport>,
     /// Processes that forced memory work by a write to a file of the kernel, as the profile shows.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub writers: Vec<WriterProcess>,
-    /// What the service said of its sessions during the stall.
+    /// The service's own view of its sessions during the stall.
     pub service_view: Option<ServiceView>,
-    /// What cgroups used and waited for during the stall.
+    /// Use and waits of cgroups during the stall.
     pub groups: Vec<GroupUse>,
-    /// How the CPUs spent the time of the stall.
+    /// CPU time of the stall, by use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpus: Option<CpuUse>,
     /// Fast counters, probes and canary, ten rows a second, from before the stall to after it; fewer before it was seen.
     pub table: Table,
     /// The rolling baseline that the stall is compared with.
     pub baseline: Option<Profile>,
-    /// What the kernel did during the stall.
+    /// Kernel profile of the stall.
     pub profile: Option<Profile>,
-    /// Kernel functions by how much their share of the processors changed, the largest growth
+    /// Kernel functions by how much their share of the CPUs changed, the largest growth
     /// first.
     pub difference: Vec<Shift>,
     /// Waits inside the kernel, by task, kind, order and node; the longest total first.
     pub waits: Vec<KernelWait>,
     /// Tasks that were found blocked (state D) or stopped (T, t), the most often seen first.
     pub blocked: Vec<BlockedTask>,
-    /// What tasks used from shortly before the stall to its end, the most processor time first.
+    /// Use of tasks from shortly before the stall to its end, the most CPU time first.
     pub tasks: Vec<TaskUse>,
-    /// Who brought pages into the page cache, the most first.
+    /// Tasks that brought pages into the page cache, the most first.
     pub flood: Vec<FloodShare>,
     /// The cgroups of processes and threads that are named here, by number, below the hierarchy's root; of
     /// those that were alive when the evidence was taken.
@@ -93,11 +93,11 @@ pub struct Incident {
     pub causing: Vec<Role>,
     /// Records of the profile and of tracepoints that were lost.
     pub lost_records: u64,
-    /// What could not be read, and what would make it readable.
+    /// Evidence that could not be read, and its requirement.
     pub unseen: Vec<Missing>,
 }
 
-/// Whether an incident is complete.
+/// Completeness of an incident.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum IncidentState {
@@ -110,42 +110,42 @@ pub enum IncidentState {
     Interrupted,
 }
 
-/// What did not cause a stall.
+/// A cause that was ruled out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RuledOut {
     /// A kind of cause: `reclaim`, `CPU contention`.
     pub what: String,
-    /// What was measured: `no task of the service waited in it`.
+    /// The measurement: `no task of the service waited in it`.
     pub why: String,
 }
 
-/// What is listed of an incident.
+/// The entry of an incident in a list.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IncidentRow {
     /// Its number in the recording, from 1.
     pub id: u64,
     pub state: IncidentState,
-    /// When the look that passed its limit began, in milliseconds since 1970.
+    /// Time at which the measurement that passed its limit began, in milliseconds since 1970.
     pub started_unix_ms: u64,
     /// Of an open incident, when it was updated last.
     pub ended_unix_ms: u64,
-    /// What kind of look showed it.
+    /// Kind of measurement that triggered it.
     pub trigger_kind: TriggerKind,
     /// The probe's name, or that of the kind.
     pub trigger_name: String,
-    /// What that look came to at worst, in milliseconds.
+    /// Highest value of that measurement, in milliseconds.
     pub worst_ms: f64,
     /// The answer in one line.
     pub verdict: String,
     /// The rule of the first cause.
     pub cause: Option<String>,
-    /// What that cause is about: `cgroup /db`, `node 0 zone Normal`.
+    /// Subject of that cause: `cgroup /db`, `node 0 zone Normal`.
     pub subject: Option<Subject>,
-    /// How sure that cause is, 0 to 100.
+    /// Confidence of that cause, 0 to 100.
     pub confidence_percent: Option<u8>,
-    /// How the probe failed, where it did.
+    /// Kind of the probe's failure, if it failed.
     pub failure_kind: Option<FailureKind>,
 }
 
@@ -157,7 +157,7 @@ pub struct Host {
     pub kernel: String,
     /// Version of memwright that recorded.
     pub memwright: String,
-    /// Processors online.
+    /// CPUs online.
     pub cpus: u32,
     /// Memory that the kernel manages.
     pub memory_bytes: u64,
@@ -176,25 +176,25 @@ impl Host {
     }
 }
 
-/// What showed a stall.
+/// The trigger of a stall.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Trigger {
-    /// What kind of look it was.
+    /// Kind of measurement.
     pub kind: TriggerKind,
     /// The probe's name, `canary`, `pressure`, `heartbeat`, `oom_kill` or `requested`.
     pub name: String,
     /// Its limit, in milliseconds.
     pub limit_ms: f64,
-    /// What it came to at worst, in milliseconds: the slowest answer, the longest wait.
+    /// Its highest value, in milliseconds: the slowest reply, the longest wait.
     pub worst_ms: f64,
-    /// How it failed, where it did: refused, timed out, a wrong answer.
+    /// Kind of its failure, if it failed: refused, timed out, a wrong reply.
     pub failure: Option<String>,
     /// The kind of that failure.
     pub failure_kind: Option<FailureKind>,
 }
 
-/// What kind of look showed a stall.
+/// Kind of measurement that triggered a stall.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TriggerKind {
@@ -205,7 +205,7 @@ pub enum TriggerKind {
     Canary,
     /// A pressure stall trigger of the kernel.
     Pressure,
-    /// The canary came late, measured against the heartbeat's token time-out.
+    /// The canary came late, measured against the heartbeat's token timeout.
     Heartbeat,
     /// The OOM killer killed a process.
     OomKill,
@@ -213,7 +213,7 @@ pub enum TriggerKind {
     Requested,
 }
 
-/// How a probe failed.
+/// Kind of failure of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureKind {
@@ -244,24 +244,24 @@ pub enum FailureKind {
     Other,
 }
 
-/// What explains a stall.
+/// The cause of a stall.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cause {
-    /// What was found, with evidence, impact and remedy; its rule names the cause.
+    /// The finding, with evidence, impact and remedy; its rule names the cause.
     #[serde(flatten)]
     pub finding: Finding,
-    /// How sure it is, 0 to 100: of causes with this confidence, so many are right.
+    /// Confidence, 0 to 100: of causes with this confidence, so many are right.
     pub confidence_percent: u8,
-    /// How well the evidence supports it, 0 to 100: what causes are ranked by, and `confidence_percent` is calibrated
+    /// Score of the evidence, 0 to 100: causes are ranked by it, and `confidence_percent` is calibrated
     /// from. Without it, `confidence_percent` is the score: it was not calibrated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score_percent: Option<u8>,
-    /// How much of the request's time it explains, in percent, where the critical path says.
+    /// Share of the request's time that it explains, in percent, if the critical path shows it.
     #[serde(default)]
     pub explains_percent: Option<u8>,
 }
 
-/// What a task waited for inside the kernel.
+/// Kind of wait of a task inside the kernel.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -316,7 +316,7 @@ pub struct KernelWait {
     /// The node, where the kernel says.
     pub node: Option<u32>,
     pub count: u64,
-    /// How long in all, in microseconds.
+    /// Total time, in microseconds.
     pub total_us: u64,
     /// The longest, in microseconds.
     pub max_us: u64,
@@ -326,7 +326,7 @@ impl KernelWait {
     /// Shorter than anybody notices; as it is printed, nothing.
     const LEAST_US: u64 = 50;
 
-    /// Whether it lasted, or is of a kind of which only the number is known.
+    /// True if it lasted, or is of a kind of which only the number is known.
     #[must_use]
     pub fn is_worth_telling(&self) -> bool {
         self.total_us >= Self::LEAST_US || matches!(self.kind, WaitKind::Oom | WaitKind::Swap)
@@ -347,20 +347,20 @@ pub struct BlockedTask {
     pub stack: Vec<String>,
     /// In how many looks it was found so.
     pub seen: u32,
-    /// How many looks there were.
+    /// Number of samples.
     pub looks: u32,
 }
 
-/// What a task used over the time of an incident.
+/// Resources that a task used over the time of an incident.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TaskUse {
     /// The process.
     pub pid: u32,
     pub task: String,
-    /// Processor time in user mode, in milliseconds.
+    /// CPU time in user mode, in milliseconds.
     pub user_ms: u64,
-    /// Processor time in the kernel, in milliseconds.
+    /// CPU time in the kernel, in milliseconds.
     pub system_ms: u64,
     /// Faults that did not need a device.
     pub minor_faults: u64,
@@ -368,7 +368,7 @@ pub struct TaskUse {
     pub major_faults: u64,
     /// Resident memory at the end.
     pub resident_bytes: u64,
-    /// How much that grew.
+    /// Growth of that.
     pub resident_growth_bytes: i64,
     /// Bytes that it caused to be written to devices, where /proc/PID/io may be read.
     pub written_bytes: Option<u64>,
@@ -376,7 +376,7 @@ pub struct TaskUse {
     pub delays: Option<Delays>,
 }
 
-/// How all CPUs together spent the time from the alarm of a stall on.
+/// Time that all CPUs together spent from the alarm of a stall on, by use.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CpuUse {
@@ -390,7 +390,7 @@ pub struct CpuUse {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Delays {
-    /// For a processor.
+    /// For a CPU.
     pub cpu_us: u64,
     /// For block devices.
     pub block_io_us: u64,
@@ -429,7 +429,7 @@ pub struct Role {
     /// The process or thread.
     pub pid: u32,
     pub task: String,
-    /// What shows it, in one line: `waited 2.3 s in compaction, 14 times`.
+    /// The reason, in one line: `waited 2.3 s in compaction, 14 times`.
     pub why: String,
 }
 
@@ -439,7 +439,7 @@ impl Cause {
         Self { finding, confidence_percent, score_percent: None, explains_percent: None }
     }
 
-    /// How well the evidence supports it, in percent, whether or not its confidence is calibrated.
+    /// Score of the evidence, in percent, whether or not its confidence is calibrated.
     pub fn score(&self) -> u8 {
         self.score_percent.unwrap_or(self.confidence_percent)
     }
@@ -452,7 +452,7 @@ impl Cause {
 }
 
 impl Trigger {
-    /// Whether a probe's request failed before its limit passed: an error, not a slow answer. A login that is refused
+    /// True if a probe's request failed before its limit passed: an error, not a slow answer. A login that is refused
     /// is an error however long it took.
     pub fn failed_at_once(&self) -> bool {
         let is_login = self.failure_kind == Some(FailureKind::Authentication);
@@ -461,7 +461,7 @@ impl Trigger {
 }
 
 impl IncidentRow {
-    /// How long it lasted, in milliseconds.
+    /// Duration, in milliseconds.
     pub fn duration_ms(&self) -> u64 {
         self.ended_unix_ms.saturating_sub(self.started_unix_ms)
     }
@@ -495,7 +495,7 @@ impl fmt::Display for FailureKind {
 }
 
 impl Incident {
-    /// How long it lasted, in milliseconds.
+    /// Duration, in milliseconds.
     pub fn duration_ms(&self) -> u64 {
         self.ended_unix_ms.saturating_sub(self.started_unix_ms)
     }
@@ -505,7 +505,7 @@ impl Incident {
         self.waits.iter().filter(|wait| wait.kind == kind).map(|wait| wait.total_us).sum()
     }
 
-    /// The share of the processors that functions named so took, with what they call, before and
+    /// The share of the CPUs that functions named so took, with what they call, before and
     /// during the stall: the largest of them, in percent.
     pub fn share_of(&self, functions: &[&str]) -> Option<(f64, f64)> {
         self.difference

@@ -29,9 +29,9 @@ pub struct HugePool {
     pub free_pages: u64,
     /// Free pages that are promised to a mapping; a node does not say (0).
     pub reserved_pages: u64,
-    /// Pages above the configured number, given back when freed.
+    /// Pages above the configured number, released when freed.
     pub surplus_pages: u64,
-    /// How many surplus pages there may be; a node does not say (0).
+    /// Maximum number of surplus pages; unknown for a node (0).
     pub overcommit_pages: u64,
 }
 
@@ -52,10 +52,10 @@ impl HugePool {
     }
 }
 
-/// How many huge pages somebody asked for, on the boot line or in a sysctl file.
+/// Number of huge pages that were requested, on the boot line or in a sysctl file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HugepagesWanted {
-    /// Who asked: `/proc/cmdline` or `/etc/sysctl.d/10-db.conf`.
+    /// Source of the request: `/proc/cmdline` or `/etc/sysctl.d/10-db.conf`.
     pub source: String,
     /// Size of a page in bytes.
     pub page_bytes: u64,
@@ -132,14 +132,14 @@ pub struct ThpSize {
 pub struct MemoryFilesystem {
     pub target: String,
     pub fstype: String,
-    /// Whether it is mounted read-only.
+    /// True if it is mounted read-only.
     pub read_only: bool,
     pub options: Vec<String>,
-    /// How large it may become; `None` where there is no limit (ramfs) or nobody said.
+    /// Size limit; `None` if there is no limit (ramfs) or it is unknown.
     pub size_bytes: Option<u64>,
     /// Memory that its files hold; `None` where the kernel does not count it (ramfs).
     pub used_bytes: Option<u64>,
-    /// How many inodes it may have; `None` where there is no limit.
+    /// Limit of inodes; `None` if there is no limit.
     pub inodes: Option<u64>,
     pub inodes_used: Option<u64>,
 }
@@ -147,9 +147,9 @@ pub struct MemoryFilesystem {
 /// The processes that were read: a bounded number, never all of a busy machine.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Processes {
-    /// How many processes there were.
+    /// Number of processes.
     pub present: usize,
-    /// How many of them were not read, because of the bound or the time limit.
+    /// Number of processes that were not read, because of the bound or the time limit.
     pub unseen: usize,
     /// Those that were read and have memory.
     pub list: Vec<Process>,
@@ -183,7 +183,7 @@ pub struct Process {
 /// Memory cgroups.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Cgroups {
-    /// Which hierarchy has the memory controller.
+    /// The hierarchy that has the memory controller.
     pub version: CgroupVersion,
     pub mount: String,
     /// Our own group and its ancestors, innermost first.
@@ -192,12 +192,12 @@ pub struct Cgroups {
     pub limited: Vec<Cgroup>,
     /// Limits of huge pages on our own group and its ancestors.
     pub hugetlb: Vec<HugetlbLimit>,
-    /// Whether some groups were not read, because of the bound or the time limit.
+    /// True if some groups were not read, because of the bound or the time limit.
     pub truncated: bool,
     /// The lowest limit of the groups above those of `own`, where it is lower than theirs: they are
     /// outside of what is mounted here, and version 1 shows only the limit.
     pub limit_above_bytes: Option<u64>,
-    /// Why limits of groups above those that the mount shows are not known: usual in a container of
+    /// The reason why limits of groups above those that the mount shows are not known: usual in a container of
     /// version 2, where they mostly have none.
     pub above_unseen: Option<Missing>,
     /// Limits on our own group that could not be determined.
@@ -218,7 +218,7 @@ impl Cgroups {
     }
 }
 
-/// How much a group may have of huge pages of one size.
+/// Limit of a cgroup's huge pages of one size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HugetlbLimit {
     /// The group's path below the hierarchy's root.
@@ -230,7 +230,7 @@ pub struct HugetlbLimit {
     pub used_bytes: u64,
 }
 
-/// Which cgroup hierarchy has the memory controller.
+/// The cgroup hierarchy that has the memory controller.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum CgroupVersion {
     /// Version 1, or a hybrid with memory in version 1.
@@ -252,12 +252,12 @@ pub struct Cgroup {
     pub high_bytes: Option<u64>,
     /// `memory.min`: what reclaim leaves to it, as far as its ancestors protect it; 0 in version 1.
     pub min_bytes: u64,
-    /// Whether it is known to have no groups below it: looked at only where `min_bytes` protects something.
+    /// True if it is known to have no groups below it: looked at only where `min_bytes` protects something.
     pub is_leaf: bool,
     /// `memory.swap.max`; in version 1 `memory.memsw.limit_in_bytes`, the limit of memory and swap
     /// together. `None` is no limit, or a kernel that does not count swap by group.
     pub swap_max_bytes: Option<u64>,
-    /// What counts towards `swap_max_bytes`.
+    /// Memory that counts towards `swap_max_bytes`.
     pub swap_current_bytes: Option<u64>,
     /// Kernel memory charged to it, which version 1 tells in one number
     /// (`memory.kmem.usage_in_bytes`); in version 2 it is part of `stat`.
@@ -289,7 +289,7 @@ pub struct Disk {
 pub struct Zram {
     /// Such as `zram0`.
     pub name: String,
-    /// How much it can store, uncompressed: `disksize`.
+    /// Capacity, uncompressed: `disksize`.
     pub size_bytes: u64,
     pub mm_stat: MmStat,
 }

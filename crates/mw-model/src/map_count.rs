@@ -12,7 +12,7 @@ const NEAR_LIMIT_PERCENT: u64 = 90;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MapCounts {
     pub list: Vec<MapCount>,
-    /// Why some processes that may be close to the limit were not counted.
+    /// The reason why some processes that may be close to the limit were not counted.
     pub unseen: Option<Missing>,
 }
 
@@ -21,7 +21,7 @@ pub struct MapCounts {
 pub struct MapCount {
     pub pid: u32,
     pub mappings: u64,
-    /// Whether these are all; otherwise there may be more.
+    /// True if these are all; otherwise there may be more.
     pub is_whole: bool,
 }
 

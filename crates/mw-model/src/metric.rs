@@ -36,7 +36,7 @@ pub enum Metric {
     Meminfo(MeminfoLine),
     Vmstat(Counter),
     Zone(ZoneId, ZoneMetric),
-    /// What a zone reserves against allocations that the zone at this place could serve.
+    /// Pages that a zone reserves against allocations that the zone at this place could serve.
     ZoneProtection(ZoneId, usize),
     /// Free blocks of an order.
     FreeBlocks(ZoneId, usize),
@@ -109,7 +109,7 @@ impl Resource {
     }
 }
 
-/// Which tasks waited, as the lines of a pressure file.
+/// The tasks that waited, as the lines of a pressure file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stalled {
     /// At least one task.
@@ -220,7 +220,7 @@ impl Metric {
         }
     }
 
-    /// Whether it is sampled ten times a second.
+    /// True if it is sampled ten times a second.
     fn is_fast(&self) -> bool {
         matches!(
             self,

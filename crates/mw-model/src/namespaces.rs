@@ -1,6 +1,6 @@
 //! What each kind of evidence means within namespaces that are not the machine's first (namespaces(7)).
 //!
-//! docs/namespaces.md is generated from [`EVIDENCE`]. The number of a namespace is the inode of its link in /proc/PID/ns;
+//! eval/results/namespaces.md is generated from [`EVIDENCE`]. The number of a namespace is the inode of its link in /proc/PID/ns;
 //! those of the first ones are part of the kernel's interface (`enum init_ns_ino` of include/uapi/linux/nsfs.h, before
 //! that include/linux/proc_ns.h), of networks from Linux 6.18 on.
 
@@ -17,7 +17,7 @@ pub enum Namespace {
     Time,
 }
 
-/// What becomes of evidence.
+/// Fate of evidence in a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EvidenceFate {
     /// It is the machine's, as outside.
@@ -38,9 +38,9 @@ pub struct NamespacedEvidence {
     pub namespace: Namespace,
     pub evidence: &'static str,
     pub fate: EvidenceFate,
-    /// What it means there.
+    /// Its meaning there.
     pub meaning: &'static str,
-    /// Where the kernel or the manual says so.
+    /// Reference to the kernel or the manual.
     pub reference: &'static str,
     /// The test that shows it.
     pub test: &'static str,
@@ -95,7 +95,7 @@ impl Namespace {
         !matches!(self, Self::Mount | Self::Network)
     }
 
-    /// What is lost in a namespace of this kind that is not the machine's first. A mount namespace loses nothing by
+    /// Evidence that is lost in a namespace of this kind that is not the machine's first. A mount namespace loses nothing by
     /// itself: what its mounts hide is said where it is read.
     pub fn losses(self) -> impl Iterator<Item = Missing> {
         let lost = EVIDENCE.iter().filter(move |row| {
@@ -143,7 +143,7 @@ pub const EVIDENCE: &[NamespacedEvidence] = &[
         EvidenceFate::Translated,
         "tracepoints number tasks as the initial namespace does, headers of perf records as this one does: both numbers \
          of a task together translate the others. A task outside has its name and its number in the initial namespace, \
-         and neither process nor cgroup; a cause that rests on it is less sure",
+         and neither process nor cgroup; a cause that rests on it has less confidence",
         "perf_event_pid_type() in kernel/events/core.c; tracing_generic_entry_update() in include/linux/trace_events.h; \
          include/trace/events/sched.h",
         "mw-cli/tests/namespaces.rs::a_command_in_a_pid_namespace_is_explained_as_outside",

@@ -7,20 +7,20 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OomKills {
-    /// How many, by the kernel's counter or by its log, whichever is more.
+    /// Number of kills, by the kernel's counter or by its log, whichever is more.
     pub count: u64,
     /// In milliseconds since 1970.
     pub first_unix_ms: u64,
     pub last_unix_ms: u64,
-    /// Who was killed, as far as the kernel's log says: by name, group and limit, the first first.
+    /// Victims, as far as the kernel's log names them: by name, group and limit, the first first.
     pub victims: Vec<OomVictim>,
-    /// Who held most memory at the first kill, the largest first.
+    /// Holders of most memory at the first kill, the largest first.
     pub holders: Vec<MemoryHolder>,
-    /// Where these are from.
+    /// Source of the holders.
     pub holders_source: String,
-    /// What became of the probed services that lost a process.
+    /// State of the probed services that lost a process.
     pub services: Vec<ServiceFate>,
-    /// Why victims or holders are not known, where they are not.
+    /// The reason why victims or holders are not known, where they are not.
     pub unseen: Option<String>,
 }
 
@@ -38,11 +38,11 @@ pub struct OomVictim {
     pub limit_bytes: Option<u64>,
     /// The cgroup that the process was in.
     pub cgroup: Option<String>,
-    /// Whose allocation failed.
+    /// The cgroup whose allocation failed.
     pub invoked_by: Option<String>,
     /// Resident memory of the last of them.
     pub resident_bytes: Option<u64>,
-    /// Whose processes they were, where the kernel says.
+    /// The cgroup of the processes, if the kernel names it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<u32>,
 }
@@ -75,7 +75,7 @@ impl OomHistory {
     }
 }
 
-/// What had no memory left.
+/// The domain that had no memory left.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OomShortage {
@@ -98,7 +98,7 @@ pub struct MemoryHolder {
     /// Resident memory.
     pub resident_bytes: u64,
     pub swapped_bytes: u64,
-    /// Whether it had ended when the incident was seen, where the kernel's log does not say who was killed.
+    /// True if it had ended when the incident was seen, where the kernel's log does not say who was killed.
     #[serde(skip_serializing_if = "is_false")]
     pub has_ended: bool,
 }
@@ -108,20 +108,20 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// What became of a probed service of which the OOM killer ended a process.
+/// State of a probed service of which the OOM killer killed a process.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ServiceFate {
     pub probe: String,
     /// The process from which those of the service come, as it was before.
     pub former: ServiceProcess,
-    /// Whether that process still runs.
+    /// True if that process still runs.
     pub still_runs: bool,
-    /// Whether a socket listens at the probe's address; `None` for a probe without one.
+    /// True if a socket listens at the probe's address; `None` for a probe without one.
     pub listens: Option<bool>,
-    /// Who listens there, where that is visible.
+    /// The process that listens there, if that is visible.
     pub listener: Option<ServiceProcess>,
-    /// Whether the last request that was sent since was answered; `None` where none has ended.
+    /// True if the last request that was sent since was answered; `None` where none has ended.
     pub answers: Option<bool>,
 }
 
@@ -129,11 +129,11 @@ pub struct ServiceFate {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CacheDrop {
-    /// When the kernel logged it, in milliseconds since 1970.
+    /// Time at which the kernel logged it, in milliseconds since 1970.
     pub at_unix_ms: u64,
-    /// What was written: 1 drops page cache, 2 kernel objects, 3 both.
+    /// The value that was written: 1 drops page cache, 2 kernel objects, 3 both.
     pub value: u32,
-    /// Who wrote it. The number is 0 where the kernel's log counts in another PID namespace.
+    /// The writer. The number is 0 if the kernel's log counts in another PID namespace.
     pub writer: WriterProcess,
 }
 
@@ -149,7 +149,7 @@ pub struct WriterProcess {
 }
 
 impl OomKills {
-    /// Whether a process of a cgroup, or of one below it, was killed or the limit of one above it was met.
+    /// True if a process of a cgroup, or of one below it, was killed or the limit of one above it was met.
     pub fn concerns(&self, cgroup: &str) -> bool {
         self.victims.iter().any(|victim| {
             let own = victim.cgroup.as_deref();
@@ -162,7 +162,7 @@ impl OomKills {
         })
     }
 
-    /// Whether each kill is known to have been for the limit of a cgroup.
+    /// True if each kill is known to have been for the limit of a cgroup.
     pub fn are_of_cgroups(&self) -> bool {
         let known = self.victims.iter().map(|victim| victim.count).fold(0, u64::saturating_add);
         let of_cgroup =
@@ -171,7 +171,7 @@ impl OomKills {
     }
 }
 
-/// Whether a cgroup is `of` or lies below it; nothing is said by the root, which all lie below.
+/// True if a cgroup is `of` or lies below it; nothing is said by the root, which all lie below.
 fn is_within(path: &str, of: &str) -> bool {
     let rest = path.strip_prefix(of.trim_end_matches('/'));
     of != "/" && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

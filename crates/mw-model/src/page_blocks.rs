@@ -1,6 +1,6 @@
 //! Blocks of a huge page's size, by what their pages are: a sample of the flags of pages.
 
-/// What a sample of one zone's blocks found. A block counts once, as the worst of its pages.
+/// A sample of one zone's blocks. A block counts once, as the worst of its pages.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PageBlocks {
     /// The node's number.

@@ -11,9 +11,9 @@ use std::str::FromStr;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Request {
-    /// How much, in bytes.
+    /// Size, in bytes.
     pub size_bytes: u64,
-    /// Whether it is locked (mlock).
+    /// True if it is locked (mlock).
     pub lock: bool,
     /// The kind of pages.
     pub page: PageSize,
@@ -170,22 +170,22 @@ pub struct Preflight {
     pub answer: Answer,
     /// The answer in one line.
     pub summary: String,
-    /// How much each node would contribute.
+    /// Contribution of each node.
     pub nodes: Vec<NodeAccount>,
-    /// How long one thread takes to populate (and lock) it; absent if the answer is no, or nothing was
+    /// Time that one thread takes to populate (and lock) it; absent if the answer is no, or nothing was
     /// measured.
     pub time: Option<TimeEstimate>,
-    /// What refuses the request or slows it down, the worst first.
+    /// Obstacles, which refuse the request or slow it down, the worst first.
     pub obstacles: Vec<Obstacle>,
-    /// How far the hugetlb pool can be grown, where it is too small for the request.
+    /// Possible growth of the hugetlb pool, if it is too small for the request.
     pub pool_growth: Option<PoolGrowth>,
     /// For a request for folios: what is free for each size, the largest first; empty otherwise.
     pub folios: Vec<FolioSupply>,
-    /// What could not be read, and so is not part of the answer.
+    /// Evidence that could not be read, and so is not part of the result.
     pub unseen: Vec<Missing>,
 }
 
-/// How far a hugetlb pool can be grown. All sizes in bytes.
+/// Possible growth of a hugetlb pool. All sizes in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PoolGrowth {
@@ -206,19 +206,19 @@ pub struct FolioSupply {
     pub page_bytes: u64,
     /// Free in blocks of at least this size above the watermarks, in bytes.
     pub free_bytes: u64,
-    /// How much of the request private memory has in it.
+    /// Share of the request that private memory has in it.
     pub private: FolioShare,
-    /// How much of the request a memfd has in it.
+    /// Share of the request that a memfd has in it.
     pub shared: FolioShare,
 }
 
-/// How much of a request consists of folios of one size.
+/// Share of a request that consists of folios of one size.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FolioShare {
     /// In bytes.
     pub bytes: u64,
-    /// Why there are none: the kernel's switch, or what this kernel lacks; absent if they are allowed.
+    /// Reason that there are none: the kernel's switch, or a feature that this kernel lacks; absent if they are allowed.
     pub why_none: Option<String>,
 }
 
@@ -269,7 +269,7 @@ pub struct NodeAccount {
     pub watermark_bytes: u64,
     /// Unreclaimable memory, by holder: a mount, shared segments, locked memory.
     pub unreclaimable: Vec<Share>,
-    /// How much the request would take from here.
+    /// Size that the request would take from here.
     pub taken_bytes: u64,
 }
 
@@ -283,7 +283,7 @@ pub struct Share {
     pub bytes: u64,
 }
 
-/// How long it will take.
+/// Time that it will take.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TimeEstimate {
@@ -293,13 +293,13 @@ pub struct TimeEstimate {
     pub low_ms: f64,
     /// The longest time to expect.
     pub high_ms: f64,
-    /// How sure the estimate is.
+    /// Confidence of the estimate.
     pub confidence: Confidence,
-    /// What it was measured on, and what makes it uncertain.
+    /// Basis of the measurement, and its uncertainties.
     pub basis: String,
 }
 
-/// How sure an estimate is.
+/// Confidence of an estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -316,16 +316,16 @@ pub enum Confidence {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Obstacle {
-    /// Whether it refuses the request; otherwise it slows the request down.
+    /// True if it refuses the request; otherwise it slows the request down.
     pub blocks: bool,
-    /// Which limit or condition: `RLIMIT_MEMLOCK`, `hugetlb pool of 2 MiB pages`.
+    /// The limit or condition: `RLIMIT_MEMLOCK`, `hugetlb pool of 2 MiB pages`.
     pub what: String,
-    /// How much of it the request needs, in bytes.
+    /// Size of it that the request needs, in bytes.
     pub needed_bytes: Option<u64>,
-    /// How much is available, in bytes.
+    /// Available size, in bytes.
     #[serde(rename = "had_bytes")]
     pub available_bytes: Option<u64>,
-    /// How to lift it.
+    /// Remedy.
     pub lift: String,
     /// What it is an obstacle of, for decisions; the text is for people.
     #[serde(skip)]
@@ -347,9 +347,9 @@ pub enum ObstacleKind {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Calibration {
-    /// How long the measurement took in milliseconds.
+    /// Duration of the measurement in milliseconds.
     pub took_ms: f64,
-    /// How much memory it was made with, in bytes.
+    /// Memory that it was made with, in bytes.
     pub measured_bytes: u64,
     /// Populating anonymous base pages, in nanoseconds a byte.
     pub base_ns_per_byte: Option<f64>,
@@ -380,13 +380,13 @@ pub const UNBACKED_NS_PER_BYTE: f64 = 2.7;
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Backing {
-    /// Whether this is a virtual machine.
+    /// True if this is a virtual machine.
     pub virtual_machine: bool,
-    /// Whether the host reclaims free memory (free page reporting of the balloon).
+    /// True if the host reclaims free memory (free page reporting of the balloon).
     pub gives_back: bool,
     /// The cost of a byte of unbacked memory, in nanoseconds; absent if the measurement met none.
     pub unbacked_ns_per_byte: Option<f64>,
-    /// How much of the large free blocks was backed before the first unbacked one, in bytes. The kernel
+    /// Size of the large free blocks that was backed before the first unbacked one, in bytes. The kernel
     /// allocates free blocks last in, first out, so these were in use most recently, for example by an
     /// earlier measurement.
     pub backed_first_bytes: u64,
@@ -404,13 +404,13 @@ pub struct Backing {
 pub struct FreeLayer {
     /// The node's number.
     pub node: u32,
-    /// How much it is, in bytes.
+    /// Size, in bytes.
     pub bytes: u64,
-    /// How much `bytes` may be off because a part of the blocks was sampled: two standard deviations.
+    /// Error of `bytes`, because a part of the blocks was sampled: two standard deviations.
     pub uncertain_bytes: u64,
-    /// Whether it is in blocks smaller than a huge page.
+    /// True if it is in blocks smaller than a huge page.
     pub small: bool,
-    /// Whether the host has reclaimed it.
+    /// True if the host has reclaimed it.
     pub reclaimed: bool,
 }
 

@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Kernel stacks sampled over an interval on every processor.
+/// Kernel stacks sampled over an interval on every CPU.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
-    /// Samples a second that each processor was asked for.
+    /// Samples a second that each CPU was asked for.
     pub hz: u32,
     pub cpus: u32,
-    /// How long was sampled, in milliseconds.
+    /// Duration of the samples, in milliseconds.
     pub span_ms: u64,
     /// After how long the first stack of a task was taken, in microseconds; `None` where none was, or
     /// of a baseline.
@@ -24,13 +24,13 @@ pub struct Profile {
 /// One stack, of one task.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stack {
-    /// Whose: the task's name (`comm`).
+    /// Name of the task (`comm`).
     pub task: String,
     /// The process, 0 where several of that name are summed up.
     pub pid: u32,
     /// Indices into [`Profile::functions`], outermost first.
     pub frames: Vec<u32>,
-    /// How often it was seen.
+    /// Number of samples.
     pub samples: u64,
 }
 
@@ -50,9 +50,9 @@ impl Profile {
     }
 }
 
-/// How much more, or less, of the processors' time a function took during a stall than before it.
+/// Change of the share of CPU time that a function took during a stall, against the time before it.
 ///
-/// Shares are of all processor time, idle included, in percent: an idle machine's profile and a
+/// Shares are of all CPU time, idle included, in percent: an idle machine's profile and a
 /// busy one's can be compared.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Shift {

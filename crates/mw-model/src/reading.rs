@@ -15,7 +15,7 @@ pub enum Reading<T> {
     Missing(Missing),
 }
 
-/// Why there is no value.
+/// The reason why there is no value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Missing {
@@ -88,7 +88,7 @@ impl<T> Reading<T> {
         }
     }
 
-    /// Why there is no value.
+    /// The reason why there is no value.
     pub fn missing(&self) -> Option<&Missing> {
         match self {
             Self::Value(_) => None,

@@ -18,11 +18,11 @@ pub struct Report {
     pub root: String,
     /// The kernel's version, where it is known.
     pub kernel: Option<String>,
-    /// When the snapshot was taken, in milliseconds since 1970.
+    /// Time of the snapshot, in milliseconds since 1970.
     pub taken_unix_ms: Option<u64>,
     /// The verdict in one line.
     pub verdict: String,
-    /// What a check needs and could not read: if there is any, the verdict is that the machine could not
+    /// Evidence that a check needs and could not read: if there is any, the verdict is that the machine could not
     /// be checked.
     pub unchecked: Vec<Missing>,
     /// Kernel files that another program provides, such as lxcfs in a container.
@@ -41,7 +41,7 @@ pub struct Report {
     pub limits_unseen: Vec<Missing>,
     /// The answer to `--for`.
     pub preflight: Option<Preflight>,
-    /// What runs out by the recorder's forecast: the pages of `--for`, or else huge pages. Empty without a recorder.
+    /// Forecasts of the recorder: of the pages of `--for`, or else of huge pages. Empty without a recorder.
     pub exhaustion: Vec<Exhaustion>,
     /// The findings, the worst first.
     pub findings: Vec<Finding>,
@@ -52,7 +52,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether the verdict is that the machine could not be checked: too much of it is hidden, and
+    /// True if the verdict is that the machine could not be checked: too much of it is hidden, and
     /// no finding decides the verdict.
     #[must_use]
     pub fn is_unknown(&self) -> bool {
@@ -69,6 +69,6 @@ impl Report {
 pub struct SkippedRule {
     /// The rule's id.
     pub rule: String,
-    /// What could not be read.
+    /// Evidence that could not be read.
     pub missing: Missing,
 }

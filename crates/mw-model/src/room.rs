@@ -7,7 +7,7 @@ use std::fmt;
 /// The version of the JSON form of [`RoomReport`]; it goes up when a consumer could break.
 pub const ROOM_SCHEMA: u32 = 1;
 
-/// What `make-room` would do or has done.
+/// Steps that `make-room` would take or has taken.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RoomReport {
@@ -16,21 +16,21 @@ pub struct RoomReport {
     /// The answer in one line.
     pub summary: String,
     pub request: Request,
-    /// Whether nothing was done.
+    /// True if nothing was done.
     pub dry_run: bool,
-    /// Whether the memory is there; of a dry run, whether it would be.
+    /// Result: the memory is available; of a dry run, it would be.
     pub answer: Answer,
-    /// How much of the request there is, in bytes.
+    /// Provided size of the request, in bytes.
     pub available_bytes: u64,
     /// The steps in order; those of one kind that follow each other are one.
     pub steps: Vec<RoomStep>,
-    /// What it has cost; absent of a dry run.
+    /// Its cost; absent of a dry run.
     pub cost: Option<RoomCost>,
     /// Changes in the journal that are still in force, for `memwright undo`.
     pub changes: Vec<u64>,
     /// Memory that no step could free, by holder, where the request was not met.
     pub unreclaimable: Vec<Share>,
-    /// What could not be read or used, and why.
+    /// Evidence that could not be read or used, with the reason.
     pub unseen: Vec<Missing>,
 }
 
@@ -41,11 +41,11 @@ pub struct RoomStep {
     pub kind: RoomStepKind,
     /// The node that it is done on.
     pub node: u32,
-    /// How much it is to provide, in bytes.
+    /// Size that it is to provide, in bytes.
     pub bytes: u64,
-    /// How much it provided, in bytes; absent of a dry run.
+    /// Size that it provided, in bytes; absent of a dry run.
     pub gained_bytes: Option<u64>,
-    /// How long it took; absent of a dry run.
+    /// Duration; absent of a dry run.
     pub took_ms: Option<f64>,
 }
 
@@ -84,7 +84,7 @@ impl fmt::Display for RoomStepKind {
     }
 }
 
-/// What making room has cost. What the kernel counts for the whole machine includes others' work of that time.
+/// The cost of making room. Counters of the whole machine include others' work of that time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RoomCost {

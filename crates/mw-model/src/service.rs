@@ -31,7 +31,7 @@ pub struct Service {
     pub unit: Option<String>,
     /// The cgroup of the first process, below the hierarchy's root.
     pub cgroup: Option<String>,
-    /// How it was found: `peer of the probe's connection`, `listens on 127.0.0.1:5432`, `configured`.
+    /// Evidence for it: `peer of the probe's connection`, `listens on 127.0.0.1:5432`, `configured`.
     pub found_by: String,
     /// The queue of the socket that listens at its address, when the stall was seen.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -46,15 +46,15 @@ pub struct ServiceProcess {
     pub name: String,
 }
 
-/// What is at the address of a service that failed, and what became of the service.
+/// State of the address of a service that failed, and of the service.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Outage {
     /// `127.0.0.1:5432`, or the path of a Unix socket.
     pub address: String,
-    /// Whether a socket listens there.
+    /// True if a socket listens there.
     pub listens: bool,
-    /// Who holds that socket, where it is visible.
+    /// The process that has that socket, if it is visible.
     pub listener: Option<ServiceProcess>,
     /// The first process of the service as it was known before.
     pub former: Option<ServiceProcess>,
@@ -65,7 +65,7 @@ pub struct Outage {
     pub text: String,
 }
 
-/// How a process ended.
+/// End of a process.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProcessEnd {
@@ -103,19 +103,19 @@ pub struct ListenQueue {
 }
 
 impl ListenQueue {
-    /// Whether further connections wait or are dropped. The kernel accepts one more than the backlog says.
+    /// State of further connections: they wait or are dropped. The kernel accepts one more than the backlog says.
     pub fn is_full(self) -> bool {
         self.waiting > self.limit
     }
 }
 
-/// What a cgroup used and waited for between two samples. `None` where the kernel does not report it.
+/// Use and waits of a cgroup between two samples. `None` where the kernel does not report it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GroupUse {
     /// Below the hierarchy's root; `/` for the root.
     pub path: String,
-    /// Whether the probed service is in it or in a group below it; never set for the root.
+    /// True if the probed service is in it or in a group below it; never set for the root.
     pub of_service: bool,
     /// Time between the samples.
     pub over_ms: u64,
@@ -131,7 +131,7 @@ pub struct GroupUse {
     /// Increase of memory.events: processes killed in it and in the groups below.
     pub oom_kills: Option<u64>,
     /// CPU time used, and time throttled by cpu.max (cpu.stat), in microseconds; throttling is added over
-    /// the processors and does not include the groups below.
+    /// the CPUs and does not include the groups below.
     pub cpu_us: Option<u64>,
     pub throttled_us: Option<u64>,
     pub throttled_periods: Option<u64>,

@@ -6,17 +6,17 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ServiceView {
-    /// What was asked: `pg_stat_activity and pg_locks`.
+    /// The query: `pg_stat_activity and pg_locks`.
     pub source: String,
-    /// When it was asked, in milliseconds since 1970.
+    /// Time of the query, in milliseconds since 1970.
     pub at_unix_ms: u64,
-    /// How long the answer took.
+    /// Duration of the query.
     pub took_ms: f64,
     /// Sessions that do something or hold a lock that another waits for, the oldest first.
     pub sessions: Vec<ServiceSession>,
     /// Counters of the service: `blocked_clients`.
     pub values: Vec<ServiceValue>,
-    /// What its logs tell, the latest first.
+    /// Lines of its logs, the latest first.
     pub events: Vec<ServiceEvent>,
 }
 
@@ -26,7 +26,7 @@ pub struct ServiceView {
 pub struct ServiceSession {
     /// The service's number of it; for PostgreSQL this is the process.
     pub session: u64,
-    /// Who: `user application`.
+    /// The user: `user application`.
     pub who: String,
     /// `active`, `idle in transaction`, `Query`.
     pub state: String,
@@ -34,7 +34,7 @@ pub struct ServiceSession {
     pub waits_in: Option<String>,
     /// The sessions that hold what it waits for.
     pub blocked_by: Vec<u64>,
-    /// How long its statement has run, or it has been idle in its transaction.
+    /// Time for which its statement has run, or it has been idle in its transaction.
     pub for_ms: Option<u64>,
     /// Its statement, only where the configuration allows it.
     pub query: Option<String>,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What is recorded with its size: what holds memory, and what is left of huge pages.
+/// A size that is recorded: of a holder of memory, or of the huge pages that are left.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -23,7 +23,7 @@ pub enum SizedHolder {
         started_ticks: u64,
         name: String,
     },
-    /// What a memory cgroup and those below it hold and no reclaim frees without swap: anonymous and shared
+    /// Memory that a memory cgroup and those below it hold and no reclaim frees without swap: anonymous and shared
     /// memory, kernel objects, page tables.
     Cgroup { path: String },
     /// A cache of kernel objects that the kernel cannot reclaim.
@@ -32,7 +32,7 @@ pub enum SizedHolder {
     Tmpfs { target: String },
     /// Pages of a hugetlb pool that are free and not reserved. `node` is none for the machine.
     PoolPages { page_bytes: u64, node: Option<u32> },
-    /// What can certainly become whole pages of this size: free blocks, and those that reclaim and compaction
+    /// Memory that can certainly become whole pages of this size: free blocks, and those that reclaim and compaction
     /// empty. `node` is none for the machine.
     Contiguous { page_bytes: u64, node: Option<u32> },
 }
@@ -42,14 +42,14 @@ pub enum SizedHolder {
 pub struct HolderSize {
     pub holder: SizedHolder,
     pub bytes: u64,
-    /// How large it may become by a limit of its own.
+    /// Its own size limit.
     pub limit_bytes: Option<u64>,
 }
 
 /// Sizes of holders over time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SizeHistory {
-    /// When sizes were recorded, in milliseconds since 1970.
+    /// Time at which sizes were recorded, in milliseconds since 1970.
     pub at_unix_ms: Vec<u64>,
     pub series: Vec<SizeSeries>,
 }

@@ -21,7 +21,7 @@ use mw_proc::zoneinfo::Zoneinfo;
 /// The state of a machine at one instant, as the kernel reports it.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
-    /// Where it comes from.
+    /// Source.
     pub origin: Origin,
     /// The fast counters.
     pub sample: Sample,
@@ -63,14 +63,14 @@ pub struct Snapshot {
     pub extfrag_unusable: Reading<Extfrag>,
 }
 
-/// Where a snapshot comes from.
+/// The source of a snapshot.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Origin {
     /// Live machine or captured tree.
     pub kind: OriginKind,
-    /// `/` or the tree's folder.
+    /// `/` or the tree's directory.
     pub root: String,
-    /// When it was taken, in milliseconds since 1970; unknown in a tree that does not say.
+    /// Time of the snapshot, in milliseconds since 1970; unknown in a tree without it.
     pub taken_unix_ms: Option<u64>,
     pub kernel: Option<KernelVersion>,
     /// Size of a base page in bytes.
@@ -90,7 +90,7 @@ pub struct Origin {
     /// Nodes that the calling process's memory policy binds it to, if it does (set_mempolicy(2)); a request for a
     /// node does not follow it.
     pub policy_nodes: Option<Vec<u32>>,
-    /// What the calling process gives back when it ends, in bytes: its anonymous memory and page tables.
+    /// Memory that the calling process releases when it ends, in bytes: its anonymous memory and page tables.
     pub own_bytes: Option<u64>,
     /// Files of the kernel for which something else answers: another file that is mounted over them
     /// ([`crate::Absence::Masked`]), or lxcfs.
@@ -110,7 +110,7 @@ pub enum OriginKind {
 /// The fast counters: cheap enough for ten readings a second, taken without allocating.
 #[derive(Debug, Clone, Default)]
 pub struct Sample {
-    /// When it was taken, in milliseconds of a clock that never goes back; only differences of it
+    /// Time of the snapshot, in milliseconds of a clock that never goes back; only differences of it
     /// mean anything.
     pub at_ms: f64,
     /// /proc/meminfo.

@@ -4,7 +4,7 @@ use crate::{format_bytes, parse_size};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
-/// What a finding is about. Reports, incidents and the command line have it as text, which is parsed
+/// The subject of a finding. Reports, incidents and the command line have it as text, which is parsed
 /// only where a recording is read.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
@@ -87,7 +87,7 @@ areas! {
 }
 
 impl Subject {
-    /// Whether a stall with this subject is one of memory, and not of CPUs, disks, the network, a stopped
+    /// True if a stall with this subject is one of memory, and not of CPUs, disks, the network, a stopped
     /// process or the service itself.
     #[must_use]
     pub fn is_memory(&self) -> bool {
@@ -109,7 +109,7 @@ impl Subject {
         )
     }
 
-    /// Whether it is the machine, and not a process, a cgroup or a mount, whose state any user may bring about.
+    /// True if it is the machine, and not a process, a cgroup or a mount, whose state any user may bring about.
     #[must_use]
     pub fn is_machine(&self) -> bool {
         !matches!(self, Self::Cgroup(_) | Self::Mount(_) | Self::Process(_))

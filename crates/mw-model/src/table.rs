@@ -10,7 +10,7 @@ pub const NO_VALUE: u64 = u64::MAX;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Table {
-    /// When each row was taken, in milliseconds since 1970.
+    /// Times of the rows, in milliseconds since 1970.
     pub at_unix_ms: Vec<u64>,
     pub columns: Vec<Column>,
 }

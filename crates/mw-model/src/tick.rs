@@ -6,7 +6,7 @@ use crate::Sample;
 /// before.
 #[derive(Debug, Clone, Default)]
 pub struct Tick {
-    /// When, in milliseconds since 1970.
+    /// Time, in milliseconds since 1970.
     pub unix_ms: u64,
     pub sample: Sample,
     pub disks: Vec<DiskTick>,
@@ -17,7 +17,7 @@ pub struct Tick {
     pub recorder: RecorderTick,
 }
 
-/// What a block device has done since boot, as /proc/diskstats says.
+/// Work of a block device since boot, from /proc/diskstats.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DiskTick {
     /// Its name, such as `nvme0n1`.
@@ -29,7 +29,7 @@ pub struct DiskTick {
     pub in_flight: u64,
 }
 
-/// What a probe saw since the tick before.
+/// Measurements of a probe since the tick before.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProbeTick {
     /// Its name: short, without blanks or dots.
@@ -42,7 +42,7 @@ pub struct ProbeTick {
     pub worst_us: u64,
 }
 
-/// What the paired probe saw since the tick before: one thread that allocates and touches fresh
+/// Measurements of the canary since the tick before: one thread that allocates and touches fresh
 /// memory, one that does the same work without.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CanaryTick {
@@ -50,17 +50,17 @@ pub struct CanaryTick {
     pub touch_us: u64,
     /// The slowest turn that touches none, from when it was due to its end, in microseconds.
     pub idle_us: u64,
-    /// How late that one was woken at worst, in microseconds: the jitter of a heartbeat.
+    /// Largest delay of its wake-up, in microseconds: the jitter of a heartbeat.
     pub late_us: u64,
 }
 
-/// What the recorder itself cost, and how punctual it was.
+/// Cost and punctuality of the recorder itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RecorderTick {
-    /// Processor time of the process since it started, in microseconds.
+    /// CPU time of the process since it started, in microseconds.
     pub cpu_us: u64,
     pub resident_bytes: u64,
-    /// How late the latest fast sample since the tick before was, in microseconds.
+    /// Delay of the latest fast sample since the tick before, in microseconds.
     pub late_us: u64,
     /// Ticks that the writer could not take since the start.
     pub dropped_ticks: u64,

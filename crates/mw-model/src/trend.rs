@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// The version of the JSON form of [`Trends`]; it goes up when a consumer could break.
 pub const TRENDS_SCHEMA: u32 = 1;
 
-/// What grows steadily.
+/// A steady growth.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Trends {
@@ -20,13 +20,13 @@ pub struct Trends {
     pub since_unix_ms: u64,
     pub until_unix_ms: u64,
     pub samples: u64,
-    /// How many processes, cgroups, slab caches and mounts were judged.
+    /// Number of processes, cgroups, slab caches and mounts that were judged.
     pub holders: u64,
     /// The answer in one sentence.
     pub summary: String,
-    /// What is full first comes first. Empty where a request was judged.
+    /// Trends, the first to be full first. Empty where a request was judged.
     pub trends: Vec<Trend>,
-    /// What runs out, the first first.
+    /// Supplies that run out, the first first.
     pub exhaustion: Vec<Exhaustion>,
 }
 
@@ -41,7 +41,7 @@ pub struct Exhaustion {
     pub node: Option<u32>,
     /// They run out when there is less than this; 0 without a request.
     pub request_bytes: u64,
-    /// How much there was at the last sample.
+    /// Size at the last sample.
     pub bytes: u64,
     /// In words: what runs out, and when.
     pub forecast: String,
@@ -55,7 +55,7 @@ pub struct Exhaustion {
     pub hours_left: Estimate,
 }
 
-/// Where memory for a request comes from.
+/// Source of the memory for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -64,13 +64,13 @@ pub enum Supply {
     Memory,
     /// Free pages of a hugetlb pool that are not reserved.
     Pool,
-    /// What can certainly become whole pages: free blocks, and those that reclaim and compaction empty.
+    /// Memory that can certainly become whole pages: free blocks, and those that reclaim and compaction empty.
     Contiguous,
     /// Pages of the pool, and what it can certainly be grown by.
     HugePages,
 }
 
-/// How much of a supply there is, and how it declines.
+/// Size of a supply, and its decline.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SupplyTrend {
     pub supply: Supply,
@@ -87,7 +87,7 @@ pub struct SupplyTrend {
     /// Of the natural logarithm of the bytes; none where it does not lose the same share in equal times, as where
     /// pages that cannot be moved fall into whole blocks at random.
     pub decay: Option<Decline>,
-    /// Whether memory in use grows as fast: then nothing but that takes the pages.
+    /// True if memory in use grows as fast: then nothing but that takes the pages.
     pub is_memory_in_use: bool,
 }
 
@@ -95,7 +95,7 @@ pub struct SupplyTrend {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Decline {
     pub since_unix_ms: u64,
-    /// What the line through the highs is at the last sample.
+    /// Value of the line through the highs at the last sample.
     pub high: f64,
     pub per_s: f64,
     pub least_per_s: f64,
@@ -117,13 +117,13 @@ pub struct Trend {
     pub since_unix_ms: u64,
     pub bytes_per_hour: Estimate,
     pub full: FullKind,
-    /// What it has grown to then.
+    /// Its size then.
     pub full_bytes: u64,
     /// Hours from the last sample until then.
     pub hours_left: Estimate,
 }
 
-/// What is full.
+/// The limit, or the memory, that is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]

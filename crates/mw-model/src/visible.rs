@@ -1,7 +1,7 @@
 //! Text that others chose, as a page, a log or a message may show it: names of tasks, files, mounts,
 //! cgroups and probes, and what servers answer, are whatever somebody wanted.
 
-/// Whether a character is not seen but does something: steers a terminal, turns the direction of
+/// True if a character is not seen but does something: steers a terminal, turns the direction of
 /// writing around, or hides.
 #[must_use]
 pub fn is_invisible(character: char) -> bool {
@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(json("\"\u{202e}\u{e0041}\"\n"), "\"\\u202e\\udb40\\udc41\"\n");
     }
 
-    /// What each shell makes of `printf %s WORD`.
+    /// Words that each shell makes of `printf %s WORD`.
     fn check(text: &str) {
         let Some(word) = shell_word(text) else {
             assert!(text.chars().any(is_invisible), "{text:?}");

@@ -9,7 +9,7 @@ pub struct Window {
     /// Earlier samples, oldest first; empty if there is only one.
     pub earlier: Vec<Sample>,
     pub now: Snapshot,
-    /// Who waited for memory meanwhile; of a running machine whose kernel reclaims.
+    /// Tasks that waited for memory between the samples; of a running machine whose kernel reclaims.
     pub waiters: Reading<Waiters>,
 }
 
@@ -46,17 +46,17 @@ impl Window {
         Some(self.now.sample.at_ms - oldest.at_ms).filter(|ms| *ms > 0.0)
     }
 
-    /// Whether its rates are those of a second at least.
+    /// True if its rates are those of a second at least.
     pub fn is_sustained(&self) -> bool {
         self.span_ms().is_some_and(|ms| ms >= Self::SUSTAINED_MS)
     }
 
-    /// Whether the kernel reclaimed, compacted, swapped or killed between the samples.
+    /// True if the kernel reclaimed, compacted, swapped or killed between the samples.
     pub fn has_work(&self) -> bool {
         Self::WORK.iter().any(|counter| self.rate(*counter).is_ok_and(|rate| rate > 0.0))
     }
 
-    /// Whether tasks reclaimed or compacted directly between the samples.
+    /// True if tasks reclaimed or compacted directly between the samples.
     pub fn has_direct_work(&self) -> bool {
         let counters = [Counter::Allocstall, Counter::CompactStall];
         counters.iter().any(|counter| self.rate(*counter).is_ok_and(|rate| rate > 0.0))

@@ -17,7 +17,7 @@ use mw_proc::meminfo::Meminfo;
 use mw_proc::vmstat::Counter;
 use mw_proc::zoneinfo::Zone;
 
-/// What can hold page cache, in vmstat: free pages and the lists of file pages.
+/// Pages that can hold page cache, in vmstat: free pages and the lists of file pages.
 pub const DIRTYABLE: [Counter; 3] =
     [Counter::NrFreePages, Counter::NrActiveFile, Counter::NrInactiveFile];
 
@@ -58,7 +58,7 @@ fn zone_of<'a>(sample: &'a Sample, zone: &BuddyZone) -> Option<&'a Zone> {
     zones.iter().find(|known| known.node == zone.node && known.name == zone.name)
 }
 
-/// Whether the kernel is still giving memory to a zone: its counters say how much it has had so
+/// True if the kernel is still giving memory to a zone: its counters say how much it has had so
 /// far, not how much there is. Deferred initialisation, a balloon that deflates, a memory block
 /// that is being onlined.
 pub fn is_growing(window: &Window, zone: &BuddyZone) -> bool {
@@ -151,7 +151,7 @@ pub fn fragmented(snapshot: &Snapshot, zone: &BuddyZone, order: usize) -> Option
     (free.unusable_milli >= FRAGMENTED_MILLI && is_much).then_some(free)
 }
 
-/// Whether some zone is fragmented for huge pages by its free lists.
+/// True if some zone is fragmented for huge pages by its free lists.
 pub fn has_fragmented(snapshot: &Snapshot) -> bool {
     let order = derived::order_of(derived::huge_page_bytes(snapshot), snapshot.origin.page_bytes);
     let zones = snapshot.sample.buddyinfo.value().map_or(&[][..], |info| info.zones.as_slice());

@@ -7,7 +7,7 @@ use crate::queue::free;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// How long a message is tried again, and the pauses between two tries: the receiver may ask for longer ones only.
+/// Period in which a message is tried again, and the pauses between two tries: the receiver may ask for longer ones only.
 const RETRY_FOR: Duration = Duration::from_secs(15 * 60);
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const MAX_PAUSE: Duration = Duration::from_secs(60);
@@ -26,7 +26,7 @@ pub(crate) struct Attempts {
     waiting: VecDeque<Attempt>,
 }
 
-/// What becomes of a message that was not delivered.
+/// Fate of a message that was not delivered.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Again,
@@ -51,7 +51,7 @@ impl Attempts {
         Some(attempt)
     }
 
-    /// When the next is due.
+    /// Time of the next try.
     pub(crate) fn next(&self) -> Option<Duration> {
         self.waiting.iter().map(|attempt| attempt.due).min()
     }
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
     use mw_model::Severity;
 
-    /// How often a message is tried in 15 minutes, where each try is answered by this wish.
+    /// Number of tries of a message in 15 minutes, if the receiver asks for this pause each time.
     fn tries(after: Option<Duration>) -> u32 {
         let mut attempts = Attempts::default();
         attempts.add(Duration::ZERO, Notice::test("h", 0));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// How many times the budget of one cgroup all below one of the first level have: a container's root makes as many as he
+/// Budget of all cgroups below one of the first level, as a multiple of that of one: a container's root makes as many as he
 /// likes below his own.
 const OF_BRANCH: usize = 4;
 
@@ -17,7 +17,7 @@ const MAX_REMEMBERED: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct Budget {
     per_hour: usize,
-    /// When the messages of the last hour were sent, and of which source.
+    /// Times and sources of the messages of the last hour.
     sent: VecDeque<(Duration, String)>,
     /// Messages beyond the budget since that was last asked.
     pub(crate) refused: u64,
@@ -28,7 +28,7 @@ impl Budget {
         Self { per_hour, sent: VecDeque::new(), refused: 0 }
     }
 
-    /// Whether a message may be sent, which is counted then.
+    /// True if a message may be sent, which is counted then.
     pub(crate) fn permits(&mut self, now: Duration, notice: &Notice) -> bool {
         while self.sent.front().is_some_and(|(sent, _)| now.saturating_sub(*sent) >= HOUR) {
             self.sent.pop_front();

@@ -4,7 +4,7 @@ use crate::failed::Failed;
 use crate::table::{Table, Target};
 use crate::{Notice, journal, mail, program, webhook};
 
-/// Delivers one message, within the time-out of the table.
+/// Delivers one message, within the timeout of the table.
 ///
 /// # Errors
 /// [`Failed`]

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-/// Why a message was not delivered; without a secret.
+/// The reason why a message was not delivered; without a secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct Failed {
     pub text: String,
-    /// Whether another try may succeed.
+    /// True if another try may succeed.
     pub again: bool,
-    /// How long the receiver asks to wait.
+    /// Pause that the receiver asks for.
     pub after: Option<Duration>,
 }
 

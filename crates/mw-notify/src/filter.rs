@@ -14,7 +14,7 @@ pub struct Filter {
     pub open: WhileOpen,
 }
 
-/// Which incidents are told while they last, beside their end.
+/// Incidents that are reported while they last, beside their end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum WhileOpen {
     /// Those that have lasted for a while; an outage after its first seconds.
@@ -26,7 +26,7 @@ pub enum WhileOpen {
 }
 
 impl Filter {
-    /// Whether it is told now, as far as its length goes: of one that lasts that is not known yet.
+    /// True if it is told now, as far as its length goes: of one that lasts that is not known yet.
     pub(crate) fn takes(&self, notice: &Notice) -> bool {
         match notice.state {
             IncidentState::Open if self.open == WhileOpen::Never => false,
@@ -48,7 +48,7 @@ impl Filter {
     }
 }
 
-/// Who asked for evidence knows of it.
+/// Evidence on request is not reported to those who requested it.
 fn is_news(notice: &Notice) -> bool {
     notice.trigger != TriggerKind::Requested
 }

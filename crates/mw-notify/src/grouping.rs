@@ -30,7 +30,7 @@ impl Grouping {
         Self { time, groups: BTreeMap::new() }
     }
 
-    /// What is to be sent now.
+    /// Messages to send now.
     pub(crate) fn offer(&mut self, now: Duration, notice: Notice) -> Option<Notice> {
         let is_open = notice.state == IncidentState::Open;
         let key = (notice.cause.clone(), notice.source.clone(), is_open);
@@ -60,7 +60,7 @@ impl Grouping {
         }
     }
 
-    /// What was held back until now.
+    /// Messages that were held back until now.
     pub(crate) fn due(&mut self, now: Duration) -> Vec<Notice> {
         let mut due = Vec::new();
         let until = now + self.time;
@@ -76,13 +76,13 @@ impl Grouping {
         due
     }
 
-    /// When something is due next.
+    /// Time of the next message that is due.
     pub(crate) fn next(&self) -> Option<Duration> {
         self.groups.values().map(|group| group.until).min()
     }
 }
 
-/// Whether one is worse than a later one.
+/// True if one is worse than a later one.
 fn is_worse(held: &Notice, later: &Notice) -> bool {
     match held.severity.cmp(&later.severity) {
         std::cmp::Ordering::Equal => held.stall_ms > later.stall_ms,

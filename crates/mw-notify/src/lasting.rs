@@ -27,7 +27,7 @@ const OOM_KILL: Duration = Duration::from_secs(20);
 /// A stall of the machine.
 const OTHERS: Duration = Duration::from_secs(60);
 
-/// How long incidents last before that is told.
+/// Shortest duration of incidents that are reported while they last.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Delays {
     pub(crate) outage: Duration,
@@ -40,7 +40,7 @@ pub(crate) struct Lasting {
     delays: Delays,
     pending: VecDeque<Pending>,
     told: VecDeque<Told>,
-    /// When outages of a source were told while they lasted.
+    /// Times of the reports of a source's outages.
     outages: BTreeMap<String, VecDeque<Duration>>,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Lasting {
 struct Pending {
     key: String,
     notice: Notice,
-    /// When it began.
+    /// Its beginning.
     began: Duration,
     due: Duration,
 }
@@ -99,7 +99,7 @@ impl Lasting {
         self.delays.outage.saturating_mul(factor).min(most)
     }
 
-    /// What has lasted long enough: with its length so far, and where it is an outage, as critical.
+    /// Incidents that have lasted long enough: with their length so far, and outages as critical.
     pub(crate) fn due(&mut self, now: Duration) -> Vec<Notice> {
         let mut due = Vec::new();
         self.pending.retain_mut(|pending| {
@@ -119,7 +119,7 @@ impl Lasting {
         due
     }
 
-    /// When something is due next.
+    /// Time of the next report that is due.
     pub(crate) fn next(&self) -> Option<Duration> {
         self.pending.iter().map(|pending| pending.due).min()
     }

@@ -25,7 +25,7 @@ pub struct Notice {
     /// 0 where the incident could not be kept yet.
     pub incident: u64,
     pub host: String,
-    /// What showed the stall: the probe's name, `canary`, `pressure`, `heartbeat`, `oom_kill`, `requested`.
+    /// Trigger of the stall: the probe's name, `canary`, `pressure`, `heartbeat`, `oom_kill`, `requested`.
     pub probe: String,
     pub trigger: TriggerKind,
     pub started_unix_ms: u64,
@@ -44,10 +44,10 @@ pub struct Notice {
     pub others: u64,
     /// The command that shows it.
     pub report: String,
-    /// Whose it is, in levels: `probe/db`, `canary`, `oom_kill/user.slice/user-1000.slice`.
+    /// Its source, in levels: `probe/db`, `canary`, `oom_kill/user.slice/user-1000.slice`.
     #[serde(skip)]
     pub(crate) source: String,
-    /// How long it has lasted, where it is told while it does.
+    /// Its duration so far, if it is reported while it lasts.
     #[serde(skip)]
     pub(crate) lasts_ms: Option<f64>,
     /// The notification of the open incident, if there was one.
@@ -134,7 +134,7 @@ impl Notice {
         }
     }
 
-    /// Whether a probed service is concerned, critically: no budget keeps that back.
+    /// True if a probed service is concerned, critically: no budget keeps that back.
     pub(crate) fn is_of_service(&self) -> bool {
         self.severity == Severity::Critical && self.source.starts_with(PROBES)
     }
@@ -142,7 +142,7 @@ impl Notice {
 
 const PROBES: &str = "probe/";
 
-/// Whose an incident is: the probe's, also where the OOM killer ended its service; otherwise the trigger's, and of the
+/// Source of an incident: the probe, also where the OOM killer ended its service; otherwise the trigger, and the
 /// user, service or container that its cause is about.
 fn source(incident: &Incident, first: Option<&Cause>) -> String {
     let trigger = &incident.trigger;

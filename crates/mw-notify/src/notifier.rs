@@ -19,10 +19,10 @@ use std::time::{Duration, Instant};
 /// Lines that wait for the log.
 const MAX_LINES: usize = 64;
 
-/// How long the end of a recorder waits for messages under way.
+/// Time that the end of a recorder waits for messages under way.
 pub const FINISH_LIMIT: Duration = Duration::from_secs(2);
 
-/// Where nothing is held back.
+/// Wait for messages if nothing is held back.
 const IDLE: Duration = Duration::from_secs(3600);
 
 /// Incidents that last and were passed to a table, of which the end is passed on as well.
@@ -79,7 +79,7 @@ impl Notifier {
         }
     }
 
-    /// What there is to log.
+    /// Lines for the log.
     pub fn lines(&self) -> impl Iterator<Item = String> + '_ {
         self.lines.try_iter()
     }
@@ -103,7 +103,7 @@ impl Notifier {
 }
 
 impl Worker {
-    /// Whether a message is for this table, by its filter; that an incident is over, wherever its beginning was.
+    /// True if a message is for this table, by its filter; that an incident is over, wherever its beginning was.
     fn wants(&self, notice: &Notice) -> bool {
         let takes = self.table.filter.takes(notice);
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);

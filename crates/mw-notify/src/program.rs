@@ -5,13 +5,13 @@ use mw_sys::{ProgramEnd, ProgramError, ProgramLimits, run_program};
 use std::process::Command;
 use std::time::Duration;
 
-/// What is kept of what a program writes to standard error; the rest is read and dropped.
+/// Bytes that are kept of a program's standard error; the rest is read and dropped.
 const MAX_STDERR_BYTES: usize = 1024;
 
 /// The program shares the recorder's memory limit; should that be reached, the kernel ends the program.
 const OOM_SCORE_ADJUSTMENT: &str = "500";
 
-/// What belongs to the recorder alone: a program could tell the service manager that the recorder is well.
+/// Variables of the recorder alone: a program could tell the service manager that the recorder is well.
 const OWN_VARIABLES: [&str; 5] =
     ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS", "LISTEN_PID"];
 

@@ -23,7 +23,7 @@ struct State {
     dropped: u64,
 }
 
-/// What a wait for a message came to.
+/// Result of a wait for a message.
 #[derive(Debug)]
 pub(crate) enum Next {
     Notice(Box<Notice>),

@@ -29,7 +29,7 @@ impl Schedule {
         }
     }
 
-    /// What is to be sent now.
+    /// Messages to send now.
     pub(crate) fn offer(&mut self, now: Duration, mut notice: Notice) -> Option<Notice> {
         let key = notice.key();
         if notice.state == IncidentState::Open {
@@ -68,7 +68,7 @@ impl Schedule {
         Some(notice)
     }
 
-    /// What was held back until now.
+    /// Messages that were held back until now.
     pub(crate) fn due(&mut self, now: Duration) -> Vec<Notice> {
         let mut sent = Vec::new();
         for notice in self.lasting.due(now) {
@@ -87,7 +87,7 @@ impl Schedule {
         sent
     }
 
-    /// When something is due next.
+    /// Time of the next message that is due.
     pub(crate) fn next(&self) -> Option<Duration> {
         self.lasting.next().into_iter().chain(self.grouping.next()).min()
     }

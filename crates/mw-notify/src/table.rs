@@ -13,7 +13,7 @@ pub struct Table {
     pub filter: Filter,
     /// One try may take so long.
     pub timeout: Duration,
-    /// How long an outage lasts before that is told.
+    /// Duration of an outage before it is reported.
     pub outage: Duration,
     pub group: Duration,
     /// Of each probe, and of each user, service or container for its cgroups.
@@ -135,7 +135,7 @@ impl Target {
     }
 }
 
-/// What it is, without a secret: no path of a URL, no argument of a command.
+/// Description of it, without a secret: no path of a URL, no argument of a command.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -5,7 +5,7 @@ use crate::table::Format;
 use mw_model::{IncidentState, Severity};
 use serde_json::{Value, json};
 
-/// How long an open stall counts as lasting where nobody ends it.
+/// Duration for which an open stall counts as lasting where nobody ends it.
 const OPEN_MS: u64 = 24 * 3600 * 1000;
 
 pub(crate) fn body(format: Format, notice: &Notice, key: Option<&str>, now_unix_ms: u64) -> Value {
@@ -17,7 +17,7 @@ pub(crate) fn body(format: Format, notice: &Notice, key: Option<&str>, now_unix_
     }
 }
 
-/// What a name holds neither calls people (`<!channel>`) nor links.
+/// Characters of a name that neither call people (`<!channel>`) nor link.
 fn slack(notice: &Notice) -> String {
     let text = format!("{}\n{}", notice.line(), notice.report);
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")

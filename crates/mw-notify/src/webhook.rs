@@ -6,7 +6,7 @@ use crate::{Notice, templates};
 use mw_http::{Body, Response, Uri, checked};
 use std::time::Duration;
 
-/// What is read of an answer that is an error.
+/// Bytes that are read of a reply that is an error.
 const MAX_ANSWER_BYTES: u64 = 256;
 
 /// So many letters and digits in a row that are a secret's, too, are a part of it.
@@ -47,7 +47,7 @@ fn uri(address: &Address) -> Result<Uri, Failed> {
     }
 }
 
-/// What an answer says; one that repeats a part of a secret is not told.
+/// Text of a reply; one that repeats a part of a secret is not shown.
 fn judge(answer: Response<Body>, secrets: [Option<&str>; 2]) -> Result<(), Failed> {
     let status = answer.status();
     if status.is_success() {
@@ -72,7 +72,7 @@ fn judge(answer: Response<Body>, secrets: [Option<&str>; 2]) -> Result<(), Faile
     Err(Failed { text: format!("HTTP {}{said}", status.as_u16()), again, after })
 }
 
-/// Whether a line repeats a part of a secret, whatever the case and the punctuation.
+/// True if a line repeats a part of a secret, whatever the case and the punctuation.
 fn has_part(line: &str, secret: &str) -> bool {
     let plain = |text: &str| -> Vec<char> {
         let letters = text.chars().filter(|c| c.is_alphanumeric());

@@ -46,7 +46,7 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LAST_PAUSE: Duration = Duration::from_millis(50);
 
-/// Why memory was not attached, or another request failed.
+/// The reason why memory was not attached, or another request failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -129,7 +129,7 @@ impl Attach {
         self
     }
 
-    /// How long to wait for memory that is being populated, zeroed or returned.
+    /// Time to wait for memory that is being populated, zeroed or returned.
     #[must_use]
     pub fn wait(mut self, wait: Duration) -> Self {
         self.wait = wait;
@@ -490,13 +490,13 @@ impl Attachment {
         self.lease.id
     }
 
-    /// Whether this process has locked it.
+    /// True if this process has locked it.
     #[must_use]
     pub fn is_locked(&self) -> bool {
         self.locked
     }
 
-    /// Whether the server has its pages locked in memory.
+    /// True if the server has its pages locked in memory.
     #[must_use]
     pub fn is_locked_by_server(&self) -> bool {
         self.lease.locked

@@ -34,7 +34,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Lines a second that clients can cause in the log.
 const LOG_LINES_PER_S: u32 = 10;
 
-/// What clients have done, for the server's status.
+/// Counters of the clients, for the server's status.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counters {
     pub(crate) requests: u64,
@@ -64,7 +64,7 @@ impl Class {
     }
 }
 
-/// How a connection goes on after a message.
+/// State of a connection after a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Connected {
     Open,

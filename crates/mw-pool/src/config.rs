@@ -43,7 +43,7 @@ impl fmt::Debug for Config {
     }
 }
 
-/// Why a server did not start.
+/// The reason why a server did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// Another server listens at the socket.

@@ -43,14 +43,14 @@ pub const MAX_POOLS: usize = 32;
 pub const MAX_LEASES: usize = 256;
 /// The most leases of one user.
 pub const MAX_LEASES_PER_USER: usize = 64;
-/// How many stripes a pool is divided into, roughly: requests are rounded up to whole stripes.
+/// Number of stripes that a pool is divided into, roughly: requests are rounded up to whole stripes.
 const STRIPES: u64 = 64;
 /// The smallest stripe of a pool that has several: each is a descriptor.
 const MIN_STRIPE_BYTES: u64 = 8 << 20;
 /// Every stripe is a multiple of this, however small its pages: a worker thread's chunk.
 const CHUNK_BYTES: u64 = 4 << 20;
 
-/// What one page table of 2 MiB pages maps. The kernel lets processes that map a hugetlb file in such
+/// Bytes that one page table of 2 MiB pages maps. The kernel lets processes that map a hugetlb file in such
 /// pieces share the server's tables (mm/hugetlb.c, `huge_pmd_share`): attaching then costs one fault
 /// for each instead of 512. Pools of at least four of them are divided so.
 pub const TABLE_BYTES: u64 = 1 << 30;
@@ -95,9 +95,9 @@ pub struct Pool {
     pub spec: Spec,
     /// The size of each stripe.
     pub stripe_bytes: u64,
-    /// How many leases were granted.
+    /// Number of leases that were granted.
     pub leases_total: u64,
-    /// How many of its stripes are being populated.
+    /// Number of its stripes that are being populated.
     pub populating: u64,
 }
 
@@ -120,9 +120,9 @@ pub struct LeaseEntry {
     pub stripes: Vec<StripeId>,
     /// The name under which its contents are kept.
     pub keep: Option<Name>,
-    /// How many leases its contents have had before.
+    /// Number of leases that its contents have had before.
     pub generation: u64,
-    /// Whether the contents were not reported as consistent.
+    /// True if the contents were not reported as consistent.
     pub dirty: bool,
     /// Its phase.
     pub phase: LeasePhase,
@@ -148,7 +148,7 @@ pub enum AttachOutcome {
         lease: LeaseId,
         /// Its stripes, in order.
         stripes: Vec<StripeId>,
-        /// What is in them.
+        /// Contents.
         contents: Contents,
     },
     /// Too little is ready yet.
@@ -248,13 +248,13 @@ impl LeaseTable {
         self.leases.iter().filter(move |(_, lease)| lease.phase == phase).map(|(id, _)| *id)
     }
 
-    /// Whether a lease is active.
+    /// True if a lease is active.
     #[must_use]
     pub fn is_active(&self, id: LeaseId) -> bool {
         self.lease(id).is_some_and(|lease| lease.phase == LeasePhase::Active)
     }
 
-    /// Whether returned memory waits for its last owner.
+    /// True if returned memory waits for its last owner.
     #[must_use]
     pub fn awaits_owners(&self) -> bool {
         self.stripes.values().any(|stripe| stripe.state == StripeState::Returned)
@@ -378,7 +378,7 @@ impl LeaseTable {
         stripes.filter(move |(_, stripe)| stripe.pool == pool)
     }
 
-    /// How many stripes a pool lacks that are not being populated.
+    /// Number of stripes that a pool lacks and that are not being populated.
     #[must_use]
     pub fn missing(&self, id: PoolId) -> u64 {
         let Some(pool) = self.pools.get(&id) else { return 0 };
@@ -531,7 +531,7 @@ impl LeaseTable {
         self.pools.values_mut().for_each(|pool| pool.populating = 0);
     }
 
-    /// How the bytes of a pool are used.
+    /// Use of the bytes of a pool.
     #[must_use]
     pub fn used(&self, id: PoolId) -> PoolBytes {
         let mut used = PoolBytes::default();
@@ -556,7 +556,7 @@ impl LeaseTable {
         used
     }
 
-    /// How many leases a pool has, draining and kept ones included.
+    /// Number of leases of a pool, draining and kept ones included.
     #[must_use]
     pub fn leases_of(&self, pool: PoolId) -> u32 {
         let count = self.leases.values().filter(|lease| lease.pool == pool).count();

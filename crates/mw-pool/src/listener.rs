@@ -63,7 +63,7 @@ impl Listener {
         Ok(listener)
     }
 
-    /// Whether the kernel refuses clients' descriptors (Linux 6.16), so that none is ever dropped here.
+    /// True if the kernel refuses clients' descriptors (Linux 6.16), so that none is ever dropped here.
     pub(crate) fn refuses_descriptors(&self) -> bool {
         self.refuses_descriptors
     }

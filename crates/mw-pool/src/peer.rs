@@ -10,7 +10,7 @@ pub(crate) struct Peer {
     /// 0 if it has no number in this process's PID namespace.
     pub(crate) process: u32,
     pub(crate) groups: Vec<u32>,
-    /// Whether it is root or the user who runs the server.
+    /// True if it is root or the user who runs the server.
     pub(crate) admin: bool,
 }
 
@@ -25,7 +25,7 @@ impl Peer {
         Ok(Self { user: peer.user, process, groups, admin })
     }
 
-    /// Whether it may use a pool.
+    /// True if it may use a pool.
     pub(crate) fn may_use(&self, spec: &Spec) -> bool {
         let Owners { users, groups } = &spec.owners;
         self.admin

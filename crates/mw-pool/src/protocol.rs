@@ -83,11 +83,11 @@ pub enum Request {
 pub enum Contents {
     /// Zeros.
     Zeroed,
-    /// What an earlier lease of the same user left.
+    /// Contents that an earlier lease of the same user left.
     Kept {
-        /// How many leases it has had before.
+        /// Number of leases that it has had before.
         generation: u64,
-        /// Whether it was returned without a report that it is consistent.
+        /// True if it was returned without a report that it is consistent.
         dirty: bool,
     },
 }
@@ -101,15 +101,15 @@ pub struct Lease {
     pub bytes: u64,
     /// The size of each stripe.
     pub stripe_bytes: u64,
-    /// What sizes are a multiple of, 2 MiB for transparent huge pages.
+    /// Unit of sizes, 2 MiB for transparent huge pages.
     pub granule_bytes: u64,
-    /// Whether the server has its pages locked in memory.
+    /// True if the server has its pages locked in memory.
     pub locked: bool,
     /// Its contents.
     pub contents: Contents,
 }
 
-/// Why a request is refused.
+/// The reason why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
     /// It is malformed, or of another version of the protocol.
@@ -187,7 +187,7 @@ fn read_header(from: &mut Reader<'_>) -> Option<(u16, u16)> {
     Some((from.u16()?, from.u16()?))
 }
 
-/// Why a request could not be decoded.
+/// The reason why a request could not be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DecodeError {
     /// It is of another version of the protocol.

@@ -9,7 +9,7 @@ const BURST: f64 = 1000.0;
 /// The most users whose requests are counted at the same time.
 const MAX_USERS: usize = 1024;
 
-/// How many requests each user may make now (a token bucket).
+/// Number of requests that each user may make now (a token bucket).
 #[derive(Debug, Default)]
 pub(crate) struct RateLimits(BTreeMap<u32, (f64, Instant)>);
 

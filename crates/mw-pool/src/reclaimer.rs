@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 const CHECK_FIRST: Duration = Duration::from_millis(1);
 const CHECK_LAST: Duration = Duration::from_secs(1);
 
-/// How long a lingering lease lasts.
+/// Duration of a lingering lease.
 #[derive(Debug)]
 enum LingerUntil {
     /// The process ends, by a descriptor that is then readable (pidfd_open(2)).
@@ -32,7 +32,7 @@ enum LingerUntil {
     SegmentRemoval,
 }
 
-/// When the owners of returned memory are checked next.
+/// Time at which the owners of returned memory are checked next.
 #[derive(Debug, Clone, Copy)]
 struct Check {
     at: Instant,
@@ -60,7 +60,7 @@ impl Reclaimer {
         self.check.is_some()
     }
 
-    /// How long the server may sleep until the next check.
+    /// Time for which the server may sleep until the next check.
     pub(crate) fn until_check(&self, now: Instant) -> Option<Duration> {
         self.check.map(|check| check.at.saturating_duration_since(now))
     }
@@ -152,7 +152,7 @@ fn lingers_until(id: LeaseId, table: &LeaseTable, stripes: &Stripes) -> Option<L
     pidfd_open(process, PidfdFlags::empty()).ok().map(LingerUntil::ProcessExit)
 }
 
-/// Whether the kernel reports that memory of a lease is in use.
+/// True if the kernel reports that memory of a lease is in use.
 fn is_in_use(id: LeaseId, table: &LeaseTable, stripes: &Stripes) -> bool {
     let in_use = |stripe: &StripeId| stripes.ownership(*stripe) == Ownership::InUse;
     table.lease(id).is_some_and(|lease| lease.stripes.iter().any(in_use))

@@ -12,19 +12,19 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How much is zeroed before it is reported as ready: about a tenth of a second's work.
+/// Bytes that are zeroed before they are reported as ready: about a tenth of a second's work.
 const ZERO_BATCH_BYTES: u64 = 4 << 30;
 /// Populating a pool is retried after this.
 const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What this server knows of a pool and does not keep across restarts.
+/// Facts about a pool that this server does not keep across restarts.
 #[derive(Debug, Default)]
 pub(crate) struct PoolHealth {
-    /// Why the pool is not fully populated; empty if it is, or is about to be.
+    /// The reason why the pool is not fully populated; empty if it is, or is about to be.
     pub(crate) trouble: String,
     pub(crate) zeroed_bytes: u64,
     retry_at: Option<Instant>,
-    /// Whether a failure to lock its memory was logged.
+    /// True if a failure to lock its memory was logged.
     unlocked: bool,
 }
 

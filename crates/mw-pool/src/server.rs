@@ -50,7 +50,7 @@ pub struct Server {
     replenisher: Replenisher,
     clients: Clients,
     leases_total: u64,
-    /// What the server lacks, in words.
+    /// Shortage of the server, in words.
     lacks: String,
     /// The last field to be dropped, so that what clients have queued is dropped under it.
     wakeups: Option<InterruptTimer>,

@@ -17,7 +17,7 @@ pub(crate) struct Received {
     /// Empty if the other end is closed.
     pub(crate) bytes: Vec<u8>,
     pub(crate) descriptors: Vec<OwnedFd>,
-    /// Whether it was longer than a message may be.
+    /// True if it was longer than a message may be.
     pub(crate) truncated: bool,
 }
 
@@ -44,9 +44,9 @@ pub(crate) fn send(
 pub(crate) struct WithoutDescriptors {
     /// Empty if the other end is closed.
     pub(crate) bytes: Vec<u8>,
-    /// Whether it was longer than a message may be.
+    /// True if it was longer than a message may be.
     pub(crate) truncated: bool,
-    /// Whether it came with descriptors, which the kernel dropped.
+    /// True if it came with descriptors, which the kernel dropped.
     pub(crate) had_descriptors: bool,
 }
 

@@ -83,7 +83,7 @@ pub struct Spec {
     pub nodes: NumaPolicy,
     /// The users and groups that may use it.
     pub owners: Owners,
-    /// Whether its owners trust each other not to hold pages by other means than mappings and
+    /// True if its owners trust each other not to hold pages by other means than mappings and
     /// descriptors (vmsplice(2), direct I/O, RDMA), which no kernel interface shows. Memory that goes
     /// from one user to another is then zeroed in place; otherwise it is exchanged.
     pub trusting: bool,

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What a worker thread zeroes at a time.
+/// Bytes that a worker thread zeroes at a time.
 const CHUNK_BYTES: usize = 4 << 20;
 
 /// The memory of a stripe.
@@ -160,7 +160,7 @@ impl StripeMemory {
         }
     }
 
-    /// Whether its pages are as they were: the kernel may have split huge ones. Before Linux 6.7, which
+    /// True if its pages are as they were: the kernel may have split huge ones. Before Linux 6.7, which
     /// does not say so of a range, `mappings` does.
     fn is_intact(&self, mappings: &OnceCell<Option<HugeMappings>>) -> bool {
         if self.pages != PageSize::Thp {
@@ -224,7 +224,7 @@ fn reopen(file: &OwnedFd) -> io::Result<OwnedFd> {
     Ok(open(path.as_str(), OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// Whether the kernel knows who has a file, tested with one: it must count another open file description
+/// True if the kernel knows who has a file, tested with one: it must count another open file description
 /// that can read and write, one that can only read, and a mapping, and none once they are gone. From
 /// Linux 7.0 on a kernel has file leases only where the file system supports them.
 pub(crate) fn kernel_knows_owners(pages: PageSize) -> bool {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Stripes {
     memory: BTreeMap<StripeId, Arc<StripeMemory>>,
-    /// Whether the kernel reports who has memory, for shmem and for hugetlb files.
+    /// True if the kernel reports who has memory, for shmem and for hugetlb files.
     shmem_owners_known: bool,
     hugetlb_owners_known: bool,
 }
@@ -71,7 +71,7 @@ impl Stripes {
         ids.iter().map(reopen).collect()
     }
 
-    /// Whether all of these stripes are locked in memory.
+    /// True if all of these stripes are locked in memory.
     pub(crate) fn are_locked(&self, mut ids: impl Iterator<Item = StripeId>) -> bool {
         ids.all(|id| self.get(id).is_none_or(|memory| memory.is_locked()))
     }

@@ -69,13 +69,13 @@ fn state(id: u32) -> Option<SysvState> {
     i32::try_from(id).ok().and_then(|id| SysvSegment::from_id(id).state().ok())
 }
 
-/// Whether the segment exists that a lease is tied to.
+/// True if the segment exists that a lease is tied to.
 pub(crate) fn exists(lease: &LeaseEntry) -> bool {
     let state = lease.segment.and_then(state);
     state.is_some_and(|state| state.creator == lease.process)
 }
 
-/// Whether the kernel would let this peer read and write it (ipc/util.c, `ipcperms`).
+/// True if the kernel would let this peer read and write it (ipc/util.c, `ipcperms`).
 fn may_attach(peer: &Peer, state: &SysvState) -> bool {
     let class = if state.users.contains(&peer.user) {
         6

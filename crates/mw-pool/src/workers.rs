@@ -87,7 +87,7 @@ impl Workers {
         self.wakeup.as_fd()
     }
 
-    /// What was completed since the last call.
+    /// Work that was completed since the last call.
     pub(crate) fn completed(&self) -> Vec<Completed> {
         let _ = rustix::io::read(&*self.wakeup, &mut [0_u8; 8]);
         self.completed.try_iter().collect()
@@ -149,7 +149,7 @@ fn run(job: Job) -> Option<Completed> {
     }
 }
 
-/// How many stripes are populated at once.
+/// Number of stripes that are populated at once.
 pub(crate) fn stripes_at_once() -> u64 {
     let cpus = thread::available_parallelism().map_or(1, usize::from);
     cpus.min(mw_segment::MAX_WORKERS) as u64

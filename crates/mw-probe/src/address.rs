@@ -15,7 +15,7 @@ pub(crate) trait Address: Debug + Display + Send + Sync {
 
     fn probe(&self) -> Box<dyn Probe>;
 
-    /// What asks the service about itself, where its protocol can.
+    /// Protocol by which the service is asked about itself, where it can.
     fn view(&self) -> Option<Box<dyn View>> {
         None
     }
@@ -38,7 +38,7 @@ pub(crate) trait Address: Debug + Display + Send + Sync {
 /// A target from the rest of its text, without the scheme.
 pub(crate) type Parsed = Result<Arc<dyn Address>, TargetError>;
 
-/// Why a text is not a target. It never repeats the text, which may hold a password.
+/// The reason why a text is not a target. It never repeats the text, which may hold a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
     /// It begins with none of the schemes.
@@ -54,7 +54,7 @@ pub enum TargetError {
     #[error("{scheme}: {what}")]
     Malformed {
         scheme: &'static str,
-        /// What is wrong with it.
+        /// Its error.
         what: &'static str,
     },
 }

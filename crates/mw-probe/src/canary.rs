@@ -1,5 +1,5 @@
 //! The paired probe: one thread touches fresh memory at a steady beat, one beats and touches none.
-//! Where only the first is slow, it waited for memory; where both are, for a processor.
+//! Where only the first is slow, it waited for memory; where both are, for a CPU.
 //!
 //! Waking up is most of what a turn costs, so while all is well the first thread takes both
 //! measures, one after the other: how late it was woken, having touched nothing, and how long the
@@ -16,7 +16,7 @@
 //! time goes into making them.
 //!
 //! Waking up is expensive on a slow machine, where a beat of a millisecond would take most of a
-//! processor. There the beat is slower, up to ten milliseconds.
+//! CPU. There the beat is slower, up to ten milliseconds.
 //!
 //! After the start neither thread allocates anything else, opens a file or takes a lock.
 
@@ -38,7 +38,7 @@ pub const MAX_INTERVAL: Duration = Duration::from_millis(500);
 /// The most that is touched a turn.
 pub const MAX_BYTES: usize = 1 << 20;
 
-/// What was touched is given back when it has come to this: giving back interrupts the processors
+/// Bytes of touched memory after which it is released: releasing interrupts the CPUs
 /// on which the process has other threads.
 const RETAINED_BYTES: usize = 1 << 20;
 /// Beats of the first thread to one of the second, while touches take less than a beat.
@@ -49,9 +49,9 @@ const MAX_IDLE_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_HUGE_BYTES: usize = 4 << 20;
 /// From one touch of a huge page to the next, in nanoseconds.
 const HUGE_PAUSE_NS: u64 = 1_000_000_000;
-/// How many times as long as a touch of a huge page took no other is touched.
+/// Pause in huge pages after a touch of one, as a multiple of its duration.
 const HUGE_REST: u64 = 100;
-/// A thread rests for so many times the processor time of its turn, except for the touch, whose time is
+/// A thread rests for so many times the CPU time of its turn, except for the touch, whose time is
 /// what is measured; but not so long that one of the pair would miss what the other sees.
 const COST_TO_REST: u64 = 20;
 const MAX_REST_NS: u64 = 10_000_000;
@@ -63,7 +63,7 @@ pub struct Canary {
     _threads: Threads,
 }
 
-/// What the threads say; every time is of the monotonic clock, in nanoseconds.
+/// Values of the threads; every time is of the monotonic clock, in nanoseconds.
 #[derive(Debug)]
 struct Shared {
     /// The thread that touches; 0 until it runs.
@@ -74,11 +74,11 @@ struct Shared {
     /// Both threads, once they run.
     threads: [OnceLock<Thread>; 2],
     stop: AtomicBool,
-    /// When the touch under way began, 0 when there is none.
+    /// Beginning of the touch under way, 0 when there is none.
     touch_began_ns: AtomicU64,
-    /// When the thread that touches is to wake up next; far from now while it touches.
+    /// Next wake-up of the thread that touches; far from now while it touches.
     touch_due_ns: AtomicU64,
-    /// When the other is.
+    /// Next wake-up of the other thread.
     idle_due_ns: AtomicU64,
     touch_ns: AtomicU64,
     idle_ns: AtomicU64,
@@ -115,7 +115,7 @@ impl Canary {
     pub fn set_interval(&self, interval: Duration) {
         let interval = nanos(interval.clamp(MIN_INTERVAL, MAX_INTERVAL));
         if interval < self.shared.interval_ns.swap(interval, SeqCst) {
-            // A thread that is not given a processor cannot say that it is due earlier now.
+            // A thread that is not given a CPU cannot say that it is due earlier now.
             self.shared.idle_due_ns.fetch_min(self.shared.next(IDLE_BEATS, 0), SeqCst);
             self.shared.unpark();
         }
@@ -145,7 +145,7 @@ impl Canary {
         self.shared.slowest_touch.with((under_way > 0).then_some(under_way))
     }
 
-    /// When the latest turn of the thread that touches was due, and when it ran.
+    /// Due time of the latest turn of the thread that touches, and the time at which it ran.
     pub fn latest_turn(&self) -> Option<(u64, u64)> {
         let due = self.shared.touch_due_ns.load(SeqCst);
         self.shared.latest_turn.with((due <= monotonic_ns()).then_some(due))
@@ -157,13 +157,13 @@ impl Canary {
         self.shared.latest_turn.forget();
     }
 
-    /// How long the touch under way has taken.
+    /// Duration of the touch under way.
     pub fn touching_for(&self) -> Option<Duration> {
         let began = self.shared.touch_began_ns.load(SeqCst);
         (began > 0).then(|| Duration::from_nanos(monotonic_ns().saturating_sub(began)))
     }
 
-    /// How overdue a turn is that touches nothing.
+    /// Delay of a turn that touches nothing.
     pub fn late_for(&self) -> Option<Duration> {
         let (now, shared) = (monotonic_ns(), &self.shared);
         let due = shared.idle_due_ns.load(SeqCst).min(shared.touch_due_ns.load(SeqCst));
@@ -231,7 +231,7 @@ impl Shared {
     }
 
     /// The next turn, from `earliest` on; turns that were missed are left out. Turns are on whole multiples of the beat,
-    /// as the recorder's other looks are on theirs: where several threads of one processor are due
+    /// as the recorder's other looks are on theirs: where several threads of one CPU are due
     /// at one moment, one interrupt serves them all.
     fn next(&self, beats: u64, earliest: u64) -> u64 {
         let interval = self.interval_ns.load(SeqCst).max(1).saturating_mul(beats);
@@ -269,7 +269,7 @@ impl Shared {
         }
     }
 
-    /// A turn that was due began, and nothing was touched since. What a processor that is not given
+    /// A turn that was due began, and nothing was touched since. What a CPU that is not given
     /// costs the pair is in both.
     fn began(&self, due: u64) {
         self.late_ns.fetch_max(monotonic_ns().saturating_sub(due), SeqCst);
@@ -284,7 +284,7 @@ impl Shared {
 
 struct Toucher {
     base: Scratch,
-    /// What is touched a turn, and where the next one begins.
+    /// Range that is touched a turn, and the beginning of the next one.
     bytes: usize,
     next: usize,
     huge: Option<Scratch>,
@@ -337,7 +337,7 @@ impl Toucher {
         self.huge_touched = true;
     }
 
-    /// Memory that was not given back is touched again without being fresh, at worst.
+    /// Memory that was not released is touched again without being fresh, at worst.
     fn release(&mut self) {
         if self.next + self.bytes > self.base.bytes() {
             let _ = self.base.discard();
@@ -359,7 +359,7 @@ fn idle(shared: &Shared) {
     }
 }
 
-/// What a turn costs: processor time of its thread.
+/// Cost of a turn: CPU time of its thread.
 struct Turn {
     began: Duration,
 }
@@ -369,12 +369,12 @@ impl Turn {
         Self { began: mw_sys::thread_time() }
     }
 
-    /// What was used since `before` does not count.
+    /// Leaves out the use since `before`.
     fn leave_out(&mut self, before: Duration) {
         self.began += mw_sys::thread_time().saturating_sub(before);
     }
 
-    /// How long to rest after it, in nanoseconds; the next one begins.
+    /// Rest after it, in nanoseconds; the next one begins.
     fn end(&mut self) -> u64 {
         let now = mw_sys::thread_time();
         let cost = now.saturating_sub(std::mem::replace(&mut self.began, now));

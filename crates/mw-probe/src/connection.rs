@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 
-/// How often a reader tries to catch a connection between two writes.
+/// Number of times that a reader tries to catch a connection between two writes.
 const TRIES: usize = 8;
 
 /// The last connection; written by the thread that probes alone. Writing costs two system calls that do not

@@ -20,9 +20,9 @@ use std::process::{Child, ChildStderr, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What a program may write to its standard error.
+/// Limit of a program's standard error.
 const MAX_STDERR_BYTES: usize = 64 << 10;
-/// How long a program that was killed may take to end before it is left for the next turn.
+/// Time limit of a killed program's end before it is left for the next turn.
 const KILLED: Duration = Duration::from_millis(100);
 /// From one look at whether a program has ended to the next, where the kernel has no descriptors
 /// for processes (before 5.3).
@@ -139,7 +139,7 @@ impl Probe for Exec {
     }
 }
 
-/// What came of a program that was to end.
+/// Outcome of a program that was to end.
 enum Ended {
     With(ExitStatus),
     Unseen,

@@ -19,7 +19,7 @@ const FIRST_ERROR: u16 = 400;
 const FIRST_FINAL: u16 = 200;
 /// Longer reasons are cut.
 const MAX_REASON_CHARS: usize = 80;
-/// How a TLS server answers what is not TLS (RFC 8446, 5.1): an alert of version 3.
+/// Reply of a TLS server to what is not TLS (RFC 8446, 5.1): an alert of version 3.
 const TLS_ALERT: &[u8] = &[21, 3];
 
 pub(crate) fn parse(rest: &str) -> Parsed {
@@ -105,7 +105,7 @@ impl Protocol for Http {
     }
 }
 
-/// What is needed of the head of an answer.
+/// Fields that are needed of the head of a reply.
 #[derive(Debug, Default, PartialEq)]
 struct Head {
     status: Option<u16>,

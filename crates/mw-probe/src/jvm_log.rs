@@ -5,7 +5,7 @@ use mw_sys::guarded::{Limits, read_tail};
 use std::path::Path;
 use std::time::Duration;
 
-/// What is read of the end of the log.
+/// Bytes that are read of the end of the log.
 const TAIL_BYTES: u64 = 64 << 10;
 /// The most pauses.
 const MAX_PAUSES: usize = 5;

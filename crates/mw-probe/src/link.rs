@@ -59,7 +59,7 @@ impl Failure {
         Self::Answer { kind, text: text.into() }
     }
 
-    /// What came is not of this protocol.
+    /// The reply is not of this protocol.
     pub(crate) fn malformed(text: impl Into<String>) -> Self {
         Self::answer(FailureKind::Malformed, text)
     }
@@ -87,7 +87,7 @@ impl Failure {
         }
     }
 
-    /// Whether the connection may have ended before it was asked anything.
+    /// True if the connection may have ended before it was asked anything.
     pub(crate) fn is_of_old_connection(&self) -> bool {
         match self {
             Self::Closed(_) => true,
@@ -318,16 +318,16 @@ fn open(
 #[derive(Debug)]
 pub(crate) struct Link {
     fd: OwnedFd,
-    /// What was read and not yet taken.
+    /// Bytes that were read and not yet taken.
     input: Vec<u8>,
-    /// How much may still be read before the next question.
+    /// Bytes that may still be read before the next question.
     budget: usize,
-    /// What is waited for, in the words of a failure: `waiting for the answer`.
+    /// Wait, in the words of a failure: `waiting for the answer`.
     phase: &'static str,
 }
 
 impl Link {
-    /// Whether nothing came since the last answer: not even the end of the connection. No protocol
+    /// True if nothing came since the last answer: not even the end of the connection. No protocol
     /// here has a server speak unasked, but to say that it is going.
     pub(crate) fn is_quiet(&self) -> bool {
         let mut byte = [0];

@@ -180,7 +180,7 @@ fn length(bytes: &[u8], width: usize) -> Option<(usize, &[u8])> {
     Some((usize::try_from(length).ok()?, rest))
 }
 
-/// Who waits for whom: of MariaDB, and of MySQL from 5.7 on.
+/// Waiting sessions and their blockers: of MariaDB, and of MySQL from 5.7 on.
 const LOCK_WAITS: [&str; 2] = [
     "SELECT r.trx_mysql_thread_id, b.trx_mysql_thread_id \
      FROM information_schema.innodb_lock_waits w \
@@ -289,7 +289,7 @@ impl Mysql {
     }
 }
 
-/// What a server says first.
+/// First packet of a server.
 struct Greeting {
     nonce: Vec<u8>,
     plugin: Vec<u8>,
@@ -314,7 +314,7 @@ impl Greeting {
     }
 }
 
-/// What proves the password to the server without telling it.
+/// Proof of the password to the server without sending it.
 fn proof(plugin: &[u8], password: &[u8], nonce: &[u8]) -> Result<Vec<u8>, Failure> {
     match plugin {
         NATIVE | CACHING if password.is_empty() => Ok(Vec::new()),
@@ -347,7 +347,7 @@ fn no_mysql() -> Failure {
     Failure::malformed("not a MySQL or MariaDB server")
 }
 
-/// What the server says went wrong: a number (2), where there is one `#` and a state of five
+/// Error of the server: a number (2), where there is one `#` and a state of five
 /// characters, and the text.
 fn refusal(bytes: &[u8]) -> Failure {
     let (number, text) = bytes.split_at_checked(2).unwrap_or_default();

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// How often a reader tries to catch the last answer between two writes.
+/// Number of times that a reader tries to catch the last answer between two writes.
 const TRIES: usize = 8;
 
 /// The longest that a request is outstanding before [`Observation::alarm`] expires.
@@ -18,11 +18,11 @@ const MAX_ALARM: Duration = Duration::from_millis(100);
 /// The probe that is under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnderWay {
-    /// How long it has taken.
+    /// Duration.
     pub elapsed: Duration,
-    /// When it began, in nanoseconds (`CLOCK_MONOTONIC`).
+    /// Beginning, in nanoseconds (`CLOCK_MONOTONIC`).
     pub began_ns: u64,
-    /// When it began, in milliseconds since 1970.
+    /// Beginning, in milliseconds since 1970.
     pub began_unix_ms: u64,
 }
 
@@ -32,15 +32,15 @@ pub struct LastAnswer {
     /// Counts the probes that ended, from 1.
     pub sequence: u64,
     pub elapsed: Duration,
-    /// When it began, in nanoseconds (`CLOCK_MONOTONIC`).
+    /// Beginning, in nanoseconds (`CLOCK_MONOTONIC`).
     pub began_ns: u64,
-    /// When it began, in milliseconds since 1970.
+    /// Beginning, in milliseconds since 1970.
     pub began_unix_ms: u64,
-    /// Whether it failed: refused, timed out or answered wrongly.
+    /// True if it failed: refused, timed out or answered wrongly.
     pub failed: bool,
 }
 
-/// How a probe failed.
+/// Failure of a probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbeFailure {
     pub kind: FailureKind,
@@ -53,7 +53,7 @@ pub struct ProbeFailure {
 pub(crate) struct Observation {
     /// The thread that probes; 0 until it runs.
     thread: AtomicU32,
-    /// When the probe under way began, in nanoseconds (`CLOCK_MONOTONIC`); 0 when there is none.
+    /// Beginning of the probe under way, in nanoseconds (`CLOCK_MONOTONIC`); 0 when there is none.
     began: AtomicU64,
     began_unix_ms: AtomicU64,
     answers: AtomicU64,
@@ -114,7 +114,7 @@ impl Observation {
         self.alarm.expire_in(self.alarm_after());
     }
 
-    /// How long a request may be outstanding before the alarm.
+    /// Time that a request may be outstanding before the alarm.
     pub(crate) fn alarm_after(&self) -> Duration {
         (self.limit / 2).min(MAX_ALARM)
     }
@@ -162,7 +162,7 @@ impl Observation {
         self.last_failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What was seen since the last call.
+    /// Measurements since the last call.
     pub(crate) fn take_into(&self, tick: &mut ProbeTick) {
         let under_way = self.under_way().map_or(0, |probe| nanos(probe.elapsed) / NANOS_PER_MICRO);
         tick.failures = self.failures.swap(0, SeqCst);

@@ -30,7 +30,7 @@ pub(crate) fn parse(rest: &str) -> Parsed {
     Ok(Arc::new(LoginAddress { scheme: "postgres", login, probe, view }))
 }
 
-/// PostgreSQL's users name the folder of its socket.
+/// PostgreSQL's users name the directory of its socket.
 fn in_folder(mut login: Login) -> Login {
     const SOCKET: &str = ".s.PGSQL.";
     if let Endpoint::Unix(path) = &mut login.endpoint {
@@ -243,7 +243,7 @@ fn unknown_login() -> Failure {
     )
 }
 
-/// What the server says went wrong: its message and SQLSTATE (PostgreSQL, protocol error fields, `M` and
+/// Error of the server: its message and SQLSTATE (PostgreSQL, protocol error fields, `M` and
 /// `C`).
 fn refusal(body: &ErrorResponseBody) -> Failure {
     let field = |kind: u8| {

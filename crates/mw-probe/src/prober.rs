@@ -1,7 +1,7 @@
 //! Sends requests to a service at an interval, from a thread of its own, and measures how long the
 //! responses take.
 //!
-//! Where the protocol keeps connections open, so does the probe. Every wait ends with the time-out,
+//! Where the protocol keeps connections open, so does the probe. Every wait ends with the timeout,
 //! whatever the other side does: a target that accepts the connection and never responds, or sends a
 //! byte a minute, or sends without end, fails a probe and nothing else.
 
@@ -22,14 +22,14 @@ use std::time::{Duration, Instant};
 
 /// The shortest time from one probe to the next.
 pub const MIN_INTERVAL: Duration = Duration::from_millis(10);
-/// The longest time of one kind: interval or time-out.
+/// The longest time of one kind: interval or timeout.
 pub const MAX_TIME: Duration = Duration::from_secs(3600);
 /// The longest name of a probe.
 pub const MAX_NAME_BYTES: usize = 64;
 /// Longer failures are cut.
 const MAX_FAILURE_CHARS: usize = 200;
 
-/// What is probed, and how often.
+/// Target of the probe, and its interval.
 #[derive(Debug, Clone)]
 pub struct Spec {
     /// Its name: short, without blanks or dots.
@@ -44,12 +44,12 @@ pub struct Spec {
     pub details: Details,
 }
 
-/// What else is known of a service.
+/// Further settings of a service.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Details {
     /// Its systemd unit or the path of its cgroup, where that cannot be told from the connection.
     pub service: Option<String>,
-    /// Whether the texts of its queries may be recorded.
+    /// True if the texts of its queries may be recorded.
     pub queries: bool,
     /// The log of the garbage collector of its Java virtual machine.
     pub gc_log: Option<PathBuf>,
@@ -69,7 +69,7 @@ impl Prober {
     ///
     /// # Errors
     /// `InvalidInput` for a name that is empty, long or has blanks or dots, or for times outside
-    /// [`MIN_INTERVAL`] (1 ms for the time-out) and [`MAX_TIME`]; the kernel gives no thread or
+    /// [`MIN_INTERVAL`] (1 ms for the timeout) and [`MAX_TIME`]; the kernel gives no thread or
     /// descriptor.
     pub fn start(spec: Spec) -> io::Result<Self> {
         check(&spec)?;
@@ -91,7 +91,7 @@ impl Prober {
         &self.spec
     }
 
-    /// What was measured since the last call, into `tick`, whose name stays; the slowest answer includes
+    /// Copies the measurements since the last call into `tick`, whose name stays; the slowest answer includes
     /// the one that is under way. It takes no lock and allocates nothing.
     pub fn take_into(&self, tick: &mut ProbeTick) {
         self.state.take_into(tick);
@@ -124,7 +124,7 @@ impl Prober {
         self.state.alarm.clear();
     }
 
-    /// How long a request is outstanding before [`Prober::alarm`] becomes readable.
+    /// Time that a request is outstanding before [`Prober::alarm`] becomes readable.
     pub fn alarm_after(&self) -> Duration {
         self.state.alarm_after()
     }
@@ -139,7 +139,7 @@ impl Prober {
         self.state.last()
     }
 
-    /// Why the last probe that failed did.
+    /// The reason why the last probe that failed did.
     pub fn last_failure(&self) -> Option<ProbeFailure> {
         self.state.last_failure()
     }
@@ -152,7 +152,7 @@ impl Prober {
         }
     }
 
-    /// What the service says of its sessions now, or the last pauses of its Java virtual machine; takes
+    /// The service's own view of its sessions now, or the last pauses of its Java virtual machine; takes
     /// `limit` at most. `None` where its protocol has no such question and there is no log. A service that
     /// cannot answer during its stall may tell of it afterwards.
     pub fn view(&self, limit: Duration) -> Option<Reading<ServiceView>> {
@@ -188,7 +188,7 @@ fn check(spec: &Spec) -> io::Result<()> {
         return invalid("invalid probe interval (use 10 ms to 1 h)");
     }
     if !(Duration::from_millis(1)..=MAX_TIME).contains(&spec.timeout) {
-        return invalid("invalid probe time-out (use 1 ms to 1 h)");
+        return invalid("invalid probe timeout (use 1 ms to 1 h)");
     }
     Ok(())
 }
@@ -210,7 +210,7 @@ fn run(spec: &Spec, state: &Observation, stop: &OwnedFd) {
         }));
         due = next(due, spec.interval);
         let pause = due.saturating_duration_since(Instant::now());
-        // Its time-out is beyond its pause, so that only the end of the prober cuts it short.
+        // Its timeout is beyond its pause, so that only the end of the prober cuts it short.
         let deadline = Deadline::after(pause + spec.interval, stop.as_fd());
         if deadline.pause(pause, "pausing").is_err() {
             return;

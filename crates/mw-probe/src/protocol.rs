@@ -7,7 +7,7 @@ pub(crate) trait Probe {
     fn send(&mut self, deadline: &Deadline<'_>) -> Result<(), Failure>;
 }
 
-/// How a service is connected to and requested from.
+/// Connection and request of a service.
 pub(crate) trait Protocol {
     /// Connects, and logs in where the server requires it.
     fn open(&mut self, deadline: &Deadline<'_>) -> Result<Link, Failure>;

@@ -123,7 +123,7 @@ fn slow_entry(entry: &Value, queries: bool) -> Option<ServiceEvent> {
     })
 }
 
-/// What happened, time of day, milliseconds of the latest and of the longest.
+/// Event, time of day, milliseconds of the latest and of the longest.
 fn latency_entry(entry: &Value) -> Option<ServiceEvent> {
     let fields = entry.items();
     let what = plain(fields.first()?.text()?);

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// How the texts of a protocol begin, and what parses the rest.
+/// Prefixes of the texts of a protocol, and the parser of the rest.
 struct Scheme {
     prefixes: &'static [&'static str],
     parse: fn(&str) -> Parsed,
@@ -62,7 +62,7 @@ mod mysql {
 /// None of them speaks TLS: use `exec:curl` or `exec:psql`.
 ///
 /// The three that log in also take a Unix socket: `postgres://USER@/DATABASE?socket=/PATH`, for
-/// PostgreSQL its folder as well. What is not letters or digits in a name or password is written as
+/// PostgreSQL its directory as well. What is not letters or digits in a name or password is written as
 /// `%` and two hexadecimal digits. A command is split into words as a shell would, but no shell
 /// runs it: `exec:sh -c 'a | b'` runs one.
 #[derive(Debug, Clone)]
@@ -77,7 +77,7 @@ impl Target {
         self.0.default_name()
     }
 
-    /// Whether the text that it came from holds a password.
+    /// True if the text that it came from holds a password.
     #[must_use]
     pub fn has_password(&self) -> bool {
         self.0.has_password()
@@ -87,7 +87,7 @@ impl Target {
         self.0.probe()
     }
 
-    /// What asks the service about itself, where its protocol can.
+    /// Protocol by which the service is asked about itself, where it can.
     pub(crate) fn view(&self) -> Option<Box<dyn View>> {
         self.0.view()
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// resident.
 pub(crate) const STACK_BYTES: usize = 256 << 10;
 
-/// How long an owner waits for its threads. One that sits in the kernel for longer is left to end
+/// Time that an owner waits for its threads. One that sits in the kernel for longer is left to end
 /// by itself.
 const GRACE: Duration = Duration::from_secs(1);
 

@@ -1,5 +1,5 @@
 //! A descriptor that becomes readable when a probe is overdue. Polling every few milliseconds instead
-//! would cost 40 µs of processor time each.
+//! would cost 40 µs of CPU time each.
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::{

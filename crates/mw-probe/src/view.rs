@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long opening the second connection may take while all is well.
+/// Time limit of opening the second connection while all is well.
 const OPEN_LIMIT: Duration = Duration::from_secs(1);
 /// The most sessions of a view.
 #[cfg(any(feature = "postgres", feature = "mysql"))]
@@ -21,9 +21,9 @@ pub(crate) const MAX_SESSIONS: usize = 32;
 /// The longest text of a view that a service chose.
 const MAX_TEXT_CHARS: usize = 200;
 
-/// How a service is asked about itself.
+/// Queries for a service's view of itself.
 pub(crate) trait Viewing: Protocol {
-    /// Whether texts of queries may be asked for.
+    /// True if texts of queries may be asked for.
     fn view(
         &mut self,
         link: &mut Link,

@@ -49,7 +49,7 @@ fn both_threads_beat_and_end() {
     assert!(threads().is_empty());
 }
 
-/// Times that a thread slept, and its processor time in seconds.
+/// Times that a thread slept, and its CPU time in seconds.
 fn used(thread: &Path) -> (u64, f64) {
     let status = fs::read_to_string(thread.join("status")).unwrap();
     let switches = status.lines().find_map(|l| l.strip_prefix("voluntary_ctxt_switches:"));

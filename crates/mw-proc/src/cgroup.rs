@@ -25,7 +25,7 @@ pub const MAX_MEMBERSHIPS: usize = 256;
 /// 9223372036854771712 with pages of 4 KiB.
 pub const UNLIMITED_BYTES: u64 = 1 << 62;
 
-/// Where in one hierarchy a process is.
+/// The path of a process in one hierarchy.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Membership {
     /// The hierarchy's number; the unified one (version 2) is 0.
@@ -38,13 +38,13 @@ pub struct Membership {
 }
 
 impl Membership {
-    /// Whether this is the unified hierarchy.
+    /// True if this is the unified hierarchy.
     #[must_use]
     pub fn is_unified(&self) -> bool {
         self.hierarchy == 0 && self.controllers.is_empty()
     }
 
-    /// Whether this hierarchy has the controller.
+    /// True if this hierarchy has the controller.
     #[must_use]
     pub fn has_controller(&self, controller: &str) -> bool {
         self.controllers.iter().any(|known| known == controller)

@@ -13,7 +13,7 @@ pub const MAX_OPTIONS: usize = 64;
 pub struct Choice {
     /// The words on offer, in the file's order.
     pub options: Vec<String>,
-    /// Which of [`Choice::options`] is chosen; `None` when the file marks none.
+    /// Index of the chosen one of [`Choice::options`]; `None` when the file marks none.
     pub selected: Option<usize>,
 }
 
@@ -46,7 +46,7 @@ impl Choice {
         self.options.get(self.selected?).map(String::as_str)
     }
 
-    /// Whether this kernel knows the word.
+    /// True if this kernel knows the word.
     #[must_use]
     pub fn offers(&self, option: &str) -> bool {
         self.options.iter().any(|known| known == option)

@@ -13,9 +13,9 @@ pub struct DfLine {
     pub source: String,
     /// Its size; `None` where `df` prints `-`.
     pub size_bytes: Option<u64>,
-    /// What is used; `None` where `df` prints `-`.
+    /// Bytes in use; `None` where `df` prints `-`.
     pub used_bytes: Option<u64>,
-    /// What is available to ordinary users; `None` where `df` prints `-`.
+    /// Bytes available to ordinary users; `None` where `df` prints `-`.
     pub available_bytes: Option<u64>,
     pub target: String,
 }

@@ -8,7 +8,7 @@ use std::fmt;
 pub struct ParseError {
     /// The line at fault, counted from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// Kind of the error.
     pub problem: Problem,
 }
 
@@ -28,7 +28,7 @@ impl fmt::Display for ParseError {
 
 impl Error for ParseError {}
 
-/// What can be wrong with a line.
+/// Kinds of errors of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Problem {
     Empty,
@@ -38,7 +38,7 @@ pub enum Problem {
     NotANumber,
     /// The number does not fit.
     Overflow,
-    /// What should be there is not.
+    /// A field is missing.
     Expected(&'static str),
     /// More of these than this parser's limit.
     TooMany(&'static str),

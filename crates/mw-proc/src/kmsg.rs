@@ -13,7 +13,7 @@ pub struct Record {
     pub message: Message,
 }
 
-/// What is told apart.
+/// Kinds of records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
     /// `postgres invoked oom-killer: …`: whose allocation failed. The first record of a kill.
@@ -34,7 +34,7 @@ pub enum Message {
         name: String,
         within_cgroup: bool,
         resident_bytes: Option<u64>,
-        /// Whose process it was (5.5 and later), in the first user namespace.
+        /// User of the process (5.5 and later), in the first user namespace.
         user: Option<u32>,
     },
     /// `postgres[812]: segfault at …`, and other faults that end a process.
@@ -43,7 +43,7 @@ pub enum Message {
     DropCaches { pid: u32, name: String, value: u32 },
 }
 
-/// Whom the OOM killer chose, and for whose shortage.
+/// Victim of the OOM killer, and the domain that was short of memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OomChoice {
     pub pid: u32,
@@ -54,7 +54,7 @@ pub struct OomChoice {
     pub group: Option<String>,
 }
 
-/// What had no memory left.
+/// The domain that had no memory left.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OomConstraint {
     #[default]
@@ -66,7 +66,7 @@ pub enum OomConstraint {
     Cgroup,
 }
 
-/// Where the columns of the table of tasks are: they differ between kernels.
+/// Positions of the columns of the table of tasks: they differ between kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OomTableHead {
     /// Numbers before the name.

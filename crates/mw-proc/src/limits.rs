@@ -6,11 +6,11 @@ use crate::scan;
 /// The resource limits of a process that bear on memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Limits {
-    /// What may be locked, in bytes (`RLIMIT_MEMLOCK`).
+    /// Limit of locked memory, in bytes (`RLIMIT_MEMLOCK`).
     pub max_locked_memory: Option<Limit>,
-    /// What may be mapped, in bytes (`RLIMIT_AS`).
+    /// Limit of mapped memory, in bytes (`RLIMIT_AS`).
     pub address_space: Option<Limit>,
-    /// What may be private and writable, in bytes (`RLIMIT_DATA`).
+    /// Limit of private writable memory, in bytes (`RLIMIT_DATA`).
     pub data_size: Option<Limit>,
     /// The first thread's stack, in bytes (`RLIMIT_STACK`).
     pub stack: Option<Limit>,
@@ -26,7 +26,7 @@ pub struct Limits {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Limit {
     pub soft: Option<u64>,
-    /// What the process may raise it to.
+    /// Value to which the process may raise it.
     pub hard: Option<u64>,
 }
 

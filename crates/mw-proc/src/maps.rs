@@ -12,13 +12,13 @@ pub struct Mapping {
     pub start: u64,
     /// The first address behind it.
     pub end: u64,
-    /// Whether it may be read.
+    /// True if it may be read.
     pub readable: bool,
-    /// Whether it may be written.
+    /// True if it may be written.
     pub writable: bool,
-    /// Whether it may be executed.
+    /// True if it may be executed.
     pub executable: bool,
-    /// Whether what is written is seen by others.
+    /// True if what is written is seen by others.
     pub shared: bool,
     /// Major and minor number of the file's device; zeros where there is no file.
     pub device: (u32, u32),

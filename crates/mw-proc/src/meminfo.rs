@@ -86,7 +86,7 @@ meminfo! {
     file_huge_pages_bytes Bytes "FileHugePages" "transparent huge pages of files (5.4 and later)."
     cma_total_bytes Bytes "CmaTotal" "reserved for contiguous allocation (3.19 and later)."
     cma_free_bytes Bytes "CmaFree" "free of that (3.19 and later)."
-    balloon_bytes Bytes "Balloon" "given back to the hypervisor (6.16 and later)."
+    balloon_bytes Bytes "Balloon" "released to the hypervisor (6.16 and later)."
     hugetlb_bytes Bytes "Hugetlb" "all huge pages of every size (4.16 and later)."
     hugepagesize_bytes Bytes "Hugepagesize" "the default huge page size."
     hugepages_total_pages Pages "HugePages_Total" "pool of the default size."

@@ -7,11 +7,11 @@ use crate::scan;
 /// The memory of a zram device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MmStat {
-    /// What is stored, uncompressed; pages of one repeated word included.
+    /// Bytes stored, uncompressed; pages of one repeated word included.
     pub stored_bytes: u64,
     /// The same, compressed.
     pub compressed_bytes: u64,
-    /// What the device takes, with the gaps of its allocator.
+    /// Bytes that the device takes, with the gaps of its allocator.
     pub used_bytes: u64,
     /// The most that it may take; 0 is no limit.
     pub limit_bytes: u64,

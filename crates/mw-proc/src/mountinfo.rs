@@ -72,7 +72,7 @@ const LOCAL: [&str; 14] = [
 const CLUSTERED: [&str; 2] = ["gfs2", "ocfs2"];
 
 impl Mount {
-    /// Whether looking something up in it waits for no program and no other machine.
+    /// True if looking something up in it waits for no program and no other machine.
     #[must_use]
     pub fn is_local(&self) -> bool {
         let kind = self.fstype.as_str();
@@ -82,7 +82,7 @@ impl Mount {
     }
 }
 
-/// Which mount a path leads to.
+/// The mount that a path leads to.
 #[derive(Debug)]
 pub struct MountTree<'a> {
     on: BTreeMap<(Option<u32>, &'a str), &'a Mount>,
@@ -101,7 +101,7 @@ impl<'a> MountTree<'a> {
         Self { on: mounts.iter().map(|mount| (key(mount), mount)).collect() }
     }
 
-    /// Whether no other mount covers this one, so that its path leads into it.
+    /// True if no other mount covers this one, so that its path leads into it.
     #[must_use]
     pub fn is_visible(&self, mount: &Mount) -> bool {
         self.at(&mount.target).is_some_and(|at| at.id == mount.id)

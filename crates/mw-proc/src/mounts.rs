@@ -23,7 +23,7 @@ impl Mount {
         self.options.iter().find_map(|option| option.strip_prefix(key)?.strip_prefix('='))
     }
 
-    /// Whether the options contain a word such as `ro`.
+    /// True if the options contain a word such as `ro`.
     #[must_use]
     pub fn has_option(&self, word: &str) -> bool {
         self.options.iter().any(|option| option == word)

@@ -16,7 +16,7 @@ pub struct TcpSocket {
     pub inode: u64,
     /// Of a listening socket: connections that wait to be accepted.
     pub waiting: u32,
-    /// How many may wait, where that is known.
+    /// Maximum number that may wait, where that is known.
     pub limit: Option<u32>,
 }
 

@@ -11,7 +11,7 @@ const MAX_NODES: usize = 1024;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NumaMapping {
     pub start: u64,
-    /// Whether neither the mapping nor its process has a memory policy.
+    /// True if neither the mapping nor its process has a memory policy.
     pub has_default_policy: bool,
     /// Anonymous pages, and copies of pages of a file.
     pub anon_pages: u64,

@@ -13,7 +13,7 @@ pub const MAX_ORDERS: usize = 32;
 pub struct ZoneOrders<T> {
     pub node: u32,
     pub name: ZoneName,
-    /// How many orders the kernel printed.
+    /// Number of orders that the kernel printed.
     pub orders: usize,
     values: [T; MAX_ORDERS],
 }

@@ -23,7 +23,7 @@ impl PidStat {
         parse(text).map_err(|problem| ParseError::new(1, problem))
     }
 
-    /// Whether it has ended: what is left of it waits for its parent.
+    /// True if it has ended: what is left of it waits for its parent.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         matches!(self.state, 'Z' | 'X' | 'x')

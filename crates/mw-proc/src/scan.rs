@@ -8,7 +8,7 @@ pub(crate) struct Line<'a> {
     /// Counted from 1.
     pub(crate) number: usize,
     pub(crate) text: &'a [u8],
-    /// Whether a newline ended it. The kernel ends every line so: one that is not was cut.
+    /// True if a newline ended it. The kernel ends every line so: one that is not was cut.
     pub(crate) ended: bool,
 }
 

@@ -23,7 +23,7 @@ pub struct Slab {
 }
 
 impl Slab {
-    /// What the cache takes, its gaps included.
+    /// Bytes that the cache takes, its gaps included.
     #[must_use]
     pub const fn bytes(&self, page_bytes: u64) -> u64 {
         self.slabs.saturating_mul(self.pages_per_slab).saturating_mul(page_bytes)

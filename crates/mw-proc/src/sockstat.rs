@@ -3,7 +3,7 @@
 use crate::error::{ParseError, Problem};
 use crate::scan;
 
-/// What the buffers of sockets take, in base pages, of the whole machine whatever the network namespace. The
+/// Memory of the buffers of sockets, in base pages, of the whole machine whatever the network namespace. The
 /// structures that describe the data are part of it, which slab memory counts as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sockstat {

@@ -4,7 +4,7 @@
 use crate::error::{ParseError, Problem};
 use crate::scan::{self, Line};
 
-/// What the kernel says about a process.
+/// The status of a process.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Status {
     /// The name that the process gave itself, at most 15 bytes: what is no UTF-8 is replaced,
@@ -41,7 +41,7 @@ pub struct Status {
     pub rss_shmem_bytes: Option<u64>,
     /// Huge pages of hugetlbfs, which are not part of the above (4.4 and later).
     pub hugetlb_pages_bytes: Option<u64>,
-    /// Where it may run, to be read by [`crate::cpulist`].
+    /// CPUs that it may run on, to be read by [`crate::cpulist`].
     pub cpus_allowed_list: Option<String>,
     /// The nodes that it may allocate from, to be read by [`crate::cpulist`].
     pub mems_allowed_list: Option<String>,

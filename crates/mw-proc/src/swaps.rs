@@ -14,7 +14,7 @@ pub struct Swap {
     /// `partition` or `file`.
     pub kind: String,
     pub size_bytes: u64,
-    /// What is used of it.
+    /// Size in use.
     pub used_bytes: u64,
     /// The higher is used first.
     pub priority: i64,

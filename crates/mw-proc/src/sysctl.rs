@@ -29,7 +29,7 @@ fn setting(text: &[u8]) -> Option<(String, String)> {
     Some((dotted(&scan::lossy(name)), scan::lossy(value.trim_ascii())))
 }
 
-/// Where the first separator is a slash, slashes separate and dots are part of a name, as
+/// If the first separator is a slash, slashes separate and dots are part of a name, as
 /// `sysctl.conf(5)` has it: `net/ipv4/conf/eth0.7/rp_filter`.
 fn dotted(name: &str) -> String {
     let slashes_separate = name.chars().find(|c| matches!(c, '/' | '.')) == Some('/');

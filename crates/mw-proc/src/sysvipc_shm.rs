@@ -21,13 +21,13 @@ pub struct ShmSegment {
     pub creator_pid: u32,
     /// The process that attached or detached it last.
     pub last_pid: u32,
-    /// How often it is attached.
+    /// Number of attaches.
     pub attached: u64,
     pub uid: u32,
     pub gid: u32,
-    /// What of it is in memory; old kernels do not print it.
+    /// Size in memory; old kernels do not print it.
     pub rss_bytes: Option<u64>,
-    /// What of it is in swap; old kernels do not print it.
+    /// Size in swap; old kernels do not print it.
     pub swap_bytes: Option<u64>,
 }
 

@@ -112,7 +112,7 @@ const fn place(counter: Counter) -> (usize, u64) {
     (index >> 6, 1 << (index & 63))
 }
 
-/// What follows `name ` if the text begins with the name at `index`.
+/// The text behind `name ` if the text begins with the name at `index`.
 fn after_name(text: &[u8], index: usize) -> Option<&[u8]> {
     text.strip_prefix(NAMES.get(index)?.0.as_bytes())?.strip_prefix(b" ")
 }

@@ -25,7 +25,7 @@ pub struct Zone {
     pub name: ZoneName,
     /// Pages in the free lists.
     pub free_pages: u64,
-    /// What fragmentation adds to the watermarks for now; older kernels do not print it.
+    /// Temporary increase of the watermarks by fragmentation; older kernels do not print it.
     pub boost_pages: Option<u64>,
     /// The watermark below which allocations reclaim themselves.
     pub min_pages: u64,
@@ -49,7 +49,7 @@ pub struct Zone {
     /// `protection`: pages withheld from allocations that could use a higher zone; the first
     /// [`Zone::protection_len`] count.
     pub protection_pages: [u64; MAX_PROTECTION],
-    /// How many values of [`Zone::protection_pages`] the kernel printed.
+    /// Number of values of [`Zone::protection_pages`] that the kernel printed.
     pub protection_len: usize,
     /// Anonymous, inactive (2.6.28 and later).
     pub inactive_anon_pages: Option<u64>,
@@ -94,7 +94,7 @@ impl Zone {
         self.free_pages.saturating_sub(self.min_pages.saturating_add(self.reserve_pages()))
     }
 
-    /// Whether the zone has any page.
+    /// True if the zone has any page.
     #[must_use]
     pub const fn is_populated(&self) -> bool {
         self.present_pages > 0
@@ -201,7 +201,7 @@ struct Open {
     zone: Zone,
     /// One bit for each of the lines that every kernel prints.
     seen: u8,
-    /// Whether `pages free` came: the node's statistics precede it, which are not the zone's.
+    /// True if `pages free` came: the node's statistics precede it, which are not the zone's.
     within: bool,
 }
 

@@ -7,7 +7,7 @@ use crate::table::{Span, Table};
 use std::time::{Duration, Instant};
 
 const HOUR: Duration = Duration::from_secs(3600);
-/// What is younger than this, up to twice as old, does not count when a stall is noticed.
+/// Age, or up to twice of it, of samples that do not count when a stall is noticed.
 const YOUNG: Duration = Duration::from_secs(5);
 
 /// A rolling table of stacks.

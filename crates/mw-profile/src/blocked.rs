@@ -20,7 +20,7 @@ pub struct Blocked {
     scans: u32,
     /// The processes that the last scan had no time for.
     left: Option<ReadDir>,
-    /// Whether one scan, or several in a row, have reached the last process.
+    /// True if one scan, or several in a row, have reached the last process.
     complete: bool,
     hidden: bool,
 }
@@ -62,7 +62,7 @@ impl Blocked {
         }
     }
 
-    /// What could not be seen.
+    /// Evidence that could not be seen.
     pub fn missing(&self) -> Vec<Missing> {
         let hidden =
             Missing::skipped(STACK, "where tasks are blocked is not seen: needs CAP_SYS_ADMIN");

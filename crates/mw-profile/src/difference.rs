@@ -1,4 +1,4 @@
-//! Two profiles compared: which kernel functions took more of the processors than before.
+//! Two profiles compared: which kernel functions took more of the CPUs than before.
 //!
 //! A stack counts for every function on it, so the system call's entry grows as much as the
 //! function that is to blame, and ties with it. What ranks is therefore not growth alone:
@@ -17,9 +17,9 @@ pub const MAX_SHIFTS: usize = 200;
 const MAX_RANKED: usize = 256;
 /// A function that has this share of its growth in one that it calls only leads there.
 const LEADS: f64 = 0.8;
-/// What growth counts of functions that only lead to another, and of helpers.
+/// Weight of the growth of functions that only lead to another, and of helpers.
 const LEADING_WEIGHT: f64 = 0.3;
-/// What growth counts of entries.
+/// Weight of the growth of entries.
 const ENTRY_WEIGHT: f64 = 0.1;
 
 /// Beginnings of the names of entries: every stack of a kind has them.
@@ -98,7 +98,7 @@ const HELPERS: [&str; 19] = [
     "mod_",
 ];
 
-/// Functions by how much more of all processor time they took during a stall than before: the
+/// Functions by how much more of all CPU time they took during a stall than before: the
 /// one to blame first, what took less last. At most [`MAX_SHIFTS`].
 pub fn difference(baseline: &Profile, during: &Profile) -> Vec<Shift> {
     let (before, after) = (Shares::new(baseline), Shares::new(during));
@@ -133,7 +133,7 @@ fn sort(shifts: &mut [Shift], key: impl Fn(&Shift) -> f64) {
     });
 }
 
-/// What growth counts; what shrank is not to blame either way.
+/// Weight of growth; a function that shrank is not to blame either way.
 fn weight(shift: &Shift, leading: &HashSet<String>) -> f64 {
     let function = shift.function.as_str();
     if growth(shift) <= 0.0 {
@@ -151,7 +151,7 @@ fn begins(function: &str, names: &[&str]) -> bool {
     names.iter().any(|name| function.starts_with(name))
 }
 
-/// Shares of all processor time, in percent.
+/// Shares of all CPU time, in percent.
 #[derive(Debug, Default)]
 struct Shares<'a> {
     total: HashMap<&'a str, f64>,
@@ -183,7 +183,7 @@ impl<'a> Shares<'a> {
     }
 }
 
-/// Calls `visit` with each stack's share in percent of all processor time and the names on it,
+/// Calls `visit` with each stack's share in percent of all CPU time and the names on it,
 /// outermost first.
 fn each<'a>(profile: &'a Profile, mut visit: impl FnMut(f64, &[&'a str])) {
     #[allow(clippy::cast_precision_loss, reason = "a share in percent")]
@@ -236,7 +236,7 @@ mod tests {
     use super::*;
     use mw_model::Stack;
 
-    /// A profile of one processor over 10 s at 100 Hz: 1,000 samples are all of its time.
+    /// A profile of one CPU over 10 s at 100 Hz: 1,000 samples are all of its time.
     fn profile(stacks: &[(&str, u64)]) -> Profile {
         let mut profile = Profile { hz: 100, cpus: 1, span_ms: 10_000, ..Profile::default() };
         for (names, samples) in stacks {

@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// Block devices by number.
 pub(crate) const BLOCK_DEVICES: &str = "/sys/dev/block";
-/// What tells a mapped or loop device from its siblings.
+/// Number that tells a mapped or loop device from its siblings.
 const ABOUT_DEVICE: [&str; 2] = ["dm/name", "loop/backing_file"];
 
 /// A block device whose page cache has the file's numbers.

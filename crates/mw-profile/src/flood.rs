@@ -79,7 +79,7 @@ impl Flood {
         }
     }
 
-    /// What could not be read for paths.
+    /// Paths that could not be read.
     pub(crate) fn missing(&self) -> Option<Missing> {
         self.paths.missing()
     }

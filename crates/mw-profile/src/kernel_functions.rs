@@ -18,12 +18,12 @@ const COMPRESSION_LEVEL: i32 = 3;
 
 #[derive(Debug, Default)]
 pub(crate) struct KernelFunctions {
-    /// Where the first begins, and where each does from there on, ascending. One without a name is a hole.
+    /// Address of the first, and distance of each from there on, ascending. One without a name is a hole.
     base: u64,
     begins: Vec<u32>,
     /// The names of [`BLOCK`] functions each, a line each.
     blocks: Vec<Vec<u8>>,
-    /// Where modules begin, and which there were.
+    /// Addresses of the modules, and their names.
     modules_from: u64,
     modules: u64,
 }
@@ -197,7 +197,7 @@ fn is_made_at_run_time(module: &str) -> bool {
     module == "bpf" || module.starts_with("__builtin__")
 }
 
-/// Which modules there are, and where.
+/// Modules and their addresses.
 fn modules() -> u64 {
     let text = mw_sys::kernel_file::read_to_string(MODULES).unwrap_or_default();
     let mut hasher = DefaultHasher::new();

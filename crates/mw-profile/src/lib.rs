@@ -14,7 +14,7 @@
 //!   reading /proc/kallsyms takes longest when a machine is short of CPUs.
 //! - **What the kernel dropped is counted**, and what may not be seen is said with what would
 //!   make it work.
-//! - **Processors are those that were online at the start.** One that comes later is sampled after
+//! - **CPUs are those that were online at the start.** One that comes later is sampled after
 //!   the recorder was started again or has read its configuration again.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 /// Records of waits a second from which on it is too much.
 const MAX_WAITS_PER_S: f64 = 4000.0;
-/// How long they are off.
+/// Time for which they are off.
 const MUTE: Duration = Duration::from_secs(60);
 
-/// What to do with the tracepoints of waits.
+/// Action on the tracepoints of waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Switch {
     Off,

@@ -26,7 +26,7 @@ impl Default for Names {
 }
 
 impl Names {
-    /// The name of idle processors, and of tasks outside of a nested PID namespace where only the header numbers them.
+    /// The name of idle CPUs, and of tasks outside of a nested PID namespace where only the header numbers them.
     pub(crate) const IDLE: u32 = 0;
     /// The name of threads that ended before it could be read.
     pub(crate) const GONE: u32 = 1;

@@ -1,4 +1,4 @@
-//! Opening events on every processor, and saying what may not be opened.
+//! Opening events on every CPU, and saying what may not be opened.
 
 use crate::points::{Decoder, FLOOD, WAITS};
 use crate::tracefs::Tracefs;
@@ -11,7 +11,7 @@ use std::io;
 const ONLINE: &str = "/sys/devices/system/cpu/online";
 /// Frames of a stack; deeper ones lose their outermost.
 const STACK_FRAMES: u16 = 48;
-/// Memory of all rings together, two a processor.
+/// Memory of all rings together, two a CPU.
 const RINGS_BYTES: usize = 6 << 20;
 const MAX_STACK_RING_BYTES: usize = 128 << 10;
 const MAX_POINT_RING_BYTES: usize = 64 << 10;
@@ -19,7 +19,7 @@ const MIN_RING_BYTES: usize = 8 << 10;
 /// Descriptors that the rest of the process may want besides ours.
 const SPARE_DESCRIPTORS: u64 = 256;
 
-/// Where a record came from.
+/// Source of a record.
 #[derive(Debug, Clone)]
 pub(crate) enum Origin {
     /// The low rate that is always on.
@@ -30,19 +30,19 @@ pub(crate) enum Origin {
     MajorFault,
 }
 
-/// What could be opened, all disabled.
+/// Events that could be opened, all disabled.
 #[derive(Debug, Default)]
 pub(crate) struct Opened {
     pub(crate) cpus: u32,
     pub(crate) baseline: Vec<PerfEvent>,
     pub(crate) stall: Vec<PerfEvent>,
-    /// Major faults, and tasks' new names; each owns the ring that its processor's tracepoints record into.
+    /// Major faults, and tasks' new names; each owns the ring that its CPU's tracepoints record into.
     pub(crate) faults: Vec<PerfEvent>,
     pub(crate) waits: Vec<PerfEvent>,
     pub(crate) flood: Vec<PerfEvent>,
 }
 
-/// Where the records are, and what they mean.
+/// Position of the records, and their meaning.
 #[derive(Debug, Default)]
 pub(crate) struct Rings {
     pub(crate) stacks: Vec<PerfRing>,
@@ -51,7 +51,7 @@ pub(crate) struct Rings {
     pub(crate) origins: HashMap<u64, Origin>,
 }
 
-/// Which list of [`Opened`] an event belongs to.
+/// List of [`Opened`] that an event belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum List {
     Faults,
@@ -114,7 +114,7 @@ pub(crate) fn cpus() -> Result<Vec<u32>, Missing> {
     mw_proc::cpulist::parse(&text).map_err(|e| Missing::failed(ONLINE, e.to_string()))
 }
 
-/// One descriptor an event and processor can be more than the soft limit of 1,024.
+/// One descriptor an event and CPU can be more than the soft limit of 1,024.
 pub(crate) fn raise_descriptors(cpus: usize, events: usize) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let needed = u64::try_from(cpus * events).unwrap_or(u64::MAX).saturating_add(SPARE_DESCRIPTORS);
@@ -126,7 +126,7 @@ pub(crate) fn raise_descriptors(cpus: usize, events: usize) {
     }
 }
 
-/// A power of two, at most `most`, so that all processors' rings stay within a share of the
+/// A power of two, at most `most`, so that all CPUs' rings stay within a share of the
 /// memory.
 pub(crate) fn ring_bytes(cpus: usize, share_bytes: usize, most: usize) -> usize {
     let each = (share_bytes / cpus.max(1)).clamp(MIN_RING_BYTES, most);
@@ -171,7 +171,7 @@ pub(crate) fn wake_bytes(ring_bytes: usize) -> u32 {
     u32::try_from(ring_bytes / 2).unwrap_or(u32::MAX)
 }
 
-/// An event to open on every processor.
+/// An event to open on every CPU.
 struct Wanted {
     source: PerfSource,
     period: u64,
@@ -257,7 +257,7 @@ fn wanted(rates: Rates, missing: &mut Vec<Missing>) -> Vec<Wanted> {
     wanted
 }
 
-/// What would make an event work that the kernel refused.
+/// Requirement of an event that the kernel refused.
 pub(crate) fn refused(what: &str, error: &io::Error) -> Missing {
     let what = format!("perf_event_open ({what})");
     match error.kind() {

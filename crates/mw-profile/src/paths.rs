@@ -17,10 +17,10 @@ const MAX_WANTED: usize = 64;
 const MAX_TRIES: u32 = 4;
 /// Processes that are searched at a time.
 const PROCESSES_PER_ROUND: usize = 8;
-/// How long one process may take: its maps may wait for one of its locks.
+/// Time limit of one process: its maps may wait for one of its locks.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// What a file is called.
+/// Name of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Name {
     Path(String),
@@ -55,7 +55,7 @@ impl Default for Paths {
     }
 }
 
-/// What process `pid` calls the file, or what its numbers say.
+/// Name of the file in process `pid`, or its numbers.
 fn find(pid: u32, file: File) -> Option<Name> {
     let own = used_file::of_process("self")?;
     let path = used_file::find(pid, file, &own);
@@ -102,7 +102,7 @@ impl Paths {
         }
     }
 
-    /// What could not be read.
+    /// Paths that could not be read.
     pub(crate) fn missing(&self) -> Option<Missing> {
         const WHAT: &str = "/proc/PID/fdinfo and maps";
         match &self.finder {

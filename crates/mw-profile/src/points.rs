@@ -32,7 +32,7 @@ const fn point(path: &'static str, meaning: Meaning) -> Point {
     Point { path, meaning }
 }
 
-/// Where waits begin and end. All are rare when all is well: they stay on, so that what began
+/// Tracepoints at which waits begin and end. All are rare when all is well: they stay on, so that what began
 /// before a stall was noticed is seen.
 pub(crate) const WAITS: [Point; 12] = [
     point("vmscan/mm_vmscan_direct_reclaim_begin", Meaning::Begins(WaitKind::DirectReclaim)),
@@ -49,7 +49,7 @@ pub(crate) const WAITS: [Point; 12] = [
     point("oom/mark_victim", Meaning::Chooses),
 ];
 
-/// Where pages enter the page cache.
+/// Tracepoints at which pages enter the page cache.
 pub(crate) const FLOOD: Point = point("filemap/mm_filemap_add_to_page_cache", Meaning::Caches);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,7 +104,7 @@ impl Decoder {
         self.current.and_then(|field| field.read(record)).and_then(|pid| u32::try_from(pid).ok())
     }
 
-    /// What a record says; `None` where it says nothing that counts.
+    /// Contents of a record; `None` if nothing of it counts.
     pub(crate) fn read(&self, record: &[u8], zones: &Zones) -> Option<PointData> {
         let value = |field: Option<Field>| field.and_then(|field| field.read(record));
         let small = |field| value(field).and_then(|value| u32::try_from(value).ok());
@@ -141,7 +141,7 @@ impl Decoder {
     }
 }
 
-/// Which node the zone that starts at a page frame belongs to.
+/// Node of the zone that starts at a page frame.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Zones(Vec<(u64, u32)>);
 

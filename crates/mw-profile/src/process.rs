@@ -11,7 +11,7 @@ pub const MAX_TASKS: usize = 10_000;
 /// Processes in a batch: waking the thread that reads costs as much as reading five.
 pub(crate) const BATCH: usize = 64;
 
-/// What `/proc/PID/stat` says.
+/// Contents of `/proc/PID/stat`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) comm: String,

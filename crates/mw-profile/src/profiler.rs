@@ -22,14 +22,14 @@ const CALM: Duration = Duration::from_secs(2);
 const BUSY: Duration = Duration::from_millis(100);
 /// The reader's stack: the process may be locked in memory with all of it.
 const STACK_BYTES: usize = 256 << 10;
-/// How long the reader may take to end.
+/// Time limit of the reader's end.
 const GRACE: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
-    /// Stacks a second and processor, always.
+    /// Stacks a second and CPU, always.
     pub baseline_hz: u32,
-    /// Stacks a second and processor during a stall.
+    /// Stacks a second and CPU during a stall.
     pub stall_hz: u32,
     /// One of this many folios that enter the page cache is sampled.
     pub flood_period: u64,
@@ -43,12 +43,12 @@ impl Default for Options {
     }
 }
 
-/// What was seen during a stall.
+/// Profile of a stall.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Evidence {
-    /// Kernel stacks of all processors; `None` where stacks may not be sampled.
+    /// Kernel stacks of all CPUs; `None` where stacks may not be sampled.
     pub profile: Option<Profile>,
-    /// What the kernel did before, without the seconds that led to the stall.
+    /// Profile of the time before, without the seconds that led to the stall.
     pub baseline: Option<Profile>,
     /// Waits inside the kernel, the longest total first.
     pub waits: Vec<KernelWait>,
@@ -69,7 +69,7 @@ struct Shared {
     opened: Opened,
     reader: Mutex<Reader>,
     symbols: Arc<Mutex<Symbols>>,
-    /// When the stall under way began (`CLOCK_MONOTONIC`); 0 is none.
+    /// Beginning of the stall under way (`CLOCK_MONOTONIC`); 0 is none.
     stalled_ns: AtomicU64,
     /// As the reader last counted them: for threads that must not wait for it.
     lost_records: AtomicU64,
@@ -120,7 +120,7 @@ impl Profiler {
 
     /// A stall has begun: the high rate is on. Nothing happens where one is under way.
     ///
-    /// Some system calls a processor, no allocation, no lock: may be called where time counts.
+    /// Some system calls a CPU, no allocation, no lock: may be called where time counts.
     pub fn begin(&self) {
         let shared = &self.shared;
         let idle = shared.stalled_ns.compare_exchange(
@@ -138,7 +138,7 @@ impl Profiler {
     }
 
     /// The stall is over: the high rate is off, and what was seen comes back with names. Takes
-    /// 50 to 200 ms of processor time where functions are new.
+    /// 50 to 200 ms of CPU time where functions are new.
     pub fn end(&self) -> Evidence {
         let shared = &self.shared;
         if shared.stalled_ns.load(Ordering::Acquire) == 0 {
@@ -156,7 +156,7 @@ impl Profiler {
         Evidence { profile, baseline, waits: seen.waits, lost_records: seen.lost }
     }
 
-    /// What the kernel did over the hour under way and the one before, stalls left out; `None`
+    /// Profile of the hour under way and the one before, stalls left out; `None`
     /// where stacks may not be sampled. Takes as long as [`Self::end`].
     pub fn baseline(&self) -> Option<Profile> {
         let shared = &self.shared;
@@ -170,7 +170,7 @@ impl Profiler {
         Some(shared.profile(&table, span))
     }
 
-    /// Who brought pages into the page cache in the last minute, the most first.
+    /// Tasks that brought pages into the page cache in the last minute, the most first.
     pub fn flood(&self) -> Vec<FloodShare> {
         let mut reader = self.shared.reader();
         self.shared.drain(&mut reader);

@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 
 /// Records of tracepoints that wait for their turn in time; more are dropped and counted.
 const MAX_PENDING: usize = 65_536;
-/// How often what is known of threads is checked.
+/// Interval at which the known threads are checked.
 const REFRESH_NS: u64 = 60_000_000_000;
 
-/// What a tracepoint data of whom.
+/// Tracepoint data by task.
 #[derive(Debug, Clone, Copy)]
 struct PointEvent {
     time_ns: u64,
@@ -49,7 +49,7 @@ pub(crate) struct Reader {
 #[derive(Debug, Clone, Copy)]
 struct Stall {
     began_ns: u64,
-    /// When the first stack of a task was taken.
+    /// Time of the first stack of a task.
     first_ns: Option<u64>,
     lost: Lost,
 }
@@ -143,7 +143,7 @@ impl Reader {
     }
 
     /// Empties the rings. What happened after `now_ns` waits for the next time, so that records
-    /// of several processors come in the order of time. How many records of waits there were.
+    /// of several CPUs come in the order of time. How many records of waits there were.
     pub(crate) fn drain(&mut self, now_ns: u64) -> usize {
         self.names.refill();
         // The rings of tracepoints have the names of tasks, which stacks are counted by.
@@ -268,7 +268,7 @@ impl Reader {
         self.flood.shares(now_ns, |name| names.text(name).to_owned())
     }
 
-    /// What could not be read for the paths of its files.
+    /// Paths of its files that could not be read.
     pub(crate) fn flood_missing(&self) -> Option<Missing> {
         self.flood.missing()
     }

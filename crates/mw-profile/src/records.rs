@@ -47,7 +47,7 @@ pub(crate) enum Record<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sample<'a> {
     pub(crate) event: u64,
-    /// The process, 0 on an idle processor.
+    /// The process, 0 on an idle CPU.
     pub(crate) pid: u32,
     pub(crate) tid: u32,
     /// `CLOCK_MONOTONIC`.

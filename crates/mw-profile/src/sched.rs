@@ -57,13 +57,13 @@ pub struct SchedTracer {
 pub struct TraceSwitch {
     /// [`EVENTS_OF_CPU`] for each CPU, of which the first owns the ring.
     events: Vec<PerfEvent>,
-    /// When they were last enabled and last disabled (`CLOCK_MONOTONIC`); 0 where they never were. They are enabled
+    /// Time at which they were last enabled and last disabled (`CLOCK_MONOTONIC`); 0 where they never were. They are enabled
     /// while the former is the later one, so that one store tells both that they are disabled and since when.
     began_ns: AtomicU64,
     ended_ns: AtomicU64,
 }
 
-/// What is open on one CPU.
+/// Events that are open on one CPU.
 #[derive(Debug)]
 struct Cpu {
     number: u16,
@@ -200,7 +200,7 @@ impl SchedTracer {
         self.recorded.begin(self.switch.began_ns.load(Ordering::Acquire), ended);
     }
 
-    /// Forgets what was recorded. Memory beyond [`TraceOptions::resident_events`] is given back.
+    /// Forgets what was recorded. Memory beyond [`TraceOptions::resident_events`] is released.
     pub fn clear(&mut self) {
         // What is in the rings already belongs to the next trace where one was begun.
         if self.switch.off_since().is_some() {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 pub const POLLS_HZ: u32 = 30;
 /// Threads that are read.
 const MAX_THREADS: usize = 256;
-/// How long a round may take; the next one continues where it ended.
+/// Time limit of a round; the next one continues where it ended.
 const ROUND_LIMIT: Duration = Duration::from_millis(5);
 /// Rounds after which new threads are looked for.
 const ROUNDS_TO_LIST: u32 = 8;
@@ -34,7 +34,7 @@ pub struct StatePoller {
 struct Polled {
     process: Tid,
     tid: Tid,
-    /// How often it has been on a CPU: while that stays, so does its stack.
+    /// Number of times that it has been on a CPU: while that stays, so does its stack.
     times_run: Option<u64>,
     gone: bool,
 }
@@ -77,7 +77,7 @@ impl StatePoller {
         }
     }
 
-    /// What was read, as a trace that says that it was polled.
+    /// States that were read, as a trace that is marked as polled.
     pub fn finish(mut self) -> Trace {
         self.poll();
         self.readings.into_trace(monotonic_ns())
@@ -154,7 +154,7 @@ fn clocks(text: &str) -> Option<(u64, u64, u64)> {
     Some((numbers.next()??, numbers.next()??, numbers.next()??))
 }
 
-/// Where a task waits: its stack, or the one function that is shown without a privilege.
+/// Place of a task's wait: its stack, or the one function that is shown without a privilege.
 fn stack(dir: &str, text: &mut Text) -> Vec<String> {
     let found = text.read(&format!("{dir}/stack")).map(functions).unwrap_or_default();
     if !found.is_empty() {

@@ -31,7 +31,7 @@ pub struct Symbols {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Function {
     begin: u64,
-    /// Where the next one begins.
+    /// Address of the next one.
     end: u64,
     name: String,
 }
@@ -106,7 +106,7 @@ pub(crate) fn visible() -> Result<(), Missing> {
     let failed = |error: std::io::Error| Missing::failed(KALLSYMS, error.to_string());
     let mut first = String::new();
     let file = mw_sys::kernel_file::open(KALLSYMS).map_err(failed)?;
-    // Some kernels' first symbols are per-processor offsets from 0; a few lines tell.
+    // Some kernels' first symbols are per-CPU offsets from 0; a few lines tell.
     let mut reader = BufReader::new(file.take(64 << 10));
     while reader.read_line(&mut first).map_err(failed)? > 0 {
         if symbol(&first).is_some_and(|(address, _)| address != 0) {

@@ -19,7 +19,7 @@ pub(crate) struct Table {
     key: Vec<u64>,
 }
 
-/// What a table was sampled over.
+/// Period and events over which a table was sampled.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Span {
     pub(crate) hz: u32,
@@ -58,12 +58,12 @@ impl Table {
         self.others += other.others;
     }
 
-    /// Where its functions are, for looking up their names.
+    /// Addresses of its functions, for looking up their names.
     pub(crate) fn places(&self) -> impl Iterator<Item = u64> {
         self.stacks.keys().flat_map(|key| places(key))
     }
 
-    /// The profile with names, the most frequent stack first; idle processors have no stack.
+    /// The profile with names, the most frequent stack first; idle CPUs have no stack.
     pub(crate) fn profile(&self, symbols: &Symbols, names: &Names, span: Span) -> Profile {
         let mut functions = Functions::default();
         let mut sums: HashMap<(u32, u32, Vec<u32>), u64> = HashMap::new();
@@ -101,7 +101,7 @@ impl Table {
     }
 }
 
-/// Where the functions of a stack are: callers are where the call was, an instruction before
+/// Addresses in the functions of a stack: callers are where the call was, an instruction before
 /// where it returns to, which may be in the next function already.
 fn places(key: &[u64]) -> impl Iterator<Item = u64> {
     let addresses = key.get(2..).unwrap_or_default();
@@ -111,7 +111,7 @@ fn places(key: &[u64]) -> impl Iterator<Item = u64> {
     })
 }
 
-/// Whether the innermost function of an idle task is where it idles, not an interrupt's.
+/// True if the innermost function of an idle task is where it idles, not an interrupt's.
 fn is_idle(function: &str) -> bool {
     ["idle", "halt", "mwait", "wfi"].iter().any(|part| function.contains(part))
 }

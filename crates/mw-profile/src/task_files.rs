@@ -72,7 +72,7 @@ pub(crate) struct BlockedThread {
 pub(crate) struct ThreadScan {
     pub(crate) threads: usize,
     pub(crate) blocked: Vec<BlockedThread>,
-    /// Whether a stack could not be read.
+    /// True if a stack could not be read.
     pub(crate) hidden: bool,
 }
 

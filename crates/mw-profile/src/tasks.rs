@@ -69,7 +69,7 @@ impl Tasks {
         }
     }
 
-    /// What could not be seen: processes that were left out, delays.
+    /// Evidence that could not be seen: processes that were left out, delays.
     pub fn missing(&self) -> Vec<Missing> {
         let left_out = (!self.complete).then(|| {
             let seen = self.seen.len();
@@ -81,7 +81,7 @@ impl Tasks {
         left_out.into_iter().chain(self.no_delays.clone()).collect()
     }
 
-    /// What each process used since `before`, the most processor time first. What began since
+    /// Use of each process since `before`, the most CPU time first. What began since
     /// counts in whole; what ended since, or used nothing, is left out.
     pub fn since(&self, before: &Self) -> Vec<TaskUse> {
         let used = |(pid, now): (&u32, &ProcessSample)| {

@@ -22,7 +22,7 @@ pub struct Tracefs {
 }
 
 impl Tracefs {
-    /// Where it may be mounted.
+    /// Usual mount points.
     pub const MOUNTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
     /// tracefs where it is mounted. Where it is not, and this process may mount (CAP_SYS_ADMIN), a mount that is attached
@@ -58,7 +58,7 @@ impl Tracefs {
         })
     }
 
-    /// Whether it is a mount of this process's own.
+    /// True if it is a mount of this process's own.
     #[must_use]
     pub fn is_own(&self) -> bool {
         self.is_own
@@ -76,7 +76,7 @@ impl Tracefs {
         Ok(text)
     }
 
-    /// How the records of an event such as `sched/sched_switch` are laid out.
+    /// Format of the records of an event such as `sched/sched_switch`.
     pub(crate) fn format(&self, event: &str) -> Result<Format, Missing> {
         let file = format!("{event}/format");
         let what = format!("{}/events/{file}", Self::MOUNTS[0]);

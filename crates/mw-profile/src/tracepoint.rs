@@ -1,9 +1,9 @@
 //! Tracepoints as tracefs describes them: `events/SYSTEM/NAME/format`.
 
-/// Where the fields of a tracepoint lie.
+/// Positions of the fields of a tracepoint.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Format {
-    /// What perf_event_open(2) knows it by.
+    /// Number of it for perf_event_open(2).
     pub(crate) id: u64,
     fields: Vec<(String, Field)>,
 }

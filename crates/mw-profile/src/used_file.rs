@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 /// Descriptors of one process that are read.
 const MAX_DESCRIPTORS: usize = 512;
-/// What the kernel appends to the path of a file that was deleted.
+/// Suffix that the kernel appends to the path of a file that was deleted.
 const DELETED: &str = " (deleted)";
 
 /// A device as the kernel keeps it inside, and an inode.
@@ -78,7 +78,7 @@ fn local_mount<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
     at.is_local().then_some(at)
 }
 
-/// How well a descriptor matches.
+/// Quality of a descriptor's match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Match {
     /// Its inode, of a mount that nobody lists: one of the kernel's own, as of shared memory, or one
@@ -132,7 +132,7 @@ fn matches(pid: u32, descriptor: &str, file: File, mounts: &Mounts<'_>) -> Optio
     }
 }
 
-/// What `/proc/PID/fdinfo/FD` says.
+/// Contents of `/proc/PID/fdinfo/FD`.
 fn field(fdinfo: &str, name: &str) -> Option<u64> {
     fdinfo.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
 }
@@ -143,7 +143,7 @@ fn inode_from_statx(path: &Path) -> Option<u64> {
     Some(stat.stx_ino)
 }
 
-/// Whether the overlay's upper layer has the wanted file by the name of this descriptor.
+/// True if the overlay's upper layer has the wanted file by the name of this descriptor.
 fn is_upper(pid: u32, descriptor: &str, file: File, overlay: &Mount, mounts: &Mounts<'_>) -> bool {
     let Some(link) = link(pid, descriptor) else { return false };
     let Some(path) = upper_path(overlay, &link) else { return false };
@@ -151,7 +151,7 @@ fn is_upper(pid: u32, descriptor: &str, file: File, overlay: &Mount, mounts: &Mo
     local_mount(mounts.own, &path).is_some_and(is_wanted) && inode_from_statx(&path) == Some(file.1)
 }
 
-/// Where the upper layer of an overlay has the file that is `link` below its mount.
+/// Path in the upper layer of an overlay of the file that is `link` below its mount.
 fn upper_path(overlay: &Mount, link: &str) -> Option<PathBuf> {
     let mut options = overlay.super_options.iter();
     let upper = Path::new(options.find_map(|option| option.strip_prefix("upperdir="))?);
@@ -183,7 +183,7 @@ fn mapped_path(maps: &str, (major, minor): (u32, u32), inode: u64) -> Option<&st
     })
 }
 
-/// What the kernel names as if it had a path.
+/// Names of the kernel that look like a path.
 fn readable(link: String) -> String {
     let Some(name) = link.strip_suffix(DELETED) else { return link };
     if let Some(name) = name.strip_prefix("/memfd:") {

@@ -4,7 +4,7 @@ use mw_model::{Missing, Namespace};
 use mw_sys::namespace_number;
 use std::fmt::Display;
 
-/// Why `what` is refused in a user namespace below the initial one; `None` in the initial one.
+/// The reason why `what` is refused in a user namespace below the initial one; `None` in the initial one.
 pub(crate) fn refusal(what: &str, error: impl Display) -> Option<Missing> {
     let number = namespace_number("self", Namespace::User.link()).ok()?;
     let why = format!(

@@ -11,7 +11,7 @@ const MAX_SUMS: usize = 4096;
 /// Waits that ended lately, kept for the stall that may be found to have begun before.
 const MAX_RECENT: usize = 4096;
 
-/// What a tracepoint says of a thread's wait.
+/// Record of a tracepoint about a thread's wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     Begin {
@@ -39,7 +39,7 @@ pub(crate) enum Step {
     },
 }
 
-/// What is summed up by.
+/// Key of the sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     tid: u32,

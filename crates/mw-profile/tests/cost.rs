@@ -12,7 +12,7 @@ use std::io::{Read, Seek, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// Processor time of the reader, which is a thread of this process.
+/// CPU time of the reader, which is a thread of this process.
 fn reader_time() -> Duration {
     let threads = fs::read_dir("/proc/self/task").unwrap();
     let paths = threads.map(|thread| thread.unwrap().path());

@@ -28,9 +28,9 @@ pub enum RecordError {
     #[error("{path}: damaged: {problem}; {readable}")]
     Damaged {
         path: PathBuf,
-        /// What is wrong with it.
+        /// Its error.
         problem: String,
-        /// What can be read of it still, and how.
+        /// Readable parts, and the way to read them.
         readable: String,
     },
     /// Another process records into it.
@@ -71,7 +71,7 @@ pub enum RecordError {
     /// The writer waits for the file to become writable again.
     #[error("not recorded: {why}")]
     Trouble {
-        /// What keeps it from writing.
+        /// Obstacle that keeps it from writing.
         why: String,
     },
     /// The thread that writes has ended.

@@ -10,7 +10,7 @@ use std::path::Path;
 /// More is none of ours.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// What it may become in memory.
+/// Memory limit.
 const MAX_SUPPLIES_BYTES: usize = 8 << 20;
 
 /// As the recording.
@@ -28,7 +28,7 @@ pub fn keep_supplies(recording: &Path, supplies: &[SupplyTrend]) -> io::Result<(
     new.persist()
 }
 
-/// How supplies decline, as it was kept last.
+/// Declines of supplies, as they were kept last.
 ///
 /// # Errors
 /// There is none, or it cannot be read.

@@ -151,7 +151,7 @@ fn check_table(
     Err(RecordError::NotARecording { path: path.to_owned(), why })
 }
 
-/// What an error of SQLite means for a file.
+/// Meaning of an error of SQLite for a file.
 pub(crate) fn failed(path: &Path, error: rusqlite::Error) -> RecordError {
     let path = path.to_owned();
     match error.sqlite_error_code() {

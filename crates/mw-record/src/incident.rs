@@ -17,7 +17,7 @@ const MAX_INCIDENT_BYTES: usize = 160 << 20;
 /// An incident, ready to be written.
 #[derive(Debug)]
 pub(crate) struct Packed {
-    /// What is listed of it.
+    /// Its entry in the list.
     pub(crate) row: IncidentRow,
     pub(crate) body: Vec<u8>,
     /// The rows of its table.
@@ -25,7 +25,7 @@ pub(crate) struct Packed {
 }
 
 impl Packed {
-    /// Whose it is.
+    /// Its source.
     pub(crate) fn source(&self) -> String {
         let IncidentRow { trigger_kind, trigger_name, subject, .. } = &self.row;
         let subject = subject.as_ref().map(ToString::to_string);
@@ -33,16 +33,16 @@ impl Packed {
     }
 }
 
-/// What an incident takes of the file.
+/// Bytes that an incident takes of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct IncidentSize {
     pub(crate) id: u64,
     pub(crate) bytes: u64,
-    /// Whose it is, for [`mw_model::fair::place_to_free`].
+    /// Its source, for [`mw_model::fair::place_to_free`].
     pub(crate) source: String,
 }
 
-/// Whose an incident is: the probe's, or the trigger's and of the user, service or container whose cgroup it is about.
+/// Source of an incident: the probe, or the trigger and the user, service or container whose cgroup it is about.
 pub(crate) fn source(kind: &str, name: &str, subject: Option<&str>) -> String {
     if kind == word(TriggerKind::Probe) {
         return format!("probe/{name}");

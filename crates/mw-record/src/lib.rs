@@ -46,7 +46,7 @@
 //!
 //! # Retention
 //! [`Retention`]: thinned to 10 s after a day and to 60 s after a week, deleted after 60 days or
-//! beyond 200 MB, incidents last. Sizes are not thinned; they take an eighth of the file at most. Freed pages are given back (`auto_vacuum=INCREMENTAL`).
+//! beyond 200 MB, incidents last. Sizes are not thinned; they take an eighth of the file at most. Freed pages are released (`auto_vacuum=INCREMENTAL`).
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 

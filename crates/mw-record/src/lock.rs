@@ -14,13 +14,13 @@ use std::time::Duration;
 /// The longest process number, with a line's end.
 const MAX_PID_BYTES: u64 = 16;
 
-/// How often the lock is tried: a reader that looks whether a process records holds it for a moment.
+/// Number of times that the lock is tried: a reader that checks whether a process records holds it for a moment.
 const TRIES: u32 = 25;
 
 /// From one try to the next.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Who may not look at the lock takes a recording as written that changed so short a time ago: a disk
+/// Age of a change up to which a recording counts as written, for a reader that may not see the lock: a disk
 /// may keep its writer waiting.
 const RECENT: Duration = Duration::from_secs(60);
 
@@ -70,7 +70,7 @@ fn try_lock(file: &File) -> Result<(), Errno> {
     lock()
 }
 
-/// Whether a process records into a file.
+/// True if a process records into a file.
 pub(crate) fn is_recorded(path: &Path) -> bool {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     match openat(CWD, beside(path, "-writer"), flags, Mode::empty()) {

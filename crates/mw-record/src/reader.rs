@@ -59,17 +59,17 @@ impl Recording {
         &self.first.memwright
     }
 
-    /// When it was begun, in milliseconds since 1970: tells it from another one of the same machine.
+    /// Time at which it was begun, in milliseconds since 1970: tells it from another one of the same machine.
     pub fn created_unix_ms(&self) -> u64 {
         self.first.created_unix_ms
     }
 
-    /// What is lost of the file, and what can be read still; for people.
+    /// Lost parts of the file, and the parts that can be read still; for people.
     pub fn damage(&self) -> Option<String> {
         self.look(|view| Ok(view.damage())).unwrap_or_else(|error| Some(error.to_string()))
     }
 
-    /// What is wrong with the file as a whole; for people. Its rows are not read, as they are for [`Self::damage`].
+    /// Error of the file as a whole; for people. Its rows are not read, as they are for [`Self::damage`].
     pub fn problem(&self) -> Option<String> {
         self.first
             .problem
@@ -113,7 +113,7 @@ impl Recording {
     }
 
     /// As [`Self::stream`]; `begin` learns the names of all columns, and what it makes of them is at
-    /// hand for every table, and given back.
+    /// hand for every table, and released.
     pub(crate) fn walk<S, E: From<RecordError>>(
         &self,
         since_unix_ms: u64,
@@ -266,7 +266,7 @@ impl Recording {
         Ok(View { opened, path: &self.path })
     }
 
-    /// Whether what a view has shown is of one state of the file.
+    /// True if what a view has shown is of one state of the file.
     fn is_current(&self, view: View<'_>) -> Result<bool, RecordError> {
         Ok(std::ptr::eq(self.view()?.opened, view.opened))
     }

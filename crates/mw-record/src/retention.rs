@@ -8,7 +8,7 @@ use crate::store::Store;
 use mw_model::fair::place_to_free;
 use std::time::Duration;
 
-/// How densely and for how long rows are stored. Ages are recorded time.
+/// Density and retention of stored rows. Ages are recorded time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retention {
     /// Age up to which every row is stored; then one in ten seconds.
@@ -124,7 +124,7 @@ fn expired(chunks: &[Chunk], max_age: Duration) -> (&[Chunk], Vec<u64>) {
     (kept, old.iter().map(|chunk| chunk.seq).collect())
 }
 
-/// What is to be merged: runs of chunks of one layout that are old enough for a wider step. A run
+/// Chunks to merge: runs of chunks of one layout that are old enough for a wider step. A run
 /// that younger chunks will lengthen waits until it fills a chunk.
 fn merges(chunks: &[Chunk], retention: &Retention, rows_per_chunk: usize) -> Vec<Merge> {
     let mut merges = Vec::new();

@@ -26,7 +26,7 @@ const MAX_CELLS_PER_CHUNK: usize = 256 << 10;
 /// recorded.
 const MAX_ROW_SPAN_MS: u64 = 10_000;
 
-/// What a row stands for where the clock does not say.
+/// Time that a row stands for where the clock does not say.
 const USUAL_ROW_SPAN_MS: u64 = 1_000;
 
 /// The longest list of names, a line each.
@@ -38,7 +38,7 @@ const MAX_LOG_BYTES: u64 = 64 << 20;
 /// Free pages that are left for what comes next.
 const SPARE_PAGES: u64 = 256;
 
-/// Pages that are given back at once.
+/// Pages that are released at once.
 const PAGES_AT_ONCE: u64 = 2_048;
 
 /// A recording that is open for writing.
@@ -115,7 +115,7 @@ impl Store {
         })
     }
 
-    /// How many rows are packed together.
+    /// Number of rows that are packed together.
     pub(crate) fn rows_per_chunk(&self) -> usize {
         (MAX_CELLS_PER_CHUNK / self.columns).clamp(1, ROWS_PER_CHUNK)
     }
@@ -146,7 +146,7 @@ impl Store {
         Ok(())
     }
 
-    /// Whether so many rows wait to be packed that it is time.
+    /// True if so many rows wait to be packed that it is time.
     pub(crate) fn is_due(&self) -> bool {
         self.loose.is_some_and(|(_, count)| count >= self.rows_per_chunk())
     }
@@ -289,7 +289,7 @@ impl Store {
         Ok(())
     }
 
-    /// Whose the incidents are and how large, the oldest first, without those that are open.
+    /// Sources and sizes of the incidents, the oldest first, without those that are open.
     pub(crate) fn incident_sizes(&self) -> Result<Vec<IncidentSize>, RecordError> {
         let query = "SELECT id, length(body) + length(rows), trigger_kind, trigger_name, subject \
                      FROM incident WHERE state <> ? ORDER BY id";
@@ -383,7 +383,7 @@ impl Store {
     }
 }
 
-/// Why a part of the file cannot be read.
+/// The reason why a part of the file cannot be read.
 #[derive(Debug)]
 pub(crate) enum Unreadable {
     Store(rusqlite::Error),
@@ -472,7 +472,7 @@ fn oldest_beyond(table: &str, bytes: &str) -> String {
     )
 }
 
-/// How much recorded time a row stands for.
+/// Recorded time that a row stands for.
 fn span_ms(last_unix_ms: Option<u64>, unix_ms: u64) -> u64 {
     let since = last_unix_ms.and_then(|last| unix_ms.checked_sub(last));
     since.unwrap_or(USUAL_ROW_SPAN_MS).min(MAX_ROW_SPAN_MS)

@@ -36,7 +36,7 @@ pub(crate) fn thin(block: &Block, aggregations: &[Aggregation], step_ms: u64) ->
     }
 }
 
-/// Where runs of the same step begin.
+/// Beginnings of the runs of the same step.
 fn starts(at_unix_ms: &[u64], step_ms: u64) -> Vec<usize> {
     let step = |at: usize| at_unix_ms.get(at).map(|ms| ms / step_ms);
     (0..at_unix_ms.len()).filter(|at| *at == 0 || step(*at) != step(at - 1)).collect()

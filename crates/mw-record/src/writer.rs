@@ -30,7 +30,7 @@ const MIN_QUEUE_ROWS: usize = 8;
 /// Captures, sizes and incidents that may wait for the writer.
 const MAX_COMMANDS: usize = 16;
 
-/// How long an incident may take to be written before whoever keeps it goes on: a disk may not respond.
+/// Time limit for writing an incident before whoever keeps it goes on: a disk may not respond.
 const KEEP_LIMIT: Duration = Duration::from_secs(10);
 
 /// From one look at whether the thread has ended to the next.
@@ -76,7 +76,7 @@ impl Writer {
         Ok(Self { path: path.to_owned(), notice, shared, thread: Some(thread) })
     }
 
-    /// What had to be done to the file at the start, for people.
+    /// Repair of the file at the start, for people.
     pub fn notice(&self) -> Option<&str> {
         self.notice.as_deref()
     }
@@ -234,7 +234,7 @@ impl Writer {
         self.shared.dropped.load(Ordering::Relaxed)
     }
 
-    /// What keeps the writer from writing now; it goes on trying, and drops what does not fit into
+    /// Obstacle that keeps the writer from writing now; it goes on trying, and drops what does not fit into
     /// its queue.
     pub fn trouble(&self) -> Option<String> {
         held(&self.shared.trouble).clone()

@@ -20,7 +20,7 @@ use serde::Serialize;
 /// without the contents that it saves.
 const CHANGE_BYTES: u64 = 8 * 1024;
 
-/// Why an action is not persisted.
+/// The reason why an action is not persisted.
 pub const DONE_ONCE: &str = "it is a one-time action that leaves no setting";
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -42,15 +42,15 @@ pub struct AppliedChange {
     /// The former value; absent for an action.
     pub before: Option<String>,
     pub value: String,
-    /// Whether it is an action that was done once, so that there is nothing to revert.
+    /// True if it is an action that was done once, so that there is nothing to revert.
     pub once: bool,
-    /// How it is persisted, where that was requested and is possible.
+    /// Its persistence, where that was requested and is possible.
     pub kept: Option<PersistedChange>,
-    /// Why it is not persisted although that was requested.
+    /// The reason why it is not persisted although that was requested.
     pub not_kept: Option<String>,
 }
 
-/// How a change is persisted.
+/// Persistence of a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PersistedChange {
     /// Our file and the line in it.
@@ -73,7 +73,7 @@ pub fn apply(
     apply_by(kernel, journal, plan, persist, observer, &mut write)
 }
 
-/// How a change is written: see [`apply_by`].
+/// Method of writing a change: see [`apply_by`].
 pub type Writer<'a> = &'a mut dyn FnMut(&Kernel, &PlannedChange) -> Result<(), KernelError>;
 
 /// As [`apply`], with another way to write: `writer` may reach the planned value of a pool of huge pages in
@@ -111,7 +111,7 @@ fn write(kernel: &Kernel, planned: &PlannedChange) -> Result<(), KernelError> {
     }
 }
 
-/// Keeps changes over a reboot that are in force and were made without that: for a caller that
+/// Keeps changes across reboots that are in force and were made without that: for a caller that
 /// first wants to see whether they helped. Those that are not in force, or are kept already, are
 /// left out of the answer.
 ///
@@ -275,7 +275,7 @@ impl Run<'_> {
         Ok(applied)
     }
 
-    /// How a change is kept of which the journal does not say that its line got there, but it did.
+    /// State of a change of which the journal does not say that its line got there, but it did.
     fn already_there(&self, change: &Change) -> Result<Option<PersistedChange>, Cause> {
         let Some(kept) = &change.persist else { return Ok(None) };
         if !matches!(file_standing(self.kernel, change, kept)?, FileStanding::With(_)) {
@@ -320,7 +320,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Whether the directory of a file of ours is there for memwright alone: the last change to be
+    /// True if the directory of a file of ours is there for memwright alone: the last change to be
     /// reverted removes it, whichever one made it.
     fn made_dir(&self, file: &str) -> bool {
         let made = |kept: &PersistedLine| kept.file == file && kept.made_dir;

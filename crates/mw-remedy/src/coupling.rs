@@ -21,12 +21,12 @@ pub fn partner_of(path: &str) -> Option<&'static str> {
     })
 }
 
-/// Whether writing one of the two settles the other.
+/// True if writing one of the two settles the other.
 pub(crate) fn same_limit(left: &str, right: &str) -> bool {
     left == right || partner_of(left) == Some(right)
 }
 
-/// Whether writing this file recomputes `min_free_kbytes`.
+/// True if writing this file recomputes `min_free_kbytes`.
 pub(crate) fn moves_min_free(path: &str) -> bool {
     path.starts_with(THP_DIR) && path.ends_with("/enabled")
 }

@@ -24,14 +24,14 @@ const THIS_BOOT: &str = "boot";
 const DEVICES_MAX: usize = 4096;
 const ATTRIBUTE_BYTES_MAX: u64 = 256;
 
-/// What identifies a block device.
+/// Identity of a block device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceId {
     attribute: String,
     value: String,
 }
 
-/// Where a setting is now.
+/// Current path of a setting.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Location {
     /// In this file of the kernel.
@@ -77,12 +77,12 @@ impl<'a> Setting<'a> {
     }
 }
 
-/// Whether a setting belongs to a block device, so that its path holds for one boot only.
+/// True if a setting belongs to a block device, so that its path holds for one boot only.
 pub(crate) fn is_device_setting(path: &str) -> bool {
     Setting::parse(path).is_some()
 }
 
-/// What identifies the device that a setting belongs to; `None` for other settings.
+/// Identity of the device that a setting belongs to; `None` for other settings.
 pub(crate) fn identify(kernel: &Kernel, path: &str) -> Option<DeviceId> {
     let setting = Setting::parse(path)?;
     let id = setting.block(kernel).and_then(|block| id_of(kernel, &block));
@@ -92,7 +92,7 @@ pub(crate) fn identify(kernel: &Kernel, path: &str) -> Option<DeviceId> {
     })
 }
 
-/// Where a setting is that was changed on this device at this path.
+/// Current path of a setting that was changed on this device at this path.
 pub(crate) fn locate(kernel: &Kernel, path: &str, device: Option<&DeviceId>) -> Location {
     let (Some(id), Some(setting)) = (device, Setting::parse(path)) else {
         return Location::At(path.to_owned());
@@ -130,7 +130,7 @@ pub(crate) fn udev_rule(path: &str, value: &str, device: Option<&DeviceId>) -> O
     })
 }
 
-/// Whether udev takes a text as it is: neither a pattern nor a substitution nor an escape.
+/// True if udev takes a text as it is: neither a pattern nor a substitution nor an escape.
 fn is_literal(text: &str) -> bool {
     let plain = |c: char| (c.is_ascii_graphic() || c == ' ') && !"\"\\*?[]|$%".contains(c);
     !text.is_empty() && text.chars().all(plain)

@@ -6,7 +6,7 @@ use crate::persist::PersistError;
 use mw_model::format_count;
 use serde::Serialize;
 
-/// Why a change was not made.
+/// The reason why a change was not made.
 #[derive(Debug, thiserror::Error)]
 pub enum Cause {
     #[error(transparent)]
@@ -32,19 +32,19 @@ pub struct Stuck {
     pub why: String,
 }
 
-/// Why a plan was not carried out.
+/// The reason why a plan was not carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
     #[error("nothing was changed: {cause}")]
     NothingChanged { cause: Box<Cause> },
-    /// What had been changed was reverted.
+    /// All changes were reverted.
     #[error("{cause}; reverted {}", count(rolled_back))]
     RolledBack {
         cause: Box<Cause>,
         /// The changes that were reverted, newest first.
         rolled_back: Vec<u64>,
     },
-    /// What had been changed could not all be reverted.
+    /// Not all changes could be reverted.
     #[error("{cause}; not every change could be reverted: {}", list(stuck))]
     Stuck {
         cause: Box<Cause>,
@@ -55,7 +55,7 @@ pub enum ApplyError {
 }
 
 impl Cause {
-    /// Whether more privilege would help.
+    /// True if more privilege would help.
     pub fn is_privilege(&self) -> bool {
         match self {
             Self::Kernel(error) => error.is_privilege(),
@@ -67,7 +67,7 @@ impl Cause {
 }
 
 impl ApplyError {
-    /// Why the plan was not carried out.
+    /// The reason why the plan was not carried out.
     pub fn cause(&self) -> &Cause {
         match self {
             Self::NothingChanged { cause }
@@ -76,7 +76,7 @@ impl ApplyError {
         }
     }
 
-    /// Whether more privilege would help, and nothing is left changed: exit code 4.
+    /// True if more privilege would help, and nothing is left changed: exit code 4.
     pub fn is_privilege(&self) -> bool {
         !matches!(self, Self::Stuck { .. }) && self.cause().is_privilege()
     }

@@ -6,7 +6,7 @@ use crate::record::{BadLine, Content, Event, Intent, Persisting, Record, Undoing
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// How far a change got, by the journal.
+/// Progress of a change, by the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// It was about to be written; nothing says that it was.
@@ -31,9 +31,9 @@ pub(crate) struct Change {
     pub(crate) device: Option<DeviceId>,
     pub(crate) stage: Stage,
     pub(crate) persist: Option<PersistedLine>,
-    /// Whether taking it back was begun, so that affected files may hold something in between.
+    /// True if taking it back was begun, so that affected files may hold something in between.
     pub(crate) restoring: bool,
-    /// Why the last attempt to take it back did not.
+    /// The reason why the last attempt to take it back did not.
     pub(crate) left: Option<String>,
 }
 
@@ -42,38 +42,38 @@ pub(crate) struct Change {
 pub(crate) struct Side {
     pub(crate) path: String,
     pub(crate) before: Vec<u8>,
-    /// What it held after the change; absent where memwright was killed before it knew.
+    /// Value after the change; absent where memwright was killed before it was known.
     pub(crate) after: Option<Vec<u8>>,
 }
 
-/// What a change left in a file of ours under /etc.
+/// Entry of a change in a file of ours under /etc.
 #[derive(Debug, Clone)]
 pub(crate) struct PersistedLine {
     pub(crate) file: String,
     pub(crate) line: String,
     pub(crate) former: Option<Vec<u8>>,
     pub(crate) made_dir: bool,
-    /// Whether the journal says that the line got there.
+    /// True if the journal says that the line got there.
     pub(crate) done: bool,
 }
 
 impl Change {
-    /// Whether there may be something to revert.
+    /// True if there may be something to revert.
     pub(crate) fn is_active(&self) -> bool {
         matches!(self.stage, Stage::Planned | Stage::Applied)
     }
 
-    /// Whether it was an action, of which nothing can be reverted.
+    /// True if it was an action, of which nothing can be reverted.
     pub(crate) fn is_once(&self) -> bool {
         self.before.is_none()
     }
 
-    /// Whether two changes of one path may be of one device; old records do not say of which.
+    /// True if two changes of one path may be of one device; old records do not say of which.
     fn may_share_device(&self, other: &Self) -> bool {
         self.device.is_none() || other.device.is_none() || self.device == other.device
     }
 
-    /// Whether taking the older one back would disturb this newer one.
+    /// True if taking the older one back would disturb this newer one.
     pub(crate) fn lies_on(&self, older: &Self) -> bool {
         let touches =
             |path: &str| older.path == path || older.sides.iter().any(|side| side.path == path);
@@ -90,7 +90,7 @@ impl Change {
 pub struct Damage {
     /// The line's number, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// Its error.
     pub why: String,
     /// The version of the newer memwright that wrote it, where that is what is wrong.
     pub newer_version: Option<u32>,
@@ -105,7 +105,7 @@ pub struct History {
     pub(crate) next_seq: u64,
     /// Length of the journal without a last line that was cut short.
     pub(crate) whole_bytes: u64,
-    /// Whether the last whole record lacks its newline.
+    /// True if the last whole record lacks its newline.
     pub(crate) unterminated: bool,
 }
 
@@ -128,7 +128,7 @@ impl History {
         self.changes.iter().find(|change| change.id == id)
     }
 
-    /// Whether a value is what a setting had before this change, or an older one that is not reverted either.
+    /// True if a value is what a setting had before this change, or an older one that is not reverted either.
     pub(crate) fn is_below(&self, change: &Change, now: &str) -> bool {
         self.changes.iter().any(|older| {
             let before = older.before.as_deref().map(setting_of);

@@ -32,7 +32,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Where the journal lies unless somebody says otherwise.
+/// Default directory of the journal.
 pub const STATE_DIR: &str = "/var/lib/memwright";
 /// The journal's name in the state directory.
 pub const JOURNAL_FILE: &str = "journal.jsonl";
@@ -40,14 +40,14 @@ pub const JOURNAL_FILE: &str = "journal.jsonl";
 const LOCK_FILE: &str = "journal.lock";
 /// Length of the journal at which nothing more is planned.
 pub const JOURNAL_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// How long to wait for another memwright by default.
+/// Default time to wait for another memwright.
 pub const LOCK_WAIT: Duration = Duration::from_secs(5);
 
 /// Length at which the journal is not read any more: room to revert everything is below it.
 const JOURNAL_READ_BYTES_MAX: u64 = 4 * JOURNAL_BYTES_MAX;
 const LOCK_POLL: Duration = Duration::from_millis(50);
 
-/// Why the journal cannot be used.
+/// The reason why the journal cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     #[error("cannot {what} {}: permission denied", path.display())]
@@ -56,7 +56,7 @@ pub enum JournalError {
     #[error("another memwright is changing settings (it holds {}); waited {waited_s} s; try again later", path.display())]
     Busy {
         path: PathBuf,
-        /// How long it was waited for.
+        /// Time that was waited for it.
         waited_s: u64,
     },
     /// Others may write the directory, so that its contents cannot be trusted.
@@ -67,7 +67,7 @@ pub enum JournalError {
         path: PathBuf,
         /// The line's number, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// Its error.
         why: String,
     },
     /// A line was written by a newer memwright.
@@ -101,7 +101,7 @@ pub enum JournalError {
 }
 
 impl JournalError {
-    /// Whether more privilege would help: exit code 4.
+    /// True if more privilege would help: exit code 4.
     pub fn is_privilege(&self) -> bool {
         matches!(self, Self::Denied { .. })
     }

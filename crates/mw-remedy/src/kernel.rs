@@ -20,7 +20,7 @@ pub struct Kernel {
     root: PathBuf,
 }
 
-/// What was being done to a kernel file when it failed.
+/// Operation on a kernel file that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Access {
@@ -37,7 +37,7 @@ impl fmt::Display for Access {
     }
 }
 
-/// Why a kernel file could not be read or written.
+/// The reason why a kernel file could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum KernelError {
     #[error(
@@ -73,12 +73,12 @@ pub enum KernelError {
 }
 
 impl KernelError {
-    /// Whether more privilege would help: exit code 4.
+    /// True if more privilege would help: exit code 4.
     pub fn is_privilege(&self) -> bool {
         matches!(self, Self::Denied { .. } | Self::ReadOnly { .. })
     }
 
-    /// Whether the file is not there.
+    /// True if the file is not there.
     pub fn is_absent(&self) -> bool {
         matches!(self, Self::Absent { .. })
     }
@@ -176,7 +176,7 @@ impl Kernel {
         Err(KernelError::NotTaken { path: path.to_owned(), value: value.to_owned(), now })
     }
 
-    /// Where a path of the machine lies in this tree.
+    /// Path in this tree of a path of the machine.
     pub(crate) fn resolve(&self, path: &str) -> PathBuf {
         self.root.join(path.trim_start_matches('/'))
     }
@@ -205,7 +205,7 @@ pub fn setting_of(content: &[u8]) -> String {
     }
 }
 
-/// Whether two values mean the same to the kernel: word by word, numbers as numbers.
+/// True if two values mean the same to the kernel: word by word, numbers as numbers.
 pub fn same_setting(left: &str, right: &str) -> bool {
     left.split_whitespace().map(number_or_word).eq(right.split_whitespace().map(number_or_word))
 }
@@ -214,7 +214,7 @@ fn number_or_word(word: &str) -> Result<i128, &str> {
     word.parse().map_err(|_| word)
 }
 
-/// Whether a text can be written in one line, and read in one.
+/// True if a text can be written in one line, and read in one.
 pub(crate) fn is_one_line(text: &str) -> bool {
     text.len() <= SETTING_BYTES_MAX && !text.chars().any(|c| c.is_control() && c != '\t')
 }

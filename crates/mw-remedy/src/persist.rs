@@ -43,14 +43,14 @@ const BLOCK_MARK: &str = "# memwright change ";
 const NEW_SUFFIX: &str = "new";
 const FILE_BYTES_MAX: u64 = 64 * 1024;
 
-/// Where a setting is persisted, and as what.
+/// File in which a setting is persisted, and its form.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PersistTarget {
     pub file: String,
     pub line: String,
 }
 
-/// Why a setting could not be persisted, or not be taken out again.
+/// The reason why a setting could not be persisted, or not be taken out again.
 #[derive(Debug, thiserror::Error)]
 pub enum PersistError {
     /// The file is not ours.
@@ -71,7 +71,7 @@ pub enum PersistError {
 }
 
 impl PersistError {
-    /// Whether more privilege would help: exit code 4.
+    /// True if more privilege would help: exit code 4.
     pub fn is_privilege(&self) -> bool {
         matches!(self, Self::Denied { .. })
     }
@@ -85,7 +85,7 @@ impl PersistError {
     }
 }
 
-/// Where and as what a setting is persisted; `device` is the one that it belongs to.
+/// File and form in which a setting is persisted; `device` is the one that it belongs to.
 ///
 /// # Errors
 /// Why it cannot be.
@@ -152,7 +152,7 @@ pub(crate) enum FileStanding {
     /// Our comment is there, but somebody changed the line below it.
     Altered {
         now: String,
-        /// What would be left without the two lines.
+        /// Rest without the two lines.
         rest: Option<Vec<u8>>,
     },
 }
@@ -204,7 +204,7 @@ impl Block {
     }
 }
 
-/// Whether a line sets what ours sets, whatever the value.
+/// True if a line sets what ours sets, whatever the value.
 fn same_key(line: &[u8], ours: &str) -> bool {
     let line = String::from_utf8_lossy(line);
     let key_of = |line: &str| match line.strip_prefix("w ") {
@@ -220,7 +220,7 @@ fn is_line(line: &[u8], text: &str) -> bool {
     line.strip_suffix(b"\n").unwrap_or(line) == text.as_bytes()
 }
 
-/// Where the comments at the top end and the first block begins.
+/// End of the comments at the top, at which the first block begins.
 fn header_end(content: &[u8]) -> usize {
     content
         .split_inclusive(|&byte| byte == b'\n')
@@ -262,7 +262,7 @@ pub(crate) fn read_to_add(
     }
 }
 
-/// Whether the directory of a file of ours is missing.
+/// True if the directory of a file of ours is missing.
 pub(crate) fn lacks_dir(kernel: &Kernel, file: &str) -> bool {
     kernel.resolve(file).parent().is_some_and(|dir| !dir.exists())
 }

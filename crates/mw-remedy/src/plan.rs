@@ -10,10 +10,10 @@ use mw_model::{Finding, Step};
 use serde::Serialize;
 use std::fmt;
 
-/// What would be changed, and what memwright cannot do itself.
+/// Changes that would be made, and steps that memwright cannot take itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Plan {
-    /// What memwright would write, in order.
+    /// Changes that memwright would write, in order.
     pub changes: Vec<PlannedChange>,
     /// Steps for a person.
     pub manual: Vec<String>,
@@ -38,11 +38,11 @@ pub struct PlannedChange {
     /// Its present content; absent for an action.
     pub before: Option<String>,
     pub value: String,
-    /// Whether it is an action that is done once and cannot be reverted.
+    /// True if it is an action that is done once and cannot be reverted.
     pub once: bool,
-    /// Where `--persist` stores it; absent for an action and where it cannot be persisted.
+    /// File in which `--persist` stores it; absent for an action and where it cannot be persisted.
     pub persist: Option<PersistTarget>,
-    /// Why it cannot be persisted.
+    /// The reason why it cannot be persisted.
     pub not_kept: Option<String>,
     /// Other files that set the same.
     pub shadowed: Vec<Shadowed>,
@@ -74,7 +74,7 @@ pub struct Conflict {
     pub dropped_value: String,
 }
 
-/// Why no plan could be made.
+/// The reason why no plan could be made.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// A setting cannot be read.
@@ -88,7 +88,7 @@ pub enum PlanError {
 }
 
 impl PlanError {
-    /// Whether more privilege would help: exit code 4.
+    /// True if more privilege would help: exit code 4.
     pub fn is_privilege(&self) -> bool {
         matches!(self, Self::Kernel(error) if error.is_privilege())
     }
@@ -103,7 +103,7 @@ struct ProposedChange<'a> {
 }
 
 impl Plan {
-    /// What would be changed to fix these findings. The caller decides which ones to hand in (see
+    /// Changes that would fix these findings. The caller decides which ones to hand in (see
     /// [`mw_model::Consent`]).
     ///
     /// # Errors
@@ -133,7 +133,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Whether there is nothing for memwright to write.
+    /// True if there is nothing for memwright to write.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }
@@ -198,7 +198,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Whether a worse finding has already planned this setting.
+    /// True if a worse finding has already planned this setting.
     fn is_settled(&mut self, proposal: &ProposedChange<'_>) -> bool {
         let already = self.already.iter().find(|already| same_limit(&already.path, proposal.path));
         if let Some(already) = already.filter(|_| !proposal.once) {

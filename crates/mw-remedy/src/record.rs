@@ -31,7 +31,7 @@ pub(crate) struct Record {
     pub(crate) event: Event,
 }
 
-/// What happened to a change.
+/// Event of a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub(crate) enum Event {
@@ -90,11 +90,11 @@ pub(crate) struct Persisting {
     pub(crate) line: String,
     /// The whole file before; absent where there was none.
     pub(crate) former: Option<Content>,
-    /// Whether its directory had to be made.
+    /// True if its directory had to be made.
     pub(crate) made_dir: bool,
 }
 
-/// How a change was reverted.
+/// Way in which a change was reverted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Undoing {
@@ -143,7 +143,7 @@ fn byte_of(pair: &[u8]) -> Option<u8> {
     }
 }
 
-/// Why a line of the journal is not a record of ours.
+/// The reason why a line of the journal is not a record of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum BadLine {
     Damaged(String),

@@ -104,7 +104,7 @@ fn drift(path: &str, now: &str, ours: &str, before: &str) -> Drift {
 }
 
 impl Side {
-    /// What the change made of it; a partner becomes zero.
+    /// Value that the change gave it; a partner becomes zero.
     fn after(&self) -> String {
         self.after.as_deref().map_or_else(|| "0".to_owned(), setting_of)
     }
@@ -135,7 +135,7 @@ fn side_standing(
     Ok(if is_after || unknown { SideStanding::ToBe(before) } else { SideStanding::Foreign(now) })
 }
 
-/// Whether a pool that was being filled when memwright was killed got a part of its pages.
+/// True if a pool that was being filled when memwright was killed got a part of its pages.
 fn is_partly_taken(change: &Change, now: &str, before: &str) -> bool {
     let numbers = (now.parse::<u64>(), before.parse::<u64>(), change.value.parse::<u64>());
     let (Ok(now), Ok(before), Ok(value)) = numbers else { return false };
@@ -143,7 +143,7 @@ fn is_partly_taken(change: &Change, now: &str, before: &str) -> bool {
     between && change.stage == Stage::Planned && change.path.ends_with("/nr_hugepages")
 }
 
-/// What every affected file held before.
+/// Value of every affected file before.
 pub(crate) fn former_sides(change: &Change) -> Vec<String> {
     change.sides.iter().map(|side| setting_of(&side.before)).collect()
 }
@@ -187,7 +187,7 @@ pub(crate) fn restore(
     Ok(())
 }
 
-/// What else than this value a file reads.
+/// Other values than this one that a file reads.
 fn reads(kernel: &Kernel, path: &str, value: &str) -> Result<Option<String>, KernelError> {
     let now = setting_of(&kernel.read(path)?);
     Ok((!same_setting(&now, value)).then_some(now))

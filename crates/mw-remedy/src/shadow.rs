@@ -34,15 +34,15 @@ pub struct Shadowed {
     pub file: String,
     /// The line's number, from 1.
     pub line: usize,
-    /// What it sets: our setting, or the other file of the same limit.
+    /// Setting: ours, or the other file of the same limit.
     pub path: String,
     pub value: String,
-    /// Whether it takes effect over ours at the next boot.
+    /// True if it takes effect over ours at the next boot.
     pub wins: bool,
 }
 
 impl Shadowed {
-    /// Whether it sets this path to another value, or the other file of the same limit where ours does not count.
+    /// True if it sets this path to another value, or the other file of the same limit where ours does not count.
     pub(crate) fn counts(&self, path: &str, value: &str) -> bool {
         let is_other = self.path != path || !same_setting(&self.value, value);
         is_other && (self.wins || self.path == path)

@@ -22,7 +22,7 @@ pub struct Changes {
 pub struct ChangeStatus {
     /// Its number, for `memwright undo`.
     pub id: u64,
-    /// When it was planned, in milliseconds since the epoch.
+    /// Time at which it was planned, in milliseconds since the epoch.
     pub time_ms: u64,
     /// The rule whose remedy it is.
     pub rule: String,
@@ -35,9 +35,9 @@ pub struct ChangeStatus {
     pub state: ChangeState,
     /// The file of ours that persists it.
     pub kept_in: Option<String>,
-    /// How that file differs from what memwright wrote there.
+    /// Difference of that file from what memwright wrote there.
     pub file_drift: Option<Drift>,
-    /// Why the last attempt to take it back did not.
+    /// The reason why the last attempt to take it back did not.
     pub left: Option<String>,
 }
 

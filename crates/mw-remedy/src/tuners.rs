@@ -63,7 +63,7 @@ fn is_off(value: &str) -> bool {
     ["0", "false", "no", "off"].contains(&value.to_ascii_lowercase().as_str())
 }
 
-/// What a profile sets, after those that it includes; a later line replaces an earlier one for the same path.
+/// Settings of a profile, after those that it includes; a later line replaces an earlier one for the same path.
 fn tuned_profile(
     kernel: &Kernel,
     name: &str,
@@ -102,7 +102,7 @@ fn tuned_profile(
     }
 }
 
-/// Whether an entry's section is for some machines only: whether this is one is not judged.
+/// True if an entry's section is for some machines only: whether this is one is not judged.
 fn is_conditional(all: &[Entry<'_>], entry: &Entry<'_>) -> bool {
     let conditions = ["uname_regex", "cpuinfo_regex"];
     all.iter().any(|other| other.section == entry.section && conditions.contains(&other.key))

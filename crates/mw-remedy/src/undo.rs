@@ -20,7 +20,7 @@ pub enum Which {
     Ids(Vec<u64>),
 }
 
-/// What became of one change.
+/// Outcome of one change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Undone {
     pub id: u64,
@@ -29,11 +29,11 @@ pub struct Undone {
     pub path: String,
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// Why the journal does not say so; the kernel's file is as `outcome` says nevertheless.
+    /// The reason why the journal does not say so; the kernel's file is as `outcome` says nevertheless.
     pub not_recorded: Option<String>,
 }
 
-/// What became of one change.
+/// Outcome of one change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "outcome", rename_all = "kebab-case")]
 pub enum Outcome {
@@ -56,13 +56,13 @@ pub enum Outcome {
     /// It could not be reverted.
     Failed {
         why: String,
-        /// Whether more privilege would help: exit code 4.
+        /// True if more privilege would help: exit code 4.
         privilege: bool,
     },
 }
 
 impl Outcome {
-    /// Whether nothing of the change is left.
+    /// True if nothing of the change is left.
     pub fn is_gone(&self) -> bool {
         match self {
             Self::Restored { .. }
@@ -75,7 +75,7 @@ impl Outcome {
         }
     }
 
-    /// Whether more privilege would help: exit code 4.
+    /// True if more privilege would help: exit code 4.
     pub fn is_privilege(&self) -> bool {
         matches!(self, Self::Failed { privilege: true, .. })
     }
@@ -138,7 +138,7 @@ pub enum UndoError {
 }
 
 impl UndoError {
-    /// Whether more privilege would help: exit code 4.
+    /// True if more privilege would help: exit code 4.
     pub fn is_privilege(&self) -> bool {
         matches!(self, Self::Journal(error) if error.is_privilege())
     }
@@ -222,7 +222,7 @@ pub(crate) fn revert(
     }
 }
 
-/// What can fail on the way back.
+/// Errors of a revert.
 enum RevertError {
     Kernel(KernelError),
     Persist(PersistError),

@@ -54,12 +54,12 @@ pub enum HtmlError {
     Data(#[from] serde_json::Error),
 }
 
-/// What the page's scripts draw.
+/// Data that the page's scripts draw.
 #[derive(Serialize)]
 struct Drawn<'a> {
     /// The start of the stall in milliseconds since the epoch: zero of all other times.
     zero_unix_ms: u64,
-    /// How long it took, in seconds.
+    /// Duration, in seconds.
     stall_s: f64,
     /// Times of the charts' points, in seconds.
     at_s: Vec<f64>,

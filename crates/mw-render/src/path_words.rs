@@ -17,7 +17,7 @@ const UNTRACED_PART: Nanos = 20;
 const SCHEDULER: [&str; 6] =
     ["__schedule", "schedule", "__traceiter_", "perf_trace_", "preempt_schedule", "__cond_resched"];
 
-/// What is lost of tasks outside of the tracer's PID namespace.
+/// Evidence that is lost of tasks outside of the tracer's PID namespace.
 const OUTSIDE: &str = "tasks outside this PID namespace are traced, but /proc does not have them: their processes and \
                        cgroups, and what they did before the trace, are not known (on the host they are)";
 
@@ -25,7 +25,7 @@ pub(crate) fn duration(time: Nanos) -> String {
     format_duration_ms(time as f64 / 1e6)
 }
 
-/// How much of the request a part of it is.
+/// Share of the request of a part of it.
 pub(crate) fn percent(path: &PathSummary, time: Nanos) -> f64 {
     time as f64 * 100.0 / path.total_ns.max(1) as f64
 }
@@ -42,7 +42,7 @@ pub(crate) fn answer(path: &PathSummary) -> Option<String> {
     ))
 }
 
-/// Which task waited for which, from the request's own to that of the largest part, and what that one did.
+/// Chain of waits, from the request's own task to that of the largest part, and the work of that one.
 pub(crate) fn chain(path: &PathSummary) -> Vec<String> {
     let Some(largest) = path.parts.first() else { return Vec::new() };
     let skipped = path.chain.len().saturating_sub(MAX_CHAIN);
@@ -57,7 +57,7 @@ pub(crate) fn chain(path: &PathSummary) -> Vec<String> {
     lines
 }
 
-/// Where in the kernel the largest part was spent, and what ended it.
+/// Place in the kernel of the largest part, and the event that ended it.
 pub(crate) fn stacks(path: &PathSummary) -> Vec<String> {
     let Some(largest) = path.parts.first() else { return Vec::new() };
     let stacks = [("in", &largest.stack), ("woken by", &largest.waker_stack)];
@@ -68,7 +68,7 @@ pub(crate) fn stacks(path: &PathSummary) -> Vec<String> {
         .collect()
 }
 
-/// What limits the answer.
+/// Limits of the result.
 pub(crate) fn remarks(path: &PathSummary) -> Vec<String> {
     let mut remarks = Vec::new();
     if let Some(sibling) = &path.sibling {
@@ -99,7 +99,7 @@ pub(crate) fn remarks(path: &PathSummary) -> Vec<String> {
     remarks
 }
 
-/// Whether a task of the chain, or of a part that is shown, is outside of the tracer's PID namespace.
+/// True if a task of the chain, or of a part that is shown, is outside of the tracer's PID namespace.
 fn names_task_outside(path: &PathSummary) -> bool {
     const LEAST_PERCENT: f64 = 1.0;
     let parts = path.parts.iter().filter(|part| percent(path, part.total_ns) >= LEAST_PERCENT);
@@ -119,7 +119,7 @@ fn functions(stack: &[String]) -> Vec<&str> {
     stack.iter().map(String::as_str).filter(is_known).take(MAX_FUNCTIONS).collect()
 }
 
-/// Whose part it is.
+/// Task of a part.
 pub(crate) fn doer(part: &PathPart) -> String {
     let probably = if part.inferred { "probably " } else { "" };
     format!("{probably}{}", name(&part.task, part.work.as_deref()))
@@ -157,7 +157,7 @@ fn holder(part: &PathPart) -> String {
     part.holder.as_ref().map_or_else(|| "another task".to_owned(), |task| name(task, None))
 }
 
-/// How the time was spent, as a row of a table has it.
+/// Use of the time, as a row of a table has it.
 pub(crate) fn kind(part: &PathPart) -> String {
     match part.kind {
         Kind::Running(RunMode::User) => "running in user mode".to_owned(),
@@ -194,7 +194,7 @@ pub(crate) fn kind(part: &PathPart) -> String {
     }
 }
 
-/// How the time was spent, as the predicate of a sentence about its task; `time` begins with a space or is empty.
+/// Use of the time, as the predicate of a sentence about its task; `time` begins with a space or is empty.
 fn did(part: &PathPart, time: &str) -> String {
     match part.kind {
         Kind::Running(RunMode::User) => format!("ran{time} in user mode"),
@@ -259,7 +259,7 @@ fn timed_out(wait: Wait, time: &str) -> String {
     }
 }
 
-/// What is waited for, to follow "waited".
+/// Object of the wait, to follow "waited".
 fn for_what(wait: Wait) -> String {
     let within = |wait: Wait| format!("in {}", wait.label());
     match wait {

@@ -74,7 +74,7 @@ pub const MOST_SPANS: usize = 24;
 /// Values beyond it, either way, are not measurements.
 pub const LARGEST: f64 = 1e18;
 
-/// Why there is no plot.
+/// The reason that there is no plot.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlotError {
@@ -95,7 +95,7 @@ pub enum PlotError {
     TooMany {
         what: &'static str,
         count: usize,
-        /// How many there may be.
+        /// Maximum number of values.
         most: usize,
     },
 }
@@ -104,7 +104,7 @@ pub enum PlotError {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Bars {
     pub title: String,
-    /// What the axis measures, with its unit.
+    /// Quantity of the axis, with its unit.
     pub axis: String,
     /// The names of the parts, from left to right.
     pub parts: Vec<String>,
@@ -122,7 +122,7 @@ pub struct Bar {
     pub outcome: Outcome,
 }
 
-/// What came of a row.
+/// Outcome of a row.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
     Measured {
@@ -131,7 +131,7 @@ pub enum Outcome {
         /// All parts together. Medians of parts need not add up to the median of sums: the bar is
         /// as long as its parts, the number at its end and the whisker are of these.
         total: Spread,
-        /// How many times as fast as what all is compared with.
+        /// Speed, as a multiple of that of the baseline.
         ratio: Option<f64>,
     },
     /// It could not be measured, and why.
@@ -180,7 +180,7 @@ pub struct Lines {
 /// Series that share a vertical axis, which includes zero.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Panel {
-    /// What the axis measures, with its unit.
+    /// Quantity of the axis, with its unit.
     pub heading: String,
     pub series: Vec<Series>,
 }
@@ -198,14 +198,14 @@ pub struct Series {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Span {
     pub name: String,
-    /// When it starts, in seconds.
+    /// Start, in seconds.
     pub from_s: f64,
-    /// When it ends, in seconds.
+    /// End, in seconds.
     pub to_s: f64,
     pub tone: Tone,
 }
 
-/// What a phase was like.
+/// Kind of a phase.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Tone {
     #[default]

@@ -24,10 +24,10 @@ use mw_model::{
 };
 use std::fmt::Write;
 
-/// How the text is laid out.
+/// Layout of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
-    /// Whether it may have colour.
+    /// True if it may have colour.
     pub colour: bool,
     /// Columns of the terminal.
     pub width: usize,
@@ -159,7 +159,7 @@ impl Page {
         }
     }
 
-    /// What memwright does not do itself.
+    /// Steps that memwright does not take itself.
     fn step(&mut self, step: &Step) {
         match step {
             Step::Write { .. } | Step::Once { .. } => {}

@@ -30,7 +30,7 @@ pub(crate) fn on_terminal(page: &str, colour: bool) -> String {
     seen
 }
 
-/// How long the colour is that a text begins with: ESC, `[`, numbers, `m`.
+/// Length of the colour that a text begins with: ESC, `[`, numbers, `m`.
 fn colour(text: &str) -> usize {
     let Some(numbers) = text.strip_prefix("\u{1b}[") else { return 0 };
     match numbers.find(|c: char| !c.is_ascii_digit() && c != ';') {

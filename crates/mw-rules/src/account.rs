@@ -17,7 +17,7 @@ use mw_model::{
     Snapshot, derived, zones,
 };
 
-/// How many processes are named.
+/// Number of processes that are named.
 const MOST_PROCESSES: usize = 16;
 
 /// Accounts for all memory of a machine.

@@ -29,13 +29,13 @@ const MOST_OF_RATES: f64 = 60.0;
 /// From which share of the stall, or of one CPU, on it is evidence.
 const LEAST_SHARE_PERCENT: f64 = 10.0;
 
-/// How many times the rate before the stall a rate must be to count.
+/// Smallest rate that counts, as a multiple of the rate before the stall.
 const LEAST_GROWTH: f64 = 2.0;
 
 /// The score for each doubling of a rate above its threshold.
 const PER_DOUBLING: f64 = 10.0;
 
-/// What each further kind of evidence adds, and from which score on.
+/// Weight of each further kind of evidence, and the score from which it counts.
 const PER_FURTHER: f64 = 4.0;
 const FURTHER_FROM: f64 = 35.0;
 
@@ -111,7 +111,7 @@ impl<'a> CauseScore<'a> {
             .rate("compact_stall", &[Counter::CompactStall], STALLS_PER_S)
     }
 
-    /// How much of the stall a task spent in waits of these kinds.
+    /// Share of the stall that a task spent in waits of these kinds.
     #[must_use]
     pub(crate) fn waits(mut self, kinds: &[WaitKind]) -> Self {
         if let Some(request) = self.stall.request {
@@ -146,7 +146,7 @@ impl<'a> CauseScore<'a> {
         )
     }
 
-    /// How much of the request was spent on these, by its critical path. What other tasks waited for is no evidence
+    /// Share of the request that was spent on these, by its critical path. The waits of other tasks are no evidence
     /// beside it.
     fn request_spent(mut self, request: &Request<'_>, kinds: &[WaitKind]) -> Self {
         let on = &spent_in(kinds);
@@ -168,7 +168,7 @@ impl<'a> CauseScore<'a> {
         self.with_evidence(what, Quantity::Percent(share), "critical path")
     }
 
-    /// How often a task was blocked in one of these functions.
+    /// Number of times that a task was blocked in one of these functions.
     #[must_use]
     pub(crate) fn blocked_in(mut self, functions: &[Functions]) -> Self {
         if let Some(request) = self.stall.request {
@@ -186,7 +186,7 @@ impl<'a> CauseScore<'a> {
         self.with_evidence(what, Quantity::Percent(share), format!("/proc/{}/stack", task.pid))
     }
 
-    /// How much of the stall a writer was throttled for what it made dirty. A late answer may have waited for that. A page
+    /// Share of the stall in which a writer was throttled for its dirty pages. A late answer may have waited for that. A page
     /// fault of the canary or a late wake-up does not, and the kernel does not count it as waiting for memory
     /// (balance_dirty_pages() has no psi_memstall_enter()).
     #[must_use]
@@ -198,7 +198,7 @@ impl<'a> CauseScore<'a> {
         self.waits(&[WaitKind::DirtyThrottle]).blocked_in(&[kernel::DIRTY_THROTTLING])
     }
 
-    /// What the kernel did is no cause unless a task waited for it.
+    /// Memory work of the kernel is no cause unless a task waited for it.
     #[must_use]
     pub(crate) fn needing_a_wait(mut self) -> Self {
         self.nobody_waited = true;
@@ -246,7 +246,7 @@ impl<'a> CauseScore<'a> {
         )
     }
 
-    /// How much of the stall some task waited for memory, by the kernel's pressure stall information.
+    /// Share of the stall in which some task waited for memory, by the kernel's pressure stall information.
     #[must_use]
     pub(crate) fn pressure(mut self) -> Self {
         let Some(share) = self.stall.pressure_percent(Resource::Memory) else { return self };

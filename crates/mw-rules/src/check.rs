@@ -72,7 +72,7 @@ pub fn sum_up(report: &mut Report) {
     report.verdict = verdict(report);
 }
 
-/// What the running machine hides of itself that a check cannot do without: what another mount
+/// Parts of the running machine that are hidden and that a check cannot do without: files that another mount
 /// hides from a rule, and the counters that every kernel has. A rule that a kernel has no use for is
 /// none of it, nor is what this user may not read, unless it is most of the rules.
 fn unchecked(window: &Window, skipped: &[SkippedRule], rules: usize) -> Vec<Missing> {
@@ -101,13 +101,13 @@ fn unchecked(window: &Window, skipped: &[SkippedRule], rules: usize) -> Vec<Miss
     unchecked
 }
 
-/// How many rules were to look for a hazard.
+/// Number of rules that were to find a hazard.
 fn rules(report: &Report) -> usize {
     let found: BTreeSet<&str> = report.findings.iter().map(|found| found.rule.as_str()).collect();
     [found.len(), report.quiet.len(), report.skipped.len()].iter().sum()
 }
 
-/// Why the machine could not be checked, each reason once.
+/// The reason why the machine could not be checked, each reason once.
 fn not_checked(unchecked: &[Missing]) -> String {
     let mut reasons: Vec<String> = Vec::new();
     for missing in unchecked {
@@ -171,7 +171,7 @@ fn verdict(report: &Report) -> String {
     }
 }
 
-/// How much memory the caller can get, and of what.
+/// Memory that the caller can get, and its source.
 fn room(report: &Report) -> String {
     match (report.ready_bytes, &report.limited_by, report.memory_bytes) {
         (Some(ready), Some(limit), _) => {

@@ -4,7 +4,7 @@
 use crate::{NodeCondition, RULES, Rule};
 use mw_model::{Finding, Report, Severity};
 
-/// What a check says about a condition.
+/// State of a condition by a check.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ConditionState<'a> {
     /// The problem, the worst if there are several.
@@ -20,7 +20,7 @@ impl NodeCondition {
         RULES.iter().filter(move |rule| rule.condition == Some(self))
     }
 
-    /// What a check says about it.
+    /// State of it by a check.
     pub fn state(self, report: &Report) -> ConditionState<'_> {
         let is_own = |id: &str| self.rules().any(|rule| rule.id == id);
         let is_problem =

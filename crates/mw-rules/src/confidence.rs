@@ -1,4 +1,4 @@
-//! How sure a cause is, from its score: what share of causes with that score were right in the blind trials.
+//! The confidence of a cause, from its score: the share of causes with that score that were right in the blind trials.
 //!
 //! The map is monotone, so that it changes no order. It is fitted to eval/results/truth/fit.jsonl, and to nothing else, by
 //! `cargo xtask trials --calibrate`, which writes the table below (eval/src/trials/calibrate.rs says how).
@@ -20,7 +20,7 @@ pub(crate) fn of(score: Score) -> Confidence {
     Confidence(share_right(CONFIDENCE_BY_SCORE, score.0))
 }
 
-/// What share of causes with this score was right, in percent.
+/// Share of causes with this score that were right, in percent.
 fn share_right(table: &[(u8, u8)], score: u8) -> u8 {
     let above = table.iter().find(|(from, _)| *from >= score);
     let below = table.iter().rev().find(|(from, _)| *from <= score);

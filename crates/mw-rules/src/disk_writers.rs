@@ -21,7 +21,7 @@ const PILED_UP_S: f64 = 1.0;
 /// slow disk completes many at once.
 const MOST_IDLE_PERCENT: f64 = 50.0;
 
-/// How many times as much as before a disk writes that is flooded.
+/// Smallest write rate of a flooded disk, as a multiple of that before.
 const FLOOD_GROWTH: f64 = 2.0;
 
 /// Another cgroup that wrote to the service's disk.
@@ -74,13 +74,13 @@ pub(crate) fn other_program<'a>(stall: &Stall<'a>) -> Option<&'a FloodShare> {
     (flood_bytes(stall, share) >= LEAST_BYTES).then_some(share)
 }
 
-/// What a program brought into the page cache.
+/// Pages that a program brought into the page cache.
 pub(crate) fn flood_bytes(stall: &Stall<'_>, share: &FloodShare) -> u64 {
     share.pages.saturating_mul(stall.window.now.origin.page_bytes)
 }
 
 impl OtherWriter<'_> {
-    /// Whether what it wrote holds others up: see [`is_flooded`].
+    /// True if what it wrote holds others up: see [`is_flooded`].
     pub(crate) fn floods(&self, stall: &Stall<'_>, unwritten_bytes: u64) -> bool {
         // Where the disk was not recorded, what the group wrote stands for it.
         is_flooded(stall, self.device, unwritten_bytes)
@@ -88,7 +88,7 @@ impl OtherWriter<'_> {
     }
 }
 
-/// Whether a disk works off a backlog of dirty pages: it completes writes throughout, more than before or from when the
+/// True if a disk works off a backlog of dirty pages: it completes writes throughout, more than before or from when the
 /// kernel writes because too much is dirty, and needs two seconds for what waits. A disk that became slow completes
 /// less. `None` where the disk was not recorded.
 pub(crate) fn is_flooded(stall: &Stall<'_>, device: &str, unwritten_bytes: u64) -> Option<bool> {
@@ -115,7 +115,7 @@ pub(crate) fn is_flooded(stall: &Stall<'_>, device: &str, unwritten_bytes: u64) 
     Some(makes_progress && has_backlog && has_grown)
 }
 
-/// What was dirty and not yet under writeback for half of the stall, in bytes, beyond what was so in all recorded rows.
+/// Bytes that were dirty and not yet under writeback for half of the stall, beyond those of all recorded rows.
 /// `None` where it was not recorded.
 fn dirty_throughout(stall: &Stall<'_>) -> Option<u64> {
     let values = stall.incident.table.values(&Metric::Vmstat(Counter::NrDirty))?;
@@ -143,7 +143,7 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Whether so much is dirty that the kernel writes it back however young it is.
+/// True if so much is dirty that the kernel writes it back however young it is.
 fn exceeds_background(stall: &Stall<'_>, unwritten_bytes: u64) -> bool {
     let snapshot = &stall.window.now;
     let vmstat = snapshot.sample.vmstat.value();
@@ -155,7 +155,7 @@ fn groups<'a>(stall: &Stall<'a>) -> impl Iterator<Item = &'a GroupUse> {
     stall.incident.groups.iter().filter(|group| group.path != "/")
 }
 
-/// What the service's cgroups read and wrote, by disk.
+/// Reads and writes of the service's cgroups, by disk.
 fn service_io<'a>(stall: &Stall<'a>) -> Vec<&'a GroupIo> {
     let server = server(stall);
     let own = groups(stall).filter(|group| is_of_service(group, server));
@@ -179,7 +179,7 @@ fn is_of_service(group: &GroupUse, server: Option<&PathTask>) -> bool {
     }
 }
 
-/// Where the service is not known, as behind a command that asks it: the first task of the path in a cgroup that is
+/// Cgroup of a service that is not known, as behind a command that asks it: the first task of the path in a cgroup that is
 /// not that of the request's own task.
 fn server<'a>(stall: &Stall<'a>) -> Option<&'a PathTask> {
     let path = stall.incident.path.as_ref().filter(|_| stall.incident.service.is_none())?;
@@ -198,7 +198,7 @@ fn is_process_of_service(stall: &Stall<'_>, pid: u32) -> bool {
     is_known || server(stall).is_some_and(|server| server.process == pid)
 }
 
-/// Whether the request waits for what this process reads: it asked a service that reads its own files.
+/// True if the request waits for what this process reads: it asked a service that reads its own files.
 fn is_reader(stall: &Stall<'_>, pid: u32) -> bool {
     stall.request.is_some_and(|request| {
         request.on(&[TimeClass::FileRead]).any(|part| part.task.process == pid)
@@ -212,7 +212,7 @@ pub(crate) fn disks_of<'a>(stall: &Stall<'a>, task: &PathTask) -> Vec<&'a str> {
     io.filter(|io| io.read_bytes > 0 || io.written_bytes > 0).map(|io| io.device.as_str()).collect()
 }
 
-/// Whether cgroups below the root are charged with most of what all wrote to a disk.
+/// True if cgroups below the root are charged with most of what all wrote to a disk.
 fn is_charged(stall: &Stall<'_>, device: &str) -> bool {
     const MOST_PERCENT: f64 = 50.0;
     let written = |group: &GroupUse| -> u64 {

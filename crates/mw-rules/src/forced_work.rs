@@ -78,7 +78,7 @@ pub(crate) struct Forced {
 }
 
 impl Forced {
-    /// Whether the kernel did it by itself.
+    /// True if the kernel did it by itself.
     pub(crate) fn is_of_kernel(&self) -> bool {
         self.process.name.starts_with(COMPACTION_THREAD)
     }
@@ -90,7 +90,7 @@ pub fn forcing_processes(profile: &Profile) -> Vec<ServiceProcess> {
     found.map(|forced| forced.process).take(MAX_WRITERS).collect()
 }
 
-/// Who did such work during a stall, the most first.
+/// Tasks that did such work during a stall, the most first.
 pub(crate) fn forced(incident: &Incident) -> Vec<Forced> {
     incident.profile.as_ref().map(in_profile).unwrap_or_default()
 }
@@ -100,7 +100,7 @@ pub(crate) fn most(incident: &Incident, work: ForcedWork) -> Option<Forced> {
     forced(incident).into_iter().find(|forced| forced.work == work)
 }
 
-/// Whether kcompactd worked without being asked. Where the compiler has inlined the function that says so, the kernel's
+/// True if kcompactd worked without being asked. Where the compiler has inlined the function that says so, the kernel's
 /// counter does: nobody woke it.
 pub(crate) fn is_kernel_proactive(incident: &Incident, window: &Window) -> bool {
     if forced(incident).iter().any(Forced::is_of_kernel) {
@@ -117,7 +117,7 @@ pub(crate) fn is_kernel_proactive(incident: &Incident, window: &Window) -> bool 
     compacts && window.rate(Counter::CompactDaemonWake).is_ok_and(|rate| rate <= 0.0)
 }
 
-/// What is known of a process that wrote.
+/// Facts about a process that wrote.
 pub(crate) fn writer<'a>(
     incident: &'a Incident,
     process: &ServiceProcess,

@@ -13,7 +13,7 @@ const LEAST_PERCENT: f64 = 10.0;
 
 const SIGKILL: u32 = 9;
 
-/// Whether kills during a stall may be its cause.
+/// True if kills during a stall may be its cause.
 pub(crate) fn concern(stall: &Stall<'_>) -> bool {
     is_of_service(stall) || is_unlogged_end(stall) || shortage_was_felt(stall)
 }
@@ -36,7 +36,7 @@ fn is_of_service(stall: &Stall<'_>) -> bool {
         })
 }
 
-/// Whether a task is one of the service, or has its name.
+/// True if a task is one of the service, or has its name.
 fn is_own(stall: &Stall<'_>, pid: u32, name: &str) -> bool {
     let incident = stall.incident;
     let outage = incident.outage.iter();

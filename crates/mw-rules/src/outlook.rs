@@ -23,7 +23,7 @@ fn large_bytes(snapshot: &Snapshot) -> Option<u64> {
     Some((memory / LARGE_SHARE).min(ready / 2).max(memory / LEAST_SHARE))
 }
 
-/// Whether a large request gets base pages without writeback and swap: from free memory and clean page cache, at the
+/// True if a large request gets base pages without writeback and swap: from free memory and clean page cache, at the
 /// speed of memory.
 pub(crate) fn is_served(snapshot: &Snapshot) -> bool {
     large_bytes(snapshot)
@@ -51,7 +51,7 @@ pub(crate) fn for_huge_pages(snapshot: &Snapshot, page_bytes: u64, node: u32) ->
     supply.map_or(HugeOutlook::Unknown, |(_, supply)| judge(supply))
 }
 
-/// Whether every node serves such a request.
+/// True if every node serves such a request.
 pub(crate) fn is_served_in_huge_pages(snapshot: &Snapshot, page_bytes: u64) -> bool {
     let supplies = preflight::huge_supplies(snapshot, page_bytes).unwrap_or_default();
     let is_served = |supply| matches!(judge(supply), HugeOutlook::Served(_));
@@ -70,20 +70,20 @@ fn judge(supply: HugeSupply) -> HugeOutlook {
     }
 }
 
-/// Whether this kernel compacts memory at all; unknown where vmstat was not read.
+/// True if this kernel compacts memory at all; unknown where vmstat was not read.
 pub(crate) fn has_compaction(snapshot: &Snapshot) -> Option<bool> {
     let vmstat = snapshot.sample.vmstat.value()?;
     Some(vmstat.get(Counter::CompactStall).is_some())
 }
 
-/// Whether direct compaction mostly fails, over a second at least.
+/// True if direct compaction mostly fails, over a second at least.
 pub(crate) fn compaction_fails(window: &Window) -> bool {
     let rate = |counter| window.rate(counter).unwrap_or(0.0);
     let failed = rate(Counter::CompactFail);
     window.is_sustained() && failed >= STALLS_PER_S && failed >= rate(Counter::CompactSuccess)
 }
 
-/// Whether tasks wait for memory now: direct reclaim or compaction, or pressure, over a second at least. A short window
+/// True if tasks wait for memory now: direct reclaim or compaction, or pressure, over a second at least. A short window
 /// shows bursts, which are no condition.
 fn is_waited_for(window: &Window) -> bool {
     if !window.is_sustained() {

@@ -13,7 +13,7 @@ use mw_model::{Area, DiskMetric, Finding, Metric, Quantity, Remedy, Severity, St
 const CONFIRMED: u8 = 90;
 /// A packet ended the wait; what delayed it is not known.
 const SEEN: u8 = 85;
-/// Which of several programs or limits it was is not known.
+/// Confidence where it is not known which of several programs or limits it was.
 const LIKELY: u8 = 75;
 /// No thread of the service worked on the request: it may also have been lost on its way.
 const POSSIBLE: u8 = 40;
@@ -293,7 +293,7 @@ pub(crate) fn why(task: &PathTask) -> String {
     }
 }
 
-/// Where the chain of waits leaves the service, if the task at its end is another program's.
+/// The link at which the chain of waits leaves the service, if the task at its end is another program's.
 fn leaves_service<'a>(
     stall: &Stall<'a>,
     request: &Request<'a>,

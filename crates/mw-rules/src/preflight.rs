@@ -123,7 +123,7 @@ fn base_pages(size_bytes: u64) -> Request {
     Request { size_bytes, lock: false, page: PageSize::Base, node: None }
 }
 
-/// What a node can provide in huge pages. All sizes in bytes.
+/// Memory that a node can provide in huge pages. All sizes in bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct HugeSupply {
     /// Now, and after reclaim and compaction where the snapshot has the page blocks.
@@ -134,7 +134,7 @@ pub(crate) struct HugeSupply {
     pub(crate) ready_bytes: u64,
 }
 
-/// What each node can provide in huge pages of `page_bytes`, by its number.
+/// Memory that each node can provide in huge pages of `page_bytes`, by its number.
 ///
 /// # Errors
 /// meminfo was not read.

@@ -11,7 +11,7 @@ pub struct Profile {
     /// For which machines it is.
     pub summary: &'static str,
     pub settings: &'static [Setting],
-    /// What a setting of the kernel cannot do.
+    /// A recommendation that is no setting of the kernel.
     pub manual: &'static [&'static str],
 }
 
@@ -20,9 +20,9 @@ pub struct Profile {
 pub struct Setting {
     pub path: &'static str,
     pub wanted: Wanted,
-    /// Why, in a sentence.
+    /// The reason, in a sentence.
     pub why: &'static str,
-    /// What it rests on: a page below docs, or who documents it.
+    /// Its evidence: a page below docs, or its documentation.
     pub evidence: &'static str,
 }
 

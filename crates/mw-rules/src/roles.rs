@@ -73,7 +73,7 @@ pub(crate) fn victims(stall: &Stall<'_>) -> Vec<Role> {
 
 const WAS_KILLED: &str = "was killed by the OOM killer";
 
-/// Whom the OOM killer ended, of an incident that this is the subject of.
+/// Victims of the OOM killer, of an incident that this is the subject of.
 fn killed<'a>(stall: &Stall<'a>) -> impl Iterator<Item = &'a OomVictim> {
     let is_subject = stall.incident.trigger.kind == TriggerKind::OomKill;
     let oom = stall.incident.oom.as_ref().filter(|_| is_subject);
@@ -171,7 +171,7 @@ pub(crate) fn outside_memory(stall: &Stall<'_>, cause: &Cause) -> Vec<Role> {
     named(parts)
 }
 
-/// Who used the CPUs.
+/// Tasks that used the CPUs.
 fn busy(stall: &Stall<'_>, parts: &mut Vec<Part>) {
     let ms = |task: &TaskUse| task.user_ms.saturating_add(task.system_ms);
     let used = derived::total(stall.incident.tasks.iter().map(ms));
@@ -184,7 +184,7 @@ fn busy(stall: &Stall<'_>, parts: &mut Vec<Part>) {
     }
 }
 
-/// Who brought pages into the page cache.
+/// Tasks that brought pages into the page cache.
 fn floods(stall: &Stall<'_>, parts: &mut Vec<Part>) {
     let page_bytes = stall.window.now.origin.page_bytes;
     for share in &stall.incident.flood {
@@ -198,7 +198,7 @@ fn floods(stall: &Stall<'_>, parts: &mut Vec<Part>) {
     }
 }
 
-/// Who wrote to devices.
+/// Tasks that wrote to devices.
 fn wrote(stall: &Stall<'_>, parts: &mut Vec<Part>) {
     for task in &stall.incident.tasks {
         let Some(bytes) = task.written_bytes.filter(|bytes| *bytes >= WRITTEN_BYTES) else {
@@ -209,7 +209,7 @@ fn wrote(stall: &Stall<'_>, parts: &mut Vec<Part>) {
     }
 }
 
-/// Whose resident memory grew.
+/// Tasks whose resident memory grew.
 fn growth(stall: &Stall<'_>, parts: &mut Vec<Part>) {
     let grown = stall.incident.tasks.iter().filter(|t| t.resident_growth_bytes >= GROWTH_BYTES);
     for task in grown {
@@ -219,7 +219,7 @@ fn growth(stall: &Stall<'_>, parts: &mut Vec<Part>) {
     }
 }
 
-/// Who was in these functions of the kernel. Kernel threads come last: they work on behalf of other
+/// Tasks that were in these functions of the kernel. Kernel threads come last: they work on behalf of other
 /// tasks.
 fn in_functions(stall: &Stall<'_>, functions: &[Functions], what: &str, parts: &mut Vec<Part>) {
     let Some(profile) = &stall.incident.profile else { return };

@@ -2,10 +2,10 @@
 
 use mw_model::Snapshot;
 
-/// Where shm_open(3) creates its files.
+/// Directory in which shm_open(3) creates its files.
 pub(crate) const POSIX_MOUNT: &str = "/dev/shm";
 
-/// What files of each tmpfs take, swapped out ones included.
+/// Memory of the files of each tmpfs, swapped out ones included.
 pub(crate) fn mounts(snapshot: &Snapshot) -> Vec<(String, u64)> {
     let filesystems = snapshot.filesystems.value().map_or(&[][..], Vec::as_slice);
     let tmpfs = filesystems.iter().filter(|f| f.fstype == "tmpfs");

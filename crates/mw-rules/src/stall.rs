@@ -12,40 +12,40 @@ use mw_model::{
 use mw_proc::vmstat::Counter;
 use std::cmp::Reverse;
 
-/// What rules explain: an incident, the machine during it and the machine before it.
+/// Input of the rules: an incident, the machine during it and the machine before it.
 #[derive(Clone, Copy)]
 pub(crate) struct Stall<'a> {
-    /// What was recorded.
+    /// The incident.
     pub(crate) incident: &'a Incident,
     /// The machine at the stall's end, and the sample from just before it began.
     pub(crate) window: &'a Window,
     /// The like over the minute before, where there is one.
     pub(crate) calm: Option<&'a Window>,
-    /// What the slowest request spent its time on, where it was traced.
+    /// Use of the slowest request's time, where it was traced.
     pub(crate) request: Option<&'a Request<'a>>,
 }
 
-/// How the task that waited longest did, and others of its name.
+/// Waits of the task that waited longest, and of others of its name.
 pub(crate) struct Waited {
     /// The thread, or the process.
     pub(crate) pid: u32,
     /// Its name.
     pub(crate) task: String,
-    /// How long in all, in microseconds; no longer than the stall.
+    /// Total time, in microseconds; no longer than the stall.
     pub(crate) total_us: u64,
     /// The longest one, in microseconds.
     pub(crate) max_us: u64,
-    /// How many tasks of that name waited.
+    /// Number of tasks of that name that waited.
     pub(crate) tasks: u32,
-    /// How long all of them did, in microseconds.
+    /// Time of all of them, in microseconds.
     pub(crate) all_us: u64,
-    /// How often; unknown where the kernel's accounting said it.
+    /// Number of waits; unknown where the kernel's accounting has it.
     pub(crate) count: Option<u64>,
-    /// What said it.
+    /// Source.
     pub(crate) source: &'static str,
 }
 
-/// What the canary's two threads measured during the stall.
+/// Measurements of the canary's two threads during the stall.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Canary {
     /// It did not run, or nothing of it was recorded.
@@ -65,7 +65,7 @@ const DELAYED_US: u64 = 20_000;
 /// A row counts what ended since the row before, so that the stall's last row comes late.
 const LATE_ROWS_MS: u64 = 1000;
 
-/// How the names of the recorder's threads begin.
+/// Prefixes of the names of the recorder's threads.
 const RECORDER_PREFIX: &str = "mw-";
 const CANARY_PREFIX: &str = "mw-canary";
 
@@ -73,7 +73,7 @@ const CANARY_PREFIX: &str = "mw-canary";
 const BACKGROUND: [&str; 3] = ["kswapd", "kcompactd", "khugepaged"];
 
 impl<'a> Stall<'a> {
-    /// How long it lasted, in milliseconds, at least 1.
+    /// Duration, in milliseconds, at least 1.
     pub(crate) fn length_ms(&self) -> f64 {
         let lasted = self.incident.duration_ms() as f64;
         let worst = self.incident.trigger.worst_ms;
@@ -114,7 +114,7 @@ impl<'a> Stall<'a> {
         Some(Waited { total_us: longest.total_us.min(most_us), ..longest })
     }
 
-    /// Whether a task of the path is one of the recorder's threads.
+    /// True if a task of the path is one of the recorder's threads.
     pub(crate) fn is_recorder(&self, task: &PathTask) -> bool {
         let recorder = self.incident.recorder;
         let is_unknown = task.process == 0 && task.name.starts_with(RECORDER_PREFIX);
@@ -131,12 +131,12 @@ impl<'a> Stall<'a> {
         self.waits(&[WaitKind::Compaction]).max_by_key(|wait| wait.total_us)?.order
     }
 
-    /// How much of the stall a time is, in percent.
+    /// Share of the stall of a time, in percent.
     pub(crate) fn cover_percent(&self, us: u64) -> f64 {
         (us as f64 / 10.0 / self.length_ms()).min(100.0)
     }
 
-    /// How much of the stall a task waited, in percent: all of its waits of the whole; or the longest
+    /// Share of the stall that a task waited, in percent: all of its waits of the whole; or the longest
     /// one of the slowest answer, where a stall is made of several; or, for less, what all tasks of
     /// its name waited, since the threads of a server wait for one another.
     pub(crate) fn share_percent(&self, waited: &Waited) -> f64 {
@@ -149,14 +149,14 @@ impl<'a> Stall<'a> {
         self.cover_percent(waited.total_us).max(of_slowest).max(of_all).min(100.0)
     }
 
-    /// Whether waits inside the kernel were looked for: that there are none says something then.
+    /// True if waits inside the kernel were looked for: that there are none says something then.
     pub(crate) fn waits_were_looked_for(&self) -> bool {
         const LOOKS: [&str; 3] = ["tracing", "perf_event_open", "profiler"];
         let hidden = |missing: &Missing| LOOKS.iter().any(|look| missing.what.contains(look));
         !self.incident.waits.is_empty() || !self.incident.unseen.iter().any(hidden)
     }
 
-    /// How much a task's wait says about the stall: less where a service was probed and the task
+    /// Weight of a task's wait as evidence of the stall: less where a service was probed and the task
     /// has another name.
     pub(crate) fn weight_of(&self, task: &str) -> f64 {
         const OF_ANOTHER: f64 = 0.8;
@@ -187,7 +187,7 @@ impl<'a> Stall<'a> {
         stuck.max_by_key(|task| task.seen)
     }
 
-    /// How often a second, during the stall.
+    /// Rate a second, during the stall.
     ///
     /// # Errors
     /// Not counted, or there is one look only.
@@ -200,7 +200,7 @@ impl<'a> Stall<'a> {
         self.calm.and_then(|calm| calm.rate_of(counters).ok()).unwrap_or(0.0)
     }
 
-    /// How much functions took more than before, in percent of one processor, and the name of the
+    /// CPU time that functions took more than before, in percent of one CPU, and the name of the
     /// one that took most.
     pub(crate) fn grown_percent(&self, functions: &[Functions]) -> Option<(&'a str, f64)> {
         let incident = self.incident;
@@ -211,13 +211,13 @@ impl<'a> Stall<'a> {
         Some((most.function.as_str(), grown * f64::from(self.cpus())))
     }
 
-    /// Processors, at least 1.
+    /// CPUs, at least 1.
     pub(crate) fn cpus(&self) -> u32 {
         let profile = self.incident.profile.as_ref().map_or(0, |profile| profile.cpus);
         self.incident.host.cpus.max(profile).max(1)
     }
 
-    /// How much of the stall some task waited for a resource (`memory`, `io`, `cpu`), in percent,
+    /// Share of the stall in which some task waited for a resource (`memory`, `io`, `cpu`), in percent,
     /// by the kernel's pressure stall information.
     pub(crate) fn pressure_percent(&self, resource: Resource) -> Option<f64> {
         pressure_percent(self.window, resource).or_else(|| self.pressure_of_table(resource))
@@ -230,7 +230,7 @@ impl<'a> Stall<'a> {
         share.is_finite().then(|| share.clamp(0.0, 100.0))
     }
 
-    /// What stands in the rows of the stall.
+    /// Rows of the stall.
     pub(crate) fn during<T>(&self, values: Vec<Option<T>>) -> impl Iterator<Item = Option<T>> {
         let last_ms = self.incident.ended_unix_ms.saturating_add(LATE_ROWS_MS);
         let stall = self.incident.started_unix_ms..=last_ms;
@@ -238,7 +238,7 @@ impl<'a> Stall<'a> {
         rows.filter(move |(at, _)| stall.contains(at)).map(|(_, value)| value)
     }
 
-    /// What the paired probe says. A row has what is under way, too, so that no row counts for more
+    /// Measurement of the paired probe. A row has what is under way, too, so that no row counts for more
     /// than the time since the one before.
     pub(crate) fn canary(&self) -> Canary {
         let (mut touched, mut held, mut excess) = (0_u64, 0_u64, 0_u64);
@@ -338,25 +338,25 @@ impl<'a> Stall<'a> {
         frozen.max_by_key(|group| (group.of_service, Reverse(group.path.len())))
     }
 
-    /// Whether the failed answer said one of these.
+    /// True if the failed answer said one of these.
     pub(crate) fn failure_says(&self, words: &[&str]) -> bool {
         let said = self.incident.trigger.failure.as_deref().unwrap_or("").to_ascii_lowercase();
         words.iter().any(|word| said.contains(word))
     }
 }
 
-/// Whether pages are swapped out: these are under writeback as well, and no file's.
+/// True if pages are swapped out: these are under writeback as well, and no file's.
 pub(crate) fn swaps_out(window: &Window) -> bool {
     const PAGES_PER_S: f64 = 256.0;
     window.rate(Counter::Pswpout).unwrap_or(0.0) >= PAGES_PER_S
 }
 
-/// Whether a task is the recorder's canary, which is evidence of what it measured.
+/// True if a task is the recorder's canary, which is evidence of what it measured.
 pub(crate) fn is_canary(task: &str) -> bool {
     task.starts_with(CANARY_PREFIX)
 }
 
-/// Whether a task is a thread of the kernel that works on memory in the background.
+/// True if a task is a thread of the kernel that works on memory in the background.
 pub(crate) fn is_background(task: &str) -> bool {
     BACKGROUND.iter().any(|name| task.starts_with(name))
 }
@@ -380,7 +380,7 @@ fn with_namesakes(tasks: &mut [Waited]) {
     }
 }
 
-/// What the kernel's delay accounting has of a process in these ways.
+/// The kernel's delay accounting of a process in these ways.
 fn accounted(task: &TaskUse, kinds: &[WaitKind]) -> Option<Waited> {
     let delays = task.delays?;
     let us = |kind: &WaitKind| match kind {

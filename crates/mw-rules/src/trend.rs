@@ -4,7 +4,7 @@
 //! make steps, batches come and go. Growth is reported only where all of the following hold:
 //!
 //! - **The lows grow.** The series is divided into at most [`MAX_BINS`] bins of equal time, and the low of each
-//!   counts: what a collector or a rotation gives back does not.
+//!   counts: what a collector or a rotation releases does not.
 //! - **They grow all the time** (`steady.rs`): in each fifth, in the last one as well, and in no single step.
 //!   A cache that levels off, a step and a walk at random do not.
 //! - **The noise is small** compared to the growth.
@@ -67,13 +67,13 @@ const MAX_REACH: f64 = 40.0;
 /// Steady growth of a series until its end.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Growth {
-    /// When it began, as far as the series tells.
+    /// Its beginning, as far as the series shows.
     pub since_s: f64,
-    /// When the series ends.
+    /// End of the series.
     pub until_s: f64,
-    /// What the series is at its end, peaks included.
+    /// Value of the series at its end, peaks included.
     pub level: f64,
-    /// What the line through its lows is at its end.
+    /// Value of the line through its lows at its end.
     pub low: f64,
     /// By how much the trend has risen.
     pub rise: f64,
@@ -82,7 +82,7 @@ pub struct Growth {
     pub most_per_s: f64,
 }
 
-/// How long it takes until a limit is reached, from the end of the series on.
+/// Time until a limit is reached, from the end of the series on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TimeLeft {
     pub expected_s: f64,
@@ -96,13 +96,13 @@ impl Growth {
         (self.most_per_s - self.least_per_s) / self.per_s
     }
 
-    /// When a limit is reached; `None` where that is too far away to say.
+    /// Time at which a limit is reached; `None` where that is too far away to say.
     #[must_use]
     pub fn reaches(&self, limit: f64) -> Option<TimeLeft> {
         self.reaches_from(self.level, limit)
     }
 
-    /// When the lows reach a limit, so that nothing remains below it; `None` where that is too far away to say.
+    /// Time at which the lows reach a limit, so that nothing remains below it; `None` where that is too far away to say.
     #[must_use]
     pub fn lows_reach(&self, limit: f64) -> Option<TimeLeft> {
         self.reaches_from(self.low, limit)
@@ -176,7 +176,7 @@ fn growth_from(points: &[Point], start: usize) -> Option<Growth> {
     (growth.level >= most_before + growth.rise * EXCEEDS_BEFORE).then_some(growth)
 }
 
-/// Whether growth was faster before: the recent part of what levels off is nearly a line too.
+/// True if growth was faster before: the recent part of what levels off is nearly a line too.
 fn is_slower_than_before(growth: &Growth, before: &[Point]) -> bool {
     let since_s = growth.since_s - (growth.until_s - growth.since_s) * BEFORE_TIMES;
     let start = before.partition_point(|point| point.at_s < since_s);

@@ -22,7 +22,7 @@ struct Growing<'a> {
     growth: Growth,
 }
 
-/// What grows steadily until the end of a history, and which pages run out; of a request, when it can no longer be
+/// Holders that grow steadily until the end of a history, and pages that run out; of a request, the time at which it can no longer be
 /// served.
 ///
 /// # Errors
@@ -91,12 +91,12 @@ impl<'a> Judged<'a> {
     }
 }
 
-/// Whether it holds memory.
+/// True if it holds memory.
 fn is_holder(holder: &SizedHolder) -> bool {
     !matches!(holder, SizedHolder::PoolPages { .. } | SizedHolder::Contiguous { .. })
 }
 
-/// Whether a process is larger, or has run for longer, than each earlier one of its name: a batch that starts
+/// True if a process is larger, or has run for longer, than each earlier one of its name: a batch that starts
 /// every night grows every night.
 fn exceeds_earlier_runs(history: &SizeHistory, series: &SizeSeries, growth: &Growth) -> bool {
     let SizedHolder::Process { name, .. } = &series.holder else { return true };
@@ -123,7 +123,7 @@ fn available_bytes(history: &SizeHistory) -> Option<f64> {
     Some(machine.limit_bytes?.saturating_sub(*used) as f64)
 }
 
-/// What a holder that grows fills, where that is near enough to say.
+/// Limit that a holder's growth fills, where that is near enough to say.
 fn trend(growing: &Growing<'_>, available: Option<f64>, machine: Option<Growth>) -> Option<Trend> {
     let Growing { series, growth } = growing;
     let own = match series.holder {
@@ -181,7 +181,7 @@ fn remove_explained(trends: &mut Vec<Trend>) {
     });
 }
 
-/// Whether the memory of one is part of the memory of the other.
+/// True if the memory of one is part of the memory of the other.
 fn is_part(part: &SizedHolder, whole: &SizedHolder) -> bool {
     match (part, whole) {
         (SizedHolder::Cgroup { path: part }, SizedHolder::Cgroup { path: whole }) => {

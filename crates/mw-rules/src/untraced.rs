@@ -9,7 +9,7 @@ use mw_model::Incident;
 /// The functions of a task that takes page faults, or populates or unmaps memory.
 const POPULATION: &[Functions] = &[kernel::PAGE_FAULT, kernel::POPULATE, kernel::UNMAP];
 
-/// Whether most of the kernel's samples of the part's process are of page faults, or of populating or unmapping memory.
+/// True if most of the kernel's samples of the part's process are of page faults, or of populating or unmapping memory.
 pub(crate) fn populates(incident: &Incident, part: &PathPart) -> bool {
     const LEAST_SAMPLES: u64 = 20;
     const LEAST_PERCENT: f64 = 50.0;
@@ -25,7 +25,7 @@ pub(crate) fn populates(incident: &Incident, part: &PathPart) -> bool {
     all >= LEAST_SAMPLES && percent(below, all) >= LEAST_PERCENT
 }
 
-/// Whether other processes used the CPUs while the request's tasks waited so long for one: otherwise the virtual machine may
+/// True if other processes used the CPUs while the request's tasks waited so long for one: otherwise the virtual machine may
 /// not have run at all.
 pub(crate) fn others_ran(incident: &Incident, part: &PathPart, waited_us: u64) -> bool {
     const LEAST_PERCENT: f64 = 80.0;

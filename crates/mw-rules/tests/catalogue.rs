@@ -13,8 +13,8 @@ const HEADINGS: [&str; 6] = [
     "## What it finds",
     "## Why it hurts",
     "## What it looks like",
-    "## Threshold",
     "## How to fix it",
+    "## Threshold",
     "## References",
 ];
 
@@ -111,7 +111,7 @@ fn nothing_found_in_a_part_is_not_nothing_found() {
     }
 }
 
-/// Every source of a folder, with what comes before its unit tests.
+/// Every source of a directory, with what comes before its unit tests.
 fn sources(dir: &Path, found: &mut Vec<(String, String)>) {
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();

@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 /// The buffer that is written: it stays in the L1 cache.
 static ZEROS: [u8; 16 << 10] = [0; 16 << 10];
-/// How often one pwritev(2) writes it.
+/// Number of buffers that one pwritev(2) writes.
 const BUFFERS: usize = 64;
 
 /// The backing of a segment.

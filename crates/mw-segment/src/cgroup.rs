@@ -92,7 +92,7 @@ pub(crate) fn own_memory_dirs() -> (Vec<PathBuf>, &'static [&'static str], &'sta
     if hierarchy.is_v1 { (dirs, &[V1.0], V1.1) } else { (dirs, &[V2.0, "memory.high"], V2.1) }
 }
 
-/// How many CPUs the quotas of this process's groups allow; none without a quota.
+/// Number of CPUs that the quotas of this process's groups allow; none without a quota.
 pub(crate) fn cpu_quota() -> Option<usize> {
     let hierarchy = Hierarchy::find("cpu")?;
     let quota = |path: &Path| {

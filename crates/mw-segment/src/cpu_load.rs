@@ -29,7 +29,7 @@ impl CpuLoad {
         }
     }
 
-    /// Whether another thread may wait for the CPU of this one: more threads are runnable than there are CPUs,
+    /// True if another thread may wait for the CPU of this one: more threads are runnable than there are CPUs,
     /// or this thread has been preempted since the last call. It allocates nothing.
     pub fn is_busy(&mut self) -> bool {
         let preemptions = mw_sys::preemptions();

@@ -74,7 +74,7 @@ pub(crate) struct Registration<'a, const CPUS: usize = MAX_CPUS> {
 }
 
 impl<const CPUS: usize> Registration<'_, CPUS> {
-    /// How many threads may work for this operation now: at least one.
+    /// Number of threads that may work for this operation now: at least one.
     pub(crate) fn share(&self) -> usize {
         let part = |cpu: &u32| {
             let entry = self.shares.entry(*cpu).map_or(0, |entry| entry.load(Ordering::Relaxed));

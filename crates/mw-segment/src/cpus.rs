@@ -8,9 +8,9 @@ use rustix::thread::CpuSet;
 pub(crate) struct Cpus {
     /// The CPU numbers, at least one.
     usable: Vec<u32>,
-    /// How many of them the cgroups' quota allows, at least one.
+    /// Number of them that the cgroups' quota allows, at least one.
     count: usize,
-    /// Whether workers are pinned to them: they are fewer than the caller may use.
+    /// True if workers are pinned to them: they are fewer than the caller may use.
     pinned: bool,
 }
 
@@ -51,7 +51,7 @@ impl Cpus {
         &self.usable
     }
 
-    /// How many can run at the same time.
+    /// Number of them that can run at the same time.
     pub(crate) fn count(&self) -> usize {
         self.count
     }

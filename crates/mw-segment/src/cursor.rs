@@ -24,7 +24,7 @@ impl Cursor {
         (number < self.total).then_some(number)
     }
 
-    /// Whether all numbers are taken.
+    /// True if all numbers are taken.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.next.load(Ordering::Relaxed) >= self.total
     }

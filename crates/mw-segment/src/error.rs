@@ -6,7 +6,7 @@ use mw_memory::{PageSize, format_bytes};
 use std::fmt;
 use std::io;
 
-/// Why a segment could not be created. Nothing is left behind in any case.
+/// The reason why a segment could not be created. Nothing is left behind in any case.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -28,7 +28,7 @@ pub enum Error {
         kind: Kind,
         /// The page size that was requested.
         page: PageSize,
-        /// What is missing, and the remedy.
+        /// The missing resource, and the remedy.
         why: String,
     },
     /// Fewer transparent huge pages, or folios of the requested size, were available: memory is
@@ -123,7 +123,7 @@ pub struct Shortage {
     pub requested_bytes: u64,
     /// Bytes that the limit allows now.
     pub available_bytes: u64,
-    /// What to do, for example which setting to raise.
+    /// The remedy, for example which setting to raise.
     pub remedy: String,
 }
 

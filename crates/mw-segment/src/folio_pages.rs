@@ -65,7 +65,7 @@ impl<'a> FolioPages<'a> {
         Ok(Self { plan, region, backing, sizes, free: FreeBlocks::new(&plan.placement) })
     }
 
-    /// How many bytes folios of a size can have now, without compaction.
+    /// Bytes that folios of a size can have now, without compaction.
     pub(crate) fn available_bytes(&self, page_bytes: usize) -> u64 {
         let now = self.free.as_ref().and_then(|free| Some((free, free.read()?)));
         now.map_or(0, |(free, now)| free.available_bytes(&now, page_bytes))
@@ -138,7 +138,7 @@ impl<'a> FolioPages<'a> {
         advise(ThpAdvice::Enable)
     }
 
-    /// How many bytes are in folios of each size at least, and the rest in pages of the smallest size.
+    /// Bytes that are in folios of each size at least, and the rest in pages of the smallest size.
     pub(crate) fn bytes_by_size(&self) -> BTreeMap<usize, usize> {
         let folios = self
             .sizes

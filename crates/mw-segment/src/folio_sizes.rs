@@ -13,7 +13,7 @@ use mw_memory::{PageSize, WHY_ONLY_THE_LARGEST};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FolioSize {
     pub(crate) bytes: usize,
-    /// Whether the kernel would try a larger one first.
+    /// True if the kernel would try a larger one first.
     pub(crate) is_capped: bool,
 }
 
@@ -22,9 +22,9 @@ pub(crate) struct FolioSize {
 pub(crate) struct FolioSizes {
     /// The largest first.
     pub(crate) sizes: Vec<FolioSize>,
-    /// Whether the whole segment must be of the one size.
+    /// True if the whole segment must be of the one size.
     pub(crate) strict: bool,
-    /// Why there is no size, or no folio at all.
+    /// The reason why there is no size, or no folio at all.
     pub(crate) why_none: Option<String>,
 }
 

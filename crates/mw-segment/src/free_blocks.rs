@@ -13,7 +13,7 @@ pub(crate) struct FreeBlocks {
     /// None is every node.
     nodes: Option<Vec<u32>>,
     zoneinfo: Zoneinfo,
-    /// Whether the kernel still hands memory to the zones: then they are read each time.
+    /// True if the kernel still hands memory to the zones: then they are read each time.
     is_growing: bool,
 }
 

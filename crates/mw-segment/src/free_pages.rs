@@ -26,7 +26,7 @@ pub struct FreePages {
     sizes: Vec<usize>,
     free: FreeBlocks,
     shared: bool,
-    /// Whether a page fault on advised memory compacts where no block is free.
+    /// True if a page fault on advised memory compacts where no block is free.
     compacts: bool,
     workers: usize,
 }
@@ -66,7 +66,7 @@ impl FreePages {
         (!sizes.is_empty()).then_some(Self { sizes, free, shared, compacts, workers })
     }
 
-    /// Whether `bytes` fit into free blocks of the largest size.
+    /// True if `bytes` fit into free blocks of the largest size.
     #[must_use]
     pub fn has_largest_for(&self, bytes: usize) -> bool {
         let largest = self.sizes.first().copied();

@@ -24,7 +24,7 @@ const STALL_SHARE: u32 = 10;
 /// Longer files are not read: meminfo has about 1,600 bytes.
 const FILE_BYTES: usize = 4096;
 
-/// Why memory must not be populated ahead of its use.
+/// The reason why memory must not be populated ahead of its use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scarcity {
     /// Less than a tenth of the machine's memory would stay available.
@@ -52,7 +52,7 @@ struct GroupFiles {
     limits: [Option<DirectFile>; 2],
 }
 
-/// When stalls were counted, and how many microseconds.
+/// Time at which stalls were counted, and their microseconds.
 #[derive(Debug)]
 struct Stalls {
     file: DirectFile,
@@ -110,7 +110,7 @@ impl GroupFiles {
     }
 }
 
-/// Whether a tenth of the limit stays unused.
+/// True if a tenth of the limit stays unused.
 fn fits(bytes: u64, limit: u64, usage: u64) -> bool {
     usage.saturating_add(bytes) <= limit - limit / RESERVE
 }
@@ -127,7 +127,7 @@ impl Stalls {
         read(file, |text| Some(Pressure::parse(text).ok()?.some.total_us))
     }
 
-    /// Whether tasks waited for memory for a large part of the time since the last window.
+    /// True if tasks waited for memory for a large part of the time since the last window.
     fn are_frequent(&mut self) -> bool {
         let elapsed = self.counted.elapsed();
         if elapsed < STALL_WINDOW {

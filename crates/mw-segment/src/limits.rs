@@ -281,7 +281,7 @@ fn commit(requested: u64) -> Error {
     .into()
 }
 
-/// Whether the hardware reported an error in the page.
+/// True if the hardware reported an error in the page.
 pub(crate) fn is_poison(error: &io::Error) -> bool {
     error.raw_os_error() == Some(EHWPOISON)
 }

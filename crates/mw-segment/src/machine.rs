@@ -25,7 +25,7 @@ pub(crate) fn thp_bytes() -> Option<usize> {
     usize::try_from(number(format!("{THP}/hpage_pmd_size"))?).ok()
 }
 
-/// Whether transparent huge pages are enabled for shared or private memory; none on a kernel without them.
+/// True if transparent huge pages are enabled for shared or private memory; none on a kernel without them.
 pub(crate) fn thp_is_enabled(shared: bool) -> Option<bool> {
     selected(thp_switch_file(shared)).as_deref().map(mw_memory::thp_is_enabled)
 }
@@ -36,7 +36,7 @@ pub(crate) fn folio_switch(bytes: u64, shared: bool) -> SwitchState {
     mw_memory::folio_switch(own.as_deref(), all.as_deref(), shared)
 }
 
-/// Whether memory that is advised to have transparent huge pages gets them.
+/// True if memory that is advised to have transparent huge pages gets them.
 pub(crate) fn thp_is_allowed(shared: bool) -> bool {
     thp_bytes().is_some_and(|bytes| {
         let (own, all) = switches(bytes as u64, shared);
@@ -44,7 +44,7 @@ pub(crate) fn thp_is_allowed(shared: bool) -> bool {
     })
 }
 
-/// What a page fault does where no huge page is free: the value of `defrag`.
+/// Action of a page fault where no huge page is free: the value of `defrag`.
 pub(crate) fn defrag() -> Option<String> {
     selected(format!("{THP}/defrag"))
 }

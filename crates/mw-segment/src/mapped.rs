@@ -30,7 +30,7 @@ pub enum MemoryType {
     Other,
 }
 
-/// What populates a chunk: its addresses, and the call that does it.
+/// Populates a chunk: its addresses, and the call that does it.
 pub type PopulateChunk<'a> =
     dyn Fn(Range<usize>, &dyn Fn() -> io::Result<()>) -> io::Result<()> + Sync + 'a;
 
@@ -44,7 +44,7 @@ pub struct MappedPart {
     /// The fault by which mlock(2) populates it; none if that access is not permitted, which does not
     /// always make mlock(2) fail.
     pub fault: Option<Fault>,
-    /// Whether it is a shared mapping (`MAP_SHARED`).
+    /// True if it is a shared mapping (`MAP_SHARED`).
     pub shared: bool,
     /// The page size in bytes.
     pub page_bytes: usize,
@@ -291,7 +291,7 @@ pub fn available_bytes() -> Option<u64> {
     limits::available_bytes(&Groups::own())
 }
 
-/// Whether [`available_bytes`] allows a segment of this size, its page tables included.
+/// True if [`available_bytes`] allows a segment of this size, its page tables included.
 #[must_use]
 pub fn has_room(bytes: u64) -> bool {
     available_bytes().is_none_or(|available| limits::with_overhead(bytes) <= available)

@@ -38,7 +38,7 @@ impl NodeWorkers {
     }
 }
 
-/// What no range covers.
+/// Range that no other range covers.
 fn gaps(mut ranges: Vec<Range<usize>>, bytes: usize) -> Vec<Range<usize>> {
     ranges.sort_by_key(|range| range.start);
     ranges.push(bytes..bytes);

@@ -65,7 +65,7 @@ impl Options {
         self
     }
 
-    /// Whether smaller pages are acceptable where the requested size is not available;
+    /// True if smaller pages are acceptable where the requested size is not available;
     /// [`Segment::page_size`](crate::Segment::page_size) is the actual size.
     #[must_use]
     pub fn lenient(mut self, lenient: bool) -> Self {
@@ -73,14 +73,14 @@ impl Options {
         self
     }
 
-    /// Whether it is locked in memory. [`Kind::Ism`] always is; hugetlb pages need no lock.
+    /// True if it is locked in memory. [`Kind::Ism`] always is; hugetlb pages need no lock.
     #[must_use]
     pub fn locked(mut self, locked: bool) -> Self {
         self.locked = locked;
         self
     }
 
-    /// Which NUMA nodes its pages come from.
+    /// NUMA nodes that its pages come from.
     #[must_use]
     pub fn placement(mut self, placement: impl Into<Placement>) -> Self {
         self.placement = placement.into();
@@ -118,7 +118,7 @@ impl Options {
         self
     }
 
-    /// Whether a segment with a name or key persists when it is dropped or the program ends.
+    /// True if a segment with a name or key persists when it is dropped or the program ends.
     #[must_use]
     pub fn kept(mut self, kept: bool) -> Self {
         self.kept = kept;

@@ -25,7 +25,7 @@ const MAX_STRIPES: usize = 64;
 /// Stripes for each worker, so that two workers are seldom in one.
 const STRIPES_PER_WORKER: usize = 4;
 
-/// How a segment is locked.
+/// Method of locking a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lock {
     /// Not locked, or hugetlb pages, which are never reclaimed.
@@ -54,7 +54,7 @@ pub(crate) struct Plan {
     pub(crate) lock: Lock,
     pub(crate) placement: Placement,
     pub(crate) group: WorkerGroup,
-    /// Whether its files can be sealed.
+    /// True if its files can be sealed.
     pub(crate) sealable: bool,
     pub(crate) strict_thp: bool,
 }
@@ -227,7 +227,7 @@ fn best_page(options: &Options) -> PageSize {
         .unwrap_or(smallest)
 }
 
-/// Whether pages of this size are available for all of `bytes` now.
+/// True if pages of this size are available for all of `bytes` now.
 fn has_room(page: PageSize, bytes: usize) -> bool {
     let available = match (page, page.hugetlb_bytes()) {
         (_, Some(size)) => machine::pool_bytes(size),

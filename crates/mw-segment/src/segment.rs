@@ -45,9 +45,9 @@ pub struct Segment {
     plan: Plan,
     /// The process that created it.
     pid: u32,
-    /// Whether there may be pages.
+    /// True if there may be pages.
     populated: bool,
-    /// Whether the pages persist when it is dropped.
+    /// True if the pages persist when it is dropped.
     kept: bool,
     times: Times,
     folio_bytes: BTreeMap<usize, usize>,
@@ -251,14 +251,14 @@ impl Segment {
         huge_bytes.map_or(Ok(()), |bytes| self.has_all_in_pages_of(size, bytes as u64))
     }
 
-    /// How many bytes this process maps by huge pages now, transparent or hugetlb; none if the kernel
+    /// Bytes that this process maps by huge pages now, transparent or hugetlb; none if the kernel
     /// does not report it (before 6.7).
     #[must_use]
     pub fn huge_bytes(&self) -> Option<usize> {
         self.region.huge_bytes(self.all()).ok()
     }
 
-    /// How many of its bytes are in pages of each size in bytes, if it was created with folios
+    /// Bytes of it in pages of each size in bytes, if it was created with folios
     /// ([`PageSize::Folio`] or [`PageSize::Best`]); otherwise empty. Counted when it was created, by page
     /// faults, so that a size has at least as many as it says, and the smallest at most.
     #[must_use]
@@ -266,7 +266,7 @@ impl Segment {
         &self.folio_bytes
     }
 
-    /// Why a segment that may have folios has none: the kernel's switch that is off, and what to write to
+    /// The reason why a segment that may have folios has none: the kernel's switch that is off, and what to write to
     /// it.
     #[must_use]
     pub fn why_no_folios(&self) -> Option<&str> {
@@ -345,7 +345,7 @@ impl Segment {
         self.plan.page
     }
 
-    /// Whether its pages stay in memory: locked, or hugetlb pages.
+    /// True if its pages stay in memory: locked, or hugetlb pages.
     #[must_use]
     pub fn is_locked(&self) -> bool {
         self.plan.lock != Lock::None || self.plan.page.hugetlb_bytes().is_some()

@@ -40,7 +40,7 @@ impl Kind {
         }
     }
 
-    /// Whether its base pages and transparent huge pages are shmem.
+    /// True if its base pages and transparent huge pages are shmem.
     pub(crate) fn is_shared(self) -> bool {
         self != Self::Anon
     }

@@ -17,19 +17,19 @@ use std::time::{Duration, Instant};
 /// The operations of this process.
 static CPU_SHARES: CpuShares = CpuShares::new();
 
-/// How long a worker beyond the operation's share of the CPUs sleeps between two checks.
+/// Time that a worker beyond the operation's share of the CPUs sleeps between two checks.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// How often progress is reported and limits are checked.
+/// Interval at which progress is reported and limits are checked.
 const REPORT_EVERY: Duration = Duration::from_millis(50);
 
-/// What one operation does to each chunk.
+/// Work of one operation on each chunk.
 pub(crate) type Work<'a> = dyn Fn(Range<usize>) -> io::Result<()> + Sync + 'a;
 
 /// Receives progress on the caller's thread; may stop the operation.
 pub(crate) type OnProgress<'a> = dyn FnMut(&Progress) -> ControlFlow<()> + 'a;
 
-/// Why an operation did not finish.
+/// The reason why an operation did not finish.
 #[derive(Debug)]
 pub(crate) enum Stopped {
     /// By the [`Cancel`] token or by the progress callback.
@@ -48,7 +48,7 @@ pub(crate) struct WorkerGroup {
     pub(crate) cancel: Cancel,
 }
 
-/// What the workers of one operation share.
+/// State that the workers of one operation share.
 struct Shared<'a> {
     group: &'a WorkerGroup,
     layout: &'a Layout,

@@ -48,18 +48,18 @@ pub struct Shipper<'a> {
     pub recording: &'a Recording,
     /// The name of the machine in the data set.
     pub host: &'a str,
-    /// How the machine is set, where it is this one.
+    /// Settings of the machine, if it is this one.
     pub facts: Option<&'a BTreeMap<String, String>>,
     pub target: &'a Target,
     /// As the user named it.
     pub target_name: &'a str,
-    /// Where the state is kept.
+    /// Directory of the state.
     pub state_dir: &'a Path,
     pub since_unix_ms: u64,
     pub now_unix_ms: u64,
 }
 
-/// What was shipped.
+/// Days that were shipped.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Shipped {
     pub days: usize,
@@ -116,7 +116,7 @@ impl Shipper<'_> {
         Ok(shipped)
     }
 
-    /// Whether a day of which the recording lacks the beginning may be shipped: not over one that has more of it.
+    /// True if a day of which the recording lacks the beginning may be shipped: not over one that has more of it.
     fn may_replace(&self, day: u64, before: Option<u64>, first: u64) -> Result<bool, ShipError> {
         if before.is_some_and(|before| first <= before.saturating_add(MINUTE_MS)) {
             return Ok(true);

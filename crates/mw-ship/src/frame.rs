@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// A row group has at most so many rows: a day of minutes is one.
 const ROWS_AT_ONCE: usize = 16_384;
 
-/// What is written once and read for years may take its time.
+/// Compression level: data that is written once and read for years may take its time.
 const ZSTD_LEVEL: i32 = 12;
 
 /// The type of a column.
@@ -32,7 +32,7 @@ pub enum Kind {
 pub struct Column {
     pub name: &'static str,
     pub kind: Kind,
-    /// What it has, with its unit.
+    /// Its meaning, with its unit.
     pub about: &'static str,
 }
 

@@ -17,10 +17,10 @@ const HUGE_BYTES: u64 = 2 << 20;
 /// The values of a minute, in the order of the columns.
 pub(crate) type Row = Vec<Option<u64>>;
 
-/// How a column of a minute is made of recorded metrics.
+/// Source of a column of a minute among recorded metrics.
 #[derive(Debug, Clone, Copy)]
 enum How {
-    /// How many rows the minute has.
+    /// Number of rows of the minute.
     Rows,
     Last(&'static str),
     Least(&'static str),
@@ -177,7 +177,7 @@ impl Minutes {
         table.columns.iter().filter_map(source).collect()
     }
 
-    /// What a row of the recording adds to a column of its minute.
+    /// Contribution of a row of the recording to a column of its minute.
     fn value(&mut self, how: How, sources: &[Source<'_>], place: usize, at: u64) -> Option<u64> {
         let values = sources.iter().filter_map(|source| Some((source, source.value(place)?)));
         match how {

@@ -17,14 +17,14 @@ const MODE: u32 = 0o666;
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Progresses(BTreeMap<String, Progress>);
 
-/// How far one recording is in one data set. Days are counted from 1970.
+/// Progress of one recording in one data set. Days are counted from 1970.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Progress {
     /// The last day that needs not be shipped again.
     pub(crate) complete_day: Option<u64>,
     /// Since when the recording had rows when it was shipped last, in milliseconds since 1970.
     pub(crate) since_unix_ms: u64,
-    /// What was sent of the days that are not complete: a hash by object.
+    /// Objects that were sent of the days that are not complete: a hash by object.
     #[serde(default)]
     pub(crate) sent: BTreeMap<String, u64>,
 }

@@ -12,7 +12,7 @@ use std::ops::Range;
 #[derive(Debug, Clone, Copy)]
 pub struct TableSpec {
     pub name: &'static str,
-    /// What a row is.
+    /// Meaning of a row.
     pub about: &'static str,
     /// Its columns after `recorded_at` and `host`.
     columns: fn() -> Vec<Column>,
@@ -45,13 +45,13 @@ const INCIDENTS: TableSpec = TableSpec {
             text("trigger_name", "the probe, or the kind"),
             number("worst_us", "what that look came to at worst"),
             text("cause", "the rule of the first cause"),
-            number("confidence_percent", "how sure that is"),
+            number("confidence_percent", "confidence of that cause"),
             text("subject", "what the cause is about"),
             text("failure", "how the probe failed"),
             text("verdict", "the answer in one line"),
             text("kernel", "the release of the kernel"),
             text("memwright", "the version that recorded"),
-            number("cpus", "processors"),
+            number("cpus", "CPUs"),
             number("memory_bytes", "memory that the kernel manages"),
         ]
     },
@@ -138,7 +138,7 @@ pub(crate) fn of_day(
     Ok((frames, has_ended))
 }
 
-/// How the machine is set now.
+/// Current settings of the machine.
 pub(crate) fn facts(host: &str, facts: &BTreeMap<String, String>, now: u64) -> (TableSpec, Frame) {
     let row =
         |(fact, value): (&String, &String)| (now, vec![fact.clone().into(), value.clone().into()]);

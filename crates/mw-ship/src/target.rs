@@ -17,7 +17,7 @@ const ANYONE_WRITES: u32 = 0o002;
 /// Of a file, less the umask.
 const MODE: u32 = 0o666;
 
-/// What went wrong there, and what to do.
+/// Error of the target, and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
     /// A mistake in how it is named.
@@ -69,7 +69,7 @@ impl Target {
         TargetError::Directory { path: path.to_owned(), source }
     }
 
-    /// Whether there is an object of this name.
+    /// True if there is an object of this name.
     pub(crate) fn has(&self, key: &str) -> Result<bool, TargetError> {
         match self {
             Self::Directory(root) => Ok(root.join(key).exists()),

@@ -3,7 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::OnceLock;
 
-/// How the program ends.
+/// The end of the program.
 struct End {
     line: String,
     exit_code: i32,
@@ -48,7 +48,7 @@ unsafe impl GlobalAlloc for Allocator {
     }
 }
 
-/// What the C library gave; the program ends where that is nothing, and that was agreed.
+/// The memory that the C library gave; the program ends where that is nothing, and that was agreed.
 fn checked(memory: *mut u8) -> *mut u8 {
     if memory.is_null()
         && let Some(end) = END.get()

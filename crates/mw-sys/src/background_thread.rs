@@ -75,7 +75,7 @@ impl BackgroundThread {
         created
     }
 
-    /// Whether it has been started and is not gone.
+    /// True if it has been started and is not gone.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         self.start.alive.load(Ordering::Acquire) != 0

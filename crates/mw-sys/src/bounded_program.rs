@@ -17,13 +17,13 @@ use std::time::{Duration, Instant};
 /// Between two looks at whether it has ended.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
-/// How long the end of one that was killed is waited for.
+/// Time limit of the end of a killed program.
 const KILLED: Duration = Duration::from_secs(1);
 
 /// Programs that the kernel may hold at a time.
 const MAX_HELD: usize = 16;
 
-/// What a pipe holds by default, pipe(7).
+/// Default capacity of a pipe, pipe(7).
 const PIPE_BYTES: usize = 64 << 10;
 
 /// Programs that were killed and had not ended.
@@ -32,7 +32,7 @@ struct Held(Mutex<Vec<Child>>);
 
 static HELD: Held = Held(Mutex::new(Vec::new()));
 
-/// What a program reads, and what it may take.
+/// Input of a program, and its limits.
 #[derive(Debug, Clone, Copy)]
 pub struct ProgramLimits<'a> {
     /// Its standard input; a program may close it early.
@@ -47,12 +47,12 @@ pub struct ProgramLimits<'a> {
 pub struct ProgramEnd {
     pub status: ExitStatus,
     pub output: Vec<u8>,
-    /// Whether it wrote more than is kept of its output.
+    /// True if it wrote more than is kept of its output.
     pub is_cut: bool,
     pub errors: Vec<u8>,
 }
 
-/// Why there is no [`ProgramEnd`].
+/// The reason why there is no [`ProgramEnd`].
 #[derive(Debug)]
 pub enum ProgramError {
     NotStarted(io::Error),

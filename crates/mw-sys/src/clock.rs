@@ -29,7 +29,7 @@ pub fn unix_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What the time namespace of this process adds to the monotonic clock; 0 where there is none. It does not change
+/// Offset that the time namespace of this process adds to the monotonic clock; 0 where there is none. It does not change
 /// once a process is in it.
 fn monotonic_offset_ns() -> i64 {
     let namespace = namespace_number("self", "time");

@@ -6,7 +6,7 @@ use rustix::mm::Advice;
 use std::io;
 use std::ops::Range;
 
-/// What pages are populated for.
+/// The access that pages are populated for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// Reading (`MADV_POPULATE_READ`): shared pages do not become dirty.
@@ -24,7 +24,7 @@ impl Fault {
     }
 }
 
-/// Whether the kernel can populate memory by madvise(2) (5.14).
+/// True if the kernel can populate memory by madvise(2) (5.14).
 #[must_use]
 pub fn can_populate() -> bool {
     let page = rustix::param::page_size();

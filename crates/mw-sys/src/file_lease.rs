@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Whether the kernel counts no other open description of the file: none in a descriptor table, under a
+/// True if the kernel counts no other open description of the file: none in a descriptor table, under a
 /// mapping, in a message in flight, or held by io_uring.
 ///
 /// Takes a write lease and releases it at once (fcntl(2), `F_SETLEASE`): fs/locks.c,

@@ -10,7 +10,7 @@ use std::ops::Range;
 const GUARD_INSTALL: i32 = 102;
 const GUARD_REMOVE: i32 = 103;
 
-/// Whether the kernel has guard pages (6.13), which [`Region::populate_folios`] needs.
+/// True if the kernel has guard pages (6.13), which [`Region::populate_folios`] needs.
 #[must_use]
 pub fn has_guard_pages() -> bool {
     let page = rustix::param::page_size();

@@ -3,7 +3,7 @@
 
 use std::io;
 
-/// What is mapped by transparent huge pages, as of one read of /proc/self/smaps. The kernel walks all
+/// Memory that is mapped by transparent huge pages, as of one read of /proc/self/smaps. The kernel walks all
 /// page tables of the process for it, so it is read once for many regions.
 #[derive(Debug)]
 pub struct HugeMappings(Vec<Mapping>);

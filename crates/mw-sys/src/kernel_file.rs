@@ -7,13 +7,13 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
-/// Where the kernel's file systems are mounted.
+/// Mount points of the kernel's file systems.
 const MOUNTS: [&str; 2] = ["/proc", "/sys"];
 
 /// Devices; its directories are other file systems, as /dev/shm, where everybody may write.
 const DEVICES: &str = "/dev";
 
-/// What in /proc/PID stands for other files.
+/// Names in /proc/PID that stand for other files.
 const FOREIGN: [&str; 5] = ["cwd", "exe", "fd", "map_files", "root"];
 
 /// The most that is read of a file: /proc/PID/smaps of the most mappings that a process has by default.

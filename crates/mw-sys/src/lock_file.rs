@@ -11,7 +11,7 @@ use std::path::Path;
 
 const PRIVATE: Mode = Mode::from_raw_mode(0o600);
 
-/// Why a lock file is not used.
+/// The reason why a lock file is not used.
 #[derive(Debug)]
 pub enum LockFileError {
     /// It cannot be opened, created or made private.

@@ -37,11 +37,11 @@ struct Query {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mapping {
     pub addresses: Range<usize>,
-    /// Whether it may be read.
+    /// True if it may be read.
     pub readable: bool,
-    /// Whether it may be written.
+    /// True if it may be written.
     pub writable: bool,
-    /// Whether writes are visible to other processes.
+    /// True if writes are visible to other processes.
     pub shared: bool,
     /// The size of its pages; base pages also for transparent huge pages.
     pub page_bytes: usize,

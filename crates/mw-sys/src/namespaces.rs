@@ -17,7 +17,7 @@ pub fn namespace_number(process: &str, link: &str) -> io::Result<u32> {
     number.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Who numbers the processes of this machine as this process does.
+/// Relation between the process numbers of this machine and those of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PidNamespace {
     /// The initial one: the numbers of tracepoints, of the kernel log and of /proc are the same.

@@ -40,12 +40,12 @@ struct Found {
     categories: u64,
 }
 
-/// How many bytes from `start` on are mapped by huge pages, transparent or hugetlb.
+/// Bytes from `start` on that are mapped by huge pages, transparent or hugetlb.
 pub(crate) fn huge_bytes(start: usize, bytes: usize) -> io::Result<usize> {
     count(start, bytes, Scan { category_mask: PAGE_IS_HUGE, ..Scan::default() })
 }
 
-/// How many bytes from `start` on have no page in the page tables.
+/// Bytes from `start` on that have no page in the page tables.
 pub(crate) fn absent_bytes(start: usize, bytes: usize) -> io::Result<usize> {
     let absent = Scan {
         category_mask: PAGE_IS_PRESENT,
@@ -55,7 +55,7 @@ pub(crate) fn absent_bytes(start: usize, bytes: usize) -> io::Result<usize> {
     count(start, bytes, absent)
 }
 
-/// How many bytes match the categories of `scan`.
+/// Bytes that match the categories of `scan`.
 fn count(start: usize, bytes: usize, scan: Scan) -> io::Result<usize> {
     let pagemap = DirectFile::open("/proc/self/pagemap")?;
     let end = start.checked_add(bytes).ok_or(io::ErrorKind::InvalidInput)? as u64;

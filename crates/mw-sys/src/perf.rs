@@ -17,21 +17,21 @@ pub enum PerfSource {
     Tracepoint(u64),
 }
 
-/// How often an event writes a record.
+/// Rate at which an event writes records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SamplePeriod {
     Hz(u32),
     Occurrences(u64),
 }
 
-/// What an event records, and when.
+/// Contents of an event's records, and their rate.
 ///
 /// Records hold, in this order: the event's id, the task, the time (`CLOCK_MONOTONIC`), then the
 /// stack or the tracepoint's fields if they were requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PerfAttr {
     pub source: PerfSource,
-    /// How often it writes a record.
+    /// Rate at which it writes records.
     pub period: SamplePeriod,
     /// Records the kernel stack up to this many frames; then only events in the kernel count.
     pub stack_frames: Option<u16>,

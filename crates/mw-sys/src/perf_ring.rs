@@ -49,7 +49,7 @@ impl PerfRing {
         Ok(Self { page, page_bytes, data_bytes: bytes })
     }
 
-    /// How many bytes of records it holds.
+    /// Capacity in bytes of records.
     pub fn capacity_bytes(&self) -> usize {
         self.data_bytes
     }

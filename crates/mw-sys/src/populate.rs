@@ -68,7 +68,7 @@ impl Region {
     }
 }
 
-/// Whether the kernel does not know the advice.
+/// True if the kernel does not know the advice.
 fn is_unknown(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::INVAL.raw_os_error())
 }

@@ -24,7 +24,7 @@ impl Capability {
     }
 }
 
-/// Whether the capability is in this thread's effective set; false where that is unknown.
+/// True if the capability is in this thread's effective set; false where that is unknown.
 pub fn has_capability(capability: Capability) -> bool {
     capabilities(None).is_ok_and(|sets| sets.effective.contains(capability.set()))
 }
@@ -67,7 +67,7 @@ pub fn limit_data_bytes(bytes: u64) -> io::Result<()> {
     Ok(rustix::process::setrlimit(Resource::Data, limit)?)
 }
 
-/// Whether this is a virtual machine, by the CPU's flag; `None` on architectures without it (other than
+/// True if this is a virtual machine, by the CPU's flag; `None` on architectures without it (other than
 /// x86).
 pub fn under_hypervisor() -> Option<bool> {
     #[cfg(target_arch = "x86_64")]
@@ -75,7 +75,7 @@ pub fn under_hypervisor() -> Option<bool> {
         /// CPUID leaf 1, ECX bit 31: set by hypervisors, never by hardware (Intel SDM volume 2,
         /// Linux `X86_FEATURE_HYPERVISOR`).
         const HYPERVISOR: u32 = 1 << 31;
-        // SAFETY: every x86-64 processor has the instruction and its leaf 1 (Intel SDM volume 2).
+        // SAFETY: every x86-64 CPU has the instruction and its leaf 1 (Intel SDM volume 2).
         #[allow(unsafe_code, unused_unsafe, reason = "unsafe before Rust 1.94")]
         let leaf = unsafe { std::arch::x86_64::__cpuid(1) };
         Some(leaf.ecx & HYPERVISOR != 0)

@@ -214,7 +214,7 @@ impl Region {
         if done == 0 { Ok(()) } else { self.advise(range, Advice::LinuxDontNeed) }
     }
 
-    /// How many bytes in `range` are mapped by huge pages now, transparent or hugetlb.
+    /// Bytes in `range` that are mapped by huge pages now, transparent or hugetlb.
     ///
     /// # Errors
     /// `InvalidInput` for a bad range; `ENOTTY` on kernels before 6.7.
@@ -223,7 +223,7 @@ impl Region {
         crate::pagemap::huge_bytes(start.addr(), bytes)
     }
 
-    /// How many bytes of it are mapped by transparent huge pages, on any kernel.
+    /// Bytes of it that are mapped by transparent huge pages, on any kernel.
     ///
     /// # Errors
     /// `Unsupported` if it shares a mapping with memory outside.
@@ -231,7 +231,7 @@ impl Region {
         mappings.huge_bytes(self.start.addr().get(), self.bytes)
     }
 
-    /// How many bytes in `range` have no page in the page tables now: not populated, swapped out, or
+    /// Bytes in `range` that have no page in the page tables now: not populated, swapped out, or
     /// being migrated.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus};
 use std::time::Duration;
 
-/// What a process used in its lifetime (getrusage(2)).
+/// Resources that a process used in its lifetime (getrusage(2)).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ResourceUsage {
     /// Peak resident memory, in KiB.
@@ -16,7 +16,7 @@ pub struct ResourceUsage {
     pub status: ExitStatus,
 }
 
-/// How often this thread had to leave its CPU to another one.
+/// Number of times that this thread had to leave its CPU to another one.
 #[must_use]
 pub fn preemptions() -> u64 {
     usage_of(libc::RUSAGE_THREAD).ru_nivcsw.unsigned_abs()

@@ -43,14 +43,14 @@ impl SignalsBlocked {
         Ok(Self { before, _thread: std::marker::PhantomData })
     }
 
-    /// Whether a termination signal is pending; it is delivered when this is dropped.
+    /// True if a termination signal is pending; it is delivered when this is dropped.
     #[must_use]
     pub fn is_termination_requested(&self) -> bool {
         is_termination_requested()
     }
 }
 
-/// Whether a termination signal (SIGINT, SIGTERM, SIGHUP) is pending because of [`SignalsBlocked`].
+/// True if a termination signal (SIGINT, SIGTERM, SIGHUP) is pending because of [`SignalsBlocked`].
 /// The kernel also keeps signals pending that the program ignores, as under nohup(1); they do not
 /// count.
 #[must_use]
@@ -129,7 +129,7 @@ impl SignalHandlersBlocked {
         Self { before: swap_signal_mask(ALL_SIGNALS), _thread: std::marker::PhantomData }
     }
 
-    /// Whether a signal is pending that this holds back.
+    /// True if a signal is pending that this holds back.
     #[must_use]
     pub fn is_signal_pending(&self) -> bool {
         let mut pending = 0_u64;
@@ -155,14 +155,14 @@ impl Drop for SignalHandlersBlocked {
     }
 }
 
-/// Whether the kernel does what it does by default for this signal.
+/// True if the kernel does what it does by default for this signal.
 fn has_default_action(signal: u64) -> bool {
     handler(signal) == Some(libc::SIG_DFL)
 }
 
 /// A signal's handler, `SIG_DFL` or `SIG_IGN`; nothing where it has no action.
 fn handler(signal: u64) -> Option<usize> {
-    /// Longer than `struct sigaction` of any processor that Linux runs on; the handler is first.
+    /// Longer than `struct sigaction` of any CPU that Linux runs on; the handler is first.
     const WORDS: usize = 8;
     let mut action = [1_usize; WORDS];
     // SAFETY: nothing is set, and `action` is longer than what is written (rt_sigaction(2)).

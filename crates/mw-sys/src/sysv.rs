@@ -12,7 +12,7 @@ pub struct SysvSegment {
     id: i32,
 }
 
-/// What is public about a segment.
+/// Public facts about a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SysvState {
     /// The process that created it, in this PID namespace; 0 for one outside of it.

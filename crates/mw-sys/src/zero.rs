@@ -53,7 +53,7 @@ fn zero(start: *mut u8, bytes: usize) {
 }
 
 #[cfg(target_arch = "x86_64")]
-#[allow(clippy::unnecessary_wraps, reason = "other processors refuse")]
+#[allow(clippy::unnecessary_wraps, reason = "other architectures refuse")]
 fn zero_uncached(start: *mut u8, bytes: usize) -> io::Result<()> {
     // SAFETY: as in `zero`. The range is of whole pages, so that the loop, which writes 64 bytes a
     // turn, ends at its end; `sfence` orders the stores before what follows (Intel SDM volume 2,

@@ -23,7 +23,7 @@ const LINES_WITH_TIME: u16 = 10;
 /// Terminals with fewer columns show the time without text.
 const NARROW: usize = 60;
 
-/// What the parts of a drawing share.
+/// Context of the parts of a drawing.
 #[derive(Clone, Copy)]
 struct Pen<'a> {
     face: Face,
@@ -111,7 +111,7 @@ impl Pen<'_> {
         text.map_or_else(|| "?".to_owned(), |text| text.to_string())
     }
 
-    /// What went wrong with looking, or the incident that this time lies in.
+    /// Error of the sample, or the incident that this time lies in.
     fn notice(&self, width: usize) -> Option<Row> {
         let mut row = Row::new();
         if let Some(trouble) = &self.screen.trouble {

@@ -11,7 +11,7 @@ use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use std::io;
 use std::time::{Duration, Instant};
 
-/// How long to wait for a key while nothing changes.
+/// Time to wait for a key while nothing changes.
 const STANDSTILL: Duration = Duration::from_secs(60);
 
 /// Takes over the terminal, and returns it when the user quits or on an error.

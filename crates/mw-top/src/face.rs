@@ -6,15 +6,15 @@ use ratatui::style::{Color, Modifier, Style};
 /// The characters that bars and curves are made of.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Glyphs {
-    /// Whether there are only seven bits.
+    /// True if there are only seven bits.
     pub ascii: bool,
     /// Heights of a curve; the first is zero.
     pub heights: &'static [char],
     /// Memory in use, dirty, clean page cache, free.
     pub memory: [char; 4],
-    /// What fills a gauge.
+    /// Characters of the full part of a gauge.
     pub full: char,
-    /// What is left of a gauge.
+    /// Characters of the rest of a gauge.
     pub empty: char,
     /// A line across.
     pub line: char,
@@ -22,7 +22,7 @@ pub struct Glyphs {
     pub cursor: char,
     /// An incident on the line of time.
     pub incident: char,
-    /// What parts the orders below a huge page from those that serve one.
+    /// Character that separates the orders below a huge page from those that serve one.
     pub fence: char,
     /// Marks text that was cut off.
     pub more: char,
@@ -44,7 +44,7 @@ const UNICODE: Glyphs = Glyphs {
     arrows: ["↑↓", "←→"],
 };
 
-/// What the font of the Linux console has: code page 437.
+/// Characters of the font of the Linux console: code page 437.
 const CONSOLE: Glyphs = Glyphs {
     ascii: false,
     heights: &['_', '░', '▒', '▓', '█'],
@@ -73,18 +73,18 @@ const ASCII: Glyphs = Glyphs {
     arrows: ["up/down", "left/right"],
 };
 
-/// How a terminal is drawn on.
+/// Style in which a terminal is drawn on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Face {
-    /// Whether it may have colour.
+    /// True if it may have colour.
     pub colour: bool,
-    /// Whether it has bold, faint and reverse.
+    /// True if it has bold, faint and reverse.
     pub attributes: bool,
     /// The characters that it has.
     pub glyphs: &'static Glyphs,
 }
 
-/// What a piece of text means; the face decides what that looks like.
+/// Meaning of a piece of text; the face decides its look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     Plain,

@@ -12,6 +12,6 @@ pub trait Feed {
     /// The times that can be shown.
     fn timeline(&self) -> &Timeline;
 
-    /// Whether every interval brings a new sample.
+    /// True if every interval brings a new sample.
     fn is_live(&self) -> bool;
 }

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 /// Interval between samples of the slow parts.
 const SLOW_EVERY: Duration = Duration::from_secs(5);
 
-/// How many times as long as in `check` a sample of the slow parts may take: half a percent of a
-/// processor at most, and only where there are thousands of processes.
+/// Time limit of a sample of the slow parts, as a multiple of that in `check`: half a percent of a
+/// CPU at most, and only where there are thousands of processes.
 const PATIENCE: u32 = 3;
 
 /// Samples in the history: ten minutes at one a second.

@@ -7,7 +7,7 @@ use mw_proc::vmstat::Counter;
 /// The numbers that have a curve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Series {
-    /// Time that tasks waited for a processor.
+    /// Time that tasks waited for a CPU.
     Cpu,
     /// Time that tasks waited for memory.
     Memory,
@@ -44,7 +44,7 @@ pub enum Series {
     Available,
 }
 
-/// What a number is of.
+/// Subject of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     Percent,
@@ -69,7 +69,7 @@ pub struct Measure {
     pub series: Series,
     /// Its name on the screen.
     pub label: &'static str,
-    /// What it says, for those who see it for the first time.
+    /// Its meaning, for those who see it for the first time.
     pub says: &'static str,
     pub unit: Unit,
     /// From here on it is yellow, and from there on red. Colour alone: the rules judge.
@@ -238,7 +238,7 @@ impl std::fmt::Debug for Measure {
 }
 
 impl Series {
-    /// What it is and how it is computed.
+    /// Its meaning and computation.
     pub fn measure(self) -> &'static Measure {
         let at = (self as usize).min(MEASURES.len() - 1);
         &MEASURES[at]
@@ -281,7 +281,7 @@ fn seconds(before: &Sample, after: &Sample) -> Option<f64> {
     Some((after.at_ms - before.at_ms) / 1000.0).filter(|seconds| *seconds > 0.0)
 }
 
-/// How much the counters went up, those that this kernel has.
+/// Increases of the counters that this kernel has.
 fn grown(before: &Sample, after: &Sample, counters: &[Counter]) -> Option<u64> {
     let (before, after) = (before.vmstat.value()?, after.vmstat.value()?);
     let grown =

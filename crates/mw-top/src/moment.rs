@@ -21,11 +21,11 @@ pub struct Screen {
     /// The machine at one instant.
     pub moment: Moment,
     pub trail: Trail,
-    /// What there is before and after it.
+    /// Moments before and after it.
     pub timeline: Timeline,
     /// The incident that it lies in.
     pub incident: Option<Incident>,
-    /// What could not be checked just now, in one line.
+    /// Rules that could not be checked just now, in one line.
     pub trouble: Option<String>,
 }
 
@@ -44,34 +44,34 @@ pub struct Timeline {
 pub struct IncidentMark {
     /// Its number in the recording.
     pub id: u64,
-    /// When it began, in milliseconds since the epoch.
+    /// Its beginning, in milliseconds since the epoch.
     pub started_ms: u64,
     pub ended_ms: u64,
-    /// What it was, in one line.
+    /// Its headline, in one line.
     pub verdict: String,
 }
 
 /// The machine at one instant.
 #[derive(Debug, Clone, Default)]
 pub struct Moment {
-    /// When it was sampled, in milliseconds since the epoch.
+    /// Time of the sample, in milliseconds since the epoch.
     pub unix_ms: Option<u64>,
-    /// How long ago the slow parts (tasks, cgroups, settings) were sampled, in milliseconds.
+    /// Age of the sample of the slow parts (tasks, cgroups, settings), in milliseconds.
     pub slow_age_ms: Option<u64>,
     pub kernel: Option<String>,
     /// The verdict in one line, as in `check`.
     pub verdict: String,
     pub worst: Option<Severity>,
-    /// What is wrong, worst first.
+    /// Findings, worst first.
     pub findings: Vec<Finding>,
     pub quiet: usize,
     /// Rules that could not be checked.
     pub skipped: Vec<SkippedRule>,
-    /// What memory is used for.
+    /// Use of memory.
     pub memory: Reading<MemoryBar>,
-    /// Pressure of processor, memory and devices.
+    /// Pressure of CPU, memory and devices.
     pub pressure: Vec<PressureRow>,
-    /// Why there is none of memory.
+    /// The reason why there is none of memory.
     pub pressure_missing: Option<Missing>,
     /// From where on writers are throttled, and where writeback begins, in bytes.
     pub dirty_limits: Option<(u64, u64)>,
@@ -88,11 +88,11 @@ pub struct Moment {
     pub groups: Reading<Vec<GroupRow>>,
     /// Tasks: blocked ones first, then by size.
     pub tasks: Reading<Vec<TaskRow>>,
-    /// How many tasks exist, and how many of them were not sampled.
+    /// Number of tasks, and of those that were not sampled.
     pub tasks_unseen: (usize, usize),
 }
 
-/// What memory is used for, in bytes. The four parts of the bar add up to the total.
+/// Use of memory, in bytes. The four parts of the bar add up to the total.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MemoryBar {
     pub total: u64,
@@ -103,7 +103,7 @@ pub struct MemoryBar {
     /// Page cache and caches of the kernel that can be reclaimed at once.
     pub cache: u64,
     pub free: u64,
-    /// What available memory, the kernel's estimate.
+    /// Available memory, the kernel's estimate.
     pub available: Option<u64>,
     pub further: Vec<(&'static str, u64)>,
     /// Swap in use, and its size.
@@ -117,7 +117,7 @@ pub struct PressureRow {
     pub name: &'static str,
     /// Some task waited.
     pub some: Option<f64>,
-    /// All tasks waited; kernels before 5.13 do not say so of the processor.
+    /// All tasks waited; kernels before 5.13 do not say so of the CPU.
     pub full: Option<f64>,
 }
 
@@ -125,9 +125,9 @@ pub struct PressureRow {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NodeRow {
     pub id: u32,
-    /// What its memory is used for.
+    /// Use of its memory.
     pub memory: MemoryBar,
-    /// How many CPUs it has, if known.
+    /// Number of its CPUs, if known.
     pub cpus: Option<usize>,
 }
 
@@ -158,9 +158,9 @@ pub struct GroupRow {
     pub current: u64,
     /// The lower of `memory.high` and `memory.max`, in bytes.
     pub limit: u64,
-    /// How much of it was swapped out.
+    /// Size of it that was swapped out.
     pub swap: Option<u64>,
-    /// How often it reached `memory.high`, `memory.max` and the OOM killer.
+    /// Number of times that it reached `memory.high`, `memory.max` and the OOM killer.
     pub met: [Option<u64>; 3],
 }
 
@@ -198,7 +198,7 @@ impl IncidentMark {
 }
 
 impl Moment {
-    /// What a window and its report say.
+    /// Values of a window and its report.
     pub fn new(window: &Window, report: Report) -> Self {
         let now = &window.now;
         let sample = &now.sample;
@@ -373,7 +373,7 @@ fn group_row(group: &Cgroup) -> Option<GroupRow> {
 }
 
 impl GroupRow {
-    /// How much of the limit is taken, 0 to 1 and beyond.
+    /// Share of the limit that is taken, 0 to 1 and beyond.
     pub fn share(&self) -> f64 {
         if self.limit == 0 { 1.0 } else { self.current as f64 / self.limit as f64 }
     }

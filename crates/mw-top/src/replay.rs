@@ -15,7 +15,7 @@ const SPARSEST_MS: u64 = 65_000;
 /// Unpacks a capture of the recording at this path.
 pub type Unpack = fn(&[u8], &Path) -> Result<Snapshot, String>;
 
-/// Why a recording cannot be shown.
+/// The reason why a recording cannot be shown.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
     #[error(transparent)]
@@ -59,7 +59,7 @@ impl Replay {
         Ok(Self { recording, unpack, timeline, captured: None, incident: None, trouble })
     }
 
-    /// Where to begin: the requested time (which may depend on the end of the recording), the last
+    /// Time to begin at: the requested time (which may depend on the end of the recording), the last
     /// incident, or the end.
     ///
     /// # Errors
@@ -111,7 +111,7 @@ impl Replay {
         Ok(())
     }
 
-    /// What the last capture before a time says of the machine: settings, tasks, cgroups.
+    /// State of the machine in the last capture before a time: settings, tasks, cgroups.
     fn settings(&mut self, at_ms: u64) -> Result<Snapshot, RecordError> {
         let Some((taken_ms, bytes)) = self.recording.capture_before(at_ms)? else {
             return Ok(self.bare());
@@ -126,7 +126,7 @@ impl Replay {
         Ok(self.captured.as_ref().map_or_else(|| self.bare(), |(_, known)| known.clone()))
     }
 
-    /// What the recording says of its machine where it holds no capture.
+    /// Facts about the machine of a recording that holds no capture.
     fn bare(&self) -> Snapshot {
         let host = self.recording.host();
         let mut snapshot = Snapshot::default();

@@ -17,7 +17,7 @@ use std::io::{self, BufWriter, Stdout};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-/// How long a signal waits for a screen that is being drawn; a terminal that takes nothing must not
+/// Time that a signal waits for a screen that is being drawn; a terminal that takes nothing must not
 /// keep the program from ending.
 const PATIENCE: Duration = Duration::from_millis(300);
 

@@ -6,14 +6,14 @@ use crate::moment::{Screen, Timeline};
 use crate::view::View;
 use jiff::tz::TimeZone;
 
-/// Where the data comes from.
+/// Source of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     Live,
     Replay,
 }
 
-/// What the loop around the view has to do after a key.
+/// Action of the loop around the view after a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     None,
@@ -29,7 +29,7 @@ pub enum Effect {
     Quit,
 }
 
-/// What lies over the view.
+/// Overlay of the view.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum Over {
     #[default]
@@ -102,12 +102,12 @@ impl Top {
         self.interval_ms
     }
 
-    /// Whether the picture changes by itself.
+    /// True if the picture changes by itself.
     pub fn is_running(&self) -> bool {
         self.running
     }
 
-    /// How many seconds of a recording go by in one.
+    /// Seconds of a recording that go by in one.
     pub fn speed(&self) -> u64 {
         self.speed
     }
@@ -218,7 +218,7 @@ impl Top {
         self.scroll = 0;
     }
 
-    /// How many lines can be selected in this view.
+    /// Number of lines that can be selected in this view.
     fn lines(&self, screen: &Screen) -> usize {
         match self.view {
             View::Overview | View::Hazards => screen.moment.findings.len(),
@@ -387,7 +387,7 @@ mod tests {
         }
     }
 
-    /// What keys lead to: the view, the time from oldest sample on, and the last effect.
+    /// Result of keys: the view, the time from oldest sample on, and the last effect.
     fn press(top: &mut Top, keys: &[KeyCode]) -> (View, Option<u64>, Effect) {
         let screen = screen();
         let effects = keys.iter().map(|key| top.press(Key::plain(*key), &screen));

@@ -3,7 +3,7 @@
 use crate::measure::{MEASURES, Series};
 use mw_model::Sample;
 
-/// How far back curves go, in milliseconds.
+/// Length of the curves, in milliseconds.
 pub const TRAIL_MS: u64 = 120_000;
 
 /// The numbers of the last minutes.

@@ -10,7 +10,7 @@ use mw_probe::ProbeFailure;
 use mw_profile::{Evidence, difference};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What was gathered during a stall.
+/// Evidence that was gathered during a stall.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Gathered {
     pub(crate) evidence: Evidence,
@@ -20,7 +20,7 @@ pub(crate) struct Gathered {
     /// By the number of the process or thread.
     pub(crate) cgroups: BTreeMap<u32, String>,
     pub(crate) unseen: Vec<Missing>,
-    /// Who forced memory work by hand.
+    /// Tasks that forced memory work by hand.
     pub(crate) writers: Vec<WriterProcess>,
 }
 
@@ -120,11 +120,11 @@ fn without_own(
     gathered
 }
 
-/// How the names of the recorder's threads begin, and of its canary's.
+/// Prefixes of the names of the recorder's threads, and of its canary's.
 const OWN_PREFIX: &str = "mw-";
 const CANARY_PREFIX: &str = "mw-canary";
 
-/// Whether a thread or a process is the recorder's. Anybody can take such a name, so that it decides only where the
+/// True if a thread or a process is the recorder's. Anybody can take such a name, so that it decides only where the
 /// thread has ended since, or has no number.
 fn is_own(pid: u32, task: &str) -> bool {
     let exists = |path: String| pid != 0 && std::fs::exists(path).unwrap_or(false);

@@ -25,12 +25,12 @@ pub(crate) fn monotonic_ms() -> f64 {
     monotonic().as_secs_f64() * 1000.0
 }
 
-/// Processor time of this process.
+/// CPU time of this process.
 pub(crate) fn process_time() -> Duration {
     since(ClockId::ProcessCPUTime)
 }
 
-/// Processor time that this thread has used since [`mw_sys::thread_time`] was `before`.
+/// CPU time that this thread has used since [`mw_sys::thread_time`] was `before`.
 pub(crate) fn thread_time_since(before: Duration) -> Duration {
     mw_sys::thread_time().saturating_sub(before)
 }

@@ -15,10 +15,10 @@ use mw_sys::HelperThread;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long is recorded after a stall before its incident is closed.
+/// Time that is recorded after a stall before its incident is closed.
 pub const AFTER: Duration = Duration::from_secs(5);
 
-/// How long before a stall belongs to its incident.
+/// Time before a stall that belongs to its incident.
 pub const BEFORE: Duration = Duration::from_secs(45);
 
 pub(crate) struct Context {
@@ -35,6 +35,6 @@ pub(crate) struct Context {
     pub(crate) budget: Arc<CpuBudget>,
     pub(crate) answers: ServiceAnswers,
     pub(crate) host: Host,
-    /// What cannot be read on this machine.
+    /// Evidence that cannot be read on this machine.
     pub(crate) unseen: Vec<Missing>,
 }

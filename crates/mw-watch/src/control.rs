@@ -29,13 +29,13 @@ const NOW: &str = "now\n";
 /// The longest line of either side.
 const MAX_LINE_BYTES: u64 = 4096;
 
-/// How long a client may take to say what it wants, and to read the answer.
+/// Time limit of a client's request, and of its reading the reply.
 const CLIENT_LIMIT: Duration = Duration::from_secs(1);
 
-/// How long the explanation of an incident may take on a busy machine.
+/// Time limit of the explanation of an incident on a busy machine.
 const EXPLAIN_LIMIT: Duration = Duration::from_secs(30);
 
-/// How long a request may take.
+/// Time limit of a request.
 fn request_limit() -> Duration {
     Duration::from_secs_f64((REQUESTED_MS + QUIET_MS) / 1000.0) + AFTER + EXPLAIN_LIMIT
 }
@@ -154,7 +154,7 @@ impl Place {
     }
 }
 
-/// Why a recorder took no evidence.
+/// The reason why a recorder took no evidence.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
     #[error(

@@ -13,7 +13,7 @@ use std::time::Duration;
 const SHARE_PERCENT: u32 = 20;
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// What the beginning of a stall may take beyond that.
+/// Extra CPU time for the beginning of a stall.
 const BURST: Duration = Duration::from_secs(1);
 
 /// Between two measurements that are kept.
@@ -22,7 +22,7 @@ const STEP: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct CpuBudget {
     cpus: u32,
-    /// When it was measured, and the CPU time until then; the oldest first.
+    /// Time of the measurement, and the CPU time until then; the oldest first.
     measured: Mutex<VecDeque<(Duration, Duration)>>,
     looks: AtomicU64,
     polls: AtomicU64,
@@ -40,7 +40,7 @@ pub(crate) enum Work {
     Trace,
 }
 
-/// What was left out so far.
+/// Work that was left out so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct LeftOut {
     looks: u64,
@@ -55,7 +55,7 @@ impl CpuBudget {
         Self { cpus, measured, looks, polls, suspensions }
     }
 
-    /// Whether there is room for a piece of work; one that is left out is counted.
+    /// True if there is room for a piece of work; one that is left out is counted.
     pub(crate) fn permits(&self, work: Work) -> bool {
         let permits = self.has_room();
         if !permits {
@@ -69,7 +69,7 @@ impl CpuBudget {
         permits
     }
 
-    /// Whether there is room, of which nothing is counted.
+    /// True if there is room, of which nothing is counted.
     pub(crate) fn has_room(&self) -> bool {
         self.turn(now(ClockId::Monotonic), now(ClockId::ProcessCPUTime))
     }
@@ -133,7 +133,7 @@ fn now(clock: ClockId) -> Duration {
 mod tests {
     use super::*;
 
-    /// How many of the pieces of work of 50 ms each, one every 100 ms, are permitted in a minute.
+    /// Number of the pieces of work of 50 ms each, one every 100 ms, that are permitted in a minute.
     fn permitted(cpus: u32) -> usize {
         let budget = CpuBudget::new(cpus);
         let mut cpu = Duration::ZERO;

@@ -16,10 +16,10 @@ use mw_model::{Trigger, TriggerKind};
 /// A stall is over when its monitor was within its limit for so long: a second stall within it is the same one.
 pub const QUIET_MS: f64 = 1000.0;
 
-/// How long evidence is taken of one stall; within the ring with time before and after it.
+/// Time for which evidence of one stall is collected; within the ring with time before and after it.
 pub const MAX_EVIDENCE_MS: f64 = 60_000.0;
 
-/// The share of a heartbeat's token time-out from which on its lateness is a stall, in percent.
+/// The share of a heartbeat's token timeout from which on its lateness is a stall, in percent.
 pub const HEARTBEAT_PERCENT: f64 = 25.0;
 
 /// A stall hides those that are evidence of it for so long.
@@ -36,10 +36,10 @@ const APART_MS: f64 = 60.0 * 60_000.0;
 /// Pressure lasts so long after the kernel's trigger has fired: it fires once a window, of a second.
 const PRESSURE_MS: f64 = 1500.0;
 
-/// How long evidence is taken for somebody who asked for it.
+/// Time for which evidence is collected on request.
 pub const REQUESTED_MS: f64 = 5000.0;
 
-/// What has been under way for less is not waited for: nearly all end before.
+/// Shortest age of a request that is waited for: nearly all end before.
 pub(crate) const FRESH_MS: f64 = 1.0;
 
 /// From this share of its limit on, what is under way raises an alarm.
@@ -50,11 +50,11 @@ const ALARM_SHARE: f64 = 0.5;
 pub(crate) struct Limits {
     /// Of touching new pages.
     pub(crate) canary_ms: f64,
-    /// Token time-out of a heartbeat that the machine must keep.
+    /// Token timeout of a heartbeat that the machine must keep.
     pub(crate) token_ms: Option<f64>,
 }
 
-/// When a request began and ended, or was last seen under way, in nanoseconds (`CLOCK_MONOTONIC`).
+/// Beginning and end of a request, or the time at which it was last seen under way, in nanoseconds (`CLOCK_MONOTONIC`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RequestTimes {
     pub(crate) from_ns: u64,
@@ -63,11 +63,11 @@ pub(crate) struct RequestTimes {
     pub(crate) command: Option<u32>,
 }
 
-/// What a probe is doing.
+/// State of a probe.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct ProbeReading {
     pub(crate) limit_ms: f64,
-    /// How long a request may be outstanding before the alarm.
+    /// Time that a request may be outstanding before the alarm.
     pub(crate) alarm_ms: f64,
     pub(crate) under_way: Option<UnderWayReading>,
     /// The last request that ended.
@@ -92,27 +92,27 @@ pub(crate) struct AnswerReading {
     pub(crate) failed: bool,
 }
 
-/// What the canary is doing.
+/// State of the canary.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct CanaryReading {
     pub(crate) touching_ms: f64,
-    /// How overdue the thread that touches nothing is.
+    /// Delay of the thread that touches nothing.
     pub(crate) late_ms: f64,
 }
 
-/// What was read in one turn.
+/// Values that were read in one turn.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Readings<'a> {
     pub(crate) probes: &'a [ProbeReading],
     pub(crate) canary: Option<CanaryReading>,
-    /// Whether the kernel's pressure trigger has fired since the last turn.
+    /// True if the kernel's pressure trigger has fired since the last turn.
     pub(crate) pressure: bool,
-    /// Whether somebody has asked for evidence since the last turn.
+    /// True if somebody has asked for evidence since the last turn.
     pub(crate) requested: bool,
 }
 
 impl Readings<'_> {
-    /// How long until the next request or touch that is under way passes its limit, or the share of it that
+    /// Time until the next request or touch that is under way passes its limit, or the share of it that
     /// raises the alarm, in milliseconds; infinite where none is. Those that have passed it are no more waited
     /// for.
     pub(crate) fn passes_in(&self, limits: &Limits) -> f64 {
@@ -133,7 +133,7 @@ impl Readings<'_> {
             .fold(f64::INFINITY, f64::min)
     }
 
-    /// Whether something has been under way for so long that it may become a stall.
+    /// True if something has been under way for so long that it may become a stall.
     pub(crate) fn are_alarming(&self, limits: &Limits) -> bool {
         let slow = |probe: &ProbeReading| {
             probe.under_way.is_some_and(|request| request.elapsed_ms >= probe.alarm_ms)
@@ -160,7 +160,7 @@ pub(crate) enum Monitor {
 }
 
 impl Monitor {
-    /// Whether tasks and stacks are looked at while its stall lasts: what a kill did is over when it is seen.
+    /// True if tasks and stacks are looked at while its stall lasts: what a kill did is over when it is seen.
     pub(crate) fn needs_evidence(self) -> bool {
         !matches!(self, Self::OomKill(_))
     }
@@ -174,7 +174,7 @@ pub(crate) struct Exceeded {
     pub(crate) took_ms: f64,
 }
 
-/// What a turn came to.
+/// Result of a turn.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Transition {
     Begun(Exceeded),
@@ -194,9 +194,9 @@ pub(crate) struct Detector {
     probes: Vec<Followed>,
     /// In the order of [`OTHERS`].
     others: [Followed; OTHERS.len()],
-    /// When the kernel's pressure trigger last fired.
+    /// Time at which the kernel's pressure trigger last fired.
     pressure_at_ms: Option<f64>,
-    /// When evidence was last asked for.
+    /// Time at which evidence was last requested.
     requested_at_ms: Option<f64>,
 }
 
@@ -208,13 +208,13 @@ struct Followed {
     phase: Phase,
     /// The slowest request of the stall under way.
     slowest: Option<RequestTimes>,
-    /// When the last request that was seen under way began, and its command.
+    /// Beginning of the last request that was seen under way, and its command.
     command: Option<(u64, u32)>,
-    /// When the last stall began, and how long it may last, where it is the machine's.
+    /// Beginning of the last stall, and its longest duration, where it is the machine's.
     began_ms: f64,
     span_ms: f64,
     ended_ms: Option<f64>,
-    /// Whether that followed another one shortly.
+    /// True if that followed another one shortly.
     follows: bool,
 }
 
@@ -242,12 +242,12 @@ impl Detector {
         }
     }
 
-    /// Whether there is a stall of any monitor.
+    /// True if there is a stall of any monitor.
     pub(crate) fn is_stalled(&self) -> bool {
         self.followed().any(Followed::is_stalled)
     }
 
-    /// Whether all monitors are within their limits, stall or not.
+    /// True if all monitors are within their limits, stall or not.
     pub(crate) fn is_good(&self) -> bool {
         !self.followed().any(|followed| followed.bad)
     }
@@ -288,7 +288,7 @@ impl Detector {
         }
     }
 
-    /// Whether a stall is under way of which others are evidence; one that was asked for is not.
+    /// True if a stall is under way of which others are evidence; one that was asked for is not.
     fn hides(&self, now_ms: f64) -> bool {
         let is_young =
             |followed: &&Followed| followed.is_stalled() && now_ms - followed.began_ms < HIDES_MS;
@@ -327,7 +327,7 @@ impl Limits {
         self.heartbeat_ms().map_or(self.canary_ms, |heartbeat_ms| heartbeat_ms.min(self.canary_ms))
     }
 
-    /// How long until the canary passes a limit, where a touch or a turn is under way; negative
+    /// Time until the canary passes a limit, where a touch or a turn is under way; negative
     /// where it has passed one.
     pub(crate) fn canary_passes_in(&self, reading: CanaryReading) -> Option<f64> {
         let touch = (reading.touching_ms >= FRESH_MS)
@@ -416,7 +416,7 @@ impl Followed {
         Transition::Over { monitor, good_for_ms, slowest: self.slowest.take() }
     }
 
-    /// Whether its stall has lasted for so long that what goes on is another.
+    /// True if its stall has lasted for so long that what goes on is another.
     fn is_long(&self, now_ms: f64) -> bool {
         self.is_stalled() && now_ms - self.began_ms >= self.span_ms
     }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// The longest that one look at tasks may take.
 const LOOK_LIMIT: Duration = Duration::from_millis(50);
 
-/// How many times as long as a look took the next one waits: it is taken from services.
+/// Pause after a sample, as a multiple of its duration: it is taken from services.
 const COST_TO_REST: u32 = 10;
 
 /// Looks at tasks that one after the stall may need more, where there are thousands: a second.
@@ -31,7 +31,7 @@ pub(crate) struct Episode {
     tasks: Tasks,
     blocked: Blocked,
     next_look: Instant,
-    /// What had been left out before it began.
+    /// Work that had been left out before it began.
     left_out: LeftOut,
 }
 
@@ -52,7 +52,7 @@ impl Episode {
         }
     }
 
-    /// Whether no more evidence is taken of this stall.
+    /// True if no more evidence is taken of this stall.
     pub(crate) fn is_long(&self) -> bool {
         self.began.elapsed().as_secs_f64() * 1000.0 >= MAX_EVIDENCE_MS
     }
@@ -113,7 +113,7 @@ impl Episode {
     }
 }
 
-/// What is blocked at the same place when all is well again has nothing to do with the stall.
+/// Tasks that are blocked at the same place after the stall have nothing to do with it.
 fn drop_chronic(with: &mut Context, gathered: &mut Gathered) {
     if gathered.blocked.is_empty() || !with.stalls.is_good() {
         return;

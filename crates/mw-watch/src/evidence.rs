@@ -18,11 +18,11 @@ use std::time::{Duration, Instant};
 /// Between two looks at blocked tasks.
 const ROUND: Duration = Duration::from_millis(100);
 
-/// How many times as long as explanations took, in CPU time, the next provisional one waits, and for how long at most.
+/// Pause before the next provisional explanation, as a multiple of the CPU time of the last ones, and its limit.
 const COST_TO_REST: u32 = 20;
 const MAX_REST: Duration = Duration::from_secs(60);
 
-/// How long a look at the whole machine may take before its incident has to do without.
+/// Time limit of a sample of the whole machine before its incident has to do without.
 pub(crate) const SNAPSHOT_LIMIT: Duration = Duration::from_secs(5);
 
 const UNANSWERED: &str = "the kernel does not answer: a file system or a device may not respond; \
@@ -190,7 +190,7 @@ impl Evidence {
         self.events.send(event).map_err(|_| NobodyListens)
     }
 
-    /// What is known of a stall, explained.
+    /// Evidence of a stall, explained.
     fn incident(
         &mut self,
         stall: &mut OpenStall,
@@ -234,7 +234,7 @@ impl Evidence {
     }
 }
 
-/// What is known of a machine that does not answer: without the size of its pages nothing that is counted in pages would
+/// Facts about a machine that does not answer: without the size of its pages nothing that is counted in pages would
 /// have a size.
 fn snapshot_of_host(host: &Host) -> Snapshot {
     let origin = Origin {

@@ -22,7 +22,7 @@ impl Kill {
         }
     }
 
-    /// Whose it is, for [`place_to_free`].
+    /// Source of the kill, for [`place_to_free`].
     pub(crate) fn source(&self) -> String {
         match self {
             Self::Logged(kill) => source(&kill.victim),

@@ -34,7 +34,7 @@ impl Monitors {
         self.probers.iter().map(tick).collect()
     }
 
-    /// What probes and canary measured since the last call. Allocates nothing.
+    /// Measurements of probes and canary since the last call. Allocates nothing.
     pub(crate) fn take(&self, probes: &mut [ProbeTick], canary: &mut Option<CanaryTick>) {
         for (prober, tick) in self.probers.iter().zip(probes) {
             prober.take_into(tick);
@@ -84,7 +84,7 @@ impl Monitors {
         }
     }
 
-    /// Whether there was no sign for a while.
+    /// True if there was no sign for a while.
     pub(crate) fn is_calm(&self) -> bool {
         self.pace.is_calm(clock::monotonic_ms() as u64)
     }
@@ -134,7 +134,7 @@ impl Monitors {
         self.probers.iter().filter_map(Prober::thread).chain(canary)
     }
 
-    /// How many records the profiler lost.
+    /// Number of records that the profiler lost.
     pub(crate) fn lost_records(&self) -> u64 {
         self.profiler.as_ref().map_or(0, Profiler::lost_records)
     }

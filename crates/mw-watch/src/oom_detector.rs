@@ -13,10 +13,10 @@ const APART_MS: f64 = 60.0 * 60_000.0;
 
 #[derive(Debug, Default)]
 pub(crate) struct OomDetector {
-    /// When the last kill was, while an incident is open.
+    /// Time of the last kill, while an incident is open.
     last_kill_ms: Option<f64>,
     quiet_ms: f64,
-    /// When the last kill of the last incident was.
+    /// Time of the last kill of the last incident.
     ended_ms: Option<f64>,
 }
 
@@ -31,7 +31,7 @@ impl OomDetector {
         self.last_kill_ms.is_some()
     }
 
-    /// Whether a kill now would follow nothing.
+    /// True if a kill now would follow nothing.
     pub(crate) fn is_forgotten(&self, now_ms: f64) -> bool {
         !self.is_open() && self.ended_ms.is_none_or(|ended_ms| now_ms - ended_ms >= APART_MS)
     }
@@ -63,7 +63,7 @@ impl OomDetector {
 mod tests {
     use super::*;
 
-    /// How many incidents kills make that are so far apart, in so many hours.
+    /// Number of incidents of kills that are so far apart, in so many hours.
     fn incidents(apart_s: u32, hours: u32) -> usize {
         let mut detector = OomDetector::default();
         let seconds = (1..=hours * 3600)

@@ -19,13 +19,13 @@ const MAX_BELOW: [(usize, usize); 3] = [(2, 8), (1, 24), (0, 64)];
 const MAX_USERS: usize = 16;
 const MAX_SHORTAGES: usize = 8;
 
-/// Whom a run has hit so far, as far as that is remembered.
+/// Victims of a run so far, as far as they are remembered.
 const MAX_HIT: usize = 32;
 
 /// Runs that are kept for their incidents: those that are open, and the latest that were.
 const MAX_RUNS: usize = 128;
 
-/// What is told of one incident. `L` is a service that lost a process.
+/// Facts about one incident. `L` is a service that lost a process.
 #[derive(Debug, Clone)]
 pub(crate) struct OomRun<L> {
     pub(crate) number: u64,
@@ -34,7 +34,7 @@ pub(crate) struct OomRun<L> {
     pub(crate) lost: Vec<(usize, L)>,
 }
 
-/// What the kills of a run have in common.
+/// Facts that the kills of a run have in common.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Scope {
     Machine,
@@ -141,7 +141,7 @@ impl<L: Clone> OomRuns<L> {
         }
     }
 
-    /// Whose a kill is.
+    /// Source of a kill.
     fn place(&mut self, now_ms: f64, kill: &Kill, probe: Option<usize>) -> Option<usize> {
         let Kill::Logged(logged) = kill else { return self.find_or_add(Scope::NotLogged) };
         match (&logged.victim.shortage, probe) {
@@ -187,7 +187,7 @@ impl<L: Clone> OomRuns<L> {
         self.find_or_add(Scope::User(user.filter(|_| is_known || !is_full)))
     }
 
-    /// Whom a shortage of the machine hits in its first seconds is hit by the same one; later only who was hit before.
+    /// A shortage of the machine in its first seconds is of the same run for all victims; later only for earlier victims.
     fn place_of_shortage(
         &mut self,
         now_ms: f64,
@@ -238,7 +238,7 @@ fn note_hit(hit: &mut Vec<String>, kill: &Kill) {
     }
 }
 
-/// Whom a kill hits: the user, service or container by its cgroup, and the user by his number. The first tells victims
+/// Victim of a kill: the user, service or container by its cgroup, and the user by his number. The first tells victims
 /// of the machine's shortage apart.
 fn hits(kill: &Kill) -> Vec<String> {
     let Kill::Logged(logged) = kill else { return Vec::new() };
@@ -312,7 +312,7 @@ mod tests {
         assert_eq!(begun(&mut runs, 62, at_limit(MINE), None), [3], "and a limit is another");
     }
 
-    /// Where it kills often, the kernel leaves out whose limit it was.
+    /// A kernel that kills often leaves out the cgroup of the limit.
     #[test]
     fn kills_without_a_cgroup_are_told_apart_by_their_users_and_services() {
         let unnamed = |user| kill(OomShortage::Cgroup(None), None, user);

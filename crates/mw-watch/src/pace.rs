@@ -24,7 +24,7 @@ const AFTER_BEAT: Duration = Duration::from_millis(50);
 /// The beat in a stall.
 const STALL_BEAT: Duration = Duration::from_millis(1);
 
-/// How long the beat is kept after a sign.
+/// Time for which the beat is kept after a sign.
 const ALERT_MS: u64 = 10_000;
 
 /// A canary with a shorter limit never rests: it is to see what is over before the next sample.
@@ -33,7 +33,7 @@ const LEAST_LIMIT_MS: f64 = 100.0;
 /// Of its limit, so much of a touch or of lateness is a sign.
 const SIGN_OF_LIMIT: f64 = 0.25;
 
-/// What tasks waited for memory between two samples, at least, is a sign: at ten a second a hundredth of the time.
+/// Smallest wait for memory between two samples that is a sign: at ten a second a hundredth of the time.
 const SIGN_OF_PRESSURE_US: u64 = 1000;
 
 /// The pace, of which several threads decide.
@@ -47,7 +47,7 @@ pub(crate) struct Pace {
     is_stalled: AtomicBool,
 }
 
-/// What the last sample had of memory work for which tasks wait.
+/// Memory work in the last sample for which tasks wait.
 #[derive(Debug, Default)]
 pub(crate) struct Signs {
     entered: Option<u64>,
@@ -74,7 +74,7 @@ impl Pace {
         Self { calm_interval, ..Self::new(Duration::ZERO, LEAST_LIMIT_MS, false) }
     }
 
-    /// Whether what the canary measured is a sign.
+    /// True if what the canary measured is a sign.
     pub(crate) fn is_sign(&self, tick: CanaryTick) -> bool {
         tick.touch_us.max(tick.late_us) as f64 / 1000.0 >= self.limit_ms * SIGN_OF_LIMIT
     }
@@ -95,7 +95,7 @@ impl Pace {
         canary.set_interval(self.beat(now_ms));
     }
 
-    /// When the next sample is due.
+    /// Time at which the next sample is due.
     pub(crate) fn next_sample(&self, now: Duration) -> Duration {
         if self.is_calm(clock::millis(now)) {
             clock::next_multiple(now.saturating_sub(AFTER_BEAT), self.calm_interval) + AFTER_BEAT
@@ -122,7 +122,7 @@ impl Pace {
 }
 
 impl Signs {
-    /// Whether tasks have reclaimed or compacted memory themselves, or waited for it, since the last sample.
+    /// True if tasks have reclaimed or compacted memory themselves, or waited for it, since the last sample.
     pub(crate) fn are_new(&mut self, sample: &Sample) -> bool {
         self.grow(derived::direct_entries(sample), derived::memory_waited_us(sample))
     }

@@ -5,7 +5,7 @@ use mw_model::{HolderSize, Snapshot, derived};
 use mw_rules::room::huge_pages_left;
 use std::time::Duration;
 
-/// How long blocks may be sampled. The sample ends by its number of blocks: one that this thread's low priority cut
+/// Time for sampling blocks. The sample ends by its number of blocks: one that this thread's low priority cut
 /// short would have a wider error than the others, and the same blocks show a change best.
 const BLOCKS_TIME: Duration = Duration::from_secs(2);
 
@@ -25,7 +25,7 @@ impl PagesLeft {
         Self { sampler, snapshot }
     }
 
-    /// What is left now; what cannot be read is left out.
+    /// Supplies that are left now; what cannot be read is left out.
     pub(crate) fn collect(&mut self, source: &Source) -> Vec<HolderSize> {
         let Self { sampler, snapshot } = self;
         refresh(source, sampler, snapshot);

@@ -14,7 +14,7 @@ pub(crate) fn yield_on_few_cpus(cpus: u32) {
     }
 }
 
-/// What this thread takes on a busy machine is taken from no other.
+/// Lowest priority: the CPU time of this thread on a busy machine is taken from no other.
 pub(crate) fn yield_to_others() {
     // Without the privilege it competes as others do.
     let _ = rustix::process::setpriority_process(None, NICE);

@@ -19,12 +19,12 @@ pub(crate) struct Threads {
     beats: Mutex<Vec<Arc<Beat>>>,
 }
 
-/// What one thread says of itself.
+/// Progress of one thread.
 #[derive(Debug)]
 pub(crate) struct Beat {
     name: String,
     bound: Duration,
-    /// When its step began, in milliseconds (`CLOCK_MONOTONIC`), or [`RESTS`].
+    /// Beginning of its step, in milliseconds (`CLOCK_MONOTONIC`), or [`RESTS`].
     since_ms: AtomicU64,
 }
 

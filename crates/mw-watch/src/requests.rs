@@ -41,7 +41,7 @@ impl Requests {
         trigger.wake();
     }
 
-    /// Whether evidence was requested since the last call. Takes no lock.
+    /// True if evidence was requested since the last call. Takes no lock.
     pub(crate) fn take(&self) -> bool {
         self.asked.swap(false, Ordering::AcqRel)
     }

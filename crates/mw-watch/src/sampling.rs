@@ -17,7 +17,7 @@ use std::time::Duration;
 /// The trigger thread is woken for what may exceed its limit until the next sample, should that be so late.
 const WAKE_BEFORE: Duration = Duration::from_millis(50);
 
-/// What the sampling thread works with.
+/// Data of the sampling thread.
 pub(crate) struct Sampling {
     sampler: Sampler,
     disks: DiskSampler,
@@ -45,7 +45,7 @@ struct Second {
     late_us: u64,
 }
 
-/// How current the samples are, for other threads.
+/// Age of the samples, for other threads.
 #[derive(Debug, Default)]
 pub(crate) struct SampleAge {
     /// [`clock::monotonic_ms`] of the last sample.

@@ -10,23 +10,23 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long an answer may take.
+/// Time limit of an answer.
 const LIMIT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone)]
 pub(crate) enum Question {
-    /// Who it is, and what it says of its sessions, or what became of it where it failed.
+    /// The service, with its own view of its sessions, or its state where it failed.
     Begin { seen_unix_ms: u64 },
-    /// What became of it.
+    /// Its state.
     Outage { failed_unix_ms: u64 },
-    /// What became of it since the OOM killer ended one of its processes.
+    /// Its state since the OOM killer killed one of its processes.
     Fate(Box<LostProcess>),
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct ServiceAnswer {
     pub(crate) service: Option<Service>,
-    /// Why it is not known.
+    /// The reason why it is not known.
     pub(crate) missing: Option<Missing>,
     pub(crate) outage: Option<Outage>,
     pub(crate) view: Option<ServiceView>,

@@ -19,7 +19,7 @@ const REFRESH: Duration = Duration::from_secs(10);
 /// Until the first, when the probes have connected.
 const FIRST_REFRESH: Duration = Duration::from_secs(1);
 
-/// How long the service may take to tell of its sessions.
+/// Time limit of the service for its sessions.
 const VIEW_LIMIT: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct Services {
     known: Mutex<Known>,
     changed: Condvar,
     stop: AtomicBool,
-    /// What is logged of the end of processes.
+    /// Log of the ends of processes.
     log: Arc<Mutex<KernelLog>>,
 }
 
@@ -110,12 +110,12 @@ impl Services {
         self.known().trackers.get(probe)?.as_ref()?.service().ok().cloned()
     }
 
-    /// Why the service of a probe is not known, where it is not.
+    /// The reason why the service of a probe is not known, where it is not.
     pub(crate) fn missing(&self, probe: usize) -> Option<Missing> {
         self.known().trackers.get(probe)?.as_ref()?.service().err().cloned()
     }
 
-    /// What is at the address of a service that failed, and what became of the service.
+    /// State of the address of a service that failed, and of the service.
     pub(crate) fn outage(
         &self,
         probe: usize,
@@ -141,7 +141,7 @@ impl Services {
         lost.collect()
     }
 
-    /// What has become of a service that lost a process.
+    /// State of a service that lost a process.
     pub(crate) fn fate(&self, lost: &LostProcess, monitors: &Monitors) -> Option<ServiceFate> {
         let prober = monitors.probers.get(lost.probe)?;
         let now = self.outage(lost.probe, prober, lost.at_unix_ms);
@@ -156,7 +156,7 @@ impl Services {
         })
     }
 
-    /// What the service says of its sessions now.
+    /// The service's own view of its sessions now.
     pub(crate) fn view(prober: &mw_probe::Prober) -> Option<ServiceView> {
         match prober.view(VIEW_LIMIT)? {
             Reading::Value(view) => Some(view),

@@ -18,14 +18,14 @@ const FIRST: Duration = Duration::from_secs(5);
 pub(crate) struct Sizes {
     is_stopped: Mutex<bool>,
     changed: Condvar,
-    /// When they were recorded last, and what processes had.
+    /// Time at which they were recorded last, and the sizes of processes.
     last: Mutex<(u64, Vec<HolderSize>)>,
 }
 
 /// Samples from one forecast to the next: an hour. Reading a week of sizes takes a tenth of a second.
 const SAMPLES_PER_FORECAST: u32 = 60;
 
-/// How much is judged: as much as `trends` does.
+/// Period that is judged: the same as that of `trends`.
 const FORECAST_SPAN_MS: u64 = 7 * 24 * 3_600_000;
 
 /// The largest processes that an incident has.

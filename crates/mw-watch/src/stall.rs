@@ -13,10 +13,10 @@ use mw_record::Writer;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// When a stall that lasts is explained for the first time, after it was seen.
+/// Time of the first explanation of a stall that lasts, after it was seen.
 const FIRST_UPDATE: Duration = Duration::from_secs(1);
 
-/// How much later the first explanation may be, where those of other stalls take too much.
+/// Delay of the first explanation, where those of other stalls take too much.
 const MAX_SILENCE: Duration = Duration::from_secs(5);
 
 /// The longest time between two updates; each is twice as long as the one before.
@@ -31,10 +31,10 @@ pub(crate) struct OpenStall {
     groups: Vec<GroupUse>,
     cpus: Option<CpuUse>,
     service: Option<Service>,
-    /// Why the service is not known.
+    /// The reason why the service is not known.
     missing: Option<Missing>,
     outage: Option<Outage>,
-    /// What became of it was asked, once it had failed.
+    /// True if its state was asked for, once it had failed.
     was_asked: bool,
     view: Option<ServiceView>,
     next_update: Instant,
@@ -46,7 +46,7 @@ pub(crate) struct OpenStall {
 #[derive(Clone, Copy)]
 struct Ended {
     unix_ms: u64,
-    /// When this thread heard of it.
+    /// Time at which this thread was notified of it.
     at: Instant,
 }
 
@@ -88,12 +88,12 @@ impl OpenStall {
         self.ended.is_some()
     }
 
-    /// Whether somebody asked for it.
+    /// True if somebody asked for it.
     pub(crate) fn is_requested(&self) -> bool {
         self.begun.monitor == Monitor::Requested
     }
 
-    /// Whether evidence of it is still taken.
+    /// True if evidence of it is still taken.
     pub(crate) fn is_gathering(&self) -> bool {
         !self.has_ended() && self.begun.monitor.needs_evidence()
     }
@@ -102,12 +102,12 @@ impl OpenStall {
         self.ended.map(|ended| ended.unix_ms)
     }
 
-    /// Whether this is the stall of a monitor that lasts.
+    /// True if this is the stall of a monitor that lasts.
     pub(crate) fn is_of(&self, monitor: Monitor) -> bool {
         self.begun.monitor == monitor && !self.has_ended()
     }
 
-    /// Whether the time after it is recorded as well.
+    /// True if the time after it is recorded as well.
     pub(crate) fn is_complete(&self) -> bool {
         self.ended.is_some_and(|ended| ended.at.elapsed() >= AFTER)
     }
@@ -154,12 +154,12 @@ impl OpenStall {
         self.ended = Some(Ended { unix_ms: ended_unix_ms, at: Instant::now() });
     }
 
-    /// Whether a provisional explanation is due.
+    /// True if a provisional explanation is due.
     pub(crate) fn is_update_due(&self) -> bool {
         !self.has_ended() && Instant::now() >= self.next_update
     }
 
-    /// Whether nobody has been told a cause although that was due long ago.
+    /// True if nobody has been told a cause although that was due long ago.
     pub(crate) fn is_overdue(&self) -> bool {
         self.id.is_none() && Instant::now() >= self.next_update + MAX_SILENCE
     }
@@ -209,13 +209,13 @@ impl OpenStall {
         Some(Request { task, from, to, servers, command, ..Request::default() })
     }
 
-    /// How the last request failed, where one did.
+    /// Failure of the last request, if it failed.
     pub(crate) fn failure(&self, with: &Context) -> Option<ProbeFailure> {
         let Monitor::Probe(probe) = self.begun.monitor else { return None };
         with.monitors.probers.get(probe)?.last_failure()
     }
 
-    /// Whether a request failed at once before any was slow: that the service is slow when it starts again is not
+    /// True if a request failed at once before any was slow: that the service is slow when it starts again is not
     /// what happened to it.
     fn began_with_failure(&self) -> bool {
         self.begun.trigger.failed_at_once()

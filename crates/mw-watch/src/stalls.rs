@@ -42,7 +42,7 @@ pub(crate) struct Begun {
     pub(crate) seen_unix_ms: u64,
 }
 
-/// What a wait for events came to.
+/// Result of a wait for events.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Next {
     Event(StallEvent),
@@ -105,7 +105,7 @@ impl Stalls {
         self.state().slowest.iter().find(|(known, _)| *known == monitor).map(|(_, times)| *times)
     }
 
-    /// Whether all monitors are within their limits.
+    /// True if all monitors are within their limits.
     pub(crate) fn is_good(&self) -> bool {
         self.good.load(Ordering::Relaxed)
     }

@@ -55,7 +55,7 @@ const MAX_PROCESSES: usize = 64;
 /// Connections from a service to one that it depends on, followed so far.
 const MAX_DISTANCE: usize = 2;
 
-/// How long the search for whom the services asked may take.
+/// Time limit of the search for the upstreams of the services.
 const UPSTREAMS_LIMIT: Duration = Duration::from_millis(50);
 
 /// CPU time that reading the counters of all cgroups may take: of 500 cgroups, or of 25 on an emulated CPU.
@@ -67,7 +67,7 @@ pub(crate) struct Tracing {
     switch: Option<Arc<TraceSwitch>>,
     /// /proc numbers tasks as this process does, so that their states can be polled.
     may_poll: bool,
-    /// Where events may be traced.
+    /// State of the tracepoints.
     tracer: Mutex<Option<Box<SchedTracer>>>,
     /// While something is traced.
     poller: Mutex<Option<Box<StatePoller>>>,
@@ -76,13 +76,13 @@ pub(crate) struct Tracing {
     changed: Condvar,
     groups: Mutex<Option<Groups>>,
     services: Mutex<TracedServices>,
-    /// Whom the services asked when a stall began, and whom those did: pairs of processes.
+    /// Upstreams of the services when a stall began, and theirs: pairs of processes.
     upstreams: Mutex<Vec<(u32, u32)>>,
     budget: Arc<CpuBudget>,
     stop: AtomicBool,
 }
 
-/// What is read first of the probed services.
+/// Threads of the probed services that are read first.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TracedServices {
     /// The recorder's threads that ask.
@@ -106,7 +106,7 @@ struct Groups {
     sampler: GroupSampler,
     /// At the latest alarms and beginnings of stalls, in milliseconds since 1970.
     samples: VecDeque<(u64, GroupSample)>,
-    /// What the CPUs had done by then.
+    /// CPU time until then.
     cpus: VecDeque<(u64, CpuSample)>,
 }
 
@@ -221,7 +221,7 @@ impl Tracing {
         Some(path)
     }
 
-    /// What was traced so far. The rings are read on meanwhile.
+    /// The trace so far. The rings are read on meanwhile.
     fn traced(&self) -> Option<Trace> {
         let mut copy = TraceCopy::default();
         while locked(&self.tracer).as_mut()?.copy(&mut copy) {
@@ -259,7 +259,7 @@ impl Tracing {
         tids.into_iter().filter_map(cgroup).collect()
     }
 
-    /// What cgroups used and waited for since the alarm of a stall that was seen at this time, in milliseconds since
+    /// Use and waits of cgroups since the alarm of a stall that was seen at this time, in milliseconds since
     /// 1970; or since then, where there was no alarm of its own shortly before. Groups of `processes` and of whom they
     /// asked are those of the service.
     pub(crate) fn groups_since(&self, seen_unix_ms: u64, processes: &[u32]) -> Vec<GroupUse> {
@@ -284,7 +284,7 @@ impl Tracing {
         uses
     }
 
-    /// How the CPUs have spent the time since the last sample before a stall was seen at this time, or the first one
+    /// CPU time since the last sample before a stall was seen at this time, or the first one
     /// after it.
     pub(crate) fn cpus_since(&self, seen_unix_ms: u64) -> Option<CpuUse> {
         let groups = locked(&self.groups);

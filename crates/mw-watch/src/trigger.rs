@@ -19,7 +19,7 @@ use std::time::Duration;
 /// Between two turns while there is a stall, or something is traced.
 const CLOSE_INTERVAL: Duration = Duration::from_millis(10);
 
-/// How many times as long as a turn took the thread rests at least while there is a stall.
+/// Shortest rest of the thread during a stall, as a multiple of a turn's duration.
 const COST_TO_REST: u32 = 20;
 
 /// Between two turns otherwise, unless there is something to wait for.
@@ -28,7 +28,7 @@ const CALM_INTERVAL: Duration = Duration::from_secs(2);
 /// The shortest time between two turns: what stays just below its limit is read no more often.
 const LEAST_INTERVAL: Duration = Duration::from_millis(2);
 
-/// What the trigger thread works with.
+/// Data of the trigger thread.
 pub(crate) struct TriggerThread<'a> {
     pub(crate) monitors: &'a Monitors,
     pub(crate) pressure: Option<&'a PressureTrigger>,
@@ -131,7 +131,7 @@ impl TriggerThread<'_> {
     }
 }
 
-/// How long nothing can exceed its limit without waking this thread: probes have timers, and the sampling
+/// Time in which nothing can exceed its limit without waking this thread: probes have timers, and the sampling
 /// thread watches the canary, but too seldom for the shortest limits.
 fn calm(limits: &Limits, seen: &Readings<'_>) -> Duration {
     let least = Duration::from_secs_f64(limits.least_ms().max(0.0) / 1000.0);
@@ -144,7 +144,7 @@ fn calm(limits: &Limits, seen: &Readings<'_>) -> Duration {
 /// The descriptors that wake the trigger thread.
 struct Wakeups<'a> {
     fds: Vec<PollFd<'a>>,
-    /// Whether the last of them is the kernel's pressure trigger.
+    /// True if the last of them is the kernel's pressure trigger.
     pressure: bool,
 }
 

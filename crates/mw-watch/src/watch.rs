@@ -37,19 +37,19 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What is recorded, and where to.
+/// Settings of the recording, and its file.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The recording; made where it is not there.
     pub recording: PathBuf,
-    /// How long it is kept, and how large it may become.
+    /// Retention, and the size limit.
     pub retention: Retention,
     pub probes: Vec<Spec>,
     /// The paired probe, unless it is not wanted.
     pub canary: Option<CanaryOptions>,
-    /// Token time-out of a heartbeat that this machine must keep.
+    /// Token timeout of a heartbeat that this machine must keep.
     pub token_timeout: Option<Duration>,
-    /// Whether the kernel is profiled.
+    /// True if the kernel is profiled.
     pub profile: bool,
     /// From one sample of the sizes of processes, cgroups and tmpfs to the next.
     pub sizes_interval: Duration,
@@ -95,7 +95,7 @@ const CANARY_BYTES: usize = 4 << 10;
 /// The longest that the end of a recorder takes: threads, writer, and the profiler's and probes' own.
 pub const MAX_END: Duration = Duration::from_secs(10);
 
-/// Why the recorder could not start.
+/// The reason why the recorder could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
     /// The counters of the machine could not be read.
@@ -109,24 +109,24 @@ pub enum WatchError {
     Thread(#[source] io::Error),
 }
 
-/// How long a step of a thread may take before the service manager is to start the recorder again: longer than a machine
+/// Time limit of a step of a thread before the service manager is to start the recorder again: longer than a machine
 /// stalls that goes on afterwards. Threads of the lowest priority have to wait for others.
 const STEP_BOUND: Duration = Duration::from_secs(60);
 const EVIDENCE_BOUND: Duration = Duration::from_secs(120);
 const REQUEST_BOUND: Duration = Duration::from_secs(300);
 const IDLE_PRIORITY_BOUND: Duration = Duration::from_secs(600);
 
-/// How long the threads that look may take to end: one of them may wait in the kernel for what does
+/// Time limit of the sampling threads' end: one of them may wait in the kernel for what does
 /// not respond.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// How long storing a stall under way may take: explaining it takes a second on a busy machine.
+/// Time limit for storing a stall under way: explaining it takes a second on a busy machine.
 const EVIDENCE_GRACE: Duration = Duration::from_secs(4);
 
-/// How long a capture under way may take.
+/// Time limit of a capture under way.
 const CAPTURE_GRACE: Duration = Duration::from_secs(2);
 
-/// How long the writer may take for what is queued.
+/// Time limit of the writer for its queue.
 const WRITER_GRACE: Duration = Duration::from_secs(5);
 
 /// A recorder at work. Dropping it ends its threads and writes what is queued, within
@@ -332,22 +332,22 @@ impl Watch {
         Ok(())
     }
 
-    /// What the recorder has to say, waited for at most so long.
+    /// Messages of the recorder, waited for at most so long.
     pub fn event(&self, at_most: Duration) -> Option<Event> {
         self.events.recv_timeout(at_most).ok()
     }
 
-    /// What cannot be read on this machine, and what would make it work.
+    /// Evidence that cannot be read on this machine, and its requirements.
     pub fn unseen(&self) -> &[Missing] {
         &self.unseen
     }
 
-    /// What had to be done to the recording before it could be written, where something had.
+    /// Repair of the recording before it could be written, if there was one.
     pub fn notice(&self) -> Option<&str> {
         self.writer.notice()
     }
 
-    /// How long ago the counters were last looked at.
+    /// Age of the last sample of the counters.
     pub fn last_look_ms(&self) -> u64 {
         self.sample_age.ms()
     }
@@ -358,7 +358,7 @@ impl Watch {
         self.progress.stuck()
     }
 
-    /// What keeps the recording from being written, where something does.
+    /// Obstacle that keeps the recording from being written, if there is one.
     pub fn trouble(&self) -> Option<String> {
         self.writer.trouble()
     }

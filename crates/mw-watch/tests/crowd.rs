@@ -141,7 +141,7 @@ impl Recorder {
     }
 }
 
-/// How long a look takes: the best of several, the longest, and the best processor time.
+/// How long a look takes: the best of several, the longest, and the best CPU time.
 fn times(mut look: impl FnMut()) -> [Duration; 3] {
     let once = || {
         let (began, used) = (Instant::now(), mw_sys::thread_time());

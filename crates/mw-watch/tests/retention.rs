@@ -88,7 +88,7 @@ fn beyond_its_size_the_oldest_rows_go() {
     let max_bytes = retention.max_bytes;
     let (kept_hours, bytes) = kept(&recorded(REAL_SECONDS), retention, mw_test::rounds(4, 8));
     println!("{bytes} bytes for {kept_hours:.1} h");
-    // Pages are given back two megabytes at a time, and between two looks an hour is added.
+    // Pages are released two megabytes at a time, and between two looks an hour is added.
     assert!(bytes <= max_bytes + 3_500_000, "{bytes} bytes of {max_bytes}");
     // How many bytes an hour takes is a matter of what the machine does.
     assert!((0.2..7.0).contains(&kept_hours), "{kept_hours} h");

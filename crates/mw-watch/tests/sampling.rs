@@ -66,7 +66,7 @@ impl AllocationTracker for Counter {
     }
 }
 
-/// A recorder with everything on, in a folder of its own, and its service.
+/// A recorder with everything on, in a directory of its own, and its service.
 struct Recorder {
     watch: Watch,
     slow: Arc<AtomicBool>,

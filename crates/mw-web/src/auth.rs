@@ -26,7 +26,7 @@ pub(crate) struct Remembered {
     right: Mutex<BTreeSet<Credential>>,
 }
 
-/// What is known of a request without verifying a password.
+/// Result for a request without verifying a password.
 pub(crate) enum Verdict {
     Right,
     /// No credentials, or none that can be read.

@@ -34,7 +34,7 @@ struct Loaded {
     policy: Arc<Policy>,
 }
 
-/// What a connection has to satisfy.
+/// Requirements of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Policy {
     pub(crate) tls: Option<Arc<ServerConfig>>,
@@ -52,7 +52,7 @@ pub(crate) struct PasswordHash {
     pub(crate) cost: u32,
 }
 
-/// What a configuration asks of clients, and what endangers its secrets.
+/// Requirements of a configuration for clients, and dangers for its secrets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Protection {
     pub has_tls: bool,
@@ -118,7 +118,7 @@ impl WebConfig {
         Self { path, last: Mutex::default() }
     }
 
-    /// What it asks for.
+    /// Its requirements.
     ///
     /// # Errors
     /// What is wrong in one line.
@@ -213,7 +213,7 @@ impl WebConfig {
 }
 
 impl Loaded {
-    /// Whether no file has changed.
+    /// True if no file has changed.
     fn is_current(&self) -> bool {
         self.files.iter().all(|(path, bytes)| read(path).is_ok_and(|now| now == *bytes))
     }

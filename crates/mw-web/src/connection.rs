@@ -13,10 +13,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What the kernel holds of a response, twice that with its own; it would be some MiB for a client that reads nothing.
+/// Bytes of a response that the kernel holds, twice that with its own; it would be some MiB for a client that reads nothing.
 const SEND_BYTES: usize = 128 << 10;
 
-/// What is read after the response, so that the kernel does not discard it by a reset.
+/// Bytes that are read after the response, so that the kernel does not discard it by a reset.
 const MAX_LINGER_BYTES: usize = 64 << 10;
 const LINGER: Duration = Duration::from_secs(1);
 
@@ -96,7 +96,7 @@ impl Connection {
         Standing { peer: self.peer, phase, begun: self.begun }
     }
 
-    /// What it waits for. An error of the socket is reported in any case.
+    /// Events that it waits for. An error of the socket is reported in any case.
     pub(crate) fn events(&self) -> PollFlags {
         let wants_write = self.tls.as_ref().is_some_and(|tls| tls.wants_write());
         match self.state {
@@ -254,7 +254,7 @@ fn write_some(tls: &mut ServerConnection, socket: &mut TcpStream) -> io::Result<
 }
 
 impl Outgoing {
-    /// What was not sent yet; empty at the end.
+    /// Bytes that were not sent yet; empty at the end.
     fn rest(&self) -> &[u8] {
         match self.head.as_bytes().get(self.sent..) {
             Some(head) if !head.is_empty() => head,

@@ -27,7 +27,7 @@ pub use server::{MAX_CONNECTIONS, Server, Service};
 
 use std::time::Duration;
 
-/// How long a connection may last, from its beginning to its end.
+/// Time limit of a connection, from its beginning to its end.
 pub const MAX_TIME: Duration = Duration::from_secs(10);
 
 /// The most that is read of a request.

@@ -19,7 +19,7 @@ impl Peer {
     }
 }
 
-/// How far a connection is; the first of these loses the least when it is closed.
+/// Progress of a connection; the first of these loses the least when it is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
     /// The response has been sent.
@@ -30,7 +30,7 @@ pub(crate) enum Phase {
     Requested,
 }
 
-/// What decides whether a connection is closed for a new one.
+/// Order in which connections are closed for a new one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Standing {
     pub(crate) peer: Peer,

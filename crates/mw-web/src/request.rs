@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 const MAX_HEADERS: usize = 64;
 
-/// What a client asks for.
+/// Request of a client.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Request {
     /// Without the query.
@@ -16,7 +16,7 @@ pub struct Request {
     pub(crate) authorization: Option<String>,
 }
 
-/// What it gets.
+/// Reply to it.
 #[derive(Debug, Clone)]
 pub struct Response {
     pub status: u16,
@@ -30,7 +30,7 @@ impl Response {
         Self { status, content_type: "text/plain; charset=utf-8", body: text.into() }
     }
 
-    /// What is sent before the body.
+    /// Head that is sent before the body.
     pub(crate) fn head(&self) -> String {
         let reason = match self.status {
             200 => "OK",

@@ -115,7 +115,7 @@ struct Worker {
     connections: Vec<Connection>,
     next_id: u64,
     accepts_from: Instant,
-    /// What was told last of the configuration.
+    /// Last message about the configuration.
     trouble: Option<String>,
 }
 

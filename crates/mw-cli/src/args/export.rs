@@ -28,7 +28,7 @@ pub struct ExportArgs {
     pub to: To,
 }
 
-/// Where an export goes, and as what.
+/// Destination and format of an export.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct To {
     pub path: PathBuf,

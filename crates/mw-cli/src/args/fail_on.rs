@@ -18,7 +18,7 @@ pub enum FailOn {
 }
 
 impl FailOn {
-    /// Whether a severity is at or above it.
+    /// True if a severity is at or above it.
     pub fn is_reached_by(self, severity: Severity) -> bool {
         match self {
             Self::Note => true,

@@ -33,7 +33,7 @@ pub enum FleetCommand {
     Facts(FleetFactsArgs),
 }
 
-/// How nodes are asked.
+/// Access to the nodes.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct WayArgs {
     /// Command that runs another one on a node, which it takes as its last arguments
@@ -49,7 +49,7 @@ pub struct WayArgs {
 
 #[derive(Debug, Clone, ClapArgs)]
 pub struct FleetRoomArgs {
-    /// How much memory of which kind: SIZE[,lock][,huge=2M|1G|thp][,page=16k..1M|best][,node=N]
+    /// Size and kind of the memory: SIZE[,lock][,huge=2M|1G|thp][,page=16k..1M|best][,node=N]
     #[arg(value_name = "REQUEST")]
     pub request: Request,
     /// Nodes to choose from: a node set such as n[1-40],gpu3, or @GROUP of ClusterShell
@@ -77,10 +77,10 @@ pub struct FleetRoomArgs {
     /// Query this many nodes of the short list
     #[arg(long, value_name = "COUNT", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..))]
     pub ask: u32,
-    /// How nodes are asked.
+    /// Access to the nodes.
     #[command(flatten)]
     pub way: WayArgs,
-    /// What to print: a table, JSON, or the nodes that answer yes (with --by-metrics, all that are listed) as a node set
+    /// Output: a table, JSON, or the nodes that answer yes (with --by-metrics, all that are listed) as a node set
     /// for Slurm and ClusterShell
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub format: FleetFormat,
@@ -94,7 +94,7 @@ pub struct FleetDriftArgs {
     /// The nodes: a node set such as n[1-40],gpu3, or @GROUP of ClusterShell
     #[arg(long, value_name = "SET")]
     pub nodes: String,
-    /// How nodes are asked.
+    /// Access to the nodes.
     #[command(flatten)]
     pub way: WayArgs,
     /// The output format.
@@ -113,7 +113,7 @@ pub struct FleetIncidentsArgs {
     /// Incidents with the same cause are one event while none begins later than this after the others
     #[arg(long, value_name = "TIME", default_value = "10min", value_parser = duration)]
     pub gap: Duration,
-    /// How nodes are asked.
+    /// Access to the nodes.
     #[command(flatten)]
     pub way: WayArgs,
     /// The output format.
@@ -135,7 +135,7 @@ pub struct FleetReportArgs {
     /// Incidents with the same cause are one event while none begins later than this after the others
     #[arg(long, value_name = "TIME", default_value = "10min", value_parser = duration)]
     pub gap: Duration,
-    /// How nodes are asked.
+    /// Access to the nodes.
     #[command(flatten)]
     pub way: WayArgs,
 }

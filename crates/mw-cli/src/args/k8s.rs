@@ -5,7 +5,7 @@ use clap::{Args as ClapArgs, Subcommand};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where a pod finds the token of its service account, and the certificate of the API server.
+/// Files of a pod's service account: its token, and the certificate of the API server.
 const TOKEN_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 const CA_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt";
 

@@ -24,7 +24,7 @@ pub(crate) fn room_request(text: &str) -> Result<Request, String> {
 
 #[derive(Debug, Clone, ClapArgs)]
 pub struct MakeRoomArgs {
-    /// How much memory of which kind: SIZE[,lock][,huge=2M|1G|thp][,node=N]
+    /// Size and kind of the memory: SIZE[,lock][,huge=2M|1G|thp][,node=N]
     #[arg(value_name = "REQUEST", value_parser = room_request)]
     pub request: Request,
     /// Hold the memory this long, then release it; Ctrl-C releases it at once
@@ -55,7 +55,7 @@ pub struct MakeRoomArgs {
 }
 
 impl MakeRoomArgs {
-    /// What may be done to memory of other programs.
+    /// Permitted changes to memory of other programs.
     ///
     /// # Errors
     /// Memory can only be moved away from a node that was requested.
@@ -68,7 +68,7 @@ impl MakeRoomArgs {
     }
 }
 
-/// What making room may cost.
+/// Cost limits of making room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MaxCost {
     /// Stall of others.

@@ -25,7 +25,7 @@ const OPTIONAL: &[Optional] = &[
     ("why", "why", cfg!(feature = "why")),
 ];
 
-/// What to say where an error is about a command that this build lacks: similar names lead nowhere.
+/// Message for an error about a command that this build lacks: similar names lead nowhere.
 pub(crate) fn explain(error: &clap::Error) -> Option<String> {
     if error.kind() != ErrorKind::InvalidSubcommand {
         return None;

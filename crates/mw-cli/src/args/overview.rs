@@ -70,7 +70,7 @@ pub(super) fn template(command: &Command) -> String {
         for (row, pair) in built.chunks(2).enumerate() {
             let purpose = if row == 0 { purpose } else { "" };
             let _ = write!(text, "\n{purpose:<9}");
-            let cells = pair.iter().map(|(name, does)| format!("{name:<10} {does:<24}"));
+            let cells = pair.iter().map(|(name, does)| format!("{name:<10} {does:<25}"));
             text += cells.collect::<String>().trim_end();
         }
     }

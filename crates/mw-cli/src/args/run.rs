@@ -41,7 +41,7 @@ pub struct RunArgs {
     /// Do in parallel what is at least this large, 1M or more [default: 32M]
     #[arg(long, value_name = "SIZE", value_parser = threshold)]
     pub threshold: Option<u64>,
-    /// When the command ends, write one summary to standard error: what was done for it and all that
+    /// Write one summary to standard error when the command ends: what was done for it and all that
     /// it has started, and how much time that saved, or why nothing was done
     #[arg(long)]
     pub stats: bool,
@@ -57,7 +57,7 @@ pub struct RunArgs {
     pub command: Vec<OsString>,
 }
 
-/// When large memory is populated.
+/// Time at which large memory is populated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Prefault {
     /// While CPUs are idle; the program does not wait for it
@@ -66,7 +66,7 @@ pub enum Prefault {
     Now,
 }
 
-/// What is wanted of transparent huge pages.
+/// Use of transparent huge pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HugePolicy {

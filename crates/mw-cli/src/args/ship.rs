@@ -28,7 +28,7 @@ pub struct ShipArgs {
     /// The recording [default: /var/lib/memwright/recording.db]
     #[arg(long, value_name = "FILE")]
     pub recording: Option<PathBuf>,
-    /// Where it is noted what is complete [default: /var/lib/memwright]
+    /// Directory of the record of complete days [default: /var/lib/memwright]
     #[arg(long, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
 }

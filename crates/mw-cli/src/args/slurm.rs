@@ -69,7 +69,7 @@ pub struct SlurmHealthArgs {
 
 #[derive(Debug, Clone, ClapArgs)]
 pub struct SlurmPrologArgs {
-    /// How much memory of which kind: SIZE[,lock][,huge=2M|1G|thp][,node=N]
+    /// Size and kind of the memory: SIZE[,lock][,huge=2M|1G|thp][,node=N]
     #[arg(long, value_name = "REQUEST", value_parser = room_request)]
     pub make_room: Request,
     /// Limits, as for make-room: slurmctld may requeue a job whose prolog takes longer than BatchStartTimeout
@@ -80,7 +80,7 @@ pub struct SlurmPrologArgs {
     pub state_dir: Option<PathBuf>,
 }
 
-/// Whether the command line is that of `slurm prolog`, right or wrong.
+/// True if the command line is that of `slurm prolog`, right or wrong.
 pub(crate) fn is_prolog(line: &[std::ffi::OsString]) -> bool {
     line.windows(2).any(|words| words == ["slurm", "prolog"])
 }

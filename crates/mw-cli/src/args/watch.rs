@@ -72,7 +72,7 @@ pub struct WatchArgs {
     pub web_config: Option<PathBuf>,
 }
 
-/// Where metrics are served.
+/// Address of the metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 #[serde(try_from = "String")]
 pub enum Listen {
@@ -124,7 +124,7 @@ pub struct ProbeArg {
     pub target: Target,
     /// Its own limit, from the configuration.
     pub limit: Option<Duration>,
-    /// What else the configuration says of it.
+    /// Further settings of it in the configuration.
     pub details: Details,
 }
 

@@ -18,7 +18,7 @@ pub struct WhyArgs {
     /// Trace the processes of this cgroup and of those below it
     #[arg(long, value_name = "PATH", conflicts_with = "command")]
     pub cgroup: Option<PathBuf>,
-    /// How long to trace running processes; Ctrl-C ends it early [default: 10s]
+    /// Time for which to trace running processes; Ctrl-C ends it early [default: 10s]
     #[arg(long = "for", value_name = "TIME", value_parser = duration, conflicts_with = "command")]
     pub duration: Option<Duration>,
     /// Also write what was traced to this file, as JSON that Perfetto and chrome://tracing open

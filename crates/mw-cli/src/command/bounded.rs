@@ -4,7 +4,7 @@ use mw_sys::{ProgramEnd, ProgramError, ProgramLimits, is_termination_requested, 
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
-/// What it may take.
+/// Its limits.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
     pub(super) time: Duration,
@@ -16,7 +16,7 @@ pub(super) struct Limits {
 pub(super) struct Ended {
     pub(super) status: ExitStatus,
     pub(super) output: Vec<u8>,
-    /// Whether it wrote more than is kept of its output.
+    /// True if it wrote more than is kept of its output.
     pub(super) is_cut: bool,
     errors: Vec<u8>,
 }

@@ -11,7 +11,7 @@ use mw_model::{format_bytes, format_count};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// How many times as long as in `check` processes and groups may take: a capture takes a second anyway.
+/// Time limit of processes and groups, as a multiple of that in `check`: a capture takes a second anyway.
 const PATIENCE: u32 = 10;
 
 pub(crate) fn run(args: &CaptureArgs) -> Result<Exit, Failure> {

@@ -39,7 +39,7 @@ fn text(all: &Changes) -> String {
     out
 }
 
-/// How many changes stand how, in one line.
+/// Numbers of changes by state, in one line.
 fn summary(all: &Changes) -> String {
     let count = |is: fn(&ChangeState) -> bool| all.changes.iter().filter(|c| is(&c.state)).count();
     let in_force = count(|state| matches!(state, ChangeState::InForce));

@@ -33,7 +33,7 @@ pub(crate) fn run(args: &CheckArgs, config: &Config) -> Result<Exit, Failure> {
     }
 }
 
-/// Whether a monitoring system learns no state of the machine by it.
+/// True if a monitoring system learns no state of the machine by it.
 fn is_unknown(failure: &Failure) -> bool {
     matches!(failure.exit, Exit::CouldNotCheck | Exit::PermissionDenied)
 }
@@ -154,7 +154,7 @@ fn answer(
     machine_preflight(window, request)
 }
 
-/// How long page blocks are sampled.
+/// Time for sampling page blocks.
 const BLOCKS_TIME: Duration = Duration::from_millis(25);
 
 /// A request for huge pages of a pool that may be too small needs to know how far it can be grown.

@@ -8,7 +8,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::process::{Child, Command};
 use std::time::Duration;
 
-/// How often the caller looks at what else there is to do.
+/// Interval at which the caller does its other work.
 pub(crate) const ROUND: Duration = Duration::from_millis(100);
 
 /// Starts a command with its arguments. The failure's exit code is that of env(1).

@@ -15,7 +15,7 @@ use crate::{Exit, Failure, live, terminal};
 use diagnosis::Diagnosis;
 use std::path::Path;
 
-/// What `--json` prints: its version and its JSON schema.
+/// Output of `--json`: its version and its JSON schema.
 #[cfg(feature = "schema")]
 pub(crate) fn schema() -> (u32, schemars::Schema) {
     (diagnosis::SCHEMA, schemars::schema_for!(Diagnosis))

@@ -15,14 +15,14 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
 
-/// How often a one-time action is done while its finding remains: one compaction skips pages that are locked
+/// Number of times that a one-time action is done while its finding remains: one compaction skips pages that are locked
 /// or under I/O at that moment.
 const MAX_ROUNDS: usize = 3;
 
 /// The result of `check`, before or after.
 struct CheckResult {
     findings: Vec<Finding>,
-    /// Why the machine could not be checked, where it could not.
+    /// The reason that the machine could not be checked, where it could not.
     unknown: Option<String>,
     /// Rules that could not be checked.
     unchecked: BTreeSet<String>,
@@ -39,7 +39,7 @@ struct Report {
     /// Rules with a finding before and none now.
     #[serde(rename = "mended")]
     fixed: Vec<String>,
-    /// What the rules that were fixed still find.
+    /// Remaining findings of the rules that were fixed.
     remaining: Vec<Finding>,
     /// Rules whose remedy is applied only when they are named.
     needs_name: Vec<String>,
@@ -141,7 +141,7 @@ fn needs_name(findings: &[Finding], named: &BTreeSet<&str>) -> Vec<String> {
     rules.into_iter().collect()
 }
 
-/// What `check` warns of and `fix` leaves, where no rule is named.
+/// Warnings of `check` that `fix` leaves, where no rule is named.
 fn manual(findings: &[Finding], named: &BTreeSet<&str>) -> Vec<Finding> {
     let is_ours = |finding: &Finding| finding.remedy.as_ref().is_some_and(Remedy::is_ours);
     let is_left = |finding: &&Finding| {
@@ -234,7 +234,7 @@ fn plan(kernel: &Kernel, findings: &[Finding]) -> Result<Plan, Failure> {
     })
 }
 
-/// Whether a finding that remains has a remedy of one-time actions only. A remedy with a step for a person
+/// True if a finding that remains has a remedy of one-time actions only. A remedy with a step for a person
 /// does not get further by itself.
 fn is_worth_repeating(found: &Finding, touched: &BTreeSet<&str>) -> bool {
     let is_action = |step: &Step| matches!(step, Step::Once { .. });
@@ -245,7 +245,7 @@ fn is_worth_repeating(found: &Finding, touched: &BTreeSet<&str>) -> bool {
             .is_some_and(|remedy| !remedy.steps.is_empty() && remedy.steps.iter().all(is_action))
 }
 
-/// The changes to keep over a reboot: those of this run that helped, and those that an earlier run
+/// The changes to keep across reboots: those of this run that helped, and those that an earlier run
 /// made and that are in force.
 fn to_keep(kernel: &Kernel, journal: &Journal, args: &FixArgs, report: &Report) -> Vec<u64> {
     let of_this_run = |id: u64| report.applied.changes.iter().any(|change| change.id == id);
@@ -343,7 +343,7 @@ fn text(report: &Report, state_dir: &Path) -> String {
     out
 }
 
-/// What memwright left to others, a line each.
+/// Changes that memwright left to others, a line each.
 fn notes(out: &mut String, report: &Report) -> std::fmt::Result {
     let plan = &report.plan;
     for finding in &report.remaining {

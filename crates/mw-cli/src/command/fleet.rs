@@ -48,7 +48,7 @@ pub(crate) fn run(args: &FleetArgs, config: &Config) -> Result<Exit, Failure> {
 #[cfg(feature = "ship")]
 pub(crate) use facts::own as own_facts;
 
-/// What its commands print as JSON: a name, the version of the format, and its JSON schema.
+/// JSON output of its commands: a name, the version of the format, and its JSON schema.
 #[cfg(feature = "schema")]
 pub(crate) fn schemas() -> [(&'static str, (u32, schemars::Schema)); 4] {
     [

@@ -23,10 +23,10 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How much is looked at where no time is given.
+/// Period that is searched where no time is given.
 const USUAL_SPAN_MS: u64 = 24 * 3_600_000;
 
-/// How long the journal and each configured log may be searched, and how far back, for a command that does nothing
+/// Time limit of the journal and of each configured log, and the period searched, for a command that does nothing
 /// else,
 const SEARCH: Limits = Limits { bytes: 4 << 30, time: Duration::from_secs(60) };
 
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &HeartbeatsArgs, config: &Config) -> Result<Exit, Failur
     })
 }
 
-/// What cluster software reported while an incident lasted and shortly after: in the logs that are named, or in this
+/// Reports of cluster software while an incident lasted and shortly after: in the logs that are named, or in this
 /// machine's journal and the configured logs, which know nothing of an incident of another machine. Then which of them
 /// were not read, in words.
 ///
@@ -102,7 +102,7 @@ fn wanted<'a>(patterns: impl Iterator<Item = &'a String>) -> Result<Vec<Known>, 
     Ok(wanted)
 }
 
-/// What `heartbeats --json` prints: the version of the format, and its JSON schema.
+/// Output of `heartbeats --json`: the version of the format, and its JSON schema.
 #[cfg(feature = "schema")]
 pub(crate) fn schema() -> (u32, schemars::Schema) {
     (join::SCHEMA, schemars::schema_for!(Heartbeats))

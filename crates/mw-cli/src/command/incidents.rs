@@ -9,7 +9,7 @@ use mw_model::{IncidentRow, TriggerKind};
 use mw_record::{RecordError, Recording};
 use mw_render::text::{self, IncidentList};
 
-/// What stands for the cause of incidents that have none.
+/// Substitute for the cause of incidents that have none.
 const UNKNOWN: &str = "unknown";
 
 pub(crate) fn run(args: &IncidentsArgs, config: &Config) -> Result<Exit, Failure> {

@@ -11,7 +11,7 @@ use mw_iotune::{LIVE, SAVED, Setting};
 use std::path::Path;
 use tables::Table;
 
-/// What `show --json` prints: its version and its JSON schema.
+/// Output of `show --json`: its version and its JSON schema.
 #[cfg(feature = "schema")]
 pub(crate) fn schema() -> (u32, schemars::Schema) {
     (show::SCHEMA, schemars::schema_for!(show::Shown))

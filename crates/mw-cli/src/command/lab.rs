@@ -1,4 +1,4 @@
-//! `memwright lab`: plays cases on real kernels in virtual machines.
+//! `memwright lab`: runs cases on real kernels in virtual machines.
 
 mod session;
 
@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-/// The median time of a play under emulation, with two processors (docs/lab.md).
+/// The median time of a run under emulation, with two CPUs (eval/results/lab.md).
 const USUAL_PLAY: Duration = Duration::from_secs(20);
 
 pub(crate) fn run(args: &LabArgs) -> Result<Exit, Failure> {
@@ -33,13 +33,13 @@ pub(crate) fn run(args: &LabArgs) -> Result<Exit, Failure> {
     Ok(exit(Tally::new(&report.runs), args.strict))
 }
 
-/// What became of the cases that were chosen.
+/// Outcome of the cases that were chosen.
 enum Chosen {
     Listed(String),
     Played(Report),
 }
 
-/// How soon a termination signal is noticed.
+/// Interval at which a termination signal is noticed.
 const SIGNAL_POLL: Duration = Duration::from_millis(50);
 
 /// Does the lab's work on a thread of its own, so that it is interrupted wherever it waits; it removes
@@ -96,7 +96,7 @@ fn play_chosen(args: &LabArgs) -> Result<Chosen, Failure> {
     Ok(Chosen::Played(Report::new(env!("CARGO_PKG_VERSION"), plays)))
 }
 
-/// What is played on which kernel, in order: one round after the other.
+/// Runs by kernel, in order: one round after the other.
 fn planned<'a>(args: &LabArgs, variants: &'a [Variant]) -> Vec<Planned<'a>> {
     let kernels: Vec<String> = match args.all_kernels {
         true => kernel::series().map(str::to_owned).collect(),
@@ -117,7 +117,7 @@ fn planned<'a>(args: &LabArgs, variants: &'a [Variant]) -> Vec<Planned<'a>> {
     planned
 }
 
-/// What is about to be played, and how long that takes.
+/// The next runs, and their duration.
 fn plan(planned: &[Planned<'_>], jobs: usize) -> String {
     let kernels: BTreeSet<&str> = planned.iter().map(|play| &*play.kernel).collect();
     let kernels: Vec<&str> = kernels.into_iter().collect();

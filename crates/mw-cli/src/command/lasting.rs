@@ -18,7 +18,7 @@ const GAP_MS: u64 = 15 * 60 * 1000;
 const FILE: &str = "sightings.json";
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 const MAX_BYTES: u64 = 64 << 10;
-/// What the file may become in memory, in bytes.
+/// Memory limit of the file, in bytes.
 const MAX_IN_MEMORY: usize = 1 << 20;
 
 const SEVERITIES: [Severity; 3] = [Severity::Note, Severity::Warning, Severity::Critical];
@@ -76,7 +76,7 @@ impl Sightings {
         }
     }
 
-    /// Whether a rule's finding has been of this severity at least for `least`, in several checks; in this one, where
+    /// True if a rule's finding has been of this severity at least for `least`, in several checks; in this one, where
     /// that is zero.
     pub(crate) fn lasts(&self, rule: &str, severity: Severity, least: Duration) -> bool {
         let min_checks = if least.is_zero() { 1 } else { MIN_CHECKS };

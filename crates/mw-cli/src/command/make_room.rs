@@ -6,7 +6,7 @@
 //! - `migrate`: moves memory of other programs to another node
 //! - `meter`: what it has cost, the limits, and pauses while others stall
 //! - `work`: step after step until the memory is there
-//! - `pool`: pages of a pool, journalled and given back
+//! - `pool`: pages of a pool, journalled and released
 //! - `kept`: what was provided
 //! - `hold`: memory held for a time, or for a command
 //! - `stop`: why it ended early
@@ -38,7 +38,7 @@ use stop::Stop;
 use work::Work;
 
 pub(crate) fn run(args: &MakeRoomArgs, config: &Config) -> Result<Exit, Failure> {
-    // When it is interrupted, it gives back what it has taken, and then ends by the signal. No thread of it may take
+    // When it is interrupted, it releases what it has taken, and then ends by the signal. No thread of it may take
     // a signal before.
     let signals =
         SignalsBlocked::new().map_err(|error| Failure::new(Exit::CouldNotCheck, error))?;
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &MakeRoomArgs, config: &Config) -> Result<Exit, Failure>
     Ok(exit)
 }
 
-/// Where a signal has come, the program ends by it as soon as signals are no longer blocked.
+/// Ends with an error after a signal; the program ends by it as soon as signals are no longer blocked.
 fn interrupted(signals: &SignalsBlocked) -> Result<(), Failure> {
     if signals.is_termination_requested() {
         return Err(Failure::new(Exit::RolledBack, "interrupted; all memory released"));

@@ -110,12 +110,12 @@ fn open_recording(path: &std::path::Path) -> Result<mw_record::Recording, Failur
     mw_record::Recording::open(path).map_err(|error| Failure::from_error(&error))
 }
 
-/// How long the recorder's forecast may take to read: a file system may not respond. It takes a millisecond, but on busy
+/// Time limit for reading the recorder's forecast: a file system may not respond. It takes a millisecond, but on busy
 /// CPUs the thread that reads may wait for one.
 #[cfg(feature = "watch")]
 const FORECAST_PATIENCE: std::time::Duration = std::time::Duration::from_millis(250);
 
-/// What runs out by the forecast of the recorder of this machine; nothing where there is none.
+/// Forecasts of the recorder of this machine; nothing where there are none.
 #[cfg(feature = "watch")]
 fn forecast(
     recording: std::path::PathBuf,

@@ -19,10 +19,10 @@ use report::Report;
 use spec::spec;
 use std::time::{Duration, Instant};
 
-/// How often the state of a pool is read while it is populated.
+/// Interval at which the state of a pool is read while it is populated.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What `--json` prints: its version and its JSON schema.
+/// Output of `--json`: its version and its JSON schema.
 #[cfg(feature = "schema")]
 pub(crate) fn schema() -> (u32, schemars::Schema) {
     (report::SCHEMA, schemars::schema_for!(Report))
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &PoolArgs, config: &Config) -> Result<Exit, Failure> {
     }
 }
 
-/// What a pool has, for a request.
+/// Memory that a pool has for a request.
 pub(super) fn room(name: &Name, config: &Config) -> Result<PoolRoom, Failure> {
     let pool = Client::new(config.pool().socket()).pool(name).map_err(failure)?;
     let bytes = pool.bytes;

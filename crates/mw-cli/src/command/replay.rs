@@ -9,13 +9,13 @@ use mw_model::{Origin, OriginKind, Snapshot, Tick, Window};
 use mw_record::{RecordError, Recording};
 use mw_render::text;
 
-/// How far back rows are looked for: recordings thin out with age.
+/// Period in which rows are searched: recordings thin out with age.
 const LOOK_BACK_MS: [u64; 3] = [15_000, 60_000, 300_000];
 
-/// How far apart the two looks of a window are, where rows are that dense.
+/// Interval between the two samples of a window, where rows are that dense.
 const SPAN_MS: std::ops::RangeInclusive<u64> = 1_000..=10_000;
 
-/// What the recording says of a moment, or of its end.
+/// State of the machine at a moment, or at the end of the recording.
 pub(super) fn window(recording: &Recording, at: Option<Moment>) -> Result<Window, Failure> {
     let could_not = |error: RecordError| Failure::from_error(&error);
     let range = recording.range().map_err(could_not)?;
@@ -56,7 +56,7 @@ fn ticks(recording: &Recording, at_unix_ms: u64) -> Result<Option<(Option<Tick>,
     Ok(None)
 }
 
-/// What is read seldom, from the last capture before a time.
+/// Rarely sampled state, from the last capture before a time.
 fn slow_parts(recording: &Recording, unix_ms: u64) -> Result<Snapshot, Failure> {
     let found = recording.capture_before(unix_ms).map_err(|error| Failure::from_error(&error))?;
     let Some((taken_unix_ms, bytes)) = found else {
@@ -69,7 +69,7 @@ fn slow_parts(recording: &Recording, unix_ms: u64) -> Result<Snapshot, Failure> 
     Ok(snapshot)
 }
 
-/// What the recording says of its machine.
+/// Facts about the machine of a recording.
 fn origin(recording: &Recording) -> Origin {
     let host = recording.host();
     Origin {

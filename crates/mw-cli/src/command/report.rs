@@ -11,7 +11,7 @@ use mw_render::{html, text};
 use std::io;
 use std::path::Path;
 
-/// What is not seen where no log can be read.
+/// The missing evidence where no log can be read.
 const HEARTBEATS: &str = "late heartbeats of cluster software";
 
 pub(crate) fn run(args: &ReportArgs, config: &Config) -> Result<Exit, Failure> {

@@ -1,5 +1,5 @@
 //! Huge pages that a command reserves for a while. The reservation stands in the journal like any other
-//! change, so that `memwright undo` gives back what a command that was killed has left.
+//! change, so that `memwright undo` releases what a command that was killed has left.
 
 use super::fix::{journal_exit, lock};
 use crate::{Exit, Failure, advice, terminal};

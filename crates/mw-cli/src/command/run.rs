@@ -62,7 +62,7 @@ pub(crate) fn run(args: &RunArgs, config: &Config) -> Result<Exit, Failure> {
     Err(Failure::new(Exit::from_exec_error(&error), format!("{}: {error}", program.path.display())))
 }
 
-/// Where the library is that commands are run with.
+/// Path of the library that commands are run with.
 #[cfg(feature = "doctor")]
 pub(super) fn library_path(config: &Config) -> Result<std::path::PathBuf, String> {
     let args = config.run().complete(&RunArgs::default());

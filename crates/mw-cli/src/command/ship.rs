@@ -64,7 +64,7 @@ fn host(name: &str) -> Result<String, Failure> {
     Err(Failure::new(Exit::Usage, mw_model::visible::line(&line)))
 }
 
-/// How this machine is set, where the recording is of it.
+/// Settings of this machine, where the recording is of it.
 fn own_facts(recorded: &str, config: &Config) -> Result<Option<BTreeMap<String, String>>, Failure> {
     let is_own = rustix::system::uname().nodename().to_string_lossy() == recorded;
     if is_own { super::fleet::own_facts(config).map(Some) } else { Ok(None) }

@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use mw_record::Recording;
 use mw_render::text;
 
-/// How much is judged where no time is given: a batch of every night has come back six times.
+/// Period that is judged where no time is given: a batch of every night has come back six times.
 const USUAL_SPAN_MS: u64 = 7 * 24 * 3_600_000;
 
 pub(crate) fn run(args: &TrendsArgs, config: &Config) -> Result<Exit, Failure> {
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &TrendsArgs, config: &Config) -> Result<Exit, Failure> {
     })
 }
 
-/// What is judged, in milliseconds since 1970.
+/// Period that is judged, in milliseconds since 1970.
 fn range(args: &TrendsArgs, recording: &Recording) -> Result<(u64, u64), Failure> {
     let last = recording.last_sizes().map_err(could_not)?.unwrap_or(0);
     let until = args.until.map_or(last, |until| until.unix_ms(last));

@@ -159,11 +159,11 @@ fn listen(end: &Arc<AtomicBool>, reload: &Arc<AtomicBool>) -> std::io::Result<()
     Ok(())
 }
 
-/// What flags and configuration say.
+/// Settings from flags and configuration.
 struct Settings {
     options: Options,
     receivers: Vec<Table>,
-    /// Where metrics are served, if they are.
+    /// Address of the metrics, if they are served.
     served: Option<metrics::Options>,
     /// Beside those of the listener.
     secret_files: Vec<PathBuf>,
@@ -194,7 +194,7 @@ fn secrets(receiver: &Table) -> Vec<PathBuf> {
     url.into_iter().chain(&webhook.token).filter_map(|file| file.path().ok()).collect()
 }
 
-/// What the log has of a recorder's start.
+/// Log lines of a recorder's start.
 struct Announced {
     started: String,
     warnings: Vec<String>,
@@ -315,7 +315,7 @@ impl Service {
         }
     }
 
-    /// Whether a thread makes no progress: said once of each.
+    /// True if a thread makes no progress: said once of each.
     fn is_stuck(&mut self) -> bool {
         let stuck = self.watch.stuck();
         if let Some(stuck) = stuck.as_ref().filter(|one| self.stuck.as_ref() != Some(&one.thread)) {
@@ -418,7 +418,7 @@ fn options(args: &WatchArgs, config: &Config) -> Result<Options, Failure> {
     })
 }
 
-/// Where metrics are served, if they are.
+/// Address of the metrics, if they are served.
 fn metrics_options(
     args: &WatchArgs,
     config: &Config,

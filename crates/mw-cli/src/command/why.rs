@@ -87,7 +87,7 @@ impl Signals {
     }
 }
 
-/// Whether a key of the terminal sends signals to this process, and with it to the command.
+/// True if a key of the terminal sends signals to this process, and with it to the command.
 fn is_in_foreground() -> bool {
     let group = kernel_file::open("/dev/tty").and_then(|tty| Ok(rustix::termios::tcgetpgrp(tty)?));
     group.is_ok_and(|group| group == rustix::process::getpgrp())
@@ -144,7 +144,7 @@ fn write_output(args: &WhyArgs, json: &dyn Fn() -> String) -> Result<(), Failure
     }
 }
 
-/// What is known without a trace.
+/// Facts that are known without a trace.
 fn untraced(usage: &ResourceUsage, wall: Duration, missing: &Missing) {
     let ran = usage.user + usage.system;
     crate::terminal::tell(format_args!(

@@ -32,7 +32,7 @@ struct Create {
 }
 
 impl Pool {
-    /// Where the server's socket is.
+    /// Path of the server's socket.
     pub(crate) fn socket(&self) -> PathBuf {
         self.socket.clone().unwrap_or_else(|| PathBuf::from(mw_pool::SOCKET))
     }

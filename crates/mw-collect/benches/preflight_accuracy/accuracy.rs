@@ -32,7 +32,7 @@ struct Case {
 #[derive(Clone, Copy)]
 pub(crate) struct Actual {
     pub(crate) wall_ms: f64,
-    /// Processor time: what it would have taken without other threads on the processors.
+    /// CPU time: what it would have taken without other threads on the CPUs.
     pub(crate) processor_ms: f64,
 }
 
@@ -42,7 +42,7 @@ impl Case {
         Some(self.preflight.time.as_ref()?.likely_ms / self.actual?.wall_ms)
     }
 
-    /// The same without what other threads take of the processors, in both.
+    /// The same without what other threads take of the CPUs, in both.
     fn processor_ratio(&self) -> Option<f64> {
         let crowding = self.calibration.as_ref()?.crowding;
         let predicted = self.preflight.time.as_ref()?.likely_ms / crowding;

@@ -25,7 +25,7 @@ const ENOUGH_BYTES: u64 = 8 * MIB as u64;
 /// The share of a pool of huge pages that may be taken.
 const POOL_SHARE: u64 = 4;
 
-/// What may be taken, of each kind. Nothing of huge pages where taking them would make the kernel
+/// Memory that may be taken, of each kind. Nothing of huge pages where taking them would make the kernel
 /// look for some.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Allowance {
@@ -34,14 +34,14 @@ pub(super) struct Allowance {
     pub(super) hugetlb_bytes: usize,
     /// For folios of the requested size.
     pub(super) folio_bytes: usize,
-    /// Whether larger ones are allowed, too.
+    /// True if larger ones are allowed, too.
     pub(super) are_folios_capped: bool,
     pub(super) lock_bytes: usize,
     pub(super) huge_page_bytes: usize,
 }
 
 impl Allowance {
-    /// What `request` may be measured with.
+    /// Memory that `request` may be measured with.
     pub(super) fn new(request: &Request, snapshot: &Snapshot) -> Result<Self, Missing> {
         let hugetlb_bytes = hugetlb_bytes(request, snapshot);
         let base_bytes = base_bytes(request, snapshot).min(MOST_BYTES) / MIB * MIB;

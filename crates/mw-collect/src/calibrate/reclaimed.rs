@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 const MOST_PLACES: u64 = 6144;
 /// Places between two looks at the clock.
 const PLACES_TOGETHER: u64 = 64;
-/// What a sample of one zone found at places of two huge pages each.
+/// A sample of one zone at places of two huge pages each.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Found {
     places: u64,

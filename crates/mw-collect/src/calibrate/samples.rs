@@ -1,6 +1,6 @@
 //! What a few dozen timings say.
 
-/// What came of sorting timings out.
+/// Result of sorting timings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Samples {
     /// Of backed memory, in nanoseconds a byte.
@@ -11,9 +11,9 @@ pub(super) struct Samples {
     pub(super) settled_ns_per_byte: f64,
     /// Of memory that the host had not backed.
     pub(super) unbacked_ns_per_byte: Option<f64>,
-    /// How many chunks of fresh memory there were.
+    /// Number of chunks of fresh memory.
     pub(super) sampled: usize,
-    /// How many chunks were backed before the first that was not; 0 where all were.
+    /// Number of chunks that were backed before the first that was not; 0 where all were.
     pub(super) backed_first: usize,
     /// The share of chunks that were not backed, from the first such on.
     pub(super) unbacked_share: f64,

@@ -14,13 +14,13 @@ use mw_sys::thread_time;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// How deep the search for groups with a limit goes: kubernetes puts a container's group fourth.
+/// Depth of the search for groups with a limit: kubernetes puts a container's group fourth.
 const MAX_DEPTH: usize = 5;
 
 /// The most groups that are looked at.
 const MAX_GROUPS: usize = 512;
 
-/// How much processor time the search may take: on a busy machine time passes without a look at
+/// CPU time that the search may take: on a busy machine time passes without progress at
 /// any group.
 const BUDGET: Duration = Duration::from_millis(5);
 
@@ -90,7 +90,7 @@ fn own_groups(source: &Source, hierarchy: &Hierarchy, unseen: &mut Vec<Missing>)
     own
 }
 
-/// What is said where a limit may be and was not seen.
+/// Message where a limit may exist and was not seen.
 const NOT_DETERMINED: &str = "the memory limit of this cgroup could not be determined";
 
 /// The lowest limit of the groups above those that the mount shows, where it is lower than theirs.
@@ -104,7 +104,7 @@ fn limit_above(hierarchy: &Hierarchy, own: &[Cgroup]) -> Option<u64> {
     lowest.filter(|lowest| visible.is_none_or(|visible| *lowest < visible))
 }
 
-/// Why limits of groups above those that the mount shows are not known, if there are such groups. Every
+/// The reason that limits of groups above those that the mount shows are not known, if there are such groups. Every
 /// group has a type but the root of the hierarchy.
 fn above_unseen(source: &Source, hierarchy: &Hierarchy) -> Option<Missing> {
     let is_below = hierarchy.version == CgroupVersion::V2
@@ -116,7 +116,7 @@ fn above_unseen(source: &Source, hierarchy: &Hierarchy) -> Option<Missing> {
 
 /// A file of a group.
 pub(crate) struct GroupFile {
-    /// Where the hierarchy is mounted.
+    /// Mount point of the hierarchy.
     pub(crate) mount: String,
     /// The group's path, empty for the root.
     pub(crate) group: String,
@@ -248,7 +248,7 @@ impl Hierarchy {
         })
     }
 
-    /// Why a group of ours is not there; none where it merely lacks the controller.
+    /// The reason that a group of ours is absent; none where it merely lacks the controller.
     fn hidden(&self, source: &Source, path: &str) -> Option<Missing> {
         let members = format!("{}{}/cgroup.procs", self.mount, path.trim_end_matches('/'));
         let missing = source.open(&members).err()?;

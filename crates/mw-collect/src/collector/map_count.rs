@@ -28,7 +28,7 @@ use std::time::Duration;
 /// The cache with one object for each mapping.
 const CACHE: &str = "vm_area_struct";
 
-/// Where a captured tree has the counts: `pid mappings [all]`, a line a process, and `unseen REASON`.
+/// File of the counts in a captured tree: `pid mappings [all]`, a line a process, and `unseen REASON`.
 pub(crate) const MAP_COUNTS: &str = "/memwright/map_counts";
 
 const MAPS: &str = "/proc/PID/maps";
@@ -46,7 +46,7 @@ const MANY: u64 = 8192;
 /// To open the file of a process costs as much as so many lines.
 const LINES_OF_OPENING: u64 = 64;
 
-/// How long the helper thread may take for one process, or wait for its lock.
+/// Time limit of the helper thread for one process, or for its lock.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// Processes that are read between two looks at what remains: waking the helper thread costs as much
@@ -56,7 +56,7 @@ const BATCH: usize = 8;
 /// The kernel returns at most this much at a time.
 const READ_BYTES: usize = 4096;
 
-/// What was collected before.
+/// Counts that were collected before.
 pub(crate) struct Known<'a> {
     pub(crate) sysctl: &'a Sysctl,
     pub(crate) slabs: Option<&'a [Slab]>,
@@ -236,7 +236,7 @@ mod tests {
         Process { status, limits: None }
     }
 
-    /// What is counted of a process that is no more, with a limit of 1,000 and `all` mappings.
+    /// Count of a process that has ended, with a limit of 1,000 and `all` mappings.
     fn collected(
         list: Vec<Process>,
         unseen: usize,

@@ -20,7 +20,7 @@ const MOUNTINFO: &str = "/proc/self/mountinfo";
 /// The most filesystems whose usage is read: a host of many containers has hundreds.
 const MAX_FILESYSTEMS: usize = 1024;
 
-/// Where a captured tree keeps what statfs said: a line a filesystem,
+/// File of statfs results in a captured tree: a line a filesystem,
 /// `target size_bytes used_bytes inodes inodes_used`.
 pub(crate) const STATFS: &str = "/memwright/statfs";
 

@@ -17,10 +17,10 @@ pub(crate) const MAX_PROCESSES: usize = 4096;
 /// much as two.
 const BATCH: usize = 32;
 
-/// How long one of them may take, on a machine that is short of memory too.
+/// Time limit of one process, on a machine that is short of memory too.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// How long all of them may take: a status costs 10 to 20 µs, more when the process is busy.
+/// Time limit of all processes: a status costs 10 to 20 µs, more when the process is busy.
 const BUDGET: Duration = Duration::from_millis(8);
 
 pub(crate) fn collect(source: &Source) -> Result<Processes, Missing> {
@@ -58,7 +58,7 @@ fn collect_within(source: &Source, budget: Duration, first: &[u32]) -> Result<Pr
     Ok(Processes { present: pids.len(), unseen: pids.len() - seen, list })
 }
 
-/// When processes were started, in ticks since boot; `None` for one that has gone or did not answer in time.
+/// Start times of processes, in ticks since boot; `None` for one that has gone or did not answer in time.
 pub(crate) fn started_ticks(source: &Source, pids: &[u32]) -> Vec<Option<u64>> {
     let started = |source: &Source, pid| {
         let stat = source.parse(&format!("/proc/{pid}/stat"), PidStat::parse).ok()?;
@@ -90,7 +90,7 @@ fn reader<T: Send + 'static>(
     }))
 }
 
-/// Where the kernel lists the children of kthreadd, its own threads, if it was built to.
+/// File in which the kernel lists the children of kthreadd, its own threads, if it was built to.
 const KERNEL_THREADS: &str = "/proc/2/task/2/children";
 
 /// The kernel's own threads, in one read: on a large server most of /proc are these.

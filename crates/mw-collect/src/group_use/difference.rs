@@ -10,13 +10,13 @@ use std::time::Duration;
 /// The most groups of a difference.
 pub const MAX_USES: usize = 64;
 
-/// A group that used at least this share of a processor did something.
+/// A group that used at least this share of a CPU did something.
 const LEAST_CPU_SHARE: u64 = 50;
 /// Waits below this are of no interest: some task of a busy group always waits a little.
 const LEAST_PRESSURE_US: u64 = 1_000;
 
 impl GroupSample {
-    /// What the groups did since `earlier`: those of the service, and others in which something happened,
+    /// Use of the groups since `earlier`: those of the service, and others in which something happened,
     /// the most eventful first; without limits but those of the service's groups.
     pub(super) fn since(&self, earlier: &Self) -> Vec<GroupUse> {
         let over = self.at.saturating_duration_since(earlier.at);
@@ -55,12 +55,12 @@ impl GroupSample {
         uses
     }
 
-    /// How many groups were read.
+    /// Number of groups that were read.
     pub fn groups(&self) -> usize {
         self.groups.len()
     }
 
-    /// Whether all groups were read within the limits of number and time.
+    /// True if all groups were read within the limits of number and time.
     pub fn is_complete(&self) -> bool {
         self.complete
     }
@@ -177,7 +177,7 @@ fn is_eventful(group: &GroupUse) -> bool {
         })
 }
 
-/// How much happened, about in microseconds of waiting: an order, no measure.
+/// Amount of activity, about in microseconds of waiting: an order, no measure.
 fn weight(group: &GroupUse) -> u64 {
     const KILLED_US: u64 = 1_000_000_000;
     const EVENT_US: u64 = 1_000;

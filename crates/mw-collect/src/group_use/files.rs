@@ -18,7 +18,7 @@ const FIRST_BYTES: usize = 16 << 10;
 const MAX_CHILDREN: usize = MAX_GROUPS;
 const NANOS_PER_MICRO: u64 = 1_000;
 
-/// What is read again and again.
+/// Files that are read again and again.
 #[derive(Debug, Default)]
 pub(super) struct Buffers {
     text: Vec<u8>,
@@ -36,7 +36,7 @@ pub(super) struct Counters {
     pub(super) frozen: bool,
 }
 
-/// What the memory controller counts, and the waits that say whether it may have counted since.
+/// Counters of the memory controller, and the waits that show that it may have counted since.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Memory {
     pub(super) pressure_us: Option<u64>,
@@ -191,7 +191,7 @@ pub(super) fn limits(
     }
 }
 
-/// Whether the group has the memory controller.
+/// True if the group has the memory controller.
 fn memory_stat(files: &mut Files<'_>, into: &mut Memory) -> bool {
     let Some(stat) = files.parse(c"memory.stat", MemoryStat::parse) else { return false };
     set(&mut into.refault_file, stat.refault_file_pages);

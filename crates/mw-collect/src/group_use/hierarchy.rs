@@ -19,7 +19,7 @@ pub(super) struct Hierarchy {
     pub(super) controllers: Controllers,
 }
 
-/// What the groups of a hierarchy count.
+/// Counters of the groups of a hierarchy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Controllers {
     /// Version 2, whatever controllers it has.
@@ -49,7 +49,7 @@ impl Controllers {
         (found != Self::default()).then_some(found)
     }
 
-    /// Whether a membership is of this hierarchy.
+    /// True if a membership is of this hierarchy.
     pub(super) fn is_of(self, membership: &Membership) -> bool {
         let of_v1 = [
             (self.memory, "memory"),

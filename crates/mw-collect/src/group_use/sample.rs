@@ -9,7 +9,7 @@ use std::time::Instant;
 pub struct GroupSample {
     pub(super) at: Instant,
     pub(super) groups: BTreeMap<String, Group>,
-    /// Whether all groups were read.
+    /// True if all groups were read.
     pub(super) complete: bool,
 }
 

@@ -7,7 +7,7 @@ use std::process::{Child, Command};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A folder in place of a hierarchy.
+/// A directory in place of a hierarchy.
 struct Made {
     folder: tempfile::TempDir,
     controllers: Controllers,

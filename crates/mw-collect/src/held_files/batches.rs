@@ -3,7 +3,7 @@
 use mw_sys::HelperThread;
 use std::time::Duration;
 
-/// How long one process may take: a file with 100 GiB in the page cache takes this long.
+/// Time limit of one process: a file with 100 GiB in the page cache takes this long.
 pub(super) const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Processes between two checks of the time.

@@ -13,7 +13,7 @@ use std::os::unix::fs::MetadataExt;
 /// The most descriptors of one process that are read.
 const MAX_DESCRIPTORS: usize = 65_536;
 
-/// Whether all descriptors were read; those on file systems that may not respond never are.
+/// True if all descriptors were read; those on file systems that may not respond never are.
 pub(super) fn read(search: &Search, holder: &Holder) -> bool {
     let Some(process) = Process::open(holder.pid) else { return true };
     let each = |number, target: &str| process.descriptor(search, holder, number, target);
@@ -53,7 +53,7 @@ pub(super) fn is_regular(stat: &Statx) -> bool {
     FileType::from_raw_mode(u32::from(stat.stx_mode)) == FileType::RegularFile
 }
 
-/// What the kernel says of a descriptor.
+/// Facts about a descriptor.
 pub(super) struct Info(String);
 
 impl Info {

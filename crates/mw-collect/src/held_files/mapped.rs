@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 /// The largest file of mappings that is read: 30,000 mappings.
 const MAX_MAPS_BYTES: u64 = 4 << 20;
 
-/// Whether all mapped files were read.
+/// True if all mapped files were read.
 pub(super) fn read(search: &Search, holder: &Holder) -> bool {
     let Ok(text) = mw_sys::read_file(format!("/proc/{}/maps", holder.pid)) else { return false };
     if text.len() as u64 > MAX_MAPS_BYTES {

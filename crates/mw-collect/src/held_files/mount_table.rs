@@ -31,7 +31,7 @@ impl MountTable {
         tmpfs.map(|mount| mount.device.clone()).collect()
     }
 
-    /// Whether a device is that of a file system whose files can be asked.
+    /// True if a device is that of a file system whose files can be asked.
     pub(super) fn has_local(&self, device: &str) -> bool {
         let mut its = self.by_id.values().filter(|mount| mount.device == device).peekable();
         its.peek().is_some() && its.all(has_pages)
@@ -65,7 +65,7 @@ impl MountTables {
     }
 }
 
-/// Whether files of a mount have pages of their own, and asking for them waits for nobody.
+/// True if files of a mount have pages of their own, and asking for them waits for nobody.
 pub(super) fn has_pages(mount: &Mount) -> bool {
     let on_disk = !mount.device.starts_with("0:");
     mount.is_local() && (on_disk || WITH_PAGES.contains(&mount.fstype.as_str()))

@@ -16,7 +16,7 @@ const MAX_FILES: usize = 16_384;
 /// Device and inode.
 pub(super) type FileId = (u32, u32, u64);
 
-/// What is searched, and what was found so far.
+/// The search, and its results so far.
 pub(super) struct Search {
     deadline: Instant,
     /// The kernel's own mount that memfds are on.
@@ -72,7 +72,7 @@ impl Search {
         Instant::now() >= self.deadline
     }
 
-    /// Whether nobody has asked this file yet, and there is room for it.
+    /// True if nobody has asked this file yet, and there is room for it.
     pub(super) fn is_new(&self, id: FileId) -> bool {
         let mut found = self.found();
         found.files.len() < MAX_FILES && found.inodes.insert(id)
@@ -116,7 +116,7 @@ pub(super) struct Holder {
     pub(super) name: String,
 }
 
-/// Where the pages of a file count.
+/// The account of a file's pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FileKind {
     OnDisk,

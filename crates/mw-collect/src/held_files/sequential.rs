@@ -21,12 +21,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 const WHAT: &str = "files read sequentially";
-/// How long all processes may take.
+/// Time limit of all processes.
 const BUDGET: Duration = Duration::from_millis(200);
 /// The most files that are remembered, and the most that are returned.
 const MAX_FILES: usize = 65_536;
 const MAX_RETURNED: usize = 256;
-/// What is smaller is not worth a call.
+/// Smallest size that is worth a call.
 const LEAST_BYTES: u64 = 8 << 20;
 
 /// A file with cached pages behind the position of the program that reads or writes it.
@@ -43,14 +43,14 @@ pub struct SequentialFile {
     pub file: OwnedFd,
 }
 
-/// What was seen of the files so far.
+/// Facts about the files that were seen so far.
 #[derive(Default)]
 struct Seen {
     files: Mutex<BTreeMap<FileId, Use>>,
     tables: MountTables,
 }
 
-/// How a file is used, by all descriptors that were seen.
+/// Use of a file, by all descriptors that were seen.
 #[derive(Debug, Clone)]
 enum Use {
     /// From the beginning on.
@@ -134,7 +134,7 @@ fn read(seen: &Seen, pid: u32, until: Instant) -> bool {
     for_each(pid, &|| Instant::now() >= until, each).unwrap_or(true)
 }
 
-/// What a descriptor of a regular file on a disk says of the file's use.
+/// Use of a regular file on a disk, by a descriptor of it.
 fn descriptor(table: &MountTable, pid: u32, number: i32, path: &str) -> Option<(FileId, Use)> {
     if !path.starts_with('/') {
         return None;

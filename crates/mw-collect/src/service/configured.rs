@@ -11,7 +11,7 @@ use std::time::Instant;
 /// The longest cgroup.procs, of some 100,000 processes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// How deep units are searched.
+/// Depth of the search for units.
 const MAX_DEPTH: usize = 8;
 
 /// The group of a unit or of a path with its processes; the path as /proc/PID/cgroup has it.
@@ -35,7 +35,7 @@ pub(super) fn find(source: &Source, name: &str, deadline: Instant) -> Option<(St
     None
 }
 
-/// Where the hierarchies of systemd and those of controllers are mounted.
+/// Mount points of the hierarchies of systemd and of controllers.
 fn mounts(source: &Source) -> Vec<PathBuf> {
     let mounts = source.parse("/proc/self/mountinfo", mountinfo::parse).unwrap_or_default();
     let tree = MountTree::new(&mounts);

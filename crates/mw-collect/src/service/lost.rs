@@ -18,7 +18,7 @@ impl FormerProcess {
         Self { process, started_ticks }
     }
 
-    /// Whether it still runs.
+    /// True if it still runs.
     pub fn runs(&self) -> bool {
         stat(self.process.pid).is_some_and(|stat| stat.started_ticks == self.started_ticks)
     }
@@ -46,7 +46,7 @@ impl Known {
     }
 }
 
-/// What else is known of a process that wrote to a file of the kernel, while it runs.
+/// Further facts about a process that wrote to a file of the kernel, while it runs.
 pub fn writer_process(process: &ServiceProcess) -> WriterProcess {
     let found = stat(process.pid).filter(|stat| process.pid != 0 && stat.name == process.name);
     let Some(found) = found else {

@@ -12,7 +12,7 @@ use std::time::Instant;
 const LEEWAY_MS: u64 = 2_000;
 
 impl ServiceTracker {
-    /// Who listens at the address of a `connection` that failed at `failed_unix_ms`, who had listened there,
+    /// The listener at the address of a `connection` that failed at `failed_unix_ms`, the former listener there,
     /// and how that process ended. Call it at once, and not on the thread that probes: it takes 0.2 ms where
     /// nothing listens and at most about 50 ms otherwise. `None` for a probe without connection.
     pub fn outage(
@@ -102,7 +102,7 @@ fn limit_of(log: &VecDeque<LoggedEnd>, killed: u32) -> Option<String> {
 }
 
 impl Watched {
-    /// How it ended, as far as the kernel tells (6.15 and later).
+    /// Its end, as far as the kernel reports it (6.15 and later).
     fn end(&self) -> ProcessEnd {
         let process = self.process.clone();
         let status = self

@@ -14,7 +14,7 @@ const MAX_DESCRIPTORS: usize = 65_536;
 pub(super) const MAX_PROCESSES: usize = 256;
 /// The most threads of one process whose children are looked for.
 const MAX_THREADS: usize = 64;
-/// How far up the first process of a service is searched.
+/// Maximum number of levels to the first process of a service.
 const MAX_ANCESTORS: usize = 16;
 
 /// The processes that hold sockets, one for each inode, found before `deadline`; `first` are looked at
@@ -57,7 +57,7 @@ pub(super) fn sockets(pid: u32) -> impl Iterator<Item = u64> {
     })
 }
 
-/// What /proc/PID/stat says; `None` once it has ended.
+/// Contents of /proc/PID/stat; `None` once it has ended.
 pub(super) fn stat(pid: u32) -> Option<PidStat> {
     let stat = PidStat::parse(&kernel_file::read(format!("/proc/{pid}/stat")).ok()?).ok()?;
     (!stat.has_ended()).then_some(stat)

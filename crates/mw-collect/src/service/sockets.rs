@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// The kernel answers at once.
 const ANSWER_LIMIT: Duration = Duration::from_millis(20);
-/// What is read of a file in /proc/net: 25,000 sockets.
+/// Limit of bytes read of a file in /proc/net: 25,000 sockets.
 const MAX_FILE_BYTES: u64 = 4 << 20;
 const ANSWER_BYTES: usize = 8192;
 
@@ -60,7 +60,7 @@ fn tcp_request(local: SocketAddr, remote: Option<SocketAddr>) -> Vec<u8> {
     request
 }
 
-/// Whether the kernel knows of TCP sockets here. Without its module (tcp_diag) it says of each that there is none.
+/// True if the kernel knows of TCP sockets here. Without its module (tcp_diag) it says of each that there is none.
 fn has_tcp_diag() -> bool {
     static HAS: OnceLock<bool> = OnceLock::new();
     let of_no_state = || {
@@ -105,7 +105,7 @@ pub(super) fn unix_peer(inode: u64) -> Option<u64> {
     Some(u32::from_ne_bytes(peer.try_into().ok()?).into())
 }
 
-/// Whether a Unix socket is bound to a path or name.
+/// True if a Unix socket is bound to a path or name.
 pub(super) fn unix_has_name(inode: u64) -> Option<bool> {
     const UDIAG_SHOW_NAME: u32 = 1;
     const UNIX_DIAG_NAME: u16 = 0;

@@ -12,7 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// How far the way from one process to the next is followed.
+/// Maximum number of hops from one process to the next.
 const MAX_HOPS: usize = 2;
 /// The most processes that are found.
 const MAX_UPSTREAMS: usize = 64;
@@ -124,7 +124,7 @@ impl Tcp {
         clients.filter_map(|(addresses, _)| end(*addresses)).collect()
     }
 
-    /// Who listens at an address, or at all of them.
+    /// Listener at an address, or at all of them.
     fn listener(&self, at: SocketAddr) -> Option<u64> {
         let listeners = self.listeners.get(&at.port())?;
         let exact = listeners.iter().find(|(ip, _)| *ip == at.ip());

@@ -1,4 +1,4 @@
-//! The cases of a folder, and those that are embedded in the program.
+//! The cases of a directory, and those that are embedded in the program.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::workdir;
 
 include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
-/// Unpacks the embedded cases to a temporary folder.
+/// Unpacks the embedded cases to a temporary directory.
 pub fn unpack() -> Result<TempDir, LabError> {
     let dir = workdir::new()?;
     for (path, contents) in EMBEDDED {
@@ -30,8 +30,8 @@ pub(crate) fn guest_file(name: &str) -> &'static [u8] {
     files.find(|(other, _)| *other == path).map(|(_, contents)| *contents).unwrap_or_default()
 }
 
-/// The variants in the folder `lab` that `names` select (`CASE` or `CASE/VARIANT`), in the order of the
-/// folders. Without names, those of `kinds`, or all but the evaluations, which take long and promise
+/// The variants in the directory `lab` that `names` select (`CASE` or `CASE/VARIANT`), in the order of the
+/// directories. Without names, those of `kinds`, or all but the evaluations, which take long and promise
 /// nothing.
 pub fn select(lab: &Path, names: &[String], kinds: &[CaseKind]) -> Result<Vec<Variant>, LabError> {
     let mut variants: Vec<Variant> = Vec::new();

@@ -21,7 +21,7 @@ use crate::case::expect::Expect;
 pub struct Evaluation {
     /// The measurements in the chart.
     pub plot: Vec<String>,
-    /// What the recommendation rests on.
+    /// Claims that the recommendation rests on.
     #[serde(default)]
     pub claim: Vec<Claim>,
 }

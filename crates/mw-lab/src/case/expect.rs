@@ -23,7 +23,7 @@ pub struct Expect {
     pub fix: Vec<String>,
     /// The condition does not return when the fix is reverted: it was an action, not a setting.
     pub stays: bool,
-    /// How many checks, a second apart, a condition that comes in bursts gets.
+    /// Number of checks, a second apart, of a condition that comes in bursts.
     pub looks: u32,
     /// Parts of lines of the kernel's log about trouble that this case causes on purpose.
     pub log: Vec<String>,
@@ -83,7 +83,7 @@ impl Bound {
         *self == Bound::default()
     }
 
-    /// Why `value` is out of bounds, given the values in the phases `before` and `during`; `None`: it is
+    /// The reason why `value` is out of bounds, given the values in the phases `before` and `during`; `None`: it is
     /// within.
     pub fn broken_by(
         &self,
@@ -103,7 +103,7 @@ impl Bound {
     }
 }
 
-/// Why `value` breaks `bound`, which is in its unit, or a multiple of the value in another phase.
+/// The reason why `value` breaks `bound`, which is in its unit, or a multiple of the value in another phase.
 fn breaks(
     value: f64,
     bound: f64,

@@ -20,9 +20,9 @@ pub enum DiskFormat {
 pub struct Disk {
     pub size_bytes: u64,
     pub format: DiskFormat,
-    /// What is on it, instead of what `format` says; the guest's writes are discarded at its end.
+    /// Contents, instead of those by `format`; the guest's writes are discarded at its end.
     pub image: Option<PathBuf>,
-    /// Whether the guest's writes go to `image`, as those of other machines do that run at the same time.
+    /// True if the guest's writes go to `image`, as those of other machines do that run at the same time.
     pub is_shared: bool,
     /// `None`: not throttled.
     pub read_bytes_per_s: Option<u64>,
@@ -47,11 +47,11 @@ pub struct Machine {
     /// NUMA nodes, of equal memory; 1 is a machine without NUMA.
     pub nodes: u32,
     pub disks: Vec<Disk>,
-    /// What the host takes of the memory once the guest has loaded `virtio_balloon`.
+    /// Memory that the host takes once the guest has loaded `virtio_balloon`.
     pub balloon_bytes: Option<u64>,
-    /// Whether the guest may reboot; otherwise that ends the machine.
+    /// True if the guest may reboot; otherwise that ends the machine.
     pub reboots: bool,
-    /// Whether it has a watchdog (`i6300esb`), which resets it.
+    /// True if it has a watchdog (`i6300esb`), which resets it.
     pub has_watchdog: bool,
     /// The cable to another machine that runs at the same time.
     pub link: Option<Link>,
@@ -69,7 +69,7 @@ impl Machine {
         nvme.into_iter().chain(self.disks.iter().any(is_ext4).then_some("ext4")).collect()
     }
 
-    /// What QEMU's monitor is told at the start.
+    /// Commands of QEMU's monitor at the start.
     pub fn monitor_commands(&self) -> String {
         let left_mib = |balloon: u64| self.memory_bytes.saturating_sub(balloon) >> 20;
         self.balloon_bytes.map_or_else(String::new, |b| format!("balloon {}\n", left_mib(b)))

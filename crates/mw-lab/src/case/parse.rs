@@ -20,7 +20,7 @@ impl Case {
         Case::parse(dir, &text)
     }
 
-    /// `text` is the contents of `case.toml` in the folder `dir`.
+    /// `text` is the contents of `case.toml` in the directory `dir`.
     pub fn parse(dir: &Path, text: &str) -> Result<Case, LabError> {
         let path = dir.join("case.toml");
         let raw: RawCase =

@@ -9,7 +9,7 @@ use crate::case::expect::Expect;
 use crate::case::machine::Machine;
 use crate::case::watch::WatchSpec;
 
-/// Which version of control groups a guest mounts.
+/// Version of control groups that a guest mounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cgroup {
@@ -63,7 +63,7 @@ pub struct Variant {
     pub name: String,
     pub kind: CaseKind,
     pub dir: PathBuf,
-    /// How the condition is created, for people.
+    /// Description of the condition, for people.
     pub how: String,
     pub kernel: String,
     pub machine: Machine,
@@ -75,7 +75,7 @@ pub struct Variant {
     /// The preload library is in the guest, and the case's programs are linked dynamically.
     pub preload: bool,
     pub expect: Expect,
-    /// How the recorder watches it, and the cause that it must name.
+    /// Options of the recorder that watches it, and the cause that it must name.
     pub watched: Option<WatchSpec>,
 }
 

@@ -5,7 +5,7 @@ use crate::Outcome;
 use crate::vm::kernel_log::Trouble;
 use crate::vm::qemu::{GuestRun, RunEnd};
 
-/// What the guest reported, unless its kernel broke or the run did not end.
+/// Report of the guest, unless its kernel broke or the run did not end.
 pub fn run_outcome(run: &GuestRun) -> Outcome {
     if let Some(trouble) = run.troubles.iter().find(|t| Trouble::is_fatal(t)) {
         return Outcome::Failed(format!("the guest's kernel broke: {}", trouble.line));

@@ -86,7 +86,7 @@ const CHECKED: &[&str] = &["0", "1"];
 const FINE: &[&str] = &["0"];
 const MAX_MEASUREMENTS: usize = 100;
 const MAX_WORD_BYTES: usize = 40;
-/// How much of malformed text an error shows.
+/// Length of malformed text that an error shows.
 const SHOWN_CHARS: usize = 200;
 
 impl Transcript {

@@ -1,4 +1,4 @@
-//! Keeps what a run brought back in a folder, for people to read.
+//! Keeps what a run brought back in a directory, for people to read.
 
 use std::path::{Component, Path};
 
@@ -18,7 +18,7 @@ pub fn keep(dir: &Path, play: &CaseRun, run: &GuestRun) -> Result<(), LabError> 
     Ok(())
 }
 
-/// The guest names its frames: none may lead out of the folder.
+/// The guest names its frames: none may lead out of the directory.
 fn is_inside(name: &str) -> bool {
     let mut parts = Path::new(name).components();
     !name.is_empty() && parts.all(|part| matches!(part, Component::Normal(_)))

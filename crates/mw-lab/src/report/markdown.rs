@@ -84,7 +84,7 @@ fn effects_table(groups: &[Rounds<'_>]) -> String {
     out
 }
 
-/// Where nothing is measured: kernels with the same outcome share a row.
+/// Rows without a measurement: kernels with the same outcome share a row.
 fn outcomes_table(groups: &[Rounds<'_>]) -> String {
     if groups.is_empty() {
         return String::new();
@@ -109,7 +109,7 @@ fn outcomes_table(groups: &[Rounds<'_>]) -> String {
     out
 }
 
-/// What the case promises comes first.
+/// Order: measurements that the case promises come first.
 fn main_effects(group: &Rounds<'_>) -> Vec<String> {
     let mut measured = group.measured();
     let phases = |series: &MeasurementSeries| series.values.len();

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use crate::Outcome;
 use crate::runner::CaseRun;
 
-/// Where no stall was seen, or none was explained.
+/// Text for a run without a stall, or without an explanation.
 const NO_CAUSE: &str = "none";
 
 /// Rows are cases, columns the causes that were named first.

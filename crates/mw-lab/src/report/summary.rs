@@ -34,7 +34,7 @@ pub fn outcome_word(outcome: &Outcome) -> &'static str {
     }
 }
 
-/// Whether any case was run more than once on a kernel.
+/// True if any case was run more than once on a kernel.
 pub(super) fn has_rounds(runs: &[CaseRun]) -> bool {
     let different: BTreeSet<_> = runs.iter().map(|run| (run.full_name(), &run.kernel)).collect();
     different.len() < runs.len()

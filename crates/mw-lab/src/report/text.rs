@@ -66,7 +66,7 @@ fn columns(rows: &[[String; 6]]) -> String {
     out
 }
 
-/// Why a run did not pass, and the last lines of its console.
+/// The reason why a run did not pass, and the last lines of its console.
 fn details(out: &mut String, run: &CaseRun) -> std::fmt::Result {
     let (word, why) = match &run.outcome {
         Outcome::Passed => return Ok(()),

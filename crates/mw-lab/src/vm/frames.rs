@@ -11,11 +11,11 @@ use crate::error::LabError;
 
 const MARK: &str = "@@memwright ";
 
-/// What a guest sent.
+/// Frame that a guest sent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Frames {
     pub files: BTreeMap<String, Vec<u8>>,
-    /// Whether the guest reported that it was done.
+    /// True if the guest reported that it was done.
     pub done: bool,
 }
 

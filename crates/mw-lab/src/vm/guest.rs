@@ -18,7 +18,7 @@ const BUSYBOX: &str = "/bin/busybox";
 /// The search path for the programs that cases name.
 const PROGRAM_DIRS: &[&str] = &["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"];
 
-/// What a guest does once it is up.
+/// Task of a guest once it is up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Create the condition and capture it: `lab/guest/capture.sh`.
@@ -34,7 +34,7 @@ pub enum Role {
 /// The preload library; `memwright run` looks for it in ../lib/memwright.
 const LIBRARY: &str = "libmemwright_preload.so";
 
-/// What all guests share, built once.
+/// Files that all guests share, built once.
 #[derive(Debug)]
 pub struct GuestBase {
     image: Initramfs,
@@ -164,7 +164,7 @@ fn unpacked(path: &Path) -> Result<Vec<u8>, LabError> {
     bytes_of(Command::new(program.0).arg("-dc").arg(path), program.1)
 }
 
-/// Everything in the case's folder but `case.toml`. A program in C is compiled to `/bin`, linked
+/// Everything in the case's directory but `case.toml`. A program in C is compiled to `/bin`, linked
 /// dynamically where the preload library is to be loaded.
 fn add_case_files(image: &mut Initramfs, dir: &Path, dynamic: bool) -> Result<(), LabError> {
     for entry in dir.read_dir().map_err(LabError::io(dir))? {
@@ -195,7 +195,7 @@ fn add_library(image: &mut Initramfs, binary: &Path) -> Result<(), LabError> {
     image.add_file(&format!("lib/memwright/{LIBRARY}"), 0o755, &stripped.path().join("stripped"))
 }
 
-/// A folder with the file `stripped`: debugging information would fill much of a small guest's memory.
+/// A directory with the file `stripped`: debugging information would fill much of a small guest's memory.
 fn stripped(file: &Path) -> Result<TempDir, LabError> {
     let dir = workdir::new()?;
     let stripped = dir.path().join("stripped");

@@ -37,7 +37,7 @@ pub fn require_tools() -> Result<(), LabError> {
     Err(LabError::ProgramMissing { program: list(|t| t.0, "`, `"), package: list(|t| t.1, " ") })
 }
 
-/// Why `machine` cannot run here now; `None` if it can.
+/// The reason why `machine` cannot run here now; `None` if it can.
 pub fn missing_resources(machine: &Machine) -> Option<String> {
     let available = available_bytes(&std::fs::read_to_string("/proc/meminfo").unwrap_or_default());
     let temp = std::env::temp_dir();
@@ -57,14 +57,14 @@ fn memory_lacks(wanted: u64, available: Option<u64>) -> Option<String> {
 fn disk_lacks(dir: &Path, free: Option<u64>) -> Option<String> {
     let free = free.filter(|free| *free < DISK_START_BYTES)?;
     Some(format!(
-        "{} has {} MiB free and the guest's files need {}: make room, or name another folder in TMPDIR",
+        "{} has {} MiB free and the guest's files need {}: make room, or name another directory in TMPDIR",
         dir.display(),
         free >> 20,
         DISK_START_BYTES >> 20
     ))
 }
 
-/// Whether less than [`DISK_LEFT_BYTES`] are free in the file system of `dir`.
+/// True if less than [`DISK_LEFT_BYTES`] are free in the file system of `dir`.
 pub(crate) fn is_nearly_full(dir: &Path) -> bool {
     free_bytes(dir).is_some_and(|free| free < DISK_LEFT_BYTES)
 }

@@ -67,7 +67,7 @@ impl Initramfs {
         Ok(out)
     }
 
-    /// Every folder that a file is in, parents first.
+    /// Every directory that a file is in, parents first.
     fn directories(&self) -> BTreeSet<String> {
         let mut dirs = BTreeSet::new();
         for path in self.files.keys() {

@@ -1,7 +1,7 @@
 //! The kernels of guests: unpacked from the distribution's packages into a cache, never installed.
 //!
 //! The cache is `$MEMWRIGHT_KERNELS`, or `$XDG_CACHE_HOME/memwright/kernels`, or
-//! `~/.cache/memwright/kernels`; with a folder for each package. A cached kernel needs no network.
+//! `~/.cache/memwright/kernels`; with a directory for each package. A cached kernel needs no network.
 //! A user's own kernel is used in place.
 
 mod package;
@@ -42,7 +42,7 @@ impl Kernel {
         }
     }
 
-    /// The modules are beside the image, as in an unpacked package (boot/vmlinuz-RELEASE, or vmlinuz in the folder of
+    /// The modules are beside the image, as in an unpacked package (boot/vmlinuz-RELEASE, or vmlinuz in the directory of
     /// the modules), or those installed on this machine.
     pub fn from_image(image: &Path) -> Result<Kernel, LabError> {
         let mut head = Vec::new();
@@ -113,7 +113,7 @@ impl Kernel {
         Ok(files)
     }
 
-    /// Whether the module is a file, not built in.
+    /// True if the module is a file, not built in.
     pub fn has_module(&self, name: &str) -> bool {
         !self.has_built_in(name) && find_module(&self.modules, name).is_some()
     }
@@ -150,7 +150,7 @@ pub fn cache_dir() -> PathBuf {
     })
 }
 
-/// Whether `file` is the module `name`, compressed or not.
+/// True if `file` is the module `name`, compressed or not.
 fn is_module(file: &str, name: &str) -> bool {
     let rest = file.replace('-', "_");
     let rest = rest.strip_prefix(&name.replace('-', "_"));
@@ -174,7 +174,7 @@ fn find_module(dir: &Path, name: &str) -> Option<PathBuf> {
     None
 }
 
-/// Where packages have modules below their root.
+/// Directory of modules in packages, below their root.
 fn module_folders(root: &Path) -> [PathBuf; 2] {
     ["lib/modules", "usr/lib/modules"].map(|folder| root.join(folder))
 }

@@ -25,12 +25,12 @@ pub struct Trouble {
 }
 
 impl Trouble {
-    /// Whether the kernel cannot be trusted after it.
+    /// True if the kernel cannot be trusted after it.
     pub fn is_fatal(&self) -> bool {
         self.kind <= TroubleKind::Oops
     }
 
-    /// Whether a case that does not expect it has gone wrong.
+    /// True if a case that does not expect it has gone wrong.
     pub fn is_severe(&self) -> bool {
         self.kind <= TroubleKind::OutOfMemory
     }

@@ -23,7 +23,7 @@ const POLL: Duration = Duration::from_millis(50);
 /// The limit of each serial port.
 const MAX_PORT_BYTES: u64 = 64 << 20;
 
-/// Why a run ended.
+/// The reason why a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunEnd {
     /// The guest reported that it was done.

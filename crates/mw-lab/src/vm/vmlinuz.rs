@@ -1,8 +1,8 @@
 //! The head of an x86 kernel image, as the kernel's Documentation/arch/x86/boot.rst lays it out.
 
-/// Where the magic word is, and what it is.
+/// Position of the magic word, and its value.
 const MAGIC: (usize, &[u8]) = (0x202, b"HdrS");
-/// Where the offset of the version's text is; 0x200 has to be added to it.
+/// Position of the offset of the version's text; 0x200 has to be added to it.
 const VERSION_AT: usize = 0x20e;
 const VERSION_BASE: usize = 0x200;
 const MAX_RELEASE_BYTES: usize = 128;
@@ -10,7 +10,7 @@ const MAX_RELEASE_BYTES: usize = 128;
 /// So much of the image is enough: the text lies within 64 KiB and something.
 pub(crate) const HEAD_BYTES: u64 = 0x1_0400;
 
-/// What `uname -r` says under the kernel whose image begins so; `None`: this is no kernel.
+/// Output of `uname -r` under the kernel whose image begins so; `None`: this is no kernel.
 pub(crate) fn release(head: &[u8]) -> Option<String> {
     let (at, magic) = MAGIC;
     if head.get(at..at + magic.len())? != magic {

@@ -1,6 +1,6 @@
 //! Units, and how values are aggregated.
 
-/// What a metric's values count.
+/// Unit of a metric's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     Bytes,
@@ -18,7 +18,7 @@ pub enum Unit {
     Count,
 }
 
-/// How values of several rows become one.
+/// Aggregation of the values of several rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Aggregation {
     /// The last one: counters since boot, and amounts.

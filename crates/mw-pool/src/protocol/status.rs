@@ -21,7 +21,7 @@ pub enum LeasePhase {
 /// In the order of their numbers in a message.
 const PHASES: [LeasePhase; 3] = [LeasePhase::Active, LeasePhase::Draining, LeasePhase::Kept];
 
-/// How the bytes of a pool are used. Their sum is its size.
+/// Use of the bytes of a pool. Their sum is its size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PoolBytes {
     /// Zeroed, and not in use.
@@ -45,17 +45,17 @@ pub struct PoolStatus {
     pub spec: Spec,
     /// The size of each stripe.
     pub stripe_bytes: u64,
-    /// How its bytes are used.
+    /// Use of its bytes.
     pub bytes: PoolBytes,
-    /// How many leases it has, draining and kept ones included.
+    /// Number of leases, draining and kept ones included.
     pub leases: u32,
-    /// How many leases were granted.
+    /// Number of leases that were granted.
     pub leases_total: u64,
-    /// How many bytes this server has zeroed in place.
+    /// Bytes that this server has zeroed in place.
     pub zeroed_bytes_total: u64,
-    /// Whether the server has its pages locked in memory.
+    /// True if the server has its pages locked in memory.
     pub locked: bool,
-    /// Why it is not fully populated; empty if it is, or is about to be.
+    /// The reason why it is not fully populated; empty if it is, or is about to be.
     pub trouble: String,
 }
 
@@ -98,11 +98,11 @@ pub struct ServerStatus {
     /// Messages with descriptors, which the kernel dropped. From Linux 6.16 on it refuses to send
     /// them, and the server does not see them.
     pub stray_descriptors_total: u64,
-    /// Whether the kernel reports if returned memory is still in use.
+    /// True if the kernel reports if returned memory is still in use.
     pub owners_known: bool,
-    /// Whether a service manager keeps the server's descriptors.
+    /// True if a service manager keeps the server's descriptors.
     pub stored: bool,
-    /// What the server lacks; empty if nothing.
+    /// Shortage of the server; empty if there is none.
     pub lacks: String,
 }
 

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// The longest wait.
 const MAX_WAIT: Duration = Duration::from_secs(1);
 
-/// What is ready.
+/// Ready event.
 #[derive(Debug, Default)]
 pub(super) struct Ready {
     pub(super) stop: bool,

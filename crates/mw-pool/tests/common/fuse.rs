@@ -138,7 +138,7 @@ fn entry() -> Vec<u8> {
     [entry, attributes(2)].concat()
 }
 
-/// The root folder is node 1, the file node 2.
+/// The root directory is node 1, the file node 2.
 fn attributes(node: u32) -> Vec<u8> {
     let mut of = vec![0; 88];
     let mode: u32 = if node == 1 { 0o40_755 } else { 0o100_666 };

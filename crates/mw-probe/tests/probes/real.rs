@@ -37,7 +37,7 @@ fn ids(user: &str) -> Option<[u32; 2]> {
     Some([fields.next().unwrap(), fields.next().unwrap()])
 }
 
-/// A folder that `user` owns.
+/// A directory that `user` owns.
 pub(crate) fn folder(user: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     if let Some([user, group]) = ids(user) {

@@ -6,14 +6,14 @@ use crate::scan;
 
 const NANOS_PER_MICRO: u64 = 1_000;
 
-/// Processor time of a cgroup, and how often its quota stopped it.
+/// CPU time of a cgroup, and how often its quota stopped it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CpuStat {
-    /// Processor time used (version 2).
+    /// CPU time used (version 2).
     pub usage_us: Option<u64>,
     /// Periods in which it was stopped because its quota was used up.
     pub throttled_periods: Option<u64>,
-    /// Time that its processor queues were stopped, added over the processors.
+    /// Time that its CPU queues were stopped, added over the CPUs.
     pub throttled_us: Option<u64>,
 }
 
@@ -39,7 +39,7 @@ impl CpuStat {
     }
 }
 
-/// How much processor time a cgroup may use in each period: `cpu.max`.
+/// CPU time that a cgroup may use in each period: `cpu.max`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CpuMax {
     /// `None` when unlimited.

@@ -3,7 +3,7 @@
 use super::read_flat;
 use crate::error::{ParseError, Problem};
 
-/// How often a cgroup reached its limits: `memory.events` and `memory.events.local`, in events.
+/// Number of times that a cgroup reached its limits: `memory.events` and `memory.events.local`, in events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MemoryEvents {
     /// Reclaimed although below its protection.
@@ -50,7 +50,7 @@ impl MemoryEvents {
     }
 }
 
-/// What happens when a version 1 cgroup is out of memory: `memory.oom_control`.
+/// State of a version 1 cgroup that is out of memory: `memory.oom_control`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OomControl {
     /// Nothing is killed; who allocates waits.

@@ -21,7 +21,7 @@ impl BlockDevice {
     }
 }
 
-/// What a cgroup, with those below it, read from and wrote to a device since it was created.
+/// Bytes that a cgroup, with those below it, read from and wrote to a device since it was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DeviceBytes {
     pub device: BlockDevice,

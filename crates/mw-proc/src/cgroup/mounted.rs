@@ -13,7 +13,7 @@ use crate::mountinfo::{Mount, MountTree};
 pub struct CgroupMount {
     pub is_v1: bool,
     pub target: String,
-    /// Where our own group is below it.
+    /// Path of our own group below it.
     pub own: PathFromMount,
 }
 
@@ -77,7 +77,7 @@ impl PathFromMount {
         }
     }
 
-    /// How many groups of the path the mount shows, the last one included.
+    /// Number of groups of the path that the mount shows, the last one included.
     #[must_use]
     pub fn groups(&self) -> usize {
         let named = |path: &str| path.matches('/').count().saturating_add(1);
@@ -89,7 +89,7 @@ impl PathFromMount {
     }
 }
 
-/// How many levels a path goes up first, and the path from there: `/a/b`, or nothing.
+/// Number of levels that a path goes up first, and the path from there: `/a/b`, or nothing.
 fn split(path: &str) -> (usize, String) {
     let parts = || path.split('/').filter(|part| !part.is_empty());
     let up = parts().take_while(|part| *part == "..").count();

@@ -3,7 +3,7 @@
 use super::{limited, read_flat};
 use crate::error::ParseError;
 
-/// What a cgroup's memory consists of, in bytes, and what its reclaim did since the cgroup was created, in
+/// Composition of a cgroup's memory, in bytes, and the counters of its reclaim since the cgroup was created, in
 /// pages.
 ///
 /// Version 1 names are folded into those of version 2, and of version 1 the `total_*` lines are

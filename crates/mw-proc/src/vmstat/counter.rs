@@ -244,7 +244,7 @@ counters! {
     NrUnstable "nr_unstable";
 }
 
-/// How many counters there are.
+/// Number of counters.
 pub(super) const COUNTERS: usize = Counter::ALL.len();
 
 impl Counter {

@@ -10,7 +10,7 @@ pub(super) const PIECE: usize = 1 << 12;
 
 pub(super) const NO_EVENT: Event = Event { at: 0, cpu: 0, kind: EventKind::SwitchIn { task: 0 } };
 
-/// What a trace has recorded so far, copied in pieces ([`super::SchedTracer::copy`]), so that reading the rings is
+/// Copy of a trace so far, in pieces ([`super::SchedTracer::copy`]), so that reading the rings is
 /// held up for as long as one piece takes. Names come afterwards.
 #[derive(Debug, Default)]
 pub struct TraceCopy {
@@ -20,7 +20,7 @@ pub struct TraceCopy {
     /// The number of the next event.
     pub(super) next: u64,
     pub(super) stacks: CopiedStacks,
-    /// How often stacks had been numbered anew.
+    /// Number of times that stacks had been renumbered.
     pub(super) renumbered: u64,
     /// Stacks that were read by name from /proc.
     pub(super) named: Vec<Vec<String>>,

@@ -11,7 +11,7 @@ pub(super) const MAX_GAPS: usize = 1 << 12;
 /// Threads of programs that sleep of which the stack is read at the start: about 20 µs each.
 pub(super) const MAX_SLEEPERS: usize = 1 << 10;
 
-/// How long reading the states of all tasks may take at the start.
+/// Time limit of reading the states of all tasks at the start.
 pub(super) const STATES_LIMIT: Duration = Duration::from_millis(100);
 
 /// Memory that a trace may take.

@@ -25,7 +25,7 @@ const STATES_STOPPED: i64 = 0x04 | 0x08;
 const STATES_DEAD: i64 = 0x10 | 0x20;
 const STATES_REPORTED: i64 = 0xff;
 
-/// What a sample is of.
+/// Subject of a sample.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Origin {
     Clock,
@@ -62,7 +62,7 @@ pub(super) struct Recorded {
     /// Events that were dropped: the number of the first in `events`.
     dropped: u64,
     stacks: Stacks,
-    /// How often stacks were numbered anew, and how many events had been recorded then.
+    /// Number of times that stacks were renumbered, and the number of events then.
     renumbered: u64,
     renumbered_at: u64,
     /// The stack of the record that is being read.
@@ -84,7 +84,7 @@ struct LastRecord {
     at: Nanos,
     /// The task that has the CPU since.
     task: Tid,
-    /// Where it was a switch: the next task, by its number in the initial PID namespace.
+    /// Next task, of a switch, by its number in the initial PID namespace.
     next: Option<Tid>,
 }
 
@@ -136,7 +136,7 @@ impl Recorded {
         }
     }
 
-    /// Forgets everything. Memory beyond what is kept from the start is given back.
+    /// Forgets everything. Memory beyond what is kept from the start is released.
     pub(super) fn clear(&mut self) {
         let is_resident = self.dropped == 0
             && self.events.len() <= self.options.resident_events

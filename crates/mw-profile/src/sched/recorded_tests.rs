@@ -20,7 +20,7 @@ const SAMPLE: u32 = 9;
 const SWITCH_CPU_WIDE: u32 = 15;
 const INTERRUPTIBLE: i64 = 1;
 
-/// What the kernel writes for an event of one CPU, with numbers of tasks as it counts them.
+/// Bytes that the kernel writes for an event of one CPU, with numbers of tasks as it counts them.
 struct Ring {
     bytes: Vec<u8>,
     at: Nanos,

@@ -15,7 +15,7 @@ const MEAN_FRAMES: usize = 24;
 pub(super) struct Stacks {
     /// Those of all stacks, one after the other.
     addresses: Vec<u64>,
-    /// Where each stack ends in `addresses`. The first is empty.
+    /// End of each stack in `addresses`. The first is empty.
     ends: Vec<usize>,
     ids: HashTable<StackId>,
     hasher: DefaultHashBuilder,

@@ -61,7 +61,7 @@ pub(crate) fn stop(pid: u32) {
     mw_test::wait_until("the stop", Duration::from_secs(60), stopped);
 }
 
-/// Lets everybody look into a folder.
+/// Lets everybody look into a directory.
 pub(crate) fn readable_by_all(folder: &Path) {
     fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
 }

@@ -19,10 +19,10 @@ use std::rc::Rc;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// How long a writer may hold a lock that a reader waits for.
+/// Time that a writer may hold a lock that a reader waits for.
 const BUSY: Duration = Duration::from_secs(5);
 
-/// What the name of a machine and its size take at most.
+/// Length limit of the name of a machine and its size.
 const MAX_HOST_BYTES: usize = 64 << 10;
 
 /// A copy is for this user alone, and can be written even if the recording cannot.
@@ -38,16 +38,16 @@ pub(super) struct Opened {
     pub(super) created_unix_ms: u64,
     /// The layout that was read last, with its names.
     pub(super) last_layout: RefCell<Option<(u64, Rc<[String]>)>>,
-    /// What is wrong with the file as a whole.
+    /// Error of the file as a whole.
     pub(super) problem: Option<String>,
     /// The file at rest, where it is read without a look at what a writer does.
     rest: Option<QuietFile>,
-    /// Where the file was copied to because its log cannot be read in its place.
+    /// Copy of the file, because its log cannot be read in its place.
     _copy: Option<TempDir>,
 }
 
 impl Opened {
-    /// Whether what is read of it is of one state: no writer has begun since.
+    /// True if what is read of it is of one state: no writer has begun since.
     pub(super) fn is_as_it_was(&self, path: &Path) -> bool {
         self.rest.as_ref().is_none_or(|rest| rest.lasts(path))
     }
@@ -111,7 +111,7 @@ fn examine(path: &Path, confined: Confined) -> Result<Opened, RecordError> {
     })
 }
 
-/// What needs no look into the file.
+/// Facts that need no read of the file.
 fn look_at(path: &Path) -> Result<(), RecordError> {
     let not =
         |why: &str| Err(RecordError::NotARecording { path: path.to_owned(), why: why.to_owned() });
@@ -146,7 +146,7 @@ fn connect(path: &Path) -> Result<(Confined, Option<TempDir>), RecordError> {
     }
 }
 
-/// Whether the log cannot be read in its place: read-only media, or a directory of another user.
+/// True if the log cannot be read in its place: read-only media, or a directory of another user.
 fn needs_copy(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error_code();
     matches!(code, Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied))

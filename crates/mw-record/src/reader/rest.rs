@@ -25,7 +25,7 @@ impl QuietFile {
         (size(&log(path)) == 0 && !beside(path, "-shm").exists()).then_some(rest)
     }
 
-    /// Whether it has been at rest since.
+    /// True if it has been at rest since.
     pub(super) fn lasts(&self, path: &Path) -> bool {
         Self::open(path).as_ref() == Some(self)
     }

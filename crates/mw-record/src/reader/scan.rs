@@ -7,14 +7,14 @@ use rusqlite::Connection;
 /// The most chunks that a recording has: beyond it, it is none of memwright's.
 const MAX_CHUNKS: usize = 200_000;
 
-/// What can be read of the list of chunks.
+/// Readable part of the list of chunks.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
     /// In the order in which they were taken.
     pub(super) chunks: Vec<Chunk>,
-    /// Where chunks are missing in that list, from the first that could not be read.
+    /// Gaps in that list, from the first chunk that could not be read.
     gap: Option<usize>,
-    /// Why there is a gap.
+    /// The reason why there is a gap.
     pub(super) problem: Option<String>,
 }
 
@@ -56,7 +56,7 @@ impl Scan {
         range(&self.chunks)
     }
 
-    /// Whether nothing is missing between two times.
+    /// True if nothing is missing between two times.
     pub(super) fn is_whole(&self, since_unix_ms: u64, until_unix_ms: u64) -> bool {
         let Some((before, after)) = self.gap.map(|gap| self.chunks.split_at(gap)) else {
             return true;
@@ -65,7 +65,7 @@ impl Scan {
         before || range(after).is_some_and(|(since, _)| since_unix_ms >= since)
     }
 
-    /// What can be read, for people.
+    /// Readable parts, for people.
     pub(super) fn readable(&self) -> String {
         let (before, after) = self.chunks.split_at(self.gap.unwrap_or(self.chunks.len()));
         match (range(before), range(after)) {

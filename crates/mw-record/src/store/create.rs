@@ -10,10 +10,10 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Who may read a recording: it names processes and files.
+/// Permissions of a recording: it names processes and files.
 const MODE: u32 = 0o640;
 
-/// How long a reader may hold a lock before the writer gives up.
+/// Time that a reader may hold a lock before the writer gives up.
 const BUSY: Duration = Duration::from_secs(2);
 
 /// SQLite's default for a new database, whatever the machine's page.
@@ -59,7 +59,7 @@ fn make(path: &Path) -> Result<(), RecordError> {
     }
 }
 
-/// Where a newer recording goes, which is whole: beside those of earlier downgrades.
+/// Path for a newer recording, which is whole: beside those of earlier downgrades.
 fn unused(path: &Path) -> PathBuf {
     let numbered = (2..).map(|number| beside(path, &format!(".newer-{number}")));
     let mut all = std::iter::once(beside(path, ".newer")).chain(numbered);

@@ -41,7 +41,7 @@ pub(crate) struct SizeBlock {
 }
 
 impl SizeBlock {
-    /// What it holds in memory.
+    /// Memory that it holds.
     pub(crate) fn held_bytes(&self) -> usize {
         let names: usize = self.names.iter().map(|name| name.len() + size_of::<String>()).sum();
         names + 2 * self.names.len() * self.at_unix_ms.len() * size_of::<u64>()

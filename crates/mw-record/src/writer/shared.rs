@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Changes of the columns that may wait for the writer.
 pub(super) const MAX_LAYOUTS: usize = 16;
 
-/// What the writer's thread and its users share.
+/// State that the writer's thread and its users share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) free: ArrayQueue<Row>,

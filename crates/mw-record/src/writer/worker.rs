@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long the writer waits after a failure.
+/// Time that the writer waits after a failure.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Packed chunks between two rounds of thinning and deleting: an hour.
@@ -28,7 +28,7 @@ pub(super) struct Worker {
     host: Host,
     retention: Retention,
     shared: Arc<Shared>,
-    /// What is open for writing; nothing after a failure.
+    /// Open file for writing; nothing after a failure.
     open: Option<(Store, Lock)>,
     retry_at: Instant,
     layouts: Vec<Known>,

@@ -49,7 +49,7 @@ fn offer(writer: &Writer, at: u64) {
 }
 
 /// The process that is traced: it makes a recording, and then goes on in it, so that what is old is
-/// thinned and pages are given back.
+/// thinned and pages are released.
 #[test]
 #[ignore = "run by the other test"]
 fn victim() {

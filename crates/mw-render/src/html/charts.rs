@@ -45,7 +45,7 @@ pub(super) struct Chart {
 struct Line {
     name: String,
     dashed: bool,
-    /// Whether its lowest value is the bad one.
+    /// True if its lowest value is the bad one.
     low: bool,
     values: Vec<Option<f64>>,
 }
@@ -87,7 +87,7 @@ struct Plan {
     unit: Unit,
     wanted: Vec<Wanted>,
     limits: Vec<Limit>,
-    /// What it would take, where the recording has none of it.
+    /// Requirement of the series, where the recording has none of it.
     columns: &'static str,
 }
 

@@ -23,14 +23,14 @@ pub(super) struct Flame {
     /// Share of the CPUs in percent of all stacks during the stall, and before.
     during: f64,
     before: f64,
-    /// Whether there is a baseline to compare with.
+    /// True if there is a baseline to compare with.
     pub(super) compared: bool,
     /// Branches too thin to draw.
     #[serde(skip)]
     pub(super) cut: usize,
 }
 
-/// Depth, name, samples, then the share of the processors in percent during and before the stall.
+/// Depth, name, samples, then the share of the CPUs in percent during and before the stall.
 #[derive(Debug, Serialize)]
 struct Branch(u32, u32, u64, f64, f64);
 
@@ -42,7 +42,7 @@ struct Tree<'a> {
     before: u64,
 }
 
-/// How samples become percent of all processor time.
+/// Factor from samples to percent of all CPU time.
 struct Scale {
     during: f64,
     before: f64,
@@ -121,7 +121,7 @@ fn add(counter: &mut u64, samples: u64) {
     *counter = counter.saturating_add(samples);
 }
 
-/// What one sample is of all processor time, idle included, in percent; of all samples where the
+/// Share of one sample of all CPU time, idle included, in percent; of all samples where the
 /// profile does not say how it was taken.
 fn percent_of(profile: &Profile) -> f64 {
     let asked = f64::from(profile.hz) * f64::from(profile.cpus) * profile.span_ms as f64 / 1000.0;

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 const TEMPLATE: &str = include_str!("fleet.html.jinja");
 
-/// What the page shows.
+/// Contents of the page.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct FleetPage {
     /// The answer in one line.
@@ -18,25 +18,25 @@ pub struct FleetPage {
     pub facts: Vec<(String, String)>,
     /// By cause, the most time lost first.
     pub causes: Vec<FleetRow>,
-    /// How many causes follow.
+    /// Number of further causes.
     pub more_causes: usize,
     /// By node, the most time lost first.
     pub nodes: Vec<FleetRow>,
-    /// How many nodes follow.
+    /// Number of further nodes.
     pub more_nodes: usize,
     /// Events, the latest first.
     pub events: Vec<FleetEvent>,
-    /// How many events follow.
+    /// Number of further events.
     pub more_events: usize,
     /// Effect of fixes, the most first.
     pub fixes: Vec<FleetFix>,
     /// Forecasts, soonest first.
     pub forecasts: Vec<FleetForecast>,
-    /// How many forecasts follow.
+    /// Number of further forecasts.
     pub more_forecasts: usize,
     /// Nodes that did not answer, and why.
     pub silent: Vec<(String, String)>,
-    /// How many such nodes follow.
+    /// Number of further such nodes.
     pub more_silent: usize,
 }
 
@@ -78,13 +78,13 @@ pub struct FleetFix {
     pub after: String,
 }
 
-/// What runs out on a node.
+/// A forecast of a node.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct FleetForecast {
     pub node: String,
-    /// What, and when.
+    /// Subject and time.
     pub forecast: String,
-    /// How fast.
+    /// Rate.
     pub decline: String,
 }
 

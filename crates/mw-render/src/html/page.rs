@@ -92,12 +92,12 @@ struct EvidenceView {
 #[derive(Debug, Serialize)]
 struct RemedyView {
     summary: String,
-    /// What to type, where memwright fixes it.
+    /// The command, where memwright fixes it.
     command: Option<String>,
-    /// Whether it takes something that somebody may have wanted.
+    /// True if it takes something that somebody may have wanted.
     is_named: bool,
     ours: Vec<String>,
-    /// What is left to a person.
+    /// Steps that are left to a person.
     theirs: Vec<StepView>,
 }
 
@@ -289,7 +289,7 @@ fn remedy(finding: &Finding, remedy: &Remedy) -> RemedyView {
     }
 }
 
-/// Whether a rule's name is one, and not what a recording from elsewhere wants to have typed.
+/// True if a rule's name is one, and not what a recording from elsewhere wants to have typed.
 fn is_id(rule: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     !rule.is_empty() && !rule.starts_with('-') && rule.bytes().all(is_plain)
@@ -310,7 +310,7 @@ fn missing(missing: &Missing) -> MissingView {
     MissingView { what: shown(&missing.what), why: shown(&missing.why), absence: missing.absence }
 }
 
-/// How well the recorder kept up.
+/// Punctuality of the recorder.
 fn recorder(incident: &Incident, rows: &Rows) -> Vec<Fact> {
     let mut facts = Vec::new();
     let mut fact = |name, text: String| facts.push(Fact { name, text });

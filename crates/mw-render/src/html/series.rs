@@ -3,12 +3,12 @@
 use mw_model::{Column, Incident, NO_VALUE};
 use std::collections::HashMap;
 
-/// How far from a stall a row may be; a clock that says more is wrong.
+/// Largest distance of a row from a stall; a clock that says more is wrong.
 const FURTHEST_MS: u64 = 24 * 3600 * 1000;
 /// Points that one line may have.
 pub(super) const MOST_POINTS: usize = 2000;
 
-/// How a column's numbers become those of a line.
+/// Conversion of a column's numbers to those of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum How {
     /// As they are; of several rows that become one point, the highest.
@@ -17,7 +17,7 @@ pub(super) enum How {
     Lowest,
     /// As they are; zero means not measured, as for a probe that sent no request.
     Measured,
-    /// How much a counter went up in a second.
+    /// Increase of a counter in a second.
     Rate,
 }
 
@@ -51,7 +51,7 @@ impl<'a> Rows<'a> {
         Self { columns: named.collect(), at_unix_ms: &table.at_unix_ms, kept, per_point, odd }
     }
 
-    /// When each point begins, in seconds since `zero_unix_ms`.
+    /// Beginning of each point, in seconds since `zero_unix_ms`.
     pub(super) fn seconds_since(&self, zero_unix_ms: u64) -> Vec<f64> {
         let at = |row: &usize| self.at_unix_ms.get(*row).copied().unwrap_or_default();
         let first = self.kept.chunks(self.per_point).filter_map(|rows| rows.first());

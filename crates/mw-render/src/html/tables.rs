@@ -39,15 +39,15 @@ struct Head {
     kind: ColumnKind,
 }
 
-/// How a column is set.
+/// Typesetting of a column.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum ColumnKind {
     Text,
     Number,
-    /// What the kernel calls a task.
+    /// The kernel's name of a task.
     Name,
-    /// What can be longer: a file's path, functions.
+    /// Longer names: a file's path, functions.
     Path,
 }
 

@@ -68,7 +68,7 @@ fn check_row(row: &Bar, wanted: usize) -> Result<(), PlotError> {
     parts.iter().chain(&ends).try_for_each(|value| drawable(&row.name, *value, 0.0))
 }
 
-/// Where a bar and its whisker end.
+/// Ends of a bar and its whisker.
 fn end(total: &Spread) -> f64 {
     total.max.max(total.median)
 }
@@ -95,7 +95,7 @@ struct Plot {
     top: f64,
     bottom: f64,
     labels: Vec<Label>,
-    /// Whether there is a speed-up.
+    /// True if there is a speed-up.
     ratios: bool,
 }
 

@@ -24,7 +24,7 @@ const LEADING: f64 = 1.4;
 /// Characters of a paragraph.
 const MOST_TEXT: usize = 1000;
 
-/// Where a text's position is.
+/// Anchor of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Anchor {
     Start,

@@ -122,7 +122,7 @@ impl Frame {
         Ok(Self { time: Scale::exact(times, (left, right), TICKS), left, right })
     }
 
-    /// Where a span is, from left to right.
+    /// Horizontal extent of a span.
     fn span(&self, span: &Span) -> (f64, f64) {
         let (from, to) = (self.time.at(span.from_s), self.time.at(span.to_s));
         (from.min(to), from.max(to))
@@ -210,7 +210,7 @@ fn label(series: &Series) -> String {
     format!("{}{unseen}", series.name)
 }
 
-/// How a series is drawn: when the colours are used up, with dashes.
+/// Line style of a series: when the colours are used up, with dashes.
 #[derive(Clone, Copy)]
 struct LineStyle {
     colour: &'static str,

@@ -34,7 +34,7 @@ fn tale(panels: Vec<Panel>) -> Lines {
     Lines { title: "a tale".to_owned(), panels, spans, footnote: vec![] }
 }
 
-/// What every plot is: one document of finite numbers.
+/// Requirements of every plot: one document of finite numbers.
 #[track_caller]
 fn check(plot: Result<String, PlotError>) -> String {
     let svg = plot.unwrap();

@@ -53,7 +53,7 @@ impl Page {
         }
     }
 
-    /// How many of these are shown one by one: never all but one.
+    /// Number of these that are shown one by one: never all but one.
     fn shown(&self, parts: &[AccountEntry], total_bytes: u64) -> usize {
         if self.layout.verbose || parts.len() <= 1 {
             return parts.len();

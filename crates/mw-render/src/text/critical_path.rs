@@ -12,7 +12,7 @@ const LEAST_PERCENT: f64 = 1.0;
 const MAX_ROWS: usize = 10;
 const MAX_BAR: usize = 80;
 
-/// Where the time of a request went, in one screen.
+/// The critical path of a request, on one screen.
 pub fn critical_path(path: &PathSummary, layout: Layout) -> String {
     let layout = Layout { width: layout.width.max(MIN_WIDTH), ..layout };
     let mut page = Page { layout, text: String::new() };

@@ -12,19 +12,19 @@ use std::collections::BTreeMap;
 
 /// From this width on text stands beside the time, below it under the time.
 const WIDE: usize = 72;
-/// Where the text of an entry begins under its first line.
+/// Indentation of an entry's text under its first line.
 const INDENT: usize = 6;
 const DATE_BYTES: usize = "2026-11-22".len();
 const MINUTE_BYTES: usize = "2026-11-22 21:02".len();
 
-/// What is listed.
+/// An entry of the list.
 #[derive(Debug, Clone, Copy)]
 pub struct IncidentList<'a> {
     /// In any order.
     pub rows: &'a [IncidentRow],
     /// Incidents that are not listed, because others were asked for.
     pub others: usize,
-    /// Whether similar incidents are one entry.
+    /// True if similar incidents are one entry.
     pub is_grouped: bool,
     pub now_unix_ms: u64,
 }
@@ -32,7 +32,7 @@ pub struct IncidentList<'a> {
 /// Incidents with the same cause, subject and probe, the earliest first.
 struct Entry<'a>(Vec<&'a IncidentRow>);
 
-/// What the incidents of an entry share.
+/// Key that the incidents of an entry share.
 type Likeness<'a> =
     (Option<&'a str>, Option<&'a Subject>, TriggerKind, &'a str, Option<FailureKind>);
 
@@ -176,7 +176,7 @@ impl View {
     }
 }
 
-/// What the incidents of an entry have in common.
+/// Facts that the incidents of an entry share.
 fn name(row: &IncidentRow) -> String {
     let cause = match (&row.cause, row.failure_kind) {
         (Some(cause), _) => cause.clone(),

@@ -12,10 +12,10 @@ const MAX_SLOW: usize = 3;
 /// Shares below this are shown as less.
 const LEAST_PERCENT: f64 = 0.1;
 
-/// What was traced of a program.
+/// Trace of a program.
 #[derive(Debug, Clone)]
 pub struct ProgramReport {
-    /// How it was asked for: `postgres (812)`, `redis.service`.
+    /// Its name in the request: `postgres (812)`, `redis.service`.
     pub name: String,
     pub traced_ns: Nanos,
     /// It ended before the time was over.
@@ -23,7 +23,7 @@ pub struct ProgramReport {
     pub threads: usize,
     /// Time of all threads.
     pub idle_ns: Nanos,
-    /// What they did when they were not idle.
+    /// Use of the time in which they were not idle.
     pub busy: PathSummary,
     pub cycles: usize,
     /// Its cycles are requests of other programs.

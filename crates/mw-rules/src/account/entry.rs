@@ -3,7 +3,7 @@
 use mw_memory::{Account, Part};
 use mw_model::{AccountEntry, derived};
 
-/// How many holders of a part are named; the others are one entry.
+/// Number of holders of a part that are named; the others are one entry.
 pub(super) const MOST_NAMED: usize = 32;
 
 /// A part as the kernel counts it.

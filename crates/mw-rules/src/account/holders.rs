@@ -23,7 +23,7 @@ pub(super) fn anonymous(snapshot: &Snapshot, holders: &Holders, account: &Accoun
     entry
 }
 
-/// What each group is charged for without those below it.
+/// Charge of each cgroup without those below it.
 fn by_group(
     groups: &GroupMemories,
     bytes: impl Fn(&MemoryStat) -> Option<u64>,
@@ -100,7 +100,7 @@ pub(super) fn clean_cache(holders: &Holders, account: &Account) -> AccountEntry 
     entry
 }
 
-/// What no counter has: only pipes say what they hold.
+/// Memory that no counter has, except that of pipes.
 pub(super) fn unaccounted(
     snapshot: &Snapshot,
     holders: &Holders,
@@ -116,7 +116,7 @@ pub(super) fn unaccounted(
     let pipes = holders.files.value().map_or(0, |held| held.pipe_bytes);
     let pipes = ("pipes, at least".to_owned(), pipes);
     split(&mut entry, vec![pipes], "drivers, buffers of sockets, allocations of the kernel");
-    group("nobody accounts for", vec![entry])
+    group("unaccounted for", vec![entry])
 }
 
 #[cfg(test)]

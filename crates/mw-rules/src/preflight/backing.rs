@@ -7,14 +7,14 @@ use mw_model::{
     UNBACKED_NS_PER_BYTE, derived, fragmentation,
 };
 
-/// What of a layer of backed memory the request may find: others take and free memory between the
+/// Share of a layer of backed memory that the request may find: others take and free memory between the
 /// question and the request.
 const BACKED: Span = Span::new(1.1, 1.0, 0.85);
 /// The same of small blocks. Allocations of programs leave those of other kinds for last, which is
 /// more than half of them where a machine has run for hours; what is left of a reclaimed block that
 /// was split is not backed.
 const SMALL_BACKED: Span = Span::new(0.9, 0.5, 0.25);
-/// How much of the backed memory that a request meets the host reclaims meanwhile, in bytes a second.
+/// Rate at which the host reclaims the backed memory that a request meets, in bytes a second.
 /// A choice: a kernel may report 64 MiB a second of each free list (mm/page_reporting.c), and more was seen
 /// here, but not all of it is what the request would have met.
 const FADING_BYTES_PER_S: Span = Span::new(0.0, 16.0 * MIB, 64.0 * MIB);
@@ -27,12 +27,12 @@ const ASSUMED: Span = Span::new(0.2, 0.8, 1.6);
 /// size, and beyond that for nothing.
 const MAX_EXTRAPOLATION: u64 = 64;
 
-/// What the host has to back.
+/// Memory that the host has to back.
 pub(super) struct Unbacked {
     pub(super) bytes: Span,
     /// The cost of a byte beyond that of a backed one, in nanoseconds of CPU time.
     pub(super) ns_per_byte: Span,
-    /// Whether the cost was measured.
+    /// True if the cost was measured.
     pub(super) is_measured: bool,
 }
 
@@ -66,7 +66,7 @@ pub(super) fn unbacked(
     }
 }
 
-/// Whether the kernel marks what the host has reclaimed.
+/// True if the kernel marks what the host has reclaimed.
 pub(super) fn tells(backing: &Backing) -> bool {
     let marked = backing.layers.iter().any(|layer| layer.reclaimed);
     (backing.gives_back || marked) && !backing.layers.is_empty()
@@ -144,7 +144,7 @@ fn by_sample(
     Span::new(low as f64, likely as f64, most as f64)
 }
 
-/// Whether only blocks of a huge page serve them.
+/// True if only blocks of a huge page serve them.
 fn is_huge(page: PageSize) -> bool {
     matches!(page, PageSize::Thp | PageSize::Hugetlb(_))
 }

@@ -3,7 +3,7 @@
 use super::node_memory::NodeMemory;
 use mw_model::{HugePool, PageSize, Request, Snapshot, derived, format_bytes};
 
-/// What to do about a request that exceeds it; `None` if it does not.
+/// Remedy for a request that exceeds it; `None` if it does not.
 pub(super) fn exceeded(
     snapshot: &Snapshot,
     request: &Request,

@@ -69,7 +69,7 @@ fn shares(
     supplies.iter().map(share).collect()
 }
 
-/// How much of a request for one size consists of smaller pages; nothing for the best pages, whatever they are.
+/// Share of a request for one size that consists of smaller pages; nothing for the best pages, whatever they are.
 pub(super) fn not_folio_bytes(
     snapshot: &Snapshot,
     request: &Request,

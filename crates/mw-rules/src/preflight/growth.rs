@@ -6,7 +6,7 @@ use mw_model::{PageBlocks, PoolGrowth, Snapshot, derived, fragmentation, zones};
 use mw_proc::vmstat::Counter;
 use mw_proc::zoneinfo::Zone;
 
-/// How far the pool can be grown on the eligible nodes, in addition to the pages that it has.
+/// Possible growth of the pool on the eligible nodes, in addition to the pages that it has.
 pub(super) fn of_nodes(snapshot: &Snapshot, page_bytes: u64, nodes: &[NodeMemory]) -> PoolGrowth {
     let eligible = || nodes.iter().filter(|node| node.eligible);
     let grown = eligible().map(|node| of_node(snapshot, page_bytes, node, 0));
@@ -61,7 +61,7 @@ fn free_blocks(snapshot: &Snapshot, page_bytes: u64, node: u32) -> u64 {
     derived::total(zones.map(of_zone)).saturating_add(zones::node_deferred_bytes(snapshot, node))
 }
 
-/// What reclaim and compaction can turn into huge pages: as many blocks as can be emptied, and as much memory as
+/// Memory that reclaim and compaction can turn into huge pages: as many blocks as can be emptied, and as much memory as
 /// can be free.
 fn movable(
     snapshot: &Snapshot,

@@ -13,7 +13,7 @@ use mw_proc::version::KernelVersion;
 /// 8c7829b04c52).
 const SIMPLE_HEURISTIC: KernelVersion = KernelVersion::new(5, 2, 0);
 
-/// What is counted for a small program besides the memory that it asks for: its pages, page tables and kernel
+/// Memory that is counted for a small program besides the memory that it asks for: its pages, page tables and kernel
 /// objects.
 const PROGRAM_BYTES: u64 = 1 << 20;
 
@@ -232,7 +232,7 @@ const MEMLOCK: Resource =
     Resource { name: "RLIMIT_MEMLOCK", shell: "ulimit -l", unit: "LimitMEMLOCK=" };
 
 impl Resource {
-    /// How to raise it to `needed`: a shell can go up to the hard limit, beyond that only root can.
+    /// Command that raises it to `needed`: a shell can go up to the hard limit, beyond that only root can.
     fn raise(&self, limit: Option<Limit>, needed: u64) -> String {
         let hard = limit.and_then(|limit| limit.hard);
         let unit = self.unit;

@@ -20,15 +20,15 @@ const HIGHATOMIC_SHARE: u64 = 100;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct NodeMemory {
     pub(crate) node: u32,
-    /// Whether the request may take memory from here.
+    /// True if the request may take memory from here.
     pub(crate) eligible: bool,
     pub(crate) total: u64,
     /// Free above the high watermark and the reserves for lower zones.
     pub(crate) free: u64,
-    /// Free above the min watermark, with the pages on per-CPU lists and those that this process gives back when it
+    /// Free above the min watermark, with the pages on per-CPU lists and those that this process releases when it
     /// ends.
     pub(crate) free_above_min: u64,
-    /// What of all this the kernel may not give: the reserve for atomic allocations, pages on per-CPU lists, and kernel
+    /// Part of all this that the kernel may not give: the reserve for atomic allocations, pages on per-CPU lists, and kernel
     /// objects that may be in use or not.
     pub(crate) doubtful: u64,
     /// The part of `free` that was never touched: the kernel initializes or accepts it when it is
@@ -123,7 +123,7 @@ pub(crate) fn read(
     Ok(nodes)
 }
 
-/// Why the requested node can serve nothing, however much is free: it does not exist, or the process
+/// The reason why the requested node can serve nothing, however much is free: it does not exist, or the process
 /// may not allocate from it.
 pub(crate) fn unreachable_node(
     snapshot: &Snapshot,

@@ -8,13 +8,13 @@ use mw_model::{
 pub(crate) struct Notes {
     pub(super) obstacles: Vec<Obstacle>,
     pub(super) unseen: Vec<Missing>,
-    /// Why the answer is unknown, if it is: a limit could not be determined, or depends on the program.
+    /// The reason why the answer is unknown, if it is: a limit could not be determined, or depends on the program.
     pub(super) undecided: Option<String>,
-    /// How far a pool that is too small can be grown.
+    /// Possible growth of a pool that is too small.
     pub(super) pool_growth: Option<PoolGrowth>,
-    /// What is free for folios, where they are requested.
+    /// Free memory for folios, where they are requested.
     pub(super) folios: Vec<FolioSupply>,
-    /// Whether a limit slows the process down without refusing the request.
+    /// True if a limit slows the process down without refusing the request.
     pub(super) slowed: bool,
 }
 
@@ -86,7 +86,7 @@ impl Notes {
         }
     }
 
-    /// What refuses the request first; then what has the largest shortfall.
+    /// Order: the limit that refuses the request first; then that with the largest shortfall.
     pub(super) fn sort(&mut self) {
         let lacks = |o: &Obstacle| {
             o.needed_bytes.unwrap_or(0).saturating_sub(o.available_bytes.unwrap_or(u64::MAX))

@@ -5,10 +5,10 @@ use super::node_memory::NodeMemory;
 use super::notes::Notes;
 use mw_model::{NodeAccount, PageSize, Request, Snapshot, derived, format_bytes};
 
-/// Where the memory of a request comes from. All sizes in bytes.
+/// Sources of the memory of a request. All sizes in bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Plan {
-    /// How much each node contributes, in the order of the nodes.
+    /// Contribution of each node, in the order of the nodes.
     pub(super) taken: Vec<u64>,
     /// Free memory of the hugetlb pool by node; only for a request for such pages.
     pub(super) pool_free: Option<Vec<u64>>,
@@ -137,7 +137,7 @@ pub(super) fn ordinary(
     plan
 }
 
-/// What the kernel may or may not give, whatever the plan says.
+/// Memory that the kernel may or may not give, whatever the plan says.
 fn doubts(
     snapshot: &Snapshot,
     request: &Request,
@@ -195,7 +195,7 @@ fn short_of_memory(request: &Request, nodes: &[NodeMemory], available: u64, note
     notes.obstacle(true, what, Some(request.size_bytes), Some(available), lift);
 }
 
-/// What an allocation beyond the local node costs with vm.zone_reclaim_mode: every page first scans
+/// Cost of an allocation beyond the local node with vm.zone_reclaim_mode: every page first scans
 /// the local node for page cache to drop, even if none can be dropped.
 fn zone_reclaim(
     snapshot: &Snapshot,

@@ -6,7 +6,7 @@ use mw_model::{
     TimeEstimate, format_bytes, format_duration_ms,
 };
 
-/// How many nodes are named.
+/// Number of nodes that are named.
 const MOST_NODES: usize = 4;
 
 pub(super) fn for_answer(
@@ -79,7 +79,7 @@ fn sources(request: &Request, nodes: &[NodeAccount]) -> String {
     }
 }
 
-/// How much of the best pages private memory has in which size.
+/// Share of the best pages that private memory has, by size.
 fn sizes(request: &Request, folios: &[FolioSupply]) -> String {
     if request.page != PageSize::Best {
         return String::new();

@@ -3,7 +3,7 @@
 use super::notes::Notes;
 use mw_model::{Request, Snapshot, derived, zones};
 
-/// How much of the request no free block of a huge page's size can serve: all of it if transparent
+/// Share of the request that no free block of a huge page's size can serve: all of it if transparent
 /// huge pages are disabled.
 pub(super) fn not_huge_bytes(snapshot: &Snapshot, request: &Request, notes: &mut Notes) -> u64 {
     let thp = match snapshot.thp.required() {

@@ -44,7 +44,7 @@ const CROWDING: Span = Span::new(0.6, 1.0, 1.6);
 const UNCROWDED: Span = Span::new(1.0, 1.0, 1.15);
 /// A request of less CPU time than this may be through before another thread gets its turn.
 const UNDISTURBED_NS: f64 = 15e6;
-/// How long a thread may wait for its turn on a crowded CPU, in nanoseconds: some time slices.
+/// Longest time that a thread waits for its turn on a crowded CPU, in nanoseconds: some time slices.
 const TURN_NS: f64 = 8e6;
 /// With more than this, the time depends on what other threads do.
 const CROWDED: f64 = 1.1;
@@ -141,7 +141,7 @@ struct Speed {
     ns_per_byte: Span,
     /// Of populating, as it was measured.
     populate_ns: f64,
-    /// Whether it was measured with pages of another size than requested.
+    /// True if it was measured with pages of another size than requested.
     borrowed: bool,
 }
 
@@ -177,7 +177,7 @@ fn speed(request: &Request, plan: &Plan, calibration: &Calibration) -> Option<Sp
     Some(Speed { ns_per_byte, populate_ns: populate, borrowed })
 }
 
-/// What is not done at the speed of the CPU, or costs a multiple of it.
+/// Work that is not done at the speed of the CPU, or costs a multiple of it.
 fn slow_ns(snapshot: &Snapshot, plan: &Plan, populate_ns: f64) -> Span {
     let disk_ns = 1e9 / disk::bytes_per_s(snapshot);
     let written = derived::total([plan.dirty, plan.swapped, plan.scraped]) as f64;
@@ -188,7 +188,7 @@ fn slow_ns(snapshot: &Snapshot, plan: &Plan, populate_ns: f64) -> Span {
         .plus(OVERCOMMIT.scaled(plan.overcommitted as f64 * populate_ns))
 }
 
-/// Whether a fault on memory that asks for huge pages compacts for one.
+/// True if a fault on memory that asks for huge pages compacts for one.
 fn compacts(snapshot: &Snapshot) -> bool {
     let thp = snapshot.thp.value();
     let on = thp.and_then(|t| t.enabled.selected()).is_some_and(|e| e != "never");

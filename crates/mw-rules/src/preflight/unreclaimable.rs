@@ -6,13 +6,13 @@ use mw_proc::meminfo::Meminfo;
 
 /// Smaller parts are not listed.
 const LEAST_BYTES: u64 = 1 << 20;
-/// How many mounts and segments are listed one by one.
+/// Number of mounts and segments that are listed one by one.
 const MOST_NAMED: usize = 8;
 
 /// A node, and what is known of its memory.
 pub(super) struct NodePart {
     pub(super) node: u32,
-    /// Whether the machine has no other node.
+    /// True if the machine has no other node.
     pub(super) is_only: bool,
     /// Anonymous and shared memory that fits into free swap.
     pub(super) swappable_bytes: u64,

@@ -10,12 +10,12 @@ const TARGETS_SHARE: u64 = 8;
 const TARGETS_BYTES: u64 = 32 << 20;
 /// Compactions in a row that provide nothing: the first skips pages that are locked or under I/O at that moment.
 const MOST_COMPACTIONS: u32 = 2;
-/// How often the kernel's own effort may fail: compaction between two of them gives it another chance.
+/// Number of times that the kernel's own effort may fail: compaction between two of them gives it another chance.
 const MOST_FORCED: u32 = 3;
-/// How often reclaim may provide nothing before it counts as exhausted.
+/// Number of times that reclaim may provide nothing before it counts as exhausted.
 const MOST_FRUITLESS: u32 = 2;
 
-/// What was tried on a node and failed.
+/// Steps that failed on a node.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tried {
     /// Cache behind sequential readers was dropped.
@@ -128,7 +128,7 @@ fn choose(
     forced
 }
 
-/// Whether the kernel's own effort for a gigantic page may be tried. It drops the cache that is in the way and moves the
+/// True if the kernel's own effort for a gigantic page may be tried. It drops the cache that is in the way and moves the
 /// rest, so that reclaim before it only costs; but for targets it may swap, unless enough is free.
 fn may_force_gigantic(state: &NodeState, capabilities: Capabilities) -> bool {
     let may_swap = capabilities.consent.swap || !capabilities.has_swap;

@@ -15,11 +15,11 @@ pub struct NodeState {
     pub node: u32,
     /// Size of a page of the request.
     pub page_bytes: u64,
-    /// Whether the pages come from a hugetlb pool.
+    /// True if the pages come from a hugetlb pool.
     pub is_pool: bool,
-    /// Whether memory has to be contiguous.
+    /// True if memory has to be contiguous.
     pub is_huge: bool,
-    /// Whether a page is larger than the largest block of the buddy allocator: the kernel then moves what is in the way
+    /// True if a page is larger than the largest block of the buddy allocator: the kernel then moves what is in the way
     /// while it adds the page to the pool.
     pub is_gigantic: bool,
     /// Of the requested kind, there now: free pages of the pool; otherwise free memory in blocks of that size.
@@ -40,11 +40,11 @@ pub struct NodeState {
     pub target: Option<Part>,
     /// The least and the most that may be whole after reclaim and compaction.
     pub reach: Option<(u64, u64)>,
-    /// What cannot be reclaimed, by holder.
+    /// Memory that cannot be reclaimed, by holder.
     pub unreclaimable: Vec<Share>,
 }
 
-/// What may be done to anonymous memory of other programs.
+/// Permitted changes to anonymous memory of other programs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Consent {
     /// It may be swapped out.
@@ -53,20 +53,20 @@ pub struct Consent {
     pub migrate: bool,
 }
 
-/// What this kernel offers, and what was allowed.
+/// Features of this kernel, and the consent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Capabilities {
-    /// Whether it can reclaim a node or a cgroup.
+    /// True if it can reclaim a node or a cgroup.
     pub reclaim: bool,
-    /// Whether it can compact a node.
+    /// True if it can compact a node.
     pub compact: bool,
-    /// What was allowed.
+    /// The consent.
     pub consent: Consent,
-    /// Whether there is swap space.
+    /// True if there is swap space.
     pub has_swap: bool,
 }
 
-/// How much of the request a node is to provide.
+/// Part of the request that a node is to provide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
     pub node: u32,
@@ -146,7 +146,7 @@ fn state(
     }
 }
 
-/// What has room on a node: its cache makes way.
+/// Memory that fits on a node: its cache makes way.
 fn room_on(node: &NodeMemory) -> u64 {
     node.free.saturating_add(node.clean)
 }
@@ -184,7 +184,7 @@ fn node_pool(snapshot: &Snapshot, page_bytes: u64, node: u32) -> u64 {
     pool.map_or(0, |pool| pool.free_pages.saturating_mul(page_bytes))
 }
 
-/// How much each node is to provide: first what is there, then what is whole, then what can certainly become
+/// Part that each node is to provide: first what is there, then what is whole, then what can certainly become
 /// whole, then what may. What no node can provide is the last one's.
 pub fn split(states: &[NodeState], request: &Request) -> Vec<Part> {
     let page = states.first().map_or(1, |state| state.page_bytes.max(1));

@@ -7,15 +7,15 @@ use mw_model::{Answer, RoomStep, RoomStepKind, Share};
 /// Steps of a plan before they are joined: far more than any memory needs.
 const MOST_STEPS: usize = 10_000;
 
-/// What would be done, and whether it reaches the request.
+/// Steps of a plan, and its result for the request.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Plan {
     pub steps: Vec<RoomStep>,
-    /// How much of the request there would certainly be.
+    /// Part of the request that is certain.
     pub certain_bytes: u64,
-    /// How much there may be at most.
+    /// Part of the request that is possible at most.
     pub possible_bytes: u64,
-    /// How much was requested, in whole pages.
+    /// Requested size, in whole pages.
     pub wanted_bytes: u64,
     pub unreclaimable: Vec<Share>,
 }
@@ -50,7 +50,7 @@ pub fn plan(states: &[NodeState], parts: &[Part], capabilities: Capabilities) ->
     plan
 }
 
-/// How much a node can have of the requested kind in the end.
+/// Memory that a node can have of the requested kind in the end.
 fn bounds(state: &NodeState, capabilities: Capabilities) -> (u64, u64) {
     let (least, most) = state.reach.unwrap_or((state.whole, u64::MAX));
     // What is not whole takes reclaim, and for huge pages compaction as well.

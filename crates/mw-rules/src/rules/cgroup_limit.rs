@@ -18,15 +18,15 @@
 //! `max` and `oom_kill` in the group's memory.events increase. The group's memory.pressure is high, the
 //! machine's is not.
 //!
-//! ## Threshold
-//! Page cache fills every limit in time and is reclaimable. With the rest at 90%, too little cache is
-//! left for the group's own programs and files. It is never critical: only programs of the group wait,
-//! and any user's group can be at its limit.
-//!
 //! ## How to fix it
 //! Raise the limit, or give the program less memory to use: `systemctl set-property UNIT MemoryMax=8G`,
 //! or write to memory.max of the group. memwright does not change the limit itself, because it is an
 //! administrator's policy.
+//!
+//! ## Threshold
+//! Page cache fills every limit in time and is reclaimable. With the rest at 90%, too little cache is
+//! left for the group's own programs and files. It is never critical: only programs of the group wait,
+//! and any user's group can be at its limit.
 //!
 //! ## References
 //! Linux, Documentation/admin-guide/cgroup-v2.rst, "Memory Interface Files"; cgroup-v1/memory.rst.
@@ -114,7 +114,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     })
 }
 
-/// Whether the task that the limit held up is in a group, where there is a path that names it; without one, whether
+/// True if the task that the limit held up is in a group, where there is a path that names it; without one, whether
 /// the service is, where that is known.
 fn is_of_request(stall: &Stall<'_>, group: &str) -> bool {
     let part = stall.request.and_then(|request| request.largest(BY_LIMIT));

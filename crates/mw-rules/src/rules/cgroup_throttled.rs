@@ -14,13 +14,13 @@
 //! `high` in the group's memory.events.local increases; its tasks are in `mem_cgroup_handle_over_high`. The machine has
 //! memory available.
 //!
-//! ## Threshold
-//! The throttling, with the swap-in and the reads of reclaimed pages that the limit causes, takes at
-//! least half of the request, and `high` has increased where it could be read.
-//!
 //! ## How to fix it
 //! Raise memory.high above the service's working set (`systemctl set-property UNIT MemoryHigh=SIZE`), or
 //! give the service less memory to use.
+//!
+//! ## Threshold
+//! The throttling, with the swap-in and the reads of reclaimed pages that the limit causes, takes at
+//! least half of the request, and `high` has increased where it could be read.
 //!
 //! ## References
 //! Linux, Documentation/admin-guide/cgroup-v2.rst, "Memory Interface Files"; mm/memcontrol.c,

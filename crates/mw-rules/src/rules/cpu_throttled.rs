@@ -13,13 +13,13 @@
 //! ## What it looks like
 //! `nr_throttled` and `throttled_usec` in the group's cpu.stat increase. The machine's CPUs are idle.
 //!
-//! ## Threshold
-//! The group's throttled time during the stall covers 40% of the time that the request waited for a
-//! CPU, and that wait is at least half of the request.
-//!
 //! ## How to fix it
 //! Raise the quota or remove it: `systemctl set-property UNIT CPUQuota=`, or write `max` to cpu.max. In
 //! Kubernetes, raise the container's CPU limit.
+//!
+//! ## Threshold
+//! The group's throttled time during the stall covers 40% of the time that the request waited for a
+//! CPU, and that wait is at least half of the request.
 //!
 //! ## References
 //! Linux, Documentation/scheduler/sched-bwc.rst; Documentation/admin-guide/cgroup-v2.rst, "CPU
@@ -31,7 +31,7 @@ use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_model::{Finding, GroupUse, Missing, Quantity, Remedy, Severity, Step, Subject};
 
-/// What the kernel counted is certain.
+/// Confidence of the kernel's own counter.
 const CONFIRMED: u8 = 95;
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {

@@ -21,6 +21,12 @@
 //! ## What it looks like
 //! `Dirty` in /proc/meminfo grows to gigabytes before the disk becomes busy; then everything stops.
 //!
+//! ## How to fix it
+//! `memwright fix dirty-limit-too-high` sets `vm.dirty_ratio` to 20 and `vm.dirty_background_ratio` to
+//! 10, the kernel's defaults, or to what the device writes in 30 s. Where the limits are set in bytes,
+//! it sets the bytes. If you must not change the limits, keep the writer out of the page cache or limit
+//! its device (see page-cache-flood).
+//!
 //! ## Threshold
 //! 50% is a warning: half of the page cache can no longer be dropped. 75% is critical: running programs
 //! use the rest themselves. The default of 20% gives no finding. 60 s of writing is the common timeout
@@ -30,12 +36,6 @@
 //! The memory that can hold page cache is free memory plus the page cache of files. Memory that the
 //! kernel has not handed to its zones yet (deferred initialization) is in MemFree but not in
 //! nr_free_pages; it counts as free.
-//!
-//! ## How to fix it
-//! `memwright fix dirty-limit-too-high` sets `vm.dirty_ratio` to 20 and `vm.dirty_background_ratio` to
-//! 10, the kernel's defaults, or to what the device writes in 30 s. Where the limits are set in bytes,
-//! it sets the bytes. If you must not change the limits, keep the writer out of the page cache or limit
-//! its device (see page-cache-flood).
 //!
 //! ## References
 //! Linux, Documentation/admin-guide/sysctl/vm.rst, dirty_ratio; mm/page-writeback.c,
@@ -57,14 +57,14 @@ const MAX_DRAIN_S: f64 = 60.0;
 const GOOD_DRAIN_S: u64 = 30;
 const DEFAULT_RATIO: u64 = 20;
 
-/// What a device must have written for its speed to be known.
+/// Smallest write of a device from which its speed is known.
 const MIN_WRITTEN_BYTES: u64 = 256 << 20;
 
 /// The kernel's guess for a device that it has not measured, INIT_BW.
 const UNMEASURED_BYTES_PER_S: u64 = 100 << 20;
 
 struct Limit {
-    /// Whether it is set in bytes; unknown where the settings were not read.
+    /// True if it is set in bytes; unknown where the settings were not read.
     in_bytes: Option<bool>,
     /// Bytes at which the kernel throttles writers.
     bytes: u64,

@@ -17,14 +17,14 @@
 //! Tasks in state D with `balance_dirty_pages` in their stack; one device is 100% busy; I/O pressure in
 //! /proc/pressure/io.
 //!
+//! ## How to fix it
+//! Find the writer and limit it, or give the device only a part of the limit
+//! (`/sys/class/bdi/MAJOR:MINOR/max_ratio`), so that writers to other devices continue.
+//!
 //! ## Threshold
 //! The kernel's own: (nr_dirty_background_threshold + nr_dirty_threshold) / 2, above which
 //! `balance_dirty_pages` no longer lets writers run freely. It is a warning: this is how the kernel
 //! slows a fast writer to the speed of its disk, and it stalls the writers but not memory allocation.
-//!
-//! ## How to fix it
-//! Find the writer and limit it, or give the device only a part of the limit
-//! (`/sys/class/bdi/MAJOR:MINOR/max_ratio`), so that writers to other devices continue.
 //!
 //! ## References
 //! Linux, mm/page-writeback.c, balance_dirty_pages() and dirty_freerun_ceiling();

@@ -22,6 +22,12 @@
 //! The kernel log has a line for it with the name of the task, `sh (4711): drop_caches: 3`, unless somebody has
 //! written 4.
 //!
+//! ## How to fix it
+//! Find the job and remove it: the kernel log names the task, and `grep -rs drop_caches /etc/cron* /etc/systemd
+//! /var/spool/cron` most jobs. An alarm on memory should go by MemAvailable instead of MemFree. Where a program fills
+//! the cache with what nobody needs, give it a cgroup limit of its own or run it with `memwright run --direct-io`. If
+//! cached dentries take too much, see slab-bloat.
+//!
 //! ## Threshold
 //! A write while it was observed is a warning. The number since boot is a note, because it does not say when: an
 //! administrator who dropped them some times is below 24, and a benchmark that was run once falls below 6 a day some
@@ -30,12 +36,6 @@
 //! A cause: at least 4 MiB were dropped within 45 s before the end of the stall, the cache had not recovered when the
 //! stall began (90% of it was back, or half of it and tasks no longer waited for disks), and in the 5 s before the drop tasks waited half as much or less for disks (I/O pressure; without it,
 //! half as much or less was read).
-//!
-//! ## How to fix it
-//! Find the job and remove it: the kernel log names the task, and `grep -rs drop_caches /etc/cron* /etc/systemd
-//! /var/spool/cron` most jobs. An alarm on memory should go by MemAvailable instead of MemFree. Where a program fills
-//! the cache with what nobody needs, give it a cgroup limit of its own or run it with `memwright run --direct-io`. If
-//! cached dentries take too much, see slab-bloat.
 //!
 //! ## References
 //! Linux, Documentation/admin-guide/sysctl/vm.rst, drop_caches; fs/drop_caches.c.
@@ -209,7 +209,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     Ok(Some(Suspect::new(finding, CONFIRMED)))
 }
 
-/// Who wrote to drop_caches.
+/// Tasks that wrote to drop_caches.
 pub(crate) fn culprits(stall: &Stall<'_>, _: &Cause) -> Vec<Role> {
     let role = |process: ServiceProcess| Role {
         why: format!("dropped the page cache: {}", named(stall.incident, &process)),
@@ -265,7 +265,7 @@ fn drops(table: &Table) -> Vec<Drop> {
     (0..times.len()).filter_map(drop).collect()
 }
 
-/// Whether the cache was as large again when the stall began.
+/// True if the cache was as large again when the stall began.
 fn is_back(drop: &Drop, incident: &Incident) -> bool {
     let table = &incident.table;
     if drop.at_unix_ms >= incident.started_unix_ms {
@@ -281,7 +281,7 @@ fn is_back(drop: &Drop, incident: &Incident) -> bool {
     is_back(BACK_PERCENT) || (is_back(BACK_IN_CALM_PERCENT) && is_calm_before(incident))
 }
 
-/// Whether tasks waited less for disks just before the stall than in it.
+/// True if tasks waited less for disks just before the stall than in it.
 fn is_calm_before(incident: &Incident) -> bool {
     let (start, end) = (incident.started_unix_ms, incident.ended_unix_ms);
     let rate = |span| mean_rate(&incident.table, &IO_WAITS, span);
@@ -291,7 +291,7 @@ fn is_calm_before(incident: &Incident) -> bool {
 
 const IO_WAITS: Metric = Metric::Pressure(Resource::Io, Stalled::Some, PressureMetric::TotalUs);
 
-/// Whether nothing was read from disks after the first drop, or tasks waited for disks before it as they did after it,
+/// True if nothing was read from disks after the first drop, or tasks waited for disks before it as they did after it,
 /// where that was recorded.
 fn waits_no_more(drops: &[Drop], incident: &Incident) -> bool {
     let Some(first) = drops.first() else { return false };

@@ -17,12 +17,12 @@
 //! The process is in state Z or R with 0 bytes of resident memory, and runs in the kernel in `exit_mmap`,
 //! `unmap_page_range` and `free_pgtables`; free memory increases. A signal has no effect any more.
 //!
-//! ## Threshold
-//! The wait takes at least half of the request.
-//!
 //! ## How to fix it
 //! Use huge pages for the data: freeing them costs a fraction. Keep large memory in a pool, which outlives the process.
 //! Have the service free its memory in parallel before it ends, or the service manager call process_mrelease(2).
+//!
+//! ## Threshold
+//! The wait takes at least half of the request.
 //!
 //! ## References
 //! Linux, kernel/exit.c, `do_exit`: `exit_mm` precedes `exit_files` and `exit_notify`; process_mrelease(2).
@@ -48,7 +48,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     let headline = format!("{} exited and freed its memory", named(stall, ending));
     let mut finding = Finding::new(Severity::Warning, subject, headline)
         .with_impact(
-            "Until its memory was freed, its sockets stayed open, and whoever waits for its end waited.",
+            "Until its memory was freed, its sockets stayed open, and processes that waited for its end waited longer.",
         )
         .with_remedy(Remedy::named(
             "use huge pages for the data of the process, or keep it in a pool",
@@ -73,7 +73,7 @@ fn waiter(stall: &Stall<'_>, path: &PathSummary, part: &PathPart) -> Option<Stri
     path.chain.iter().find(is_for_end).map(|link| named(stall, &link.waiter))
 }
 
-/// How much more memory was free after the least of the stall.
+/// Memory that was free after the least of the stall, in addition.
 fn freed_bytes(stall: &Stall<'_>) -> Option<u64> {
     let free = stall.incident.table.values(&Metric::Vmstat(Counter::NrFreePages))?;
     let free: Vec<u64> = stall.during(free.collect()).flatten().collect();

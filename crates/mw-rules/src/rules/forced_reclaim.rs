@@ -17,15 +17,15 @@
 //! and the machine reclaims nothing; from Linux 6.15 on `pgscan_proactive` increases. In /proc/vmstat, `pgsteal_file`
 //! and `pgsteal_anon` count it, `pgsteal_kswapd` and `pgsteal_direct` do not.
 //!
+//! ## How to fix it
+//! Have the program reclaim less, stop at the group's memory pressure, or leave out the service's group
+//! (memory.min or memory.low protect it from reclaim of a group above).
+//!
 //! ## Threshold
 //! The profile shows the write, the service's group was scanned and met no limit of its own meanwhile, and
 //! the request spent a tenth of its time on what follows. Where the profile does not show it, because the write was over
 //! before the stall was noticed: the group read or swapped in at least 64 pages again; in the 45 s before the end of the
 //! stall reclaim inside cgroups freed at least half as many, and more than that of the machine; and no group met a limit.
-//!
-//! ## How to fix it
-//! Have the program reclaim less, stop at the group's memory pressure, or leave out the service's group
-//! (memory.min or memory.low protect it from reclaim of a group above).
 //!
 //! ## References
 //! Linux, Documentation/admin-guide/cgroup-v2.rst, "memory.reclaim"; cgroup-v1/memory.rst, "force_empty".
@@ -73,10 +73,10 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     Ok(Some(Suspect::new(finding(stall.incident, &seen), CONFIRMED)))
 }
 
-/// What says that memory was reclaimed by hand.
+/// Evidence that memory was reclaimed by hand.
 struct Seen<'a> {
     writer: Option<Forced>,
-    /// Whether the profile shows it.
+    /// True if the profile shows it.
     is_seen: bool,
     /// Of the service.
     group: Option<&'a GroupUse>,
@@ -160,7 +160,7 @@ const OF_MACHINE: &[Counter] = &[
     Counter::PgstealProactive,
 ];
 
-/// Who had it reclaimed.
+/// Task that forced the reclaim.
 pub(crate) fn culprits(stall: &Stall<'_>, _: &Cause) -> Vec<Role> {
     let Some(Forced { process, cpu_percent, .. }) = most(stall.incident, ForcedWork::Reclaim)
     else {

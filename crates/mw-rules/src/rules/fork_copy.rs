@@ -18,12 +18,12 @@
 //! (Redis BGSAVE) or starts a program. Redis reports it as `latest_fork_usec`. The kernel spends its time in
 //! `copy_page_range`, then in `do_wp_page`, and in `exit_mmap` of the child.
 //!
-//! ## Threshold
-//! All of that takes at least half of the request.
-//!
 //! ## How to fix it
 //! Use huge pages for the data: page tables are 512 times as small. Start programs by posix_spawn(3) or
 //! vfork(2), which copy nothing. Let a replica save the snapshots.
+//!
+//! ## Threshold
+//! All of that takes at least half of the request.
 //!
 //! ## References
 //! Linux, mm/memory.c, `copy_page_range` and `do_wp_page`; fork(2).

@@ -21,6 +21,22 @@
 //! In /proc/buddyinfo the left columns are large and the right ones small. `compact_stall` and
 //! `compact_fail` in /proc/vmstat increase with each large request.
 //!
+//! ## How to fix it
+//! `memwright fix fragmented-node` compacts the node, up to three times while it remains fragmented.
+//! That moves pages of running programs and keeps a CPU busy for seconds, so it is done only if you
+//! name the rule. Compaction joins free memory between movable pages. Where the finding names pinned
+//! pages, the programs that pin them have to end as well: in our reproduction compaction recovered
+//! nothing until then.
+//!
+//! To prevent fragmentation, limit jobs so that they cannot thrash (`memory.max` with
+//! `memory.swap.max=0`, `ulimit -v`, or `vm.overcommit_memory=2`), or reserve huge pages: reserved
+//! memory cannot become fragmented. In our measurements the next job then got all of its huge pages. With
+//! `compaction_proactiveness`, `watermark_scale_factor`, `min_free_kbytes`, or compaction between jobs it
+//! got at most 7% of them on Linux 6.1, and about three quarters on 6.18. `vm.defrag_mode` (6.15) made
+//! the programs beside it wait for twice as long (docs/evaluations). A pool that is created in time
+//! (`memwright pool create NAME --huge 2M`) also keeps them populated: a program under
+//! `memwright run --pool NAME` allocates no new memory when it restarts.
+//!
 //! ## Threshold
 //! An index of 0.5: half of the free memory is unusable. In the field report the zone of a node that had
 //! thrashed stood at 0.51, its other zones, which still worked, at 0.37 and below, and all zones of a
@@ -51,22 +67,6 @@
 //! less AnonPages and FilePages. The kernel cannot move them, and one is enough to prevent a huge page.
 //! The finding names them as the reason if there is one for every huge page that the unusable free
 //! memory would make, and at least 16 MiB of them, because the kernel's counters lag behind.
-//!
-//! ## How to fix it
-//! `memwright fix fragmented-node` compacts the node, up to three times while it remains fragmented.
-//! That moves pages of running programs and keeps a CPU busy for seconds, so it is done only if you
-//! name the rule. Compaction joins free memory between movable pages. Where the finding names pinned
-//! pages, the programs that pin them have to end as well: in our reproduction compaction recovered
-//! nothing until then.
-//!
-//! To prevent fragmentation, limit jobs so that they cannot thrash (`memory.max` with
-//! `memory.swap.max=0`, `ulimit -v`, or `vm.overcommit_memory=2`), or reserve huge pages: reserved
-//! memory cannot become fragmented. In our measurements the next job then got all of its huge pages. With
-//! `compaction_proactiveness`, `watermark_scale_factor`, `min_free_kbytes`, or compaction between jobs it
-//! got at most 7% of them on Linux 6.1, and about three quarters on 6.18. `vm.defrag_mode` (6.15) made
-//! the programs beside it wait for twice as long (docs/evaluations). A pool that is created in time
-//! (`memwright pool create NAME --huge 2M`) also keeps them populated: a program under
-//! `memwright run --pool NAME` allocates no new memory when it restarts.
 //!
 //! ## References
 //! Linux, mm/vmstat.c, unusable_free_index(); Documentation/admin-guide/mm/concepts.rst, compaction;
@@ -189,7 +189,7 @@ fn finding(window: &Window, zone: &BuddyZone, free: FreeBySize, order: usize) ->
     }
 }
 
-/// What a request for huge pages meets decides, where that is known. Where the page blocks are not, a kernel that
+/// The outcome of a request for huge pages decides, where that is known. Where the page blocks are not, a kernel that
 /// compacts is given the benefit of the doubt unless something shows that it cannot.
 fn severity(window: &Window, free: FreeBySize, outlook: HugeOutlook, is_pinned: bool) -> Severity {
     let by_lists =
@@ -212,7 +212,7 @@ fn after_compaction(growth: PoolGrowth, node: u32) -> String {
     format!("; reclaim and compaction provide {} on node {node}", format_bytes(provided))
 }
 
-/// Whether there is a pinned page for every huge page that the unusable free memory would make.
+/// True if there is a pinned page for every huge page that the unusable free memory would make.
 fn is_kept_fragmented(snapshot: &Snapshot, free: FreeBySize, pinned_bytes: u64) -> bool {
     let pinned_pages = pinned_bytes.checked_div(snapshot.origin.page_bytes).unwrap_or(0);
     let huge_bytes = derived::huge_page_bytes(snapshot);

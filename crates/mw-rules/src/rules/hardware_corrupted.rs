@@ -16,14 +16,14 @@
 //! A service is killed by SIGBUS, with "Memory failure" or "Hardware Error" in the kernel log. A guest sees it
 //! where its host passes errors on.
 //!
-//! ## Threshold
-//! One page is a warning: without an error the counter stays at 0 for the life of a machine. A kernel that is built
-//! without CONFIG_MEMORY_FAILURE has no such counter and takes no memory out of use.
-//!
 //! ## How to fix it
 //! `ras-mc-ctl --errors` (rasdaemon) or the kernel log name the memory module. Replace it, or move the guest to
 //! another host. The pages come back at the next boot; a test that was done on purpose (hwpoison) is undone by
 //! a reboot as well.
+//!
+//! ## Threshold
+//! One page is a warning: without an error the counter stays at 0 for the life of a machine. A kernel that is built
+//! without CONFIG_MEMORY_FAILURE has no such counter and takes no memory out of use.
 //!
 //! ## References
 //! Linux, Documentation/mm/hwpoison.rst; Documentation/filesystems/proc.rst, HardwareCorrupted.

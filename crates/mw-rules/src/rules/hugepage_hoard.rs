@@ -20,15 +20,15 @@
 //! `HugePages_Free` minus `HugePages_Rsvd` in /proc/meminfo is large; MemAvailable is small, and no
 //! process accounts for the difference.
 //!
-//! ## Threshold
-//! A tenth of memory is a note: a database that is about to start needs its pool. A quarter is a
-//! warning: that is commonly the whole buffer pool of a service that is down, or that failed to get its
-//! huge pages and runs without them. A write counts that used a tenth of a CPU.
-//!
 //! ## How to fix it
 //! `memwright fix hugepage-hoard` frees the idle pages. A program may be about to use them, so it is
 //! done only if you name the rule. Reserve huge pages when the machine boots (`hugepages=` on the kernel's command
 //! line), before programs use the memory.
+//!
+//! ## Threshold
+//! A tenth of memory is a note: a database that is about to start needs its pool. A quarter is a
+//! warning: that is commonly the whole buffer pool of a service that is down, or that failed to get its
+//! huge pages and runs without them. A write counts that used a tenth of a CPU.
 //!
 //! ## References
 //! Linux, Documentation/admin-guide/mm/hugetlbpage.rst.
@@ -84,7 +84,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     Ok(cause.map(explaining))
 }
 
-/// Who enlarged a pool during the stall.
+/// Task that enlarged a pool during the stall.
 fn enlarging(stall: &Stall<'_>) -> Option<Forced> {
     stall.request?;
     let forced = most(stall.incident, ForcedWork::HugePages)?;
@@ -116,7 +116,7 @@ fn enlarged(stall: &Stall<'_>, forced: &Forced) -> Suspect {
     Suspect::new(finding, CONFIRMED)
 }
 
-/// Who enlarged a pool, else who allocated.
+/// Task that enlarged a pool, else the task that allocated.
 pub(crate) fn culprits(stall: &Stall<'_>, cause: &Cause) -> Vec<Role> {
     let Some(Forced { process, cpu_percent, .. }) = enlarging(stall) else {
         return roles::allocating(stall, cause);

@@ -17,10 +17,6 @@
 //! ## What it looks like
 //! `HugePages_Total` is smaller than configured; `htlb_buddy_alloc_fail` in /proc/vmstat is not 0.
 //!
-//! ## Threshold
-//! Any missing page is a warning. It is critical if less than half was allocated, and the rest cannot
-//! certainly be allocated now. A failure for which the configured number is unknown is a note.
-//!
 //! ## How to fix it
 //! `memwright fix hugepage-shortage` compacts memory and writes the number again. That moves pages of
 //! running programs, so it is done only if you name the rule, and not if more is missing than is
@@ -29,6 +25,10 @@
 //! boot line set the number, it is too large for the machine. A pool keeps the pages between two runs of
 //! a program, so that a restart does not have to allocate them again (`memwright pool create NAME --huge
 //! 2M`, then `memwright run --pool NAME`).
+//!
+//! ## Threshold
+//! Any missing page is a warning. It is critical if less than half was allocated, and the rest cannot
+//! certainly be allocated now. A failure for which the configured number is unknown is a note.
 //!
 //! ## References
 //! Linux, Documentation/admin-guide/mm/hugetlbpage.rst; Documentation/admin-guide/kernel-parameters.txt.
@@ -105,7 +105,7 @@ fn failed_allocations(failures: u64) -> Finding {
         ))
 }
 
-/// What the nodes can provide in huge pages of this size for certain, in bytes.
+/// Bytes that the nodes can certainly provide in huge pages of this size.
 fn certain_bytes(snapshot: &Snapshot, page_bytes: u64) -> u64 {
     let supplies = preflight::huge_supplies(snapshot, page_bytes).unwrap_or_default();
     let least = |growth: PoolGrowth| growth.least_bytes.unwrap_or(growth.now_bytes);

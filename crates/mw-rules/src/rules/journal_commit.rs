@@ -14,12 +14,12 @@
 //! Tasks of the service are in `jbd2_log_wait_commit`, `folio_wait_writeback` below fsync, or
 //! `submit_bio_wait`; the disk is busy.
 //!
-//! ## Threshold
-//! These waits take at least half of the request, and no flood of other writers explains them.
-//!
 //! ## How to fix it
 //! Put the log of the database on a disk of its own; give other writers a smaller I/O weight; look at the
 //! latency of the disk (`iostat -x 1`).
+//!
+//! ## Threshold
+//! These waits take at least half of the request, and no flood of other writers explains them.
 //!
 //! ## References
 //! Linux, Documentation/filesystems/ext4/journal.rst; fsync(2).

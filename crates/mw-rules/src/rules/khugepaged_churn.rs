@@ -18,14 +18,14 @@
 //! `khugepaged` uses CPU time constantly; `thp_collapse_alloc_failed` in /proc/vmstat increases; page
 //! faults of large programs show rare long delays.
 //!
+//! ## How to fix it
+//! `memwright fix khugepaged-churn` restores the kernel's defaults.
+//!
 //! ## Threshold
 //! The default is eight huge pages every 10 s (4096 pages of 4 KiB, 410 a second) and a pause of 60 s after
 //! a failure. A hundred times that is 41,000 pages a second, 160 MiB/s: enough to scan 64 GiB in seven
 //! minutes, and more than any workload needs. With a pause below one second, a fragmented machine is
 //! compacted at least once a second for as long as it stays fragmented.
-//!
-//! ## How to fix it
-//! `memwright fix khugepaged-churn` restores the kernel's defaults.
 //!
 //! ## References
 //! Linux, Documentation/admin-guide/mm/transhuge.rst, "Khugepaged controls"; mm/khugepaged.c.

@@ -15,13 +15,13 @@
 //! pg_stat_activity has `wait_event_type` Lock, and pg_blocking_pids() names the session that holds it;
 //! SHOW ENGINE INNODB STATUS has `LOCK WAIT`.
 //!
-//! ## Threshold
-//! The wait takes at least half of the request, and no wait of the other task for memory, disk or CPU
-//! explains it.
-//!
 //! ## How to fix it
 //! Find the session that holds the lock (`SELECT pg_blocking_pids(PID)`) and why its transaction stays
 //! open; set `lock_timeout` and `idle_in_transaction_session_timeout`.
+//!
+//! ## Threshold
+//! The wait takes at least half of the request, and no wait of the other task for memory, disk or CPU
+//! explains it.
 //!
 //! ## References
 //! PostgreSQL, "Explicit Locking", pg_locks; MariaDB, information_schema.INNODB_LOCK_WAITS.
@@ -79,7 +79,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     Ok(Some(Suspect::new(finding, sure).explaining(explains)))
 }
 
-/// How to find the holder: as the server tells it, where it is known; else by what the waiting process does.
+/// Way to find the holder: as the server reports it, where it is known; else by what the waiting process does.
 fn remedy(stall: &Stall<'_>, link: Option<&Link>, part: &PathPart) -> Remedy {
     const POSTGRES: &str =
         "psql -c 'SELECT pid, pg_blocking_pids(pid), query FROM pg_stat_activity'";
@@ -121,7 +121,7 @@ fn of_tasks(stall: &Stall<'_>, link: &Link) -> String {
     format!("{} blocked {}", named(stall, &link.other), named(stall, &link.waiter))
 }
 
-/// Whether both are tasks of one service that wait for each other in a lock: threads of one process, or processes
+/// True if both are tasks of one service that wait for each other in a lock: threads of one process, or processes
 /// of one name in one cgroup.
 fn is_within_service(link: &Link) -> bool {
     let (waiter, other) = (&link.waiter, &link.other);

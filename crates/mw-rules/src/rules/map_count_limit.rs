@@ -21,16 +21,16 @@
 //! files that are mapped in many pieces (search indexes, LMDB), allocators and garbage collectors that change
 //! the protection of single pages or advise on them one by one, and tens of thousands of threads.
 //!
-//! ## Threshold
-//! 90%: the number grows by one mapping at a time, so that this leaves time to act. With the default of 65,530 the
-//! rest is 6,550 mappings, or 3,275 threads with their guard pages. It is never critical: only this process fails, and
-//! any user's process can have that many mappings.
-//!
 //! ## How to fix it
 //! `memwright fix map-count-limit` raises `vm.max_map_count` to 1,048,576, the default of Fedora since 39 and of
 //! Ubuntu since 24.04, or doubles it where it is as high already. It does so only if you name the rule. The kernel spends about 200 bytes on a mapping
 //! that exists, and nothing on the limit. A number that grows without end is a leak in the program: watch it with
 //! `wc -l /proc/PID/maps`.
+//!
+//! ## Threshold
+//! 90%: the number grows by one mapping at a time, so that this leaves time to act. With the default of 65,530 the
+//! rest is 6,550 mappings, or 3,275 threads with their guard pages. It is never critical: only this process fails, and
+//! any user's process can have that many mappings.
 //!
 //! ## References
 //! Linux, Documentation/admin-guide/sysctl/vm.rst, max_map_count; mmap(2), ENOMEM; Elasticsearch documentation,
@@ -44,7 +44,7 @@ use mw_model::{
 };
 use std::cmp::Reverse;
 
-/// What distributions set by default.
+/// Default of distributions.
 const USUAL_LIMIT: u64 = 1 << 20;
 
 /// The kernel keeps the setting in a C int.
@@ -67,7 +67,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     Ok(close.into_iter().take(MAX_SHOWN).map(|count| finding(snapshot, *count, limit)).collect())
 }
 
-/// Why some process may be close to the limit all the same.
+/// The reason why some process may be close to the limit all the same.
 fn unseen(snapshot: &Snapshot, counts: &MapCounts) -> Option<Missing> {
     let partly = counts.list.iter().filter(|count| !count.is_whole);
     let Some(MapCount { pid, mappings, .. }) = partly.max_by_key(|count| count.mappings) else {

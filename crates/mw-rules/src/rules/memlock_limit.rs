@@ -13,14 +13,14 @@
 //! "could not lock memory" or "mlock: Cannot allocate memory" in the program's log, although memory is
 //! free.
 //!
-//! ## Threshold
-//! 90%: programs lock memory in large pieces, so the last tenth is rarely usable. The default limit of
-//! 64 KiB, or 8 MiB since kernel 5.16, is meant for cryptographic keys, not for databases.
-//!
 //! ## How to fix it
 //! Raise the limit where the service is started: `LimitMEMLOCK=infinity` in its unit, `memlock
 //! unlimited` in /etc/security/limits.conf, or `prlimit --memlock=unlimited --pid PID` for a running
 //! process.
+//!
+//! ## Threshold
+//! 90%: programs lock memory in large pieces, so the last tenth is rarely usable. The default limit of
+//! 64 KiB, or 8 MiB since kernel 5.16, is meant for cryptographic keys, not for databases.
 //!
 //! ## References
 //! mlock(2), getrlimit(2), systemd.exec(5).

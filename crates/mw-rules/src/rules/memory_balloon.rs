@@ -20,14 +20,14 @@
 //! The guest swaps or kills processes at a load that it used to carry. Whatever was sized by the memory of the
 //! guest, such as a buffer pool, is too large.
 //!
-//! ## Threshold
-//! A tenth of memory is a note: hosts that run more guests than they have memory for take what a guest does not use.
-//! It is a warning while less than a tenth of what is left is available: then the host holds what the guest needs.
-//!
 //! ## How to fix it
 //! Nothing in the guest helps. Reserve the memory on the host: `virsh setmem GUEST SIZE --live` or a
 //! `<currentMemory>` as large as `<memory>` (libvirt), a minimum equal to the maximum (Proxmox VE), a reservation
 //! (VMware), or switch ballooning off for the guest of a database.
+//!
+//! ## Threshold
+//! A tenth of memory is a note: hosts that run more guests than they have memory for take what a guest does not use.
+//! It is a warning while less than a tenth of what is left is available: then the host holds what the guest needs.
 //!
 //! ## References
 //! Linux, mm/balloon_compaction.c, drivers/virtio/virtio_balloon.c; Documentation/filesystems/proc.rst, Balloon.
@@ -84,7 +84,7 @@ fn present_bytes(snapshot: &Snapshot) -> Result<u64, Missing> {
     Ok(pages.saturating_mul(snapshot.origin.page_bytes))
 }
 
-/// What the balloon holds, and which file says so. A kernel without these counters is built without the
+/// Memory of the balloon, and the file that has it. A kernel without these counters is built without the
 /// drivers that count.
 fn balloon_bytes(snapshot: &Snapshot) -> Result<(u64, &'static str), Missing> {
     let meminfo = snapshot.sample.meminfo.required()?;

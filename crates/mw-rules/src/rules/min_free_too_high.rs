@@ -17,6 +17,11 @@
 //! kswapd is busy and swap fills although MemFree is large; an OOM report shows a zone's `free` just
 //! above its `min`.
 //!
+//! ## How to fix it
+//! `memwright fix min-free-too-high` sets `vm.min_free_kbytes` to the kernel's own choice (including
+//! khugepaged's share where transparent huge pages are enabled), or `vm.watermark_scale_factor` to its
+//! default of 10.
+//!
 //! ## Threshold
 //! khugepaged raises the value to at most 5% of memory. 10% is more than the kernel sets by itself in
 //! any configuration, and is a warning. 25% is critical: the kernel's documentation warns that such a
@@ -24,11 +29,6 @@
 //!
 //! Shares are of the memory that is present, including what a balloon of the host has taken: the kernel
 //! chose the value for that size, and it is right again when the balloon deflates.
-//!
-//! ## How to fix it
-//! `memwright fix min-free-too-high` sets `vm.min_free_kbytes` to the kernel's own choice (including
-//! khugepaged's share where transparent huge pages are enabled), or `vm.watermark_scale_factor` to its
-//! default of 10.
 //!
 //! ## References
 //! Linux, Documentation/admin-guide/sysctl/vm.rst, min_free_kbytes and watermark_scale_factor;

@@ -17,12 +17,12 @@
 //! "page allocation failure ... GFP_ATOMIC" in the kernel log; `allocstall` in /proc/vmstat increases
 //! while kswapd is mostly idle.
 //!
+//! ## How to fix it
+//! `memwright fix min-free-too-low` sets the kernel's own choice.
+//!
 //! ## Threshold
 //! The kernel's own choice is 4 * sqrt(memory in KiB), between 128 KiB and 256 MiB; distributions and
 //! khugepaged only ever raise it. A value below half of it was set by hand.
-//!
-//! ## How to fix it
-//! `memwright fix min-free-too-low` sets the kernel's own choice.
 //!
 //! ## References
 //! Linux, mm/page_alloc.c, calculate_min_free_kbytes(); Documentation/admin-guide/sysctl/vm.rst.
@@ -75,7 +75,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     score.cause(finding)
 }
 
-/// Whether tasks reclaimed more than kswapd, as far as the kernel counts it.
+/// True if tasks reclaimed more than kswapd, as far as the kernel counts it.
 fn kswapd_is_late(stall: &Stall<'_>) -> bool {
     let direct = stall.rate(&[Counter::PgscanDirect]);
     let background = stall.rate(&[Counter::PgscanKswapd]);

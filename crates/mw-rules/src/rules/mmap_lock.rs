@@ -16,12 +16,12 @@
 //! Threads are in `rwsem_down_read_slowpath` below a page fault; one thread of the process runs in
 //! `populate_vma_page_range`, `unmap_vmas` or `change_protection`.
 //!
-//! ## Threshold
-//! The wait takes at least half of the request.
-//!
 //! ## How to fix it
 //! Populate and free memory in parts of some MiB, or in another process. `memwright run` does that for
 //! unmodified programs; huge pages make each call 512 times as cheap. Read /proc/PID/smaps_rollup, and seldom.
+//!
+//! ## Threshold
+//! The wait takes at least half of the request.
 //!
 //! ## References
 //! Linux, Documentation/mm/process_addrs.rst; mmap(2), mlock(2), mprotect(2).
@@ -73,7 +73,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     Ok(Some(Suspect::new(finding, sure)))
 }
 
-/// Whether the part's task read the mappings of another process.
+/// True if the part's task read the mappings of another process.
 fn reads(part: &PathPart) -> bool {
     kernel::MMAP_LOCK_READERS.are_in(&part.stack)
 }

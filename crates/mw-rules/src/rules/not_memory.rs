@@ -24,6 +24,12 @@
 //! ## What it looks like
 //! A probe exceeds its limit while scan rates, compaction and memory pressure do not change.
 //!
+//! ## How to fix it
+//! CPU contention: give the service a larger CPU weight, or the other program a quota. Disk: find the
+//! writer and give it a smaller I/O weight. Hypervisor: move the virtual machine to a host with free CPUs, or give it a
+//! larger share there. Stopped process: continue it (`kill -CONT PID`). Network or
+//! service: investigate there.
+//!
 //! ## Threshold
 //! The canary counts as delayed from 20 ms on, twice its period. It counts as delayed by memory if
 //! touching new pages takes that much longer than the same work without, and twice as long in total;
@@ -34,12 +40,6 @@
 //! waited, the higher the score. Hypervisor: of the time in which the request's tasks ran or waited for a CPU,
 //! the share counts that was stolen (`steal` of /proc/stat) of all CPU time in the same seconds; with half of the
 //! request it is the cause.
-//!
-//! ## How to fix it
-//! CPU contention: give the service a larger CPU weight, or the other program a quota. Disk: find the
-//! writer and give it a smaller I/O weight. Hypervisor: move the virtual machine to a host with free CPUs, or give it a
-//! larger share there. Stopped process: continue it (`kill -CONT PID`). Network or
-//! service: investigate there.
 //!
 //! ## References
 //! Linux, Documentation/accounting/psi.rst; proc_pid_stat(5); systemd.resource-control(5).
@@ -70,12 +70,12 @@ const STOPPED_PERCENT: f64 = 50.0;
 /// Nothing is certain.
 const MOST: f64 = 95.0;
 
-/// Where most of the request is not known, because it was not answered and no service was found, a process that was
+/// Fallback if most of the request is not known, because it was not answered and no service was found: a process that was
 /// stopped meanwhile explains it.
 const UNSEEN: &[TimeClass] = &[TimeClass::Unknown, TimeClass::Idle, TimeClass::TimeLimit];
 const UNSEEN_PERCENT: f64 = 80.0;
 
-/// How sure, and what.
+/// Confidence and cause.
 type Candidate = (f64, Finding);
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {

@@ -15,13 +15,13 @@
 //! `numa_hint_faults` and `numa_pages_migrated` in /proc/vmstat increase fast. Tasks are in `do_numa_page` or
 //! `task_numa_work`, or wait in `migration_entry_wait`.
 //!
-//! ## Threshold
-//! That takes at least half of the request. A wait for a page counts where at least half of the pages that were moved
-//! (`pgmigrate_success`) were moved by NUMA balancing. Compaction moves pages, too.
-//!
 //! ## How to fix it
 //! Bind the program to a node, or interleave its memory (`numactl`). Databases that place their memory themselves
 //! recommend disabling it: `sysctl kernel.numa_balancing=0`.
+//!
+//! ## Threshold
+//! That takes at least half of the request. A wait for a page counts where at least half of the pages that were moved
+//! (`pgmigrate_success`) were moved by NUMA balancing. Compaction moves pages, too.
 //!
 //! ## References
 //! Linux, Documentation/admin-guide/sysctl/kernel.rst, `numa_balancing`; mm/migrate.c; numa(7).

@@ -18,15 +18,15 @@
 //! `numa_miss` and `numa_foreign` increase; `numastat` shows one node near zero; kswapd of that node is
 //! busy and the others are idle.
 //!
+//! ## How to fix it
+//! Start large programs with `numactl --interleave=all`, or move a running program's memory with
+//! `migratepages PID 0 1`. Spread a tmpfs with `mpol=interleave`.
+//!
 //! ## Threshold
 //! On machines of 16 GiB to 1 TiB, 5% is the kernel's own watermarks plus a few hundred megabytes. A
 //! quarter free on another node shows that this is imbalance and not a full machine. With
 //! `vm.zone_reclaim_mode` set it is critical, since the kernel then reclaims before it uses the other
 //! node.
-//!
-//! ## How to fix it
-//! Start large programs with `numactl --interleave=all`, or move a running program's memory with
-//! `migratepages PID 0 1`. Spread a tmpfs with `mpol=interleave`.
 //!
 //! ## References
 //! Linux, Documentation/admin-guide/mm/numa_memory_policy.rst; numactl(8), migratepages(8).
@@ -79,7 +79,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     score.cause(finding)
 }
 
-/// What can be allocated on a node without writeback or swap.
+/// Memory that can be allocated on a node without writeback or swap.
 fn room((node, meminfo): (u32, Meminfo)) -> Option<Room> {
     let total = meminfo.mem_total_bytes.filter(|total| *total > 0)?;
     let clean =

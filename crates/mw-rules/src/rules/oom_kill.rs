@@ -24,8 +24,12 @@
 //! ## What it looks like
 //! "Out of memory: Killed process" in the kernel log; services that restart unexpectedly.
 //!
+//! ## How to fix it
+//! The kernel log (`dmesg | grep -A 40 'invoked oom-killer'`) shows which task allocated, which was
+//! killed and what used the memory. Give the largest program less memory, or a cgroup limit of its own.
+//!
 //! ## Threshold
-//! The kernel log has when the last process was killed and whose memory had run out. A kill for want of memory of the
+//! The kernel log has when the last process was killed and whose memory had run out. A kill for lack of memory of the
 //! machine is critical while processes are being killed (between the two samples of this check), a warning for a day,
 //! and then a note. A kill at the limit of a cgroup is a note: it concerns that group alone, and any user can bring it
 //! about. After a week a kill is not mentioned. Where the log cannot be read, a kill in a machine that has been up for
@@ -33,10 +37,6 @@
 //!
 //! An incident is a warning where all kills were at limits of users' own cgroups (below /user.slice) and no probed
 //! service lost a process; otherwise it is critical.
-//!
-//! ## How to fix it
-//! The kernel log (`dmesg | grep -A 40 'invoked oom-killer'`) shows which task allocated, which was
-//! killed and what used the memory. Give the largest program less memory, or a cgroup limit of its own.
 //!
 //! ## References
 //! Linux, mm/oom_kill.c; proc_vmstat(5).
@@ -166,7 +166,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     score.cause(with_holders(finding, stall))
 }
 
-/// Who held most memory when it ran out.
+/// Holder of most memory when it ran out.
 pub(crate) fn culprits(stall: &Stall<'_>, cause: &Cause) -> Vec<Role> {
     let held = |holder: &MemoryHolder| Role {
         pid: holder.process.pid,
@@ -213,7 +213,7 @@ fn reported(stall: &Stall<'_>) -> Option<Suspect> {
 /// Below it are the cgroups that ordinary users make.
 const USERS: &str = "/user.slice/";
 
-/// What users do within their own limits concerns them; where a probed service lost a process, everybody.
+/// Severity: kills within users' own limits concern them; if a probed service lost a process, everybody.
 fn severity(oom: &OomKills) -> Severity {
     let is_users = |victim: &OomVictim| match &victim.shortage {
         OomShortage::Cgroup(Some(path)) => path.starts_with(USERS),

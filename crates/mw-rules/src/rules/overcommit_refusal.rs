@@ -17,17 +17,17 @@
 //! "Cannot allocate memory" in logs while `free` shows plenty; a database that cannot fork for a new
 //! connection.
 //!
-//! ## Threshold
-//! 90% of the limit is critical: a large request fails now, and so does a fork of a large process. 75%
-//! is a warning. So is a limit below half of the memory that is not in huge page pools: the kernel's
-//! default ratio of 50 lets programs commit half of it, and below that most of the machine cannot be
-//! allocated, however much is free.
-//!
 //! ## How to fix it
 //! `memwright fix overcommit-refusal` raises `vm.overcommit_ratio` to 90, so that programs can commit
 //! nearly all memory; the default of 50 lets them commit half. A limit set in kilobytes
 //! (`vm.overcommit_kbytes`) is replaced by the ratio. Strict overcommit stays enabled. It is done only
 //! if you name the rule, because it is a policy.
+//!
+//! ## Threshold
+//! 90% of the limit is critical: a large request fails now, and so does a fork of a large process. 75%
+//! is a warning. So is a limit below half of the memory that is not in huge page pools: the kernel's
+//! default ratio of 50 lets programs commit half of it, and below that most of the machine cannot be
+//! allocated, however much is free.
 //!
 //! ## References
 //! Linux, Documentation/mm/overcommit-accounting.rst; PostgreSQL documentation, "Linux Memory

@@ -20,21 +20,12 @@
 //!
 //! ## Why it hurts
 //! All other programs allocate from what the flood leaves: they reclaim, wait for writeback and miss
-//! their deadlines. In the field report a cluster missed its heartbeats while a table space was created
+//! their deadlines. In the field report a cluster missed its heartbeats while a tablespace was created
 //! with buffered writes of 128 kB, and failed over.
 //!
 //! ## What it looks like
 //! `Cached` grows to the size of memory, `Dirty` and `Writeback` are large, kswapd is busy, and
 //! `pgscan_file` in /proc/vmstat increases by thousands a second.
-//!
-//! ## Threshold
-//! 10,000 pages a second is the scan rate that the field report's author calls severe. A tenth of memory
-//! dirty, with free memory below twice the high watermarks, shows that the writer outpaces its device.
-//!
-//! Neither harms others by itself: the kernel gives them clean page cache. It is a note while a large
-//! request needs no writeback and no swap, otherwise a warning, and critical if tasks wait as well (see
-//! reclaim-storm). Dirty memory that the disk needs more than 5 s for is a warning in any case, because
-//! whoever syncs waits for it.
 //!
 //! ## How to fix it
 //! Keep large and sequential writes out of the page cache: `memwright run --direct-io 64k -- COMMAND`,
@@ -50,6 +41,15 @@
 //! debugfs). Keep `vm.dirty_ratio` low (see dirty-limit-too-high). Larger writes through the cache do
 //! not help: in our measurements 128 MiB took the same 101 MiB of page cache in calls of 16 kB and of
 //! 1 MiB, and none with `O_DIRECT`, which was no slower.
+//!
+//! ## Threshold
+//! 10,000 pages a second is the scan rate that the field report's author calls severe. A tenth of memory
+//! dirty, with free memory below twice the high watermarks, shows that the writer outpaces its device.
+//!
+//! Neither harms others by itself: the kernel gives them clean page cache. It is a note while a large
+//! request needs no writeback and no swap, otherwise a warning, and critical if tasks wait as well (see
+//! reclaim-storm). Dirty memory that the disk needs more than 5 s for is a warning in any case, because
+//! a program that syncs waits for it.
 //!
 //! ## References
 //! R. Elling, "Tales from the Trenches: The Case of the RAM Starved Cluster", Sun BluePrints, 2000;
@@ -76,7 +76,7 @@ const CACHE_PERCENT: f64 = 25.0;
 /// From which share of memory on pages brought into the page cache during a stall are a flood.
 const FLOOD_PERCENT: f64 = 5.0;
 
-/// How long the disk needs to write what is dirty for it to hold up others.
+/// Shortest time for writing back the dirty pages that holds up others.
 const BACKLOG_S: f64 = 5.0;
 
 /// The dirty memory that a device may have: what it writes in this time, at least so much.
@@ -199,7 +199,7 @@ fn anonymous_growth_bytes(stall: &Stall<'_>) -> u64 {
     u64::try_from(grown).unwrap_or(0).saturating_mul(stall.window.now.origin.page_bytes)
 }
 
-/// Whether the request waited for the disk to write rather than for memory: pages that are only read do not hold that
+/// True if the request waited for the disk to write rather than for memory: pages that are only read do not hold that
 /// up.
 fn waits_for_writes(stall: &Stall<'_>) -> bool {
     const WRITES: &[TimeClass] = &[

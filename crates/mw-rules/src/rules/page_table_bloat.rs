@@ -18,17 +18,17 @@
 //! `shared_buffers`: with 4 KiB pages each process has 2 MiB of page tables for each GiB that it has touched,
 //! with 2 MiB pages 4 KiB.
 //!
-//! ## Threshold
-//! Mapping all memory once takes 0.2% of it (8 bytes for each page of 4 KiB). Most machines have 0.1 to 1%: some
-//! files are mapped by many programs. 5%, the note, means that each page is mapped 25 times on average, or that
-//! mappings are sparse. 10% is a warning, and 25% is critical: that is as much as a usual buffer pool. Below 64
-//! MiB it is the number of small processes on a small machine, of which each has some 100 KiB.
-//!
 //! ## How to fix it
 //! Put the shared memory on huge pages: `huge_pages = on` and `vm.nr_hugepages` for PostgreSQL, `large-pages` for
 //! MySQL, `USE_LARGE_PAGES` for Oracle; or `/sys/kernel/mm/transparent_hugepage/shmem_enabled` where the program
 //! advises it. For guests of KVM: back them with huge pages. Fewer processes help as well: a connection pooler, or
 //! threads. `memwright fix` does none of it, because the program has to be restarted.
+//!
+//! ## Threshold
+//! Mapping all memory once takes 0.2% of it (8 bytes for each page of 4 KiB). Most machines have 0.1 to 1%: some
+//! files are mapped by many programs. 5%, the note, means that each page is mapped 25 times on average, or that
+//! mappings are sparse. 10% is a warning, and 25% is critical: that is as much as a usual buffer pool. Below 64
+//! MiB it is the number of small processes on a small machine, of which each has some 100 KiB.
 //!
 //! ## References
 //! Linux, Documentation/filesystems/proc.rst, PageTables and SecPageTables; PostgreSQL documentation, "Linux Huge

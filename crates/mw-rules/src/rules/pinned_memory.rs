@@ -22,16 +22,16 @@
 //! Swap is free, anonymous memory is large, and reclaim is expensive all the same; `compact_fail` grows; memory
 //! cannot be taken offline. `Unevictable` and `Mlocked` are small: pinning is not locking.
 //!
-//! ## Threshold
-//! A tenth of memory. It is a note, however much it is: hosts of virtual machines with passed-through devices pin
-//! all of their guests, and RDMA, SPDK and GPU programs their buffers, all on purpose. Direct I/O pins its buffers
-//! for the time of the request alone, some MiB.
-//!
 //! ## How to fix it
 //! Pin less, or on huge pages, which are no obstacle to compaction: hugetlb memory for guests and DPDK, smaller
 //! registered buffers for RDMA and io_uring. `fuser -v /dev/nvidia*` lists the processes that use a GPU. The memory
 //! comes back when the process ends. For memory that nothing but
 //! movable pages can use: start the kernel without `kho=on`.
+//!
+//! ## Threshold
+//! A tenth of memory. It is a note, however much it is: hosts of virtual machines with passed-through devices pin
+//! all of their guests, and RDMA, SPDK and GPU programs their buffers, all on purpose. Direct I/O pins its buffers
+//! for the time of the request alone, some MiB.
 //!
 //! ## References
 //! Linux, Documentation/core-api/pin_user_pages.rst; Documentation/core-api/kho/concepts.rst.
@@ -163,7 +163,7 @@ fn account(snapshot: &Snapshot, meminfo: &Meminfo, pinned: u64) -> Account {
     }
 }
 
-/// How to find out who pins: by the account of it, or by who uses the devices whose drivers keep none.
+/// Way to find the processes that pin: by the account of it, or by the users of the devices whose drivers keep none.
 fn whose_pins(account: Account) -> Step {
     Step::manual(match account {
         Account::Pins => "grep -H VmPin /proc/[0-9]*/status | sort -rnk2 | head",

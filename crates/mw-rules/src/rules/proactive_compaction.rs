@@ -9,19 +9,19 @@
 //! Compaction that an allocation needs is `thp-compaction` or `fragmented-node`.
 //!
 //! ## Why it hurts
-//! Compaction moves pages that programs use. Whoever touches one waits until it has been moved; the locks
+//! Compaction moves pages that programs use. A task that touches one waits until it has been moved; the locks
 //! of the zone are held for long; and a write to compact_memory works through all of memory at once.
 //!
 //! ## What it looks like
 //! `compact_migrate_scanned` and `pgmigrate_success` increase although no task is in direct compaction; a
 //! shell or kcompactd uses a CPU in `compact_node`.
 //!
-//! ## Threshold
-//! The request spent a tenth of its time there, and the writer did at least half of all compaction.
-//!
 //! ## How to fix it
 //! Remove the job that writes to compact_memory, or run it when nobody is served. Lower
 //! `vm.compaction_proactiveness` (20 by default; 0 turns it off).
+//!
+//! ## Threshold
+//! The request spent a tenth of its time there, and the writer did at least half of all compaction.
 //!
 //! ## References
 //! Linux, Documentation/admin-guide/sysctl/vm.rst, "compact_memory", "compaction_proactiveness".
@@ -101,7 +101,7 @@ fn moved_percent(request: &Request<'_>) -> f64 {
     request.percent_where(|spent, part| MOVED.contains(&spent) && !is_own(part.kind))
 }
 
-/// How much of the compaction a task did, however little of a CPU it has for it: a job with a quota holds the pages
+/// Share of the compaction that a task did, however little of a CPU it has for it: a job with a quota holds the pages
 /// that it moves the longer.
 fn compacted_percent(stall: &Stall<'_>, forced: &Forced) -> f64 {
     let Some(profile) = &stall.incident.profile else { return 0.0 };
@@ -116,7 +116,7 @@ fn compacted_percent(stall: &Stall<'_>, forced: &Forced) -> f64 {
     percent(own, all)
 }
 
-/// Who compacted.
+/// Task that compacted.
 pub(crate) fn culprits(stall: &Stall<'_>, cause: &Cause) -> Vec<Role> {
     let Some(Forced { process, cpu_percent, .. }) = most(stall.incident, ForcedWork::Compaction)
     else {

@@ -19,11 +19,16 @@
 //! kswapd at 100%; `pgscan_direct` and `allocstall` in /proc/vmstat increase; `some` of
 //! /proc/pressure/memory is above 0.
 //!
+//! ## How to fix it
+//! Find out which program uses the memory: `page-cache-flood`, `swap-thrash` or `cgroup-limit` usually
+//! report a finding at the same time. A larger distance between the watermarks
+//! (`vm.watermark_scale_factor` 100) makes kswapd start earlier.
+//!
 //! ## Threshold
 //! 10,000 pages a second is the scan rate at which heartbeats were missed in the field report "The Case
 //! of the RAM Starved Cluster". 10% of pressure is where systemd-oomd and Android's lmkd begin to act.
 //!
-//! A high rate alone harms nobody: whoever reads a file that is larger than memory has the kernel drop
+//! A high rate alone harms nobody: a program that reads a file larger than memory has the kernel drop
 //! clean pages as fast as it reads them, and every other request is still served at the speed of memory.
 //! It is a note while a large request (a quarter of memory, at most half of what is available) needs no
 //! writeback and no swap, unless other processes than those that fill the page cache wait in direct reclaim
@@ -31,11 +36,6 @@
 //! is a warning, and critical if tasks wait as well: 10 direct
 //! reclaims or compactions a second, or 10% of pressure. All rates are those of a second at least; `check`
 //! takes that long only where the kernel reclaims.
-//!
-//! ## How to fix it
-//! Find out which program uses the memory: `page-cache-flood`, `swap-thrash` or `cgroup-limit` usually
-//! report a finding at the same time. A larger distance between the watermarks
-//! (`vm.watermark_scale_factor` 100) makes kswapd start earlier.
 //!
 //! ## References
 //! Linux, Documentation/accounting/psi.rst; Documentation/admin-guide/sysctl/vm.rst,

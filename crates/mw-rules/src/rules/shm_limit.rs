@@ -17,17 +17,17 @@
 //! "could not create shared memory segment: Invalid argument" in the database's log; for /dev/shm "could not
 //! resize shared memory segment: No space left on device", or "Bus error".
 //!
-//! ## Threshold
-//! Since 3.16 the kernel's defaults are practically unlimited; smaller values come from old sysctl
-//! files. Databases use up to 80% of memory, so less than half is a warning, and so is 90% in use: the
-//! next segment may be refused. By default a tmpfs may take half of memory; 1% is a note, because many programs
-//! use no shared memory.
-//!
 //! ## How to fix it
 //! `memwright fix` sets the kernel's defaults where a limit is low. Where a limit is nearly used up, only `memwright fix
 //! shm-limit` does, because any user can use it up (for the number of segments: twice the present value). These limits protect nothing; cgroups do. /dev/shm is enlarged by `mount -o remount,size=50%
 //! /dev/shm`; in a container it is set when that is created: `--shm-size=16g` of Docker and Podman, in Kubernetes an
 //! `emptyDir` with `medium: Memory` that is mounted there.
+//!
+//! ## Threshold
+//! Since 3.16 the kernel's defaults are practically unlimited; smaller values come from old sysctl
+//! files. Databases use up to 80% of memory, so less than half is a warning, and so is 90% in use: the
+//! next segment may be refused. By default a tmpfs may take half of memory; 1% is a note, because many programs
+//! use no shared memory.
 //!
 //! ## References
 //! Linux, Documentation/admin-guide/sysctl/kernel.rst, shmall, shmmax, shmmni; shmget(2); commit

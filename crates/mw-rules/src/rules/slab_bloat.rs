@@ -23,15 +23,15 @@
 //! ## What it looks like
 //! `Slab` in /proc/meminfo is large and no process accounts for it; `slabtop` names the cache.
 //!
-//! ## Threshold
-//! A healthy machine has 1 to 5% of unreclaimable slab, a file server up to 10%. From 15% on it is a
-//! warning, from 30% on critical. Half of memory in dentries and inodes is usual after a backup or a
-//! `find`; it is a note.
-//!
 //! ## How to fix it
 //! Find the owner by the cache's name. `memwright fix slab-bloat` drops cached dentries and inodes once
 //! (`vm.drop_caches` 2). That takes time, and what is dropped has to be read again, so it is done only if
 //! you name the rule.
+//!
+//! ## Threshold
+//! A healthy machine has 1 to 5% of unreclaimable slab, a file server up to 10%. From 15% on it is a
+//! warning, from 30% on critical. Half of memory in dentries and inodes is usual after a backup or a
+//! `find`; it is a note.
 //!
 //! ## References
 //! Linux, Documentation/admin-guide/sysctl/vm.rst, drop_caches; slabinfo(5), slabtop(1).

@@ -16,15 +16,15 @@
 //! The thread is on a CPU, in the kernel (`%sys` of one CPU is 100%). Its minor faults (`minflt`) go up by thousands or
 //! millions. Its stack has `handle_mm_fault` or `populate_vma_page_range`, and below them `clear_page`.
 //!
-//! ## Threshold
-//! That takes at least half of the request. Where nothing may be traced, half of the kernel's samples of the process have to
-//! be there.
-//!
 //! ## How to fix it
 //! Populate with several threads before the first request (`memwright run --prefault` does that for unmodified
 //! programs), use huge pages, which need 512 times fewer faults, or keep memory instead of returning it
 //! (`M_TRIM_THRESHOLD` and `M_MMAP_THRESHOLD` of mallopt(3), `-XX:+AlwaysPreTouch` of a JVM). A
 //! [pool](../pool.md) has memory ready for a program that restarts.
+//!
+//! ## Threshold
+//! That takes at least half of the request. Where nothing may be traced, half of the kernel's samples of the process have to
+//! be there.
 //!
 //! ## References
 //! Linux, mm/memory.c, `handle_mm_fault`, and mm/gup.c, `populate_vma_page_range`; mmap(2), madvise(2), mallopt(3).

@@ -19,17 +19,17 @@
 //! `si` and `so` of vmstat(8) are both large; one CPU is busy with system time while programs make no
 //! progress.
 //!
-//! ## Threshold
-//! Traffic in one direction is harmless: idle pages are swapped out, or come back after a peak. 1 MiB/s
-//! in both directions, over a second at least, is more than such an exchange causes on an idle machine. Ten
-//! times that, or memory pressure above 10%, is critical, unless a large request is served without swap
-//! all the same: then a cgroup thrashes at its own limit.
-//!
 //! ## How to fix it
 //! Limit the program that outgrew the machine: with its cgroup
 //! (`systemd-run -p MemoryMax=20G -p MemorySwapMax=0`), a smaller heap or a smaller buffer pool. Without
 //! the second limit it thrashes inside the first: in our measurements the next job then got half of its
 //! huge pages, all of them with both limits, and none without any. Swap settings only move the problem.
+//!
+//! ## Threshold
+//! Traffic in one direction is harmless: idle pages are swapped out, or come back after a peak. 1 MiB/s
+//! in both directions, over a second at least, is more than such an exchange causes on an idle machine. Ten
+//! times that, or memory pressure above 10%, is critical, unless a large request is served without swap
+//! all the same: then a cgroup thrashes at its own limit.
 //!
 //! ## References
 //! Linux, Documentation/accounting/psi.rst; proc_vmstat(5).

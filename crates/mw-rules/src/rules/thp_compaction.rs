@@ -18,14 +18,6 @@
 //! System time rises for seconds in all threads of the program; `compact_stall` in /proc/vmstat
 //! increases, and `compact_fail` with it when memory is badly fragmented.
 //!
-//! ## Threshold
-//! `always` for both is a warning, since the stall shows only when memory is fragmented. Faults compact
-//! now if `compact_stall` increases by 10 a second, and so do `thp_fault_alloc` and `thp_fault_fallback`
-//! together (in our reproduction of the field report by 108 a second), over a second at least. It is critical if
-//! half of that fails and a node cannot provide a quarter of its memory in huge pages (see
-//! fragmented-node); a program that advises huge pages and gets them is a note. The kernel's own default
-//! has been `madvise` since 4.6 because of such stalls.
-//!
 //! ## How to fix it
 //! `memwright fix thp-compaction` sets `defrag` to `defer+madvise` (kernel 4.11; `madvise` before):
 //! programs that request huge pages still wait for them, all others get them in the background. Huge
@@ -33,6 +25,14 @@
 //! measurements 1 GiB of such memory took 9.7 s with `always` and 1.5 s with `defer`, and where memory
 //! is fragmented `defer` got as many huge pages (docs/evaluations). Shared memory from a pool
 //! (`memwright run --pool NAME`) is not affected: nothing is allocated.
+//!
+//! ## Threshold
+//! `always` for both is a warning, since the stall shows only when memory is fragmented. Faults compact
+//! now if `compact_stall` increases by 10 a second, and so do `thp_fault_alloc` and `thp_fault_fallback`
+//! together (in our reproduction of the field report by 108 a second), over a second at least. It is critical if
+//! half of that fails and a node cannot provide a quarter of its memory in huge pages (see
+//! fragmented-node); a program that advises huge pages and gets them is a note. The kernel's own default
+//! has been `madvise` since 4.6 because of such stalls.
 //!
 //! ## References
 //! Linux, Documentation/admin-guide/mm/transhuge.rst; commit 444eb2a449ef ("mm: thp: set THP defrag by
@@ -135,12 +135,12 @@ fn faults_per_s(window: &Window) -> f64 {
     window.rate_of(&[Counter::ThpFaultAlloc, Counter::ThpFaultFallback]).unwrap_or(0.0)
 }
 
-/// Whether the settings let every fault that finds no huge page compact.
+/// True if the settings let every fault that finds no huge page compact.
 pub(crate) fn every_fault_compacts(thp: &Thp) -> bool {
     thp.enabled.selected() == Some("always") && thp.defrag.selected() == Some("always")
 }
 
-/// Whether pages were allocated for a pool of huge pages at the same rate.
+/// True if pages were allocated for a pool of huge pages at the same rate.
 fn is_for_a_pool(stall: &Stall<'_>) -> bool {
     let rate = |counters: &[Counter]| stall.rate(counters).unwrap_or(0.0);
     let of_pools = rate(&[Counter::HtlbBuddyAllocSuccess, Counter::HtlbBuddyAllocFail]);

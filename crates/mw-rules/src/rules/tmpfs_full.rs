@@ -16,15 +16,15 @@
 //! "No space left on device" or "Bus error" from a program with large shared memory while `free` shows
 //! plenty.
 //!
-//! ## Threshold
-//! 95% is a warning. It is never critical: any user can fill /dev/shm and /tmp, and only programs that
-//! use them fail. A tmpfs below 1 MiB is a marker, not storage, and does not count.
-//!
 //! ## How to fix it
 //! Remove leftover files (`ls -l /dev/shm`; segments stay when their programs have ended), or enlarge
 //! the file system: `mount -o remount,size=16G /dev/shm`. A tmpfs takes its memory from all other
 //! programs (see unreclaimable-ramfs); enlarging it is proposed only where memory is available to fill
 //! it.
+//!
+//! ## Threshold
+//! 95% is a warning. It is never critical: any user can fill /dev/shm and /tmp, and only programs that
+//! use them fail. A tmpfs below 1 MiB is a marker, not storage, and does not count.
 //!
 //! ## References
 //! Linux, Documentation/filesystems/tmpfs.rst; shm_overview(7).

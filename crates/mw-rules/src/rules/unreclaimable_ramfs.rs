@@ -20,16 +20,16 @@
 //! Much `Shmem` (tmpfs) or `Unevictable` (ramfs) in the node's meminfo; `df` shows the tmpfs, but
 //! nothing for a ramfs.
 //!
-//! ## Threshold
-//! 25% of a node is a warning, 50% is critical. In the field report 10 GB of RAM disk on nodes of 24 GB
-//! (42% of one node) was enough; up to a quarter, three of four pages that reclaim scans are still of
-//! another kind.
-//!
 //! ## How to fix it
 //! Remove the files, or limit the mount: `mount -o remount,size=2G /mnt/ramdisk` (not below what it
 //! holds). With several nodes, spread new files over them:
 //! `mount -o remount,mpol=interleave /mnt/ramdisk`. Use a tmpfs instead of a ramfs: it has a limit and
 //! can be swapped out.
+//!
+//! ## Threshold
+//! 25% of a node is a warning, 50% is critical. In the field report 10 GB of RAM disk on nodes of 24 GB
+//! (42% of one node) was enough; up to a quarter, three of four pages that reclaim scans are still of
+//! another kind.
 //!
 //! ## References
 //! Linux, Documentation/filesystems/tmpfs.rst and ramfs-rootfs-initramfs.rst;
@@ -167,7 +167,7 @@ fn finding(
     finding.with_remedy(remedy(snapshot, mounts.first().copied()))
 }
 
-/// What an administrator can do about the fullest RAM disk.
+/// Steps for an administrator against the fullest RAM disk.
 fn remedy(snapshot: &Snapshot, fullest: Option<&MemoryFilesystem>) -> Remedy {
     let mut steps = vec![Step::manual("remove files that are no longer needed from the RAM disk")];
     match fullest {

@@ -19,6 +19,11 @@
 //! `workingset_refault_file` increases in the group's memory.stat or in /proc/vmstat; the disk is busy
 //! with reads.
 //!
+//! ## How to fix it
+//! Give the cgroup (`systemctl set-property UNIT MemoryMax=SIZE`) or the machine more memory, or protect
+//! the service's working set with `MemoryLow=`. Keep large copies out of the page cache (`memwright
+//! run --direct-io`).
+//!
 //! ## Threshold
 //! A hazard: refaults alone are harmless, and a backup that reads each file once has none. It is a
 //! note while a large request is served all the same: then a cgroup's limit is too small for what it reads, or a program
@@ -26,11 +31,6 @@
 //! Anonymous pages are counted apart: see swap-thrash.
 //!
 //! A cause: these reads take at least half of the request; refaults are at least 30% of the pages read.
-//!
-//! ## How to fix it
-//! Give the cgroup (`systemctl set-property UNIT MemoryMax=SIZE`) or the machine more memory, or protect
-//! the service's working set with `MemoryLow=`. Keep large copies out of the page cache (`memwright
-//! run --direct-io`).
 //!
 //! ## References
 //! Linux, mm/workingset.c; Documentation/admin-guide/cgroup-v2.rst, memory.stat.

@@ -20,6 +20,10 @@
 //! wait for the mmap lock that the faulting process holds; `zone_reclaim_failed` in /proc/vmstat
 //! increases by thousands a second.
 //!
+//! ## How to fix it
+//! `memwright fix zone-reclaim` sets `vm.zone_reclaim_mode` to 0, the kernel's own default since 3.16.
+//! Programs that benefit from node-local memory can bind themselves with numactl.
+//!
 //! ## Threshold
 //! Any value but 0. With several nodes it is critical if bit 4 is set, if the kernel has already counted
 //! failed scans, or if a quarter of a node is unreclaimable. In our measurements on kernel 6.1 (two
@@ -27,10 +31,6 @@
 //! 15 s with modes 4, 5 and 7; docs/evaluations has all eight. The kernel of the field report, 2.6.18,
 //! waited with mode 2. With a single node it is a warning: there is no other node, but every allocation
 //! below the low watermark reclaims directly before it wakes kswapd.
-//!
-//! ## How to fix it
-//! `memwright fix zone-reclaim` sets `vm.zone_reclaim_mode` to 0, the kernel's own default since 3.16.
-//! Programs that benefit from node-local memory can bind themselves with numactl.
 //!
 //! ## References
 //! Linux, Documentation/admin-guide/sysctl/vm.rst, zone_reclaim_mode; mm/vmscan.c, node_reclaim().

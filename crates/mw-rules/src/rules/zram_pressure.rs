@@ -21,17 +21,17 @@
 //! Swap is in use, but MemAvailable does not grow; kswapd and the compression take CPU time. What zram takes is in no
 //! line of /proc/meminfo. The kernel log has "Write-error on swap-device" at the limit.
 //!
+//! ## How to fix it
+//! Look at `zramctl`. Swap on a disk or SSD takes what does not compress, either besides zram, or as its `backing_dev`
+//! with `echo huge > /sys/block/zram0/writeback`. Raise `mem_limit`, or set it to 0, where it is the limit. If the
+//! working set exceeds memory, nothing but less of it helps (see swap-thrash).
+//!
 //! ## Threshold
 //! Usual programs compress to a third or a half. zram keeps a page as it is that does not compress to three quarters or
 //! so: at 75% of the data, most pages are of that kind (`huge_pages` of mm_stat). Below 5% of memory the gaps of its
 //! allocator are a large share, and it does not matter. Both are warnings, because swapping does not help any
 //! more. A quarter of memory is a note: it is usual on telephones, and elsewhere more than the distributions' defaults
 //! need (half of memory at a ratio of 3 is 17%).
-//!
-//! ## How to fix it
-//! Look at `zramctl`. Swap on a disk or SSD takes what does not compress, either besides zram, or as its `backing_dev`
-//! with `echo huge > /sys/block/zram0/writeback`. Raise `mem_limit`, or set it to 0, where it is the limit. If the
-//! working set exceeds memory, nothing but less of it helps (see swap-thrash).
 //!
 //! ## References
 //! Linux, Documentation/admin-guide/blockdev/zram.rst; zramctl(8).
@@ -54,7 +54,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     Ok(devices.iter().filter_map(|device| finding(device, memory, page_bytes)).collect())
 }
 
-/// What is wrong with a device, and what helps.
+/// Problem of a device, and its remedy.
 struct Trouble {
     severity: Severity,
     headline: String,

@@ -15,7 +15,7 @@ const COLLAPSE: f64 = 0.4;
 /// Bins in which a collapse is looked for.
 const COLLAPSE_BINS: usize = 96;
 
-/// How many bins a collapse takes at most.
+/// Maximum number of bins of a collapse.
 const FALL_BINS: usize = 2;
 
 /// The lowest point of each of so many bins.

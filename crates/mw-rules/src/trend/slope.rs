@@ -64,7 +64,7 @@ impl Slope {
     }
 }
 
-/// How many of the sorted slopes Sen's interval holds, for `n` points.
+/// Number of the sorted slopes that Sen's interval holds, for `n` points.
 fn half_of_interval(n: f64, inflation: f64) -> f64 {
     NINE_OF_TEN * (n * (n - 1.0) * (2.0 * n + 5.0) / 18.0 * inflation).sqrt()
 }

@@ -90,7 +90,7 @@ fn widened(slope: Slope, parts: &[f64], mean: f64) -> Slope {
     }
 }
 
-/// Whether a parabola fits certainly better than a line, and ends with another slope.
+/// True if a parabola fits certainly better than a line, and ends with another slope.
 fn is_curved(lows: &[Point]) -> bool {
     let Some(parabola) = Parabola::of(lows) else { return false };
     let is_certain = parabola.curve.abs() > parabola.curve_error * CURVE_ERRORS;

@@ -43,7 +43,7 @@ pub(super) fn range(history: &SizeHistory, recording: &str) -> Result<(u64, u64)
     Ok((*since, *until))
 }
 
-/// Whether a holder is in one of the last samples.
+/// True if a holder is in one of the last samples.
 pub(super) fn is_current(history: &SizeHistory, series: &SizeSeries) -> bool {
     let missed = match series.holder {
         SizedHolder::SlabCache { .. } => MAX_MISSED_OF_SLABS,

@@ -20,7 +20,7 @@ const MAX_AGE_MS: u64 = 2 * 3_600_000;
 /// Amounts over time: milliseconds since 1970, and bytes.
 type Amounts = Vec<(u64, u64)>;
 
-/// What a history tells of a supply.
+/// History of a supply.
 struct Series {
     supply: Supply,
     page_bytes: Option<u64>,
@@ -120,7 +120,7 @@ fn sum(whole: &[(u64, u64)], pool: &[(u64, u64)]) -> Amounts {
     whole.iter().map(both).collect()
 }
 
-/// What serves a request.
+/// Supplies that serve a request.
 ///
 /// # Errors
 /// It was not recorded.
@@ -166,7 +166,7 @@ fn supply_for<'a>(supplies: &'a [SupplyTrend], request: &Request) -> Option<&'a 
     }
 }
 
-/// When there is never again so much of a supply; none where it does not decline, or where that is too far away to
+/// Time from which there is never again so much of a supply; none where it does not decline, or where that is too far away to
 /// say.
 #[must_use]
 pub fn exhaustion(supply: &SupplyTrend, request_bytes: u64) -> Option<Exhaustion> {
@@ -207,7 +207,7 @@ pub fn exhaustion(supply: &SupplyTrend, request_bytes: u64) -> Option<Exhaustion
     })
 }
 
-/// How long it takes along a decline until its line reaches a limit, which is negated as well.
+/// Time along a decline until its line reaches a limit, which is negated as well.
 fn left(supply: &SupplyTrend, decline: Decline, limit: f64) -> Option<TimeLeft> {
     let growth = Growth {
         since_s: decline.since_unix_ms as f64 / MS_PER_S,
@@ -251,7 +251,7 @@ pub fn exhausted(supplies: &[SupplyTrend]) -> Vec<Exhaustion> {
     found
 }
 
-/// What runs out by a forecast that was made a while ago, as of now: the request, or else huge pages. None of one that is
+/// Forecast that was made a while ago, as of now: of the request, or else of huge pages. None of one that is
 /// older than [`MAX_AGE_MS`].
 #[must_use]
 pub fn forecast(

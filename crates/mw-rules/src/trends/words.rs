@@ -13,7 +13,7 @@ const MIN_HOURS_AS_DAYS: f64 = 48.0;
 /// Below it, time is told in minutes.
 const MIN_HOURS: f64 = 2.0;
 
-/// What memory is full of more than once is told without a digit after the point.
+/// Multiple of a unit from which memory is printed without a digit after the point.
 const MIN_WITHOUT_DIGIT: f64 = 10.0;
 
 /// The answer in one sentence: what is full or runs out first, and how many more.
@@ -56,7 +56,7 @@ pub(super) fn of_request(
     format!("no steady decline of {pages}: {left} are available ({span} recorded)")
 }
 
-/// Which pages, and whether that is one thing or several.
+/// Name of the pages, and its number (singular or plural).
 fn pages(supply: &SupplyTrend, request_bytes: u64) -> (String, &'static str) {
     let page = supply.page_bytes.map(format_bytes).unwrap_or_default();
     let (what, verb) = match supply.supply {
@@ -73,7 +73,7 @@ fn pages(supply: &SupplyTrend, request_bytes: u64) -> (String, &'static str) {
     (format!("{what}{node}{request}"), verb)
 }
 
-/// What runs out, and when.
+/// Supply that runs out, and the time.
 pub(super) fn exhaustion(supply: &SupplyTrend, request_bytes: u64, left: Estimate) -> String {
     let (pages, verb) = pages(supply, request_bytes);
     if left.expected <= 0.0 {
@@ -83,12 +83,12 @@ pub(super) fn exhaustion(supply: &SupplyTrend, request_bytes: u64, left: Estimat
     format!("{pages} {verb} out in {}", time_left(left))
 }
 
-/// How fast it declines.
+/// Rate of its decline.
 pub(super) fn decline(per_hour: Estimate, hours_left: Estimate, left: &str) -> String {
     format!("{left} left, {} less", rate(per_hour, hours_left))
 }
 
-/// Who grows, and how fast.
+/// Holder that grows, and the rate.
 pub(super) fn growth(holder: &SizedHolder, per_hour: Estimate, hours_left: Estimate) -> String {
     let grow = if matches!(holder, SizedHolder::PageTables | SizedHolder::UnreclaimableSlab) {
         "grow"
@@ -122,7 +122,7 @@ fn rate(per_hour: Estimate, hours_left: Estimate) -> String {
     )
 }
 
-/// What is full, and when.
+/// Limit that is full, and the time.
 pub(super) fn forecast(
     holder: &SizedHolder,
     full: FullKind,

@@ -107,7 +107,7 @@ impl Made {
         self
     }
 
-    /// How much of the stall some task waited for memory, I/O and processors, in percent.
+    /// How much of the stall some task waited for memory, I/O and CPUs, in percent.
     pub(crate) fn pressed(mut self, memory: u64, io: u64, cpu: u64) -> Self {
         let us = |percent: u64| percent * 10 * self.incident.trigger.worst_ms as u64;
         let now = &mut self.window.now.sample.pressure;
@@ -258,7 +258,7 @@ impl Made {
         self
     }
 
-    /// What functions took of all processors, before and during.
+    /// What functions took of all CPUs, before and during.
     pub(crate) fn shifts(
         mut self,
         function: &str,
@@ -294,7 +294,7 @@ impl Made {
         self
     }
 
-    /// A task uses processor time and grows.
+    /// A task uses CPU time and grows.
     pub(crate) fn uses(
         mut self,
         (pid, task): (u32, &str),

@@ -202,7 +202,7 @@ fn work_that_nobody_waits_for_explains_nothing() {
     assert!(plausible(&asked(&backup.untraced())).contains("thp-compaction"));
 }
 
-/// Seen on a busy machine: the processors are short, and what does not answer is stopped all the same.
+/// Seen on a busy machine: the CPUs are short, and what does not answer is stopped all the same.
 #[test]
 fn a_stopped_process_is_seen_on_a_busy_machine() {
     let made = Made::on(stalls::HEALTHY)

@@ -491,7 +491,7 @@ fn a_process_in_a_debugger_is_told_from_a_stopped_one() {
     assert!(remedy(&["schedule", "ptrace_stop", "get_signal"]).contains("TracerPid"));
 }
 
-/// Its cgroup is not that of the service, its number is another task's here, and the cause is less sure.
+/// Its cgroup is not that of the service, its number is another task's here, and the cause has less confidence.
 #[test]
 fn a_task_outside_of_the_pid_namespace_is_named_as_one() {
     let outside = |kind: Kind| {

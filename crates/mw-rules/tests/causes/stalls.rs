@@ -56,7 +56,7 @@ fn tales() -> Vec<Stall> {
     ]
 }
 
-/// The profile of the report (percent of all processors, idle and stalled), and what tracepoints
+/// The profile of the report (percent of all CPUs, idle and stalled), and what tracepoints
 /// would have shown; counters as in the re-enactment, 108 compact_stall a second.
 fn mysql_stall() -> Made {
     mysql_profile()

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// A request may take so long; a day of a machine has some 100 KiB.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// How long a signed URL holds.
+/// Validity of a signed URL.
 const VALID: Duration = Duration::from_secs(300);
 
 /// Waits before a request is tried again: a server that is busy is left alone.
@@ -19,7 +19,7 @@ const MAX_SAID_BYTES: u64 = 4096;
 
 const USUAL_REGION: &str = "us-east-1";
 
-/// How the server is found and trusted, as the SDKs have it.
+/// Address and trust of the server, as the SDKs have it.
 #[derive(Debug, Clone, Default)]
 pub struct S3Options {
     /// `https://HOST[:PORT]` of another server than Amazon's.

@@ -13,10 +13,10 @@ use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
-/// How many names are tried for a temporary file.
+/// Number of names that are tried for a temporary file.
 const MAX_NAMES: usize = 64;
 
-/// Where what is written goes.
+/// Destination of the output.
 #[derive(Debug)]
 pub enum Output {
     /// A FIFO, a device, or an open file of /proc such as /dev/stdout: opened, and written to behind what is there.
@@ -32,7 +32,7 @@ pub struct Place {
     name: OsString,
 }
 
-/// Where a path leads for a writer. Opening a FIFO waits for its reader.
+/// The target of a path, for a writer. Opening a FIFO waits for its reader.
 ///
 /// # Errors
 /// Those of open(2); [`Refused`]: a symbolic link that another user may have put there, or another user's FIFO or
@@ -56,7 +56,7 @@ pub fn output(path: &Path) -> io::Result<Output> {
     Ok(Output::Special(File::from(opened)))
 }
 
-/// Where a path leads, for a file that is made or replaced.
+/// The target of a path, for a file that is created or replaced.
 ///
 /// # Errors
 /// As [`output`]; what is there is no regular file.

@@ -8,16 +8,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a file system may take for one call.
+/// Time that a file system may take for one call.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The most calls that wait for file systems at a time; beyond that no file is read this way.
 const MAX_BLOCKED: usize = 16;
 
-/// What is read in one call.
+/// Bytes to read in one call.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// What is read of a file at most, and how long that may take. It may take longer by one call, two seconds.
+/// Limit of the bytes read of a file, and of the time. It may take longer by one call, two seconds.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     pub bytes: u64,
@@ -34,7 +34,7 @@ pub struct Reader {
     position: u64,
     left_bytes: u64,
     deadline: Instant,
-    /// What was read and not yet fetched.
+    /// Bytes that were read and not yet fetched.
     piece: Vec<u8>,
     fetched: usize,
 }

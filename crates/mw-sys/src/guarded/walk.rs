@@ -22,14 +22,14 @@ const OTHERS_MAY_WRITE: u32 = 0o022;
 /// A name that is not used, since another user may have chosen what it stands for.
 #[derive(Debug)]
 pub struct Refused {
-    /// Where it was found.
+    /// Its path.
     pub path: PathBuf,
     pub what: Found,
-    /// Who may have put it there; `None` is anybody.
+    /// The user who may have put it there; `None` is any user.
     pub user: Option<u32>,
 }
 
-/// What was found.
+/// Its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
     Link,
@@ -64,7 +64,7 @@ impl From<Refused> for io::Error {
     }
 }
 
-/// What becomes of links that another user may have put there.
+/// Handling of links that another user may have put there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ForeignLinks {
     Refused,
@@ -72,7 +72,7 @@ pub(super) enum ForeignLinks {
     Judged,
 }
 
-/// What becomes of a link that is the last name of a path.
+/// Handling of a link that is the last name of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LastLink {
     Followed,
@@ -88,7 +88,7 @@ pub(super) struct Walked {
     pub(super) name: OsString,
     /// The directory's and the file's names, as they were resolved.
     pub(super) path: PathBuf,
-    /// What is there: no symbolic link, unless `is_magic` or [`LastLink::Kept`].
+    /// The file at the path: no symbolic link, unless `is_magic` or [`LastLink::Kept`].
     pub(super) found: Option<Stat>,
     /// A link of /proc to an open file, which the kernel follows by itself. `found` is what it leads to.
     pub(super) is_magic: bool,
@@ -96,12 +96,12 @@ pub(super) struct Walked {
     pub(super) chosen_by: Vec<Option<u32>>,
 }
 
-/// Whether a user can be relied on: root, or the one that this thread acts for.
+/// True if a user can be relied on: root, or the one that this thread acts for.
 pub(super) fn is_trusted(user: u32) -> bool {
     user == 0 || user == rustix::process::geteuid().as_raw()
 }
 
-/// Whether other users may have put something into a directory; for what is there under a user's own name.
+/// True if other users may have put something into a directory; for what is there under a user's own name.
 pub(super) fn others_may_write(dir: &Stat) -> bool {
     !is_trusted(dir.st_uid) || dir.st_mode & OTHERS_MAY_WRITE != 0
 }
@@ -227,7 +227,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Whether the last name is a link of /proc, once it is none that is to be followed.
+    /// True if the last name is a link of /proc, once it is none that is to be followed.
     fn look_at_last(&mut self, name: &OsStr) -> io::Result<Option<bool>> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match open_at(&self.dir, name, flags) {

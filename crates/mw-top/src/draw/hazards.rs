@@ -50,7 +50,7 @@ impl Pen<'_> {
         row
     }
 
-    /// How many lines the list has in full.
+    /// Number of lines of the whole list.
     pub(super) fn hazard_count(&self) -> usize {
         self.moment().findings.len().max(1)
     }
@@ -98,7 +98,7 @@ impl Pen<'_> {
         row
     }
 
-    /// What fixes the selected finding, in one line.
+    /// Remedy of the selected finding, in one line.
     pub(super) fn what_to_do(&self, width: usize) -> Option<Row> {
         let finding = self.moment().findings.get(self.top.selected)?;
         let text = command(finding, finding.remedy.as_ref()?);

@@ -7,7 +7,7 @@ use crate::measure::{Measure, Series, Unit};
 use crate::moment::{MemoryBar, ZoneRow};
 use crate::short;
 
-/// What the parts of the bar of memory mean.
+/// Meaning of the parts of the bar of memory.
 const PARTS: [(&str, Role); 4] =
     [("used", Role::Accent), ("dirty", Role::Warn), ("cache", Role::Good), ("free", Role::Faint)];
 
@@ -55,7 +55,7 @@ impl Pen<'_> {
         }
     }
 
-    /// What memory is used for, as a bar of `width` columns.
+    /// Use of memory, as a bar of `width` columns.
     pub(super) fn memory_bar(&self, memory: &MemoryBar, width: usize) -> Row {
         let parts = [memory.used, memory.dirty, memory.cache, memory.free];
         let mut row = Row::new();
@@ -70,7 +70,7 @@ impl Pen<'_> {
         row
     }
 
-    /// What the bar's parts are, with their sizes.
+    /// Parts of the bar, with their sizes.
     pub(super) fn memory_legend(&self, memory: &MemoryBar) -> Row {
         let parts = [memory.used, memory.dirty, memory.cache, memory.free];
         let mut row = Row::new();
@@ -109,7 +109,7 @@ impl Pen<'_> {
         row
     }
 
-    /// Where a zone's free memory is, by order; what is right of the fence serves a huge page.
+    /// Free memory of a zone, by order; blocks right of the fence serve a huge page.
     pub(super) fn orders(&self, zone: &ZoneRow) -> Row {
         let huge = self.moment().huge_order;
         let parts: Vec<f64> = zone
@@ -165,7 +165,7 @@ fn written(series: Series, value: Option<f64>) -> (String, Role) {
     (text, role)
 }
 
-/// When a number catches the eye.
+/// Threshold at which a number is highlighted.
 fn eye(measure: &Measure, value: f64) -> Role {
     let (warn, bad) = measure.eye;
     if value >= bad {

@@ -28,7 +28,7 @@ impl Pen<'_> {
         rows
     }
 
-    /// Who suffered in an incident, and who caused it.
+    /// Victims and culprits of an incident.
     pub(super) fn parts_in(&self, incident: &Incident, width: usize, lines: usize) -> Vec<Row> {
         let mut rows = Vec::new();
         let parts: [(&str, &[Part], Role); 2] = [

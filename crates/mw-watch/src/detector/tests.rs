@@ -14,7 +14,7 @@ fn answered(sequence: u64, took_ms: f64, failed: bool) -> ProbeReading {
     ProbeReading { limit_ms: 500.0, alarm_ms: 100.0, under_way: None, last }
 }
 
-/// What each turn comes to, where it is something.
+/// Result of each turn, if any.
 #[track_caller]
 fn check(
     limits: Limits,

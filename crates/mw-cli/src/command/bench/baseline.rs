@@ -15,7 +15,7 @@ use std::time::Instant;
 const CHUNK_BYTES: usize = 1 << 20;
 const THP_BYTES: usize = 2 << 20;
 
-/// How the work is split.
+/// Division of the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Split {
     /// Small chunks from one cursor: memwright.

@@ -17,7 +17,7 @@ pub(crate) const SCHEMA: u32 = 1;
 pub(crate) struct Row {
     pub(crate) variant: Variant,
     samples: Vec<Sample>,
-    /// Why it cannot be measured on this machine.
+    /// The reason that it cannot be measured on this machine.
     pub(crate) missing: Option<String>,
 }
 
@@ -53,7 +53,7 @@ impl Row {
     }
 }
 
-/// How many times as fast `row` is, all steps together; medians of the same rounds.
+/// Speed of `row`, as a multiple, all steps together; medians of the same rounds.
 fn speedup(plain: &Row, row: &Row) -> Option<f64> {
     Some(plain.spread(Sample::total)?.median / row.spread(Sample::total)?.median)
 }
@@ -79,7 +79,7 @@ pub(crate) struct Measured {
     /// The share of each page size in bytes in the memory of the last round, of folios: of each size at
     /// least so much, and of the smallest at most.
     pub(crate) page_shares: Option<BTreeMap<usize, f64>>,
-    /// Why it has no folios: the kernel's switch, and what to write to it.
+    /// The reason that it has no folios: the kernel's switch, and the value to write to it.
     pub(crate) no_folios: Option<String>,
 }
 

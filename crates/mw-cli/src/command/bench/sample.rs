@@ -17,7 +17,7 @@ pub(crate) struct Sample {
     pub(crate) nodes: Option<BTreeMap<u32, f64>>,
     /// The share of each page size in bytes, of a segment of folios.
     pub(crate) page_shares: Option<BTreeMap<usize, f64>>,
-    /// Why a segment of folios has none.
+    /// The reason why a segment of folios has none.
     pub(crate) no_folios: Option<String>,
 }
 

@@ -106,7 +106,7 @@ fn rows(out: &mut String, report: &Report) -> std::fmt::Result {
     Ok(())
 }
 
-/// What each variant of folios consists of.
+/// Composition of each variant of folios.
 fn page_sizes(report: &Report) -> Vec<(String, String)> {
     let share = |(size, share): (&usize, &f64)| {
         format!("{:.0}% of {}", share * 100.0, format_bytes(*size as u64))

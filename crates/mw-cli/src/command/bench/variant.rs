@@ -10,7 +10,7 @@ use std::ops::Range;
 /// The factor by which a slowed thread is slower.
 pub(crate) const SLOWED: u32 = 4;
 
-/// How the work is split.
+/// Division of the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Method {
     /// One thread, base pages, plain system calls: map, mlock, unmap.

@@ -7,10 +7,10 @@ use std::fmt::Write;
 /// The version of the JSON form of [`Diagnosis`]; it goes up when a consumer could break.
 pub(super) const SCHEMA: u32 = 1;
 
-/// Where a line of names is folded.
+/// Width at which a line of names is folded.
 const WIDTH: usize = 96;
 
-/// What memwright needs of this machine.
+/// Requirements of memwright on this machine.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(super) struct Diagnosis {
@@ -30,7 +30,7 @@ pub(super) struct Check {
     /// Its name, which does not change.
     pub(super) name: String,
     pub(super) state: State,
-    /// What was found, and what it means.
+    /// The observation, and its meaning.
     pub(super) detail: String,
     /// The commands that need it.
     pub(super) needed_by: String,
@@ -54,7 +54,7 @@ pub(super) enum State {
 }
 
 impl Check {
-    /// What works so far; [`Self::missing`] and its like say otherwise.
+    /// A check that works so far; [`Self::missing`] and its like change that.
     pub(super) fn works(name: &str, needed_by: &str, detail: impl Into<String>) -> Self {
         Self {
             name: name.to_owned(),

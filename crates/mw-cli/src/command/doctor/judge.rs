@@ -8,7 +8,7 @@ use mw_model::{Missing, Namespace, format_bytes};
 use mw_sys::PidNamespace;
 use rustix::io::Errno;
 
-/// What an ordinary user runs to be told more.
+/// Command of an ordinary user for the whole diagnosis.
 const AS_ROOT: &str = "sudo memwright doctor";
 const ON_HOST: &str =
     "run memwright on the host, or in a container with docker run --privileged --pid=host";
@@ -19,7 +19,7 @@ const CAP_SYS_RESOURCE: u32 = 24;
 const CAP_SYSLOG: u32 = 34;
 const CAP_PERFMON: u32 = 38;
 
-/// What all commands need, and what for. In place of two of them memwright.service has higher limits.
+/// Privileges of all commands, and their purposes. In place of two of them memwright.service has higher limits.
 const CAPABILITIES: [(u32, &str, &str); 9] = [
     (2, "CAP_DAC_READ_SEARCH", "files that only root may read"),
     (12, "CAP_NET_ADMIN", "delays of tasks"),
@@ -35,7 +35,7 @@ const CAPABILITIES: [(u32, &str, &str); 9] = [
 /// Clocks that are read in microseconds instead of nanoseconds.
 const SLOW_CLOCKS: [&str; 4] = ["hpet", "acpi_pm", "jiffies", "refined-jiffies"];
 
-/// Everything that is needed, in the order in which it is mended.
+/// Everything that is needed, in the order in which it is fixed.
 pub(super) fn checks(machine: &Machine) -> Vec<Check> {
     let kernel = [
         privileges(machine),
@@ -66,7 +66,7 @@ impl Machine {
         held(capability) || (capability == CAP_PERFMON && held(CAP_SYS_ADMIN))
     }
 
-    /// Whether this kernel has something that needs the capability.
+    /// True if this kernel has something that needs the capability.
     fn needs(&self, capability: u32) -> bool {
         capability != CAP_SYS_RESOURCE || !self.is_at_least(6, 5)
     }
@@ -76,7 +76,7 @@ impl Machine {
         advice::as_root(command, self.is_root)
     }
 
-    /// Where a privilege is refused.
+    /// Remedy for a refused privilege.
     fn privilege(&self) -> &'static str {
         if self.is_root { ON_HOST } else { AS_ROOT }
     }

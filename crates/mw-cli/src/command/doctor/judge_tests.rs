@@ -250,7 +250,7 @@ fn an_ordinary_user_is_told_what_only_root_may_see() {
     }
 }
 
-/// What makes a machine lack something.
+/// Changes that make a machine lack a requirement.
 type Change = fn(&mut Machine);
 
 /// A command that an ordinary user would be refused is no help.

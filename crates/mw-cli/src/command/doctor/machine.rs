@@ -14,7 +14,7 @@ pub(super) struct Machine {
     pub(super) capabilities: Option<u64>,
     /// As uname(2) has it.
     pub(super) kernel_release: String,
-    /// What kind of container this is.
+    /// Kind of this container.
     pub(super) container: Option<String>,
     pub(super) pid_namespace: Result<PidNamespace, String>,
     /// Those that are not the machine's first.
@@ -52,7 +52,7 @@ pub(super) struct Tracepoint {
     pub(super) is_of_own_mount: bool,
 }
 
-/// What belongs to memwright itself.
+/// State of memwright's own parts.
 #[derive(Debug, Clone)]
 pub(super) struct Service {
     /// The file that is read, or what is wrong with it.
@@ -60,7 +60,7 @@ pub(super) struct Service {
     pub(super) preload_library: Result<String, String>,
     pub(super) recorder: Unit,
     pub(super) pool_server: Unit,
-    /// How many pools the server has, or why it did not answer.
+    /// Number of the server's pools, or the reason that it did not answer.
     pub(super) pools: Result<usize, String>,
     pub(super) recording: Recording,
 }
@@ -93,13 +93,13 @@ pub(super) enum Unit {
     Installed {
         enabled: String,
         active: String,
-        /// Where it has failed, or is started again and again.
+        /// Failure, also of a unit that is started again and again.
         failure: Option<UnitFailure>,
     },
     Unknown(String),
 }
 
-/// Why a unit does not run.
+/// The reason that a unit does not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct UnitFailure {
     /// systemd's result of the last start, and the exit status of the program; empty where it says neither.
@@ -108,7 +108,7 @@ pub(super) struct UnitFailure {
     pub(super) log: Vec<String>,
 }
 
-/// What boot parameters are set with.
+/// The way to set boot parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BootLoader {
     Grubby,

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// How long systemd and its journal may take to answer, and how much of an answer is kept.
+/// Time limit of systemd and its journal, and limit of their output.
 const LIMITS: Limits = Limits { time: Duration::from_secs(5), bytes: 64 << 10 };
 
 /// Lines of the journal that are shown: a start that fails leaves seven.

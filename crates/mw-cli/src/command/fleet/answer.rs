@@ -3,7 +3,7 @@
 use super::asking::{json, line};
 use serde::{Deserialize, Serialize};
 
-/// What became of a question, the best first.
+/// Outcome of a query, the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -28,7 +28,7 @@ impl Verdict {
     }
 }
 
-/// What is read of a node's report.
+/// Fields that are read of a node's report.
 #[derive(Deserialize)]
 struct NodeReport {
     memwright: Option<String>,
@@ -58,7 +58,7 @@ pub(super) struct Answer {
     pub(super) verdict: Verdict,
     /// The time that the node predicts, in milliseconds, at most.
     pub(super) time_ms: Option<f64>,
-    /// What the node can give by its metrics, in bytes; absent without a server of metrics.
+    /// Memory that the node can give by its metrics, in bytes; absent without a server of metrics.
     pub(super) by_metrics_bytes: Option<u64>,
     /// Its answer in one line, or why there is none.
     pub(super) text: String,

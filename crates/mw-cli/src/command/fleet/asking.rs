@@ -16,13 +16,13 @@ use std::sync::mpsc::channel;
 /// A report has some 30 KiB, a thousand incidents 400 KiB.
 const MAX_BYTES: usize = 4 << 20;
 
-/// What an answer may become in memory. A thousand incidents take 2 MiB.
+/// Memory limit of a reply. A thousand incidents take 2 MiB.
 const MAX_MEMORY_BYTES: usize = 64 << 20;
 
-/// What the answers of all nodes together may become in memory.
+/// Memory limit of the replies of all nodes together.
 const MAX_MEMORY_BYTES_OF_ALL: usize = 1 << 30;
 
-/// What is kept of a line that another machine has written.
+/// Length limit of a line that another machine has written.
 const MAX_LINE_CHARS: usize = 300;
 
 /// A node that did not answer.
@@ -31,7 +31,7 @@ const MAX_LINE_CHARS: usize = 300;
 pub(super) struct Silent {
     /// The node.
     pub(super) node: String,
-    /// Why, in one line.
+    /// The reason, in one line.
     pub(super) why: String,
 }
 
@@ -113,12 +113,12 @@ fn taken(answer: Vec<u8>, left: &AtomicUsize) -> Result<Vec<u8>, String> {
     }
 }
 
-/// What a node has printed as JSON; `none` says that it is something else.
+/// JSON that a node has printed; `none` is the error for anything else.
 pub(super) fn json<T: DeserializeOwned>(output: &[u8], none: &str) -> Result<T, String> {
     bounded_json::from_slice(output, MAX_MEMORY_BYTES).map_err(|error| not_read(&error, none))
 }
 
-/// Why an answer was not read; `none` says that it is something else than JSON of this kind.
+/// The reason that a reply was not read; `none` is the error for anything else than JSON of this kind.
 pub(super) fn not_read(error: &JsonError, none: &str) -> String {
     match error {
         JsonError::TooLarge { .. } => format!("not read: {error}"),
@@ -126,7 +126,7 @@ pub(super) fn not_read(error: &JsonError, none: &str) -> String {
     }
 }
 
-/// What a node prints on standard output. A name that could be an option or a command of a shell is not passed on.
+/// Standard output of a node. A name that could be an option or a command of a shell is not passed on.
 fn output(via: &[&str], node: &str, words: &[&str], way: &WayArgs) -> Result<Vec<u8>, String> {
     let (program, first) = via.split_first().ok_or("no command")?;
     if !node_set::is_name(node) {

@@ -17,7 +17,7 @@ const SCHEMA: u32 = 1;
 /// which differs by what firmware keeps.
 const SAME: f64 = 0.02;
 
-/// What the facts of a node may become in memory; a node has some hundred, of 40 KiB.
+/// Memory limit of the facts of a node; a node has some hundred, of 40 KiB.
 const MAX_NODE_BYTES: usize = 1 << 20;
 
 /// So many facts are compared, those that the most nodes have.
@@ -29,19 +29,19 @@ const MAX_LISTED: usize = 1 << 20;
 /// Of one fact, so many values are listed in the text.
 const MAX_VALUES: usize = 6;
 
-/// What `fleet drift --json` prints.
+/// Output of `fleet drift --json`.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct FleetDrift {
     /// The version of the format.
     schema: u32,
-    /// How many nodes answered.
+    /// Number of nodes that answered.
     nodes: usize,
-    /// How many facts were compared.
+    /// Number of facts that were compared.
     facts: usize,
     /// The facts that differ, those of the fewest nodes first.
     differ: Vec<Difference>,
-    /// How many facts were left out: they are more than are compared, or differ and are more than are listed.
+    /// Number of facts that were left out: they are more than are compared, or differ and are more than are listed.
     left_out: usize,
     /// The nodes that did not answer.
     failed: Vec<Silent>,
@@ -97,7 +97,7 @@ pub(super) fn run(args: &FleetDriftArgs) -> Result<Exit, Failure> {
 /// The facts of each node.
 type FactsOfNodes = BTreeMap<String, BTreeMap<String, String>>;
 
-/// What differs between nodes.
+/// Differences between nodes.
 fn compare(of_nodes: &FactsOfNodes, failed: Vec<Silent>) -> FleetDrift {
     let mut nodes_with: BTreeMap<&str, usize> = BTreeMap::new();
     for fact in of_nodes.values().flat_map(BTreeMap::keys) {
@@ -129,7 +129,7 @@ fn compare(of_nodes: &FactsOfNodes, failed: Vec<Silent>) -> FleetDrift {
     }
 }
 
-/// How many nodes have another value than the most have.
+/// Number of nodes with another value than the most have.
 fn others(difference: &Difference) -> usize {
     difference.values.iter().skip(1).map(|value| value.nodes.len()).sum()
 }
@@ -162,7 +162,7 @@ fn joined(values: Vec<Value>) -> Vec<Value> {
     joined
 }
 
-/// Whether two values are numbers that hardly differ.
+/// True if two values are numbers that hardly differ.
 fn is_same(a: &Value, b: &Value) -> bool {
     let number = |value: &Value| value.value.as_ref()?.parse::<f64>().ok();
     let (Some(a), Some(b)) = (number(a), number(b)) else { return false };

@@ -12,7 +12,7 @@ use std::fmt::Write;
 /// The version of what is printed as JSON.
 const SCHEMA: u32 = 1;
 
-/// What `fleet facts --json` prints.
+/// Output of `fleet facts --json`.
 #[derive(Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(super) struct Facts {
@@ -66,7 +66,7 @@ pub(crate) fn own(config: &Config) -> Result<BTreeMap<String, String>, Failure> 
     Ok(of_this_machine(&live::window()?, config))
 }
 
-/// What a captured tree tells, too.
+/// Facts that a captured tree has, too.
 fn of_window(window: &Window) -> BTreeMap<String, String> {
     let snapshot = &window.now;
     let mut facts = BTreeMap::new();
@@ -138,7 +138,7 @@ fn settings(snapshot: &Snapshot) -> Vec<(String, String)> {
     settings
 }
 
-/// Whether a file of khugepaged counts what it has done.
+/// True if a file of khugepaged counts what it has done.
 fn is_counter(name: &str) -> bool {
     matches!(name, "full_scans" | "pages_collapsed")
 }

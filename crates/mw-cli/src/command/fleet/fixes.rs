@@ -16,7 +16,7 @@ const LEAST_MS: u64 = 3_600_000;
 /// Of a fix, so many settings are named.
 const MAX_SETTINGS: usize = 4;
 
-/// What is read of the answer to `changes --all --json`, of whichever version.
+/// Fields that are read of the output of `changes --all --json`, of whichever version.
 #[derive(Deserialize)]
 struct Answer {
     changes: Vec<Change>,

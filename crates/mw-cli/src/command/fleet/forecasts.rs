@@ -6,7 +6,7 @@ use crate::args::WayArgs;
 use mw_render::html::FleetForecast;
 use serde::Deserialize;
 
-/// What is read of the answer to `check --json`, of whichever version.
+/// Fields that are read of the output of `check --json`, of whichever version.
 #[derive(Deserialize)]
 struct Answer {
     #[serde(default)]

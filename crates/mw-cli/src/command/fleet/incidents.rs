@@ -14,10 +14,10 @@ use std::time::Duration;
 /// The version of what `--json` prints.
 const SCHEMA: u32 = 1;
 
-/// What stands for the cause of incidents that have none.
+/// Substitute for the cause of incidents that have none.
 pub(super) const UNKNOWN: &str = "unknown";
 
-/// What is read of an incident, of whichever version.
+/// Fields that are read of an incident, of whichever version.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Incident {
     pub(super) started_unix_ms: u64,
@@ -31,26 +31,26 @@ pub(super) struct Incident {
 /// A clock may be wrong by this much.
 const CLOCK_ERROR_MS: u64 = 24 * 3_600_000;
 
-/// What nodes have said.
+/// Replies of nodes.
 pub(super) struct Asked {
     /// The incidents of each node that answered.
     pub(super) of_nodes: Vec<(String, Vec<Incident>)>,
     pub(super) failed: Vec<Silent>,
-    /// How many incidents have times that cannot be.
+    /// Number of incidents with impossible times.
     pub(super) left_out: usize,
 }
 
-/// What `fleet incidents --json` prints.
+/// Output of `fleet incidents --json`.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct FleetIncidents {
     /// The version of the format.
     schema: u32,
-    /// How many nodes answered.
+    /// Number of nodes that answered.
     nodes: usize,
     /// The events, the latest last.
     events: Vec<Event>,
-    /// How many incidents were left out: they end before they begin, or in the future.
+    /// Number of incidents that were left out: they end before they begin, or in the future.
     left_out: usize,
     /// The nodes that did not answer.
     failed: Vec<Silent>,
@@ -62,11 +62,11 @@ struct FleetIncidents {
 pub(super) struct Event {
     /// The rule of their first cause, or unknown.
     pub(super) cause: String,
-    /// When the first began, in milliseconds since 1970.
+    /// Time at which the first began, in milliseconds since 1970.
     pub(super) started_unix_ms: u64,
-    /// When the last ended.
+    /// Time at which the last ended.
     pub(super) ended_unix_ms: u64,
-    /// How many there were.
+    /// Number of incidents.
     pub(super) incidents: usize,
     /// The nodes.
     pub(super) nodes: BTreeSet<String>,
@@ -167,7 +167,7 @@ impl Incident {
         times && (0.0..=latest_unix_ms as f64).contains(&self.worst_ms)
     }
 
-    /// What another machine has written, fit for a terminal.
+    /// Text of another machine, fit for a terminal.
     fn in_lines(self) -> Self {
         let cause = self.cause.as_deref().map(line);
         Self { cause, verdict: line(&self.verdict), ..self }

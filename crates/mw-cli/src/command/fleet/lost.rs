@@ -8,7 +8,7 @@ pub(super) fn within(incident: &Incident, (since, until): (u64, u64)) -> (u64, u
     (within(incident.started_unix_ms), within(incident.ended_unix_ms))
 }
 
-/// How long spans are together; what overlaps counts once.
+/// Total length of spans; overlaps count once.
 pub(super) fn union(spans: &[(u64, u64)]) -> u64 {
     let mut spans = spans.to_vec();
     spans.sort_unstable();

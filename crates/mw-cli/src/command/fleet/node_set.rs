@@ -31,7 +31,7 @@ pub(super) fn expand(set: &str) -> Result<Vec<String>, String> {
     if names.is_empty() { Err("no node".to_owned()) } else { Ok(names) }
 }
 
-/// What may be the name or the address of a node: it becomes an argument of another program.
+/// Characters of the name or the address of a node: it becomes an argument of another program.
 pub(super) fn is_name(name: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
     let first = name.chars().next();

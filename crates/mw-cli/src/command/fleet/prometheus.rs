@@ -16,7 +16,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// A node takes some 130 bytes of an answer.
 const MAX_ANSWER_BYTES: u64 = 64 << 20;
 
-/// What it may become in memory, of two hundred thousand nodes.
+/// Memory limit of a reply, of two hundred thousand nodes.
 const MAX_MEMORY_BYTES: usize = 256 << 20;
 
 const METRIC: &str = "memwright_allocatable_bytes";
@@ -26,7 +26,7 @@ pub(super) fn sort(candidates: &mut [Candidate]) {
     candidates.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
 }
 
-/// What is read of an answer of the API. Its rows are those of a vector.
+/// Fields that are read of a reply of the API. Its rows are those of a vector.
 #[derive(Deserialize)]
 struct ApiAnswer {
     status: String,
@@ -44,7 +44,7 @@ struct ApiData {
 #[derive(Deserialize)]
 struct Row {
     metric: BTreeMap<String, String>,
-    /// When it was scraped, in seconds since 1970, and the value.
+    /// Time of the scrape, in seconds since 1970, and the value.
     value: (f64, String),
 }
 
@@ -129,7 +129,7 @@ fn unreadable(bytes: usize, error: &JsonError) -> String {
     format!("no answer of the API of Prometheus: {bytes} bytes, {error}")
 }
 
-/// What each node can give of such pages, from any of its NUMA nodes or from the one of the request. Of a node that is
+/// Memory that each node can give of such pages, from any of its NUMA nodes or from the one of the request. Of a node that is
 /// scraped twice one series counts. Folios have no series: a node that has them has as much in base pages.
 fn query(request: &Request, label: &str) -> String {
     let page = if request.page.is_folio() { PageSize::Base } else { request.page };

@@ -21,7 +21,7 @@ const MAX_NAME_CHARS: usize = 80;
 /// Of a name that is no name of a host.
 const NO_HOST: &str = "not queried: invalid host name";
 
-/// What `fleet room --json` prints.
+/// Output of `fleet room --json`.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct FleetRoom {
@@ -29,11 +29,11 @@ struct FleetRoom {
     schema: u32,
     /// The request, as `check --for` takes it.
     request: String,
-    /// How many nodes there were to choose from.
+    /// Number of nodes to choose from.
     nodes: usize,
-    /// How many of them have too little by their metrics, and were not asked.
+    /// Number of nodes that have too little by their metrics, and were not queried.
     too_little: usize,
-    /// How many have enough by their metrics and were not asked, because others have more.
+    /// Number of nodes that have enough by their metrics and were not queried, because others have more.
     not_asked: usize,
     /// Those of --nodes of which the server has no metrics.
     without_metrics: Vec<String>,

@@ -24,7 +24,7 @@ const TOGETHER_MS: u64 = 10_000;
 /// which is no longer than this: it is explained by one stall.
 const LONGEST_MS: u64 = 60_000;
 
-/// What `heartbeats --json` prints.
+/// Output of `heartbeats --json`.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(super) struct Heartbeats {
@@ -32,9 +32,9 @@ pub(super) struct Heartbeats {
     schema: u32,
     /// The reports, by time.
     pub(super) lines: Vec<Explained>,
-    /// How many lines there were beyond a limit; they are the oldest.
+    /// Number of lines beyond a limit; they are the oldest.
     pub(super) left_out: usize,
-    /// What was not read, in words.
+    /// Logs that were not read, in words.
     pub(super) not_read: Vec<String>,
 }
 
@@ -66,7 +66,7 @@ struct Waited {
     cpu_percent: f64,
 }
 
-/// What a report follows.
+/// The event that a report follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum After {
     /// A stall that memory caused.
@@ -124,7 +124,7 @@ pub(super) fn around(incident: &Incident) -> Range {
     }
 }
 
-/// Whether a stall of that time may be what a report is of.
+/// True if a stall of that time may be what a report is of.
 pub(super) fn is_of(report: &HeartbeatReport, started_unix_ms: u64, ended_unix_ms: u64) -> bool {
     let Range { since, until } = looked_at(report);
     ended_unix_ms >= since && started_unix_ms <= until

@@ -9,7 +9,7 @@ pub(super) struct Known {
     pub(super) says: HeartbeatKind,
     /// Its parts, in this order.
     parts: Vec<String>,
-    /// What the line has before the time by which something was late; empty where it says no time.
+    /// Text of the line before the delay; empty if it has none.
     before_delay: &'static str,
 }
 
@@ -22,7 +22,7 @@ pub(super) const LONGEST_DELAY_MS: u64 = 600_000;
 /// (patroni/__main__.py), Redis 7 (sentinel.c), ZooKeeper 3.8 and Hadoop 3 (JvmPauseMonitor.java), keepalived 2
 /// (scheduler.c), Galera 3 and 4 (gcomm/src/evs_proto.cpp), Kubernetes 1.37 (component-helpers, lease controller), memberlist
 /// and raft of HashiCorp (state.go, raft.go), Kafka 3 (AbstractCoordinator.java); those of Pacemaker 2.1 were seen in a
-/// starved cluster (docs/cluster.md).
+/// starved cluster (eval/results/cluster.md).
 const LINES: &[(&str, HeartbeatKind, &str, &str)] = &[
     ("corosync", Late, "main process was not scheduled", " for "),
     ("corosync", Late, "Process pause detected for", "detected for "),
@@ -105,7 +105,7 @@ impl Known {
     }
 }
 
-/// What a text begins with: `4521.3 ms`, `1m2s`, `59.5 seconds` or `PT3.5S` (ISO 8601).
+/// The duration that a text begins with: `4521.3 ms`, `1m2s`, `59.5 seconds` or `PT3.5S` (ISO 8601).
 fn duration_ms(text: &str) -> Option<u64> {
     if text.starts_with('P') {
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '.';

@@ -25,7 +25,7 @@ const MAX_LOG_BYTES: u64 = 4 << 30;
 /// So many lines are kept, of all logs: the latest.
 const MAX_LINES: usize = 10_000;
 
-/// What is kept of a line.
+/// Length limit of a line.
 const MAX_LINE_CHARS: usize = 300;
 
 /// Of what journalctl prints, so much is read.
@@ -48,33 +48,33 @@ impl Range {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) unix_ms: u64,
-    /// Which of the known ones.
+    /// Index of the known line.
     pub(super) known: usize,
     pub(super) text: String,
 }
 
-/// What was found, by time.
+/// Lines that were found, by time.
 #[derive(Default)]
 pub(super) struct Lines {
     pub(super) found: Vec<Found>,
-    /// How many lines there were beyond the limit; they are the oldest.
+    /// Number of lines beyond the limit; they are the oldest.
     pub(super) left_out: usize,
-    /// What was not read, in words.
+    /// Logs that were not read, in words.
     pub(super) not_read: Vec<String>,
     /// The journal or a log could not be read.
     pub(super) has_failed: bool,
 }
 
-/// Where lines are looked for.
+/// Sources of lines.
 #[derive(Debug)]
 pub(super) enum Logs<'a> {
-    /// What the user names: a file, a pipe, or standard input.
+    /// A source that the user names: a file, a pipe, or standard input.
     Named(&'a [PathBuf]),
     /// This machine's journal, and regular files, which other users may write to and replace.
     Configured(&'a [PathBuf]),
 }
 
-/// What the journal and each configured log may take.
+/// Limits of the journal and each configured log.
 pub(super) type Limits = guarded::Limits;
 
 /// Reads logs.
@@ -144,7 +144,7 @@ impl Log {
         }
     }
 
-    /// Whether a pipe has more.
+    /// True if a pipe has more.
     fn has_more(&mut self) -> std::io::Result<bool> {
         match self {
             Self::Named(input) => input.has_more(),
@@ -243,7 +243,7 @@ fn next(reader: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<bool> 
     Ok(true)
 }
 
-/// What an entry may become in memory: journalctl leaves out what is longer than 4 KiB.
+/// Memory limit of an entry: journalctl leaves out what is longer than 4 KiB.
 const MAX_ENTRY_BYTES: usize = 4 << 20;
 
 /// An entry of the journal.
@@ -326,7 +326,7 @@ fn journal(
     Ok(())
 }
 
-/// Whether the journal has anything to be read.
+/// True if the journal has anything to be read.
 fn has_entries(limits: bounded::Limits) -> bool {
     let mut command = Command::new("journalctl");
     command.args(["--quiet", "--no-pager", "--lines=1", "--output=cat"]);

@@ -27,7 +27,7 @@ pub(super) fn unix_ms(line: &[u8], zone: &TimeZone, now: Timestamp) -> Option<u6
     u64::try_from(timestamp.as_millisecond()).ok()
 }
 
-/// What a line says of a time.
+/// Time in a line.
 struct Stamp {
     year: Option<i16>,
     month: i8,
@@ -132,7 +132,7 @@ fn small(number: u32) -> Option<i8> {
     i8::try_from(number).ok()
 }
 
-/// What is left of a line.
+/// Rest of a line.
 struct Cursor<'a>(&'a [u8]);
 
 impl Cursor<'_> {
@@ -159,7 +159,7 @@ impl Cursor<'_> {
         i8::try_from(self.name_of(&MONTHS)? + 1).ok()
     }
 
-    /// Which of the names, of three letters each, is next.
+    /// Index of the next one of the names, of three letters each.
     fn name_of(&mut self, names: &[&[u8]]) -> Option<usize> {
         let (name, rest) = self.0.split_at_checked(3)?;
         let place = names.iter().position(|known| *known == name)?;

@@ -15,7 +15,7 @@ const DATA_MAX_BYTES: u64 = 1 << 20;
 /// Processes that are looked at, as elsewhere.
 const PROCESSES_MAX: usize = 65_536;
 
-/// How long one process is waited for. It may have its memory backed by a page-fault handler or by a file
+/// Time limit of one process. It may have its memory backed by a page-fault handler or by a file
 /// system that never responds.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub(super) struct Program {
     pub(super) id: u32,
     pub(super) name: String,
-    /// What its page says; none where it cannot be read.
+    /// Contents of its page; none where it cannot be read.
     pub(super) seen: Option<Seen>,
 }
 
@@ -64,7 +64,7 @@ pub(super) fn notify() -> (usize, usize) {
     )
 }
 
-/// Whether a process was notified; `None` if it has not loaded the library.
+/// True if a process was notified; `None` if it has not loaded the library.
 fn notify_one(id: u32) -> Option<bool> {
     let page = page_of(id, OpenOptions::new().read(true).write(true))?;
     let write = |ControlPage { memory, at, .. }: ControlPage| {

@@ -13,7 +13,7 @@ use std::path::Path;
 /// The version of what is printed as JSON.
 pub(super) const SCHEMA: u32 = 1;
 
-/// What holds where, where that comes from, and what programs did.
+/// Settings by path, their source, and what programs did.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(super) struct Shown {
@@ -23,7 +23,7 @@ pub(super) struct Shown {
     path: Option<String>,
     /// The paths that have a setting; of a path that was asked for, the one whose setting it has.
     paths: Vec<Row>,
-    /// What the running programs did that transferred anything.
+    /// Transfers of the running programs that transferred anything.
     programs: Vec<Did>,
     /// Processes whose page could not be read: permission denied, or no response.
     not_looked_at: usize,
@@ -35,13 +35,13 @@ pub(super) struct Shown {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct Row {
-    /// A file or folder, with blanks as in /proc/mounts.
+    /// A file or directory, with blanks as in /proc/mounts.
     path: String,
     /// From how many bytes on transfers go uncached; 0: none do; none: the size of `--direct-io`.
     discovered_direct_iosz: Option<u64>,
-    /// Whether reads do too; none: as by `--direct-io-reads`.
+    /// True if reads do too; none: as by `--direct-io-reads`.
     discovered_direct_reads: Option<bool>,
-    /// Where the setting comes from.
+    /// Source of the setting.
     source: Source,
     /// Bytes that running programs moved through the page cache.
     cached_bytes: u64,
@@ -51,7 +51,7 @@ struct Row {
     unverified_bytes: u64,
 }
 
-/// Where a setting comes from.
+/// Source of a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -62,7 +62,7 @@ enum Source {
     Saved,
 }
 
-/// What one program did at and below one path.
+/// Transfers of one program at and below one path.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct Did {
@@ -118,7 +118,7 @@ fn unescape(path: &[u8]) -> Vec<u8> {
     mw_iotune::unescaped(path).collect()
 }
 
-/// What each program did at and below these paths, and by `--direct-io`.
+/// Transfers of each program at and below these paths, and by `--direct-io`.
 fn did(programs: &[Program], settings: &[(String, Setting)]) -> Vec<Did> {
     let path_of = |slot: &SeenSlot| {
         if slot.key == mw_iotune::key(b"") {

@@ -24,7 +24,7 @@ impl Table {
         })
     }
 
-    /// What a file says; none where it is not there.
+    /// Contents of a file; none where it does not exist.
     pub(super) fn read(path: &str) -> Result<Option<Self>, Failure> {
         let (directory, name) = split(path);
         let Some(directory) = Directory::open(directory)? else { return Ok(None) };
@@ -55,7 +55,7 @@ impl Table {
         settings
     }
 
-    /// What is wrong with which line.
+    /// Errors by line.
     pub(super) fn wrong(&self) -> Vec<(usize, &'static str)> {
         let text = self.text();
         let lines = mw_iotune::lines(text.as_bytes());

@@ -19,7 +19,7 @@ const MAX_ANSWER_BYTES: u64 = 4 << 20;
 /// A Status object has some hundred bytes.
 const MAX_REFUSAL_BYTES: usize = 1 << 20;
 
-/// What is told of an error.
+/// Length limit of an error's text.
 const MAX_SAID_CHARS: usize = 300;
 
 const MERGE: &str = "application/strategic-merge-patch+json";
@@ -45,7 +45,7 @@ impl Api {
         Ok(Self { server, token, ca_file: args.ca_file.clone(), node })
     }
 
-    /// What the node's conditions are now. An answer from the server's cache does.
+    /// Current conditions of the node. A reply from the server's cache does.
     pub(super) fn known(&self) -> Result<Known, String> {
         let answer = self.request("GET", "?resourceVersion=0", None)?;
         // Of what it has, three conditions are kept.
@@ -97,7 +97,7 @@ fn of_cluster() -> Option<String> {
     Some(format!("https://{host}:{port}"))
 }
 
-/// What is read of a Status object.
+/// Fields that are read of a Status object.
 #[derive(Deserialize)]
 struct Refusal {
     message: Option<String>,

@@ -52,13 +52,13 @@ impl Condition {
         Self::new(of, Status::Unknown, NOT_CHECKED, why)
     }
 
-    /// Whether what others act on is the same; sizes in a message change all the time.
+    /// True if what others act on is the same; sizes in a message change all the time.
     pub(super) fn is_as(&self, other: &Self) -> bool {
         (self.name, self.status, &self.reason) == (other.name, other.status, &other.reason)
     }
 }
 
-/// What a check says.
+/// Result of a check.
 pub(super) fn conditions(report: &Report) -> Vec<Condition> {
     let condition = |of: &NodeCondition| match of.state(report) {
         ConditionState::True(finding) => {
@@ -80,7 +80,7 @@ pub(super) fn all_unknown(why: &str) -> Vec<Condition> {
     NodeCondition::ALL.iter().map(|of| Condition::unknown(*of, why)).collect()
 }
 
-/// What is read of a Node object, of which the rest may be of any size.
+/// Fields that are read of a Node object, of which the rest may be of any size.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Node {
     #[serde(default)]

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// An unchanged result is sent this often, as node-problem-detector does.
 const HEARTBEAT: Duration = Duration::from_secs(300);
 
-/// How long the rates of a check are counted for: a burst of some milliseconds is no condition of a node.
+/// Time for which the rates of a check are counted: a burst of some milliseconds is no condition of a node.
 const WINDOW: Duration = Duration::from_secs(1);
 
 pub(super) fn run(args: &K8sConditionArgs) -> Result<Exit, Failure> {
@@ -158,7 +158,7 @@ impl Publisher<'_> {
     }
 }
 
-/// What the API server was sent, and when that was checked.
+/// The last conditions that were sent to the API server, and the time at which they were checked.
 #[derive(Clone)]
 struct Sent {
     conditions: Vec<Condition>,

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How often what is shown is brought up to date.
+/// Interval at which the display is updated.
 const REFRESH: Duration = Duration::from_millis(50);
 
 pub(super) struct Planned<'a> {
@@ -43,7 +43,7 @@ pub(super) struct Session<'a> {
 struct Board {
     next: AtomicUsize,
     ended: AtomicBool,
-    /// What each is at; nothing once it has ended.
+    /// State of each run; nothing once it has ended.
     at: Mutex<Vec<Option<String>>>,
     done: Mutex<Vec<(usize, Result<CaseRun, Failure>)>>,
 }
@@ -112,7 +112,7 @@ impl<'a> Session<'a> {
         done.into_iter().map(|(_, play)| play).collect()
     }
 
-    /// What one player does: play after play, until none is left.
+    /// Work of one thread: run after run, until none is left.
     fn play_some(&self, planned: &[Planned<'_>], board: &Board, player: usize) {
         let _seat = Seat { board, player };
         while !board.has_ended() {
@@ -206,13 +206,13 @@ fn settle_accel(lab: &mut Lab, wanted: Acceleration, kernel: &Kernel) -> Result<
     if accel == Accel::Tcg && wanted == Acceleration::Kvm {
         return Err(Failure::new(
             Exit::CouldNotCheck,
-            "no guest comes up on /dev/kvm here; --accel tcg plays in software",
+            "no guest comes up on /dev/kvm here; --accel tcg runs in software",
         ));
     }
     Ok(())
 }
 
-/// What is behind it is whole at any moment.
+/// A lock whose data is whole at any moment.
 fn lock<T>(behind: &Mutex<T>) -> MutexGuard<'_, T> {
     behind.lock().unwrap_or_else(PoisonError::into_inner)
 }

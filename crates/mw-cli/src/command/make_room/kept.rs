@@ -1,8 +1,8 @@
-//! What make-room provided, until it is given back.
+//! What make-room provided, until it is released.
 
 use crate::command::reserved::Reserved;
 
-/// The memory that was provided, given back when it is dropped.
+/// The memory that was provided, released when it is dropped.
 pub(super) enum Kept {
     /// It is free, and nobody holds it.
     Free,

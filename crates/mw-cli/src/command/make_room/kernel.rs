@@ -33,7 +33,7 @@ pub(super) struct Facilities {
     pub(super) capabilities: Capabilities,
     reclaim: Option<ReclaimBy>,
     takes_swappiness: bool,
-    /// What cannot be used, and why.
+    /// Steps that cannot be used, with the reason.
     pub(super) unseen: Vec<Missing>,
 }
 

@@ -9,7 +9,7 @@ use mw_model::{Absence, Missing, PageSize, Request, Sample, Snapshot, derived};
 use mw_rules::room::{self, Consent, NodeState};
 use std::time::Duration;
 
-/// How long page blocks are sampled.
+/// Time for sampling page blocks.
 const BLOCKS_TIME: Duration = Duration::from_millis(200);
 
 pub(super) struct Measure {
@@ -22,7 +22,7 @@ pub(super) struct Measure {
     pub(super) files: Vec<SequentialFile>,
     /// Memory that can be moved from the requested node; read when it is needed first, and taken when moved.
     ranges: Option<Vec<NodeRange>>,
-    /// What could not be read.
+    /// Evidence that could not be read.
     pub(super) unseen: Vec<Missing>,
 }
 

@@ -13,7 +13,7 @@ use mw_sys::is_termination_requested;
 use std::time::{Duration, Instant};
 
 const PRESSURE: &str = "/proc/pressure/memory";
-/// How long it rests behind each step.
+/// Rest after each step.
 const REST: Duration = Duration::from_millis(10);
 /// While others stall for more than this share of the time beyond the usual one, it pauses until they stall for less
 /// than the other.
@@ -30,7 +30,7 @@ pub(super) struct Meter {
     usual: f64,
     began: Instant,
     cost: RoomCost,
-    /// What the counters were before the step.
+    /// Counters before the step.
     before: Counts,
 }
 
@@ -114,7 +114,7 @@ impl Meter {
         None
     }
 
-    /// How much more page cache may be dropped.
+    /// Page cache that may still be dropped.
     pub(super) fn may_drop_bytes(&self) -> u64 {
         self.limits.drop_bytes.saturating_sub(self.cost.dropped_bytes)
     }

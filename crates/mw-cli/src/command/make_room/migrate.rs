@@ -29,7 +29,7 @@ pub(super) fn migrate(ranges: &mut Vec<NodeRange>, bytes: u64, from: u32, to: u3
     ranges.reverse();
 }
 
-/// How many of these pages were moved; `None` if no further page of the process can be.
+/// Number of these pages that were moved; `None` if no further page of the process can be.
 fn move_chunk(pid: u32, pages: &[u64], from: u32, to: u32) -> Option<usize> {
     let nodes = nodes_of_pages(pid, pages).ok()?;
     let here = pages.iter().zip(nodes).filter(|(_, node)| *node == Some(from));

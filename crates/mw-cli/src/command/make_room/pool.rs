@@ -11,7 +11,7 @@ use std::path::Path;
 
 const RESERVER: Reserver = Reserver { owner: "make-room", name: "make-room" };
 
-/// Has the pools hold the parts; what was added is given back when it is dropped.
+/// Has the pools hold the parts; what was added is released when it is dropped.
 pub(super) fn grow(
     work: &mut Work,
     page_bytes: u64,

@@ -9,7 +9,7 @@ use mw_rules::room::Plan;
 use std::fmt::Write;
 use std::path::Path;
 
-/// How many holders are listed.
+/// Maximum number of holders that are listed.
 const MOST_HOLDERS: usize = 6;
 
 pub(super) fn ready(request: &Request, cost: &RoomCost) -> String {

@@ -3,7 +3,7 @@
 use crate::Failure;
 use std::fmt;
 
-/// Why it ended before the memory was there.
+/// The reason that it ended before the memory was available.
 #[derive(Debug)]
 pub(super) enum Stop {
     NoStepRemains,

@@ -22,7 +22,7 @@ pub(super) struct Work {
     pub(super) facilities: Facilities,
     pub(super) meter: Meter,
     pub(super) steps: Vec<RoomStep>,
-    /// How much of the request was there in the end, before anything was given back.
+    /// Provided size of the request at the end, before anything was released.
     pub(super) provided_bytes: u64,
     spinner: Spinner,
 }
@@ -134,14 +134,14 @@ impl Work {
         found.ok_or_else(|| Failure::new(Exit::CouldNotCheck, format!("node {node} is gone")))
     }
 
-    /// What cannot be reclaimed, by holder.
+    /// Memory that cannot be reclaimed, by holder.
     pub(super) fn unreclaimable(&self) -> Vec<Share> {
         let states = self.measure.states().unwrap_or_default();
         states.into_iter().flat_map(|state| state.unreclaimable).collect()
     }
 }
 
-/// What a step of this kind is to raise.
+/// The measure that a step of this kind is to raise.
 fn gauge(state: &NodeState, kind: RoomStepKind) -> u64 {
     match kind {
         RoomStepKind::GrowPool | RoomStepKind::ForcePool => state.available,

@@ -34,11 +34,11 @@ struct Lease {
     id: u64,
     /// The pool that it is of.
     pool: String,
-    /// Whose it is, by number.
+    /// Owner, by number.
     user: u32,
     /// The process that asked for it; others may have it by now.
     process: u32,
-    /// How much it is.
+    /// Size.
     bytes: u64,
     /// active, draining (it is over, and somebody still has the memory) or kept.
     phase: &'static str,
@@ -66,11 +66,11 @@ struct Server {
     bad_messages_total: u64,
     /// Messages with descriptors, dropped; Linux 6.16 and later refuse them, uncounted.
     stray_descriptors_total: u64,
-    /// Whether the kernel says who still has memory that was given back.
+    /// True if the kernel says who still has memory that was released.
     proves: bool,
-    /// Whether a service manager keeps the memory while the server is restarted.
+    /// True if a service manager keeps the memory while the server is restarted.
     stored: bool,
-    /// What it lacks, in words; empty if nothing.
+    /// Its shortage, in words; empty if there is none.
     lacks: String,
 }
 
@@ -84,25 +84,25 @@ struct Pool {
     bytes: u64,
     /// Its pages: 4k, thp, 2M or 1G.
     pages: String,
-    /// Where they come from: local, a list of nodes, or interleave and a list.
+    /// Memory policy: local, a list of nodes, or interleave and a list.
     nodes: String,
     /// Users who may have memory of it, by number.
     users: Vec<u32>,
     /// Groups whose members may, by number.
     groups: Vec<u32>,
-    /// Whether memory goes from one user to another in place.
+    /// True if memory goes from one user to another in place.
     trusting: bool,
-    /// What it is handed out in.
+    /// Size of its stripes.
     stripe_bytes: u64,
     /// Zeroed and nobody's.
     ready_bytes: u64,
     /// Handed out.
     leased_bytes: u64,
-    /// Given back, and somebody still has it.
+    /// Released, and somebody still has it.
     draining_bytes: u64,
     /// Being zeroed.
     scrubbing_bytes: u64,
-    /// Given back, contents kept.
+    /// Released, contents kept.
     kept_bytes: u64,
     /// Not populated yet.
     missing_bytes: u64,
@@ -112,9 +112,9 @@ struct Pool {
     leases_total: u64,
     /// Bytes that were zeroed since the server started.
     scrubbed_bytes_total: u64,
-    /// Whether its pages stay in memory.
+    /// True if its pages stay in memory.
     locked: bool,
-    /// What keeps it from being whole; empty if nothing.
+    /// The reason that it is not complete; empty if it is.
     trouble: String,
 }
 

@@ -61,7 +61,7 @@ fn signals(error: std::io::Error) -> Failure {
     Failure::new(Exit::CouldNotCheck, format!("signals: {error}"))
 }
 
-/// Makes the socket's folder where it is missing, and says so where others could put a socket of
+/// Makes the socket's directory where it is missing, and says so where others could put a socket of
 /// theirs in the server's place.
 fn prepare_folder(folder: &Path, log: &Log) -> Result<(), Failure> {
     // Nobody but root can make one where sockets usually are.
@@ -100,7 +100,7 @@ fn usual_budget() -> Result<u64, Failure> {
     total.map(|total| total / 2).ok_or_else(missing)
 }
 
-/// What `check --for` would say, without measuring: whoever asks the server waits for it.
+/// Result of `check --for`, without measuring: whoever asks the server waits for it.
 fn preflight(spec: &Spec, bytes: u64) -> Result<(), String> {
     let source = Source::live().map_err(|error| error.to_string())?;
     let request = Request {

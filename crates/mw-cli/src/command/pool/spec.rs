@@ -9,7 +9,7 @@ use std::path::Path;
 /// The longest file of users or groups.
 const MAX_FILE_BYTES: u64 = 16 << 20;
 
-/// What is asked for, with names of users and groups as numbers.
+/// The requested pool, with names of users and groups as numbers.
 pub(super) fn spec(args: &PoolCreateArgs) -> Result<Spec, String> {
     let numbers = |names: &[String], file: &str| -> Result<Vec<u32>, String> {
         if names.len() > MAX_OWNERS {

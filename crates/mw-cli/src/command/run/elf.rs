@@ -7,7 +7,7 @@ const PT_INTERP: u32 = 3;
 const PT_NOTE: u32 = 4;
 const SHARED_OBJECT: u16 = 3;
 
-/// What runs it: the class (32 or 64 bits), the order of bytes and the processor.
+/// Machine that runs it: the class (32 or 64 bits), the order of bytes and the architecture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Machine {
     class: u8,
@@ -31,7 +31,7 @@ pub(super) enum Kind {
     Unknown,
 }
 
-/// What a file that begins with these bytes is. The headers and notes of a program are in its first
+/// Kind of a file that begins with these bytes. The headers and notes of a program are in its first
 /// pages.
 pub(super) fn kind(start: &[u8]) -> Kind {
     if start.starts_with(b"#!") {
@@ -73,12 +73,12 @@ struct File<'a> {
     bytes: &'a [u8],
     /// 1: the least significant byte comes first.
     order: u8,
-    /// Whether it has 64 bits.
+    /// True if it has 64 bits.
     wide: bool,
 }
 
 impl File<'_> {
-    /// Whether the notes of this header have one whose name is `Go`.
+    /// True if the notes of this header have one whose name is `Go`.
     fn is_note_of_go(&self, header: usize) -> bool {
         let place = if self.wide {
             self.u64(header + 8).zip(self.u64(header + 32))

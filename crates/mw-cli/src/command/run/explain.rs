@@ -32,7 +32,7 @@ pub(super) fn text(args: &RunArgs, program: &Program, library: &Result<Library, 
     text
 }
 
-/// What keeps the library from helping.
+/// Obstacles that keep the library from helping.
 fn obstacles(program: &Program, library: &Result<Library, String>) -> Vec<String> {
     let mut obstacles = Vec::new();
     match (&program.kind, library) {
@@ -114,7 +114,7 @@ fn huge(policy: Option<HugePolicy>) -> String {
     format!("  transparent huge pages           {huge}\n")
 }
 
-/// What is kept out of the page cache.
+/// Transfers that are kept out of the page cache.
 fn direct_io(args: &RunArgs) -> String {
     let Some(size) = args.direct_io.map(format_bytes) else {
         return "\nOut of the page cache: what 'memwright iotune' has set per path.\n".to_owned();

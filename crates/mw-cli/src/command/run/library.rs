@@ -21,7 +21,7 @@ impl Library {
         let Some(path) = places.iter().find(|path| path.is_file()) else {
             return Err(not_found(&places, named.is_none() && cfg!(target_feature = "crt-static")));
         };
-        // The dynamic linker takes a relative name for one in its own folders.
+        // The dynamic linker takes a relative name for one in its own directories.
         let path = path.canonicalize().map_err(|error| format!("{}: {error}", path.display()))?;
         if path.as_os_str().as_encoded_bytes().iter().any(|byte| matches!(byte, b':' | b' ')) {
             return Err(format!(
@@ -44,7 +44,7 @@ impl Library {
     }
 }
 
-/// Why there is no library, and what to do. The archive of the static program has none.
+/// The reason that there is no library, and the remedy. The archive of the static program has none.
 fn not_found(places: &[PathBuf], is_static: bool) -> String {
     let elsewhere = "or name it (--library, or library in [run] of the configuration)";
     if is_static {

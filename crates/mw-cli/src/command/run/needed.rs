@@ -31,7 +31,7 @@ pub(super) fn first(program: &Path) -> Option<String> {
     names(&file)?.into_iter().find(|name| is_first(name.as_bytes()))
 }
 
-/// Whether a name, of `LD_PRELOAD` for example, is that of such a library.
+/// True if a name, of `LD_PRELOAD` for example, is that of such a library.
 pub(super) fn is_first(name: &[u8]) -> bool {
     let name = Path::new(OsStr::from_bytes(name)).file_name().unwrap_or_default().as_bytes();
     FIRST.iter().any(|first| name.starts_with(first.as_bytes()))

@@ -30,7 +30,7 @@ pub(super) fn fits(program: &Program, library: &Library) -> Result<(), String> {
     }
 }
 
-/// Whether what is to be loaded already begins with a library that must be first.
+/// True if what is to be loaded already begins with a library that must be first.
 fn is_preloaded_first(before: Option<OsString>) -> bool {
     let before = before.unwrap_or_default();
     let first = before.as_encoded_bytes().split(|byte| matches!(byte, b':' | b' ')).next();

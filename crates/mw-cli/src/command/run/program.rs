@@ -19,11 +19,11 @@ const MAY_EXECUTE: u32 = 0o111;
 #[derive(Debug)]
 pub(super) struct Program {
     pub(super) path: PathBuf,
-    /// What it is; of a script, what its interpreter is.
+    /// Its kind; of a script, that of its interpreter.
     pub(super) kind: Kind,
     /// The program that reads it, where it is a script.
     pub(super) interpreter: Option<PathBuf>,
-    /// Whether it runs with other privileges than who starts it: the dynamic linker then ignores
+    /// True if it runs with other privileges than who starts it: the dynamic linker then ignores
     /// what is to be loaded before.
     pub(super) is_privileged: bool,
 }
@@ -70,7 +70,7 @@ fn look_up(name: &OsStr) -> Option<PathBuf> {
     })
 }
 
-/// Where execvp(3) looks for a program.
+/// Paths at which execvp(3) searches for a program.
 fn candidates(name: &OsStr) -> Vec<PathBuf> {
     if name.as_bytes().contains(&b'/') {
         return vec![PathBuf::from(name)];
@@ -79,7 +79,7 @@ fn candidates(name: &OsStr) -> Vec<PathBuf> {
     std::env::split_paths(&path).map(|dir| dir.join(name)).collect()
 }
 
-/// Why there is nothing to run, with the exit codes of env(1).
+/// The reason that there is nothing to run, with the exit codes of env(1).
 fn not_executable(name: &OsStr) -> Failure {
     let is_missing = |path: &PathBuf| {
         path.metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 /// Room for /proc/self/status, so that it is read at once.
 const STATUS_BYTES: usize = 8192;
 
-/// How many filters of system calls are installed, for this process and so for the command. The library
+/// Number of seccomp filters that are installed, for this process and so for the command. The library
 /// goes by the same line of the same file.
 pub(super) fn filters() -> u32 {
     let mut status = String::with_capacity(STATUS_BYTES);
@@ -31,7 +31,7 @@ pub(super) fn filters() -> u32 {
     }
 }
 
-/// Whether it lets the library work: tried by a process of our own, which it may end.
+/// True if it lets the library work: tried by a process of our own, which it may end.
 pub(super) fn filter_allows(library: &Path) -> bool {
     let Ok(own) = std::env::current_exe() else { return false };
     let mut trial = Command::new(own);

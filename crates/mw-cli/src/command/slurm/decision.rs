@@ -13,7 +13,7 @@ const MAX_REASON_BYTES: usize = 200;
 
 const CUT: &str = "...";
 
-/// What the check says about scheduling.
+/// Result of the check for scheduling.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Judgement {
     /// The node is to be drained, with this reason.
@@ -64,7 +64,7 @@ fn plain(text: &str) -> String {
     text.chars().map(plain).collect()
 }
 
-/// Which findings drain a node: those about the machine, never those about a process, a cgroup or a mount.
+/// Findings that drain a node: those about the machine, never those about a process, a cgroup or a mount.
 #[derive(Debug)]
 pub(super) struct Policy<'a> {
     /// These rules only, unless there is none.
@@ -95,7 +95,7 @@ impl Policy<'_> {
     }
 }
 
-/// What is to be done with the node.
+/// Change of the node's state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Decision {
     /// Drain it, or say the new reason.
@@ -124,7 +124,7 @@ pub(super) enum Why {
     Unchecked(String),
 }
 
-/// What may be done.
+/// Permitted actions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Leave {
     /// The hazard has lasted: the node may be drained for it.

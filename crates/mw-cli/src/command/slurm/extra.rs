@@ -14,13 +14,13 @@ const MEM_2M: &str = "mem2m";
 const GIB: u64 = 1 << 30;
 const BLOCK_BYTES: u64 = 2 << 20;
 
-/// What the field may become in memory: Slurm keeps some hundred bytes of it.
+/// Memory limit of the field: Slurm keeps some hundred bytes of it.
 const MAX_EXTRA_BYTES: usize = 1 << 20;
 
 /// A step is this part of the memory, or 1 GiB.
 const STEPS: u64 = 16;
 
-/// What is offered, in bytes.
+/// Memory that is offered, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Offer {
     mem: u64,
@@ -42,7 +42,7 @@ impl Offer {
         Ok(Self { mem: derived::ready_bytes(snapshot)?, mem_2m: free.saturating_add(pooled), step })
     }
 
-    /// What `Extra` is to be; `None` where it may stay as it is. Other keys stay.
+    /// New value of `Extra`; `None` where it may stay as it is. Other keys stay.
     ///
     /// # Errors
     /// It holds something else than a JSON object.

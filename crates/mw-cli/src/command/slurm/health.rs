@@ -91,7 +91,7 @@ impl Health<'_> {
             .ok_or_else(|| self.failure("could not be checked: see memwright check"))
     }
 
-    /// Whether the hazard has been there for as long as a drain needs. A rehearsal keeps nothing.
+    /// True if the hazard has been there for as long as a drain needs. A rehearsal keeps nothing.
     fn lasts(&self, judgement: &Judgement, report: &Report) -> Result<bool, Failure> {
         let least = self.args.after;
         if least.is_zero() {
@@ -107,7 +107,7 @@ impl Health<'_> {
         })
     }
 
-    /// Whether a job of the usual size gets its memory without a wait.
+    /// True if a job of the usual size gets its memory without a wait.
     fn is_job_served(&self, window: &Window) -> bool {
         let answer =
             self.args.job.as_ref().map(|job| mw_rules::preflight::answer(window, job, None));

@@ -6,9 +6,9 @@
 pub(super) struct Node {
     /// The base state, such as IDLE, MIXED or DOWN.
     base: String,
-    /// What is added to it, such as DRAIN or NOT_RESPONDING.
+    /// Flags of the state, such as DRAIN or NOT_RESPONDING.
     flags: Vec<String>,
-    /// Why it is drained or down, without the user and the time.
+    /// The reason that it is drained or down, without the user and the time.
     pub(super) reason: Option<String>,
     /// A text for jobs to choose nodes by.
     pub(super) extra: Option<String>,
@@ -40,12 +40,12 @@ impl Node {
         self.has("DRAIN")
     }
 
-    /// Whether it gets no jobs in any case: it is down, or an administrator expects it to fail.
+    /// True if it gets no jobs in any case: it is down, or an administrator expects it to fail.
     pub(super) fn is_out(&self) -> bool {
         self.base == "DOWN" || self.has("FAIL")
     }
 
-    /// Whether no job is on it.
+    /// True if no job is on it.
     pub(super) fn is_idle(&self) -> bool {
         self.base == "IDLE" && !self.has("COMPLETING")
     }
@@ -53,7 +53,7 @@ impl Node {
 
 const REASON: &str = "Reason=";
 
-/// What Slurm appends to a state: no response (*), power saving, maintenance, reboot and plans.
+/// Suffixes that Slurm appends to a state: no response (*), power saving, maintenance, reboot and plans.
 const MARKS: [char; 9] = ['*', '~', '#', '!', '%', '$', '@', '^', '-'];
 
 /// Slurm adds ` [USER@TIME]`.

@@ -10,13 +10,13 @@ use std::time::Duration;
 
 const SCONTROL: &str = "scontrol";
 
-/// How long one command may take.
+/// Time limit of one command.
 pub(super) const LIMIT: Duration = Duration::from_secs(10);
 
-/// What is kept of its output; the record of a node has 1 KiB.
+/// Size limit of its output; the record of a node has 1 KiB.
 const MAX_BYTES: usize = 64 << 10;
 
-/// What slurmctld has of the node.
+/// Record of the node in slurmctld.
 pub(super) fn node(name: &str) -> Result<Node, Failure> {
     let output = run([OsStr::new("show"), OsStr::new("node"), OsStr::new(name)])?;
     Node::parse(&output)

@@ -26,15 +26,15 @@ const INTERVAL: Duration = Duration::from_secs(15);
 /// From one calibration to the next: it takes up to 50 ms.
 const CALIBRATION_INTERVAL: Duration = Duration::from_secs(300);
 
-/// How long a look may take before it is given up: a file system may not respond.
+/// Time limit of a check: a file system may not respond.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a calibration is made for.
+/// The request that a calibration is made for.
 const CALIBRATED_BYTES: u64 = 1 << 30;
 
 const NICE: i32 = 19;
 
-/// Where metrics are served.
+/// Address of the metrics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) listen: Listen,
@@ -43,12 +43,12 @@ pub(crate) struct Options {
     pub(crate) probes: Vec<String>,
     /// Beside it lies its forecast.
     pub(crate) recording: PathBuf,
-    /// Where pools are asked for what they have.
+    /// Socket of the pool server.
     #[cfg(feature = "pool")]
     pub(crate) pools: PathBuf,
 }
 
-/// What the recorder says of itself.
+/// State of the recorder.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Recorder {
     pub(crate) is_recording: bool,
@@ -165,7 +165,7 @@ struct Publisher {
     shared: Arc<Shared>,
     look: Option<HelperThread<(), Window>>,
     server: Option<Server>,
-    /// What was said last of an address that cannot be bound.
+    /// Last message about an address that cannot be bound.
     trouble: Option<String>,
     machine: Page,
     calibrated: Option<(Instant, Option<Calibration>)>,
@@ -274,7 +274,7 @@ impl Publisher {
         self.machine = page;
     }
 
-    /// How fast memory is allocated, measured now and then.
+    /// Speed of allocation, measured now and then.
     fn speed(&mut self, window: &Window, page: &mut Page) {
         let wanted =
             Wanted { size_bytes: CALIBRATED_BYTES, lock: false, page: PageSize::Base, node: None };
@@ -301,7 +301,7 @@ impl Publisher {
     }
 }
 
-/// What others can read on the way, or from where they are.
+/// Secrets that others can read on the way, or in their files.
 fn danger(address: SocketAddr, protection: &Protection) -> Option<String> {
     let Protection { has_tls, has_passwords, .. } = protection;
     if address.ip().to_canonical().is_loopback() {

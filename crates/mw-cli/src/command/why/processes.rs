@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 const MAX_PROCESSES: usize = 1 << 16;
 /// Descriptors of one process that are looked at.
 const MAX_DESCRIPTORS: usize = 4096;
-/// Where hierarchies of cgroups are mounted.
+/// Mount points of cgroup hierarchies.
 const CGROUPS: &str = "/sys/fs/cgroup";
 /// `st` of /proc/net/tcp (include/net/tcp_states.h).
 const LISTEN: &str = "0A";
@@ -133,7 +133,7 @@ fn of_cgroup(cgroup: &Path) -> Result<(String, Vec<u32>), Failure> {
     Err(usage(format!("{why} '{given}' (cat /proc/PID/cgroup shows that of a process)")))
 }
 
-/// What /proc/PID/cgroup may call it: with the mount point stripped, and the hierarchy of version 1.
+/// Names of it in /proc/PID/cgroup: with the mount point stripped, and the hierarchy of version 1.
 fn names(given: &str) -> Vec<String> {
     let trimmed = given.trim_matches('/');
     let Some(below) = trimmed.strip_prefix(CGROUPS.trim_matches('/')) else {
@@ -151,7 +151,7 @@ fn exists(name: &str) -> bool {
     std::iter::once(PathBuf::from(CGROUPS)).chain(mounts).any(|mount| mount.join(name).is_dir())
 }
 
-/// Whether others can ask one of these processes: it listens, or has a connection to its port or path.
+/// True if others can ask one of these processes: it listens, or has a connection to its port or path.
 fn listens(pids: &[u32]) -> bool {
     let Some(first) = pids.first() else { return false };
     let table = |name: &str| {

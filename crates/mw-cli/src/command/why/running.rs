@@ -10,14 +10,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long is traced where nobody says.
+/// Default duration of a trace.
 const USUAL: Duration = Duration::from_secs(10);
-/// How often the rings are read at least.
+/// Longest interval at which the rings are read.
 const ROUND: Duration = Duration::from_millis(100);
 /// Slow cycles that are explained; each takes a pass over the trace.
 const EXPLAINED: usize = 3;
 
-/// What was traced, and the report of it.
+/// The trace, and the report of it.
 pub(super) struct Traced {
     pub(super) page: String,
     trace: Trace,

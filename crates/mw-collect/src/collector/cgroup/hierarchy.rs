@@ -12,7 +12,7 @@ use mw_proc::mountinfo::{self, Mount, MountTree};
 use mw_proc::mounts;
 use std::time::{Duration, Instant};
 
-/// How long the search for our own group may take where its path has no name.
+/// Time limit of the search for our own group where its path has no name.
 const SEARCH_BUDGET: Duration = Duration::from_millis(200);
 /// The most groups that this search looks at.
 const MAX_SEARCHED: usize = 512;
@@ -96,7 +96,7 @@ fn candidates(source: &Source, controller: &str) -> Result<Vec<Candidate>, Missi
     Ok(mounts.into_iter().filter_map(candidate).collect())
 }
 
-/// Which version has the controller; none where no mount shows that one has it.
+/// The version that has the controller; none where no mount shows that one has it.
 fn version(
     source: &Source,
     candidates: &[Candidate],
@@ -133,7 +133,7 @@ fn own_path<'a>(
     memberships.iter().find(is_ours).map(|membership| membership.path.as_str())
 }
 
-/// Why there is no hierarchy to look at: absent where the process surely has no memory group,
+/// The reason that there is no hierarchy: absent where the process certainly has no memory group,
 /// skipped where it may have one with a limit.
 fn without_hierarchy(source: &Source, memberships: Result<Vec<Membership>, Missing>) -> Missing {
     let memberships = match memberships {

@@ -7,13 +7,13 @@ use mw_proc::cgroup::MemoryStat;
 use mw_sys::thread_time;
 use std::time::Duration;
 
-/// How deep groups are: systemd puts an application of a user seventh.
+/// Depth of the search: systemd puts an application of a user seventh.
 const MAX_DEPTH: usize = 10;
 
 /// The most groups that are read.
 const MAX_GROUPS: usize = 1024;
 
-/// How much processor time reading them may take: 20 to 50 µs each.
+/// CPU time that reading them may take: 20 to 50 µs each.
 const BUDGET: Duration = Duration::from_millis(40);
 
 /// Reads the groups below the mount, each before those below it.
@@ -21,7 +21,7 @@ pub(crate) fn memories(source: &Source) -> Result<GroupMemories, Missing> {
     memories_within(source, BUDGET)
 }
 
-/// As [`memories`], within so much processor time.
+/// As [`memories`], within so much CPU time.
 pub(crate) fn memories_within(source: &Source, budget: Duration) -> Result<GroupMemories, Missing> {
     let mount = hierarchy::find(source)?.mount;
     let mut walk = Walk {

@@ -8,7 +8,7 @@ use crate::command::output_of;
 use crate::error::LabError;
 use crate::workdir;
 
-/// Which apt knows the packages of a series.
+/// Command line of apt that knows the packages of a series.
 enum Origin {
     Machine,
     Backports,
@@ -29,7 +29,7 @@ pub fn series() -> impl Iterator<Item = &'static str> {
     SERIES.iter().map(|(series, _)| *series)
 }
 
-/// Downloads the newest kernel of `series` and unpacks it in `cache`; returns the folder.
+/// Downloads the newest kernel of `series` and unpacks it in `cache`; returns the directory.
 pub(super) fn download(cache: &Path, series: &str) -> Result<PathBuf, LabError> {
     let known = || self::series().collect::<Vec<_>>().join(", ");
     let (_, origin) = SERIES
@@ -135,7 +135,7 @@ fn unpack(debs: &Path, tree: &Path, target: &Path) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Whether a release such as `6.1.0-56-cloud-amd64` belongs to a series such as `6.1`.
+/// True if a release such as `6.1.0-56-cloud-amd64` belongs to a series such as `6.1`.
 pub(super) fn is_of(release: &str, series: &str) -> bool {
     release.strip_prefix(series).is_some_and(|rest| rest.starts_with(['.', '-']))
 }

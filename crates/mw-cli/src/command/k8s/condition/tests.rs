@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// What a kube-apiserver 1.37.2 has answered of a node.
+/// Reply of a kube-apiserver 1.37.2 about a node.
 const NODE: &str = include_str!("node.json");
 
 const NOW: &str = "2026-11-25T17:00:00Z";
