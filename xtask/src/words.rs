@@ -46,6 +46,9 @@ const QUOTES: &[&str] = &[
 const NO_PAGES: &[&str] =
     &["CHANGELOG.md", "docs/GLOSSARY.md", "docs/evaluations/", "eval/", "docgen/", "fixtures/"];
 
+/// Pages with fixed headings.
+const RULES: &str = "docs/rules/";
+
 /// Share of doc comments that may begin with a question word, in thousandths. It only falls.
 const QUESTIONS_MAX_MILLI: usize = 30;
 const QUESTIONS: &[&str] =
@@ -66,6 +69,9 @@ pub(crate) fn run() -> anyhow::Result<()> {
             let lines = prose(&text);
             let words = BANNED.iter().chain(BANNED_IN_PAGES);
             problems.extend(banned(&page, words, &lines));
+            if !page.starts_with(RULES) {
+                problems.extend(questions(&page, &lines));
+            }
         }
     }
     let (mut comments, mut questions) = (0, 0);
@@ -103,6 +109,14 @@ fn banned<'a>(
         }
     }
     problems
+}
+
+/// Headings of a page that begin with a question word: they are no noun phrases.
+fn questions(page: &str, lines: &[(usize, String)]) -> Vec<String> {
+    let headings = lines.iter().filter(|(_, line)| line.starts_with('#'));
+    let heading = |line: &str| is_question(line.trim_start_matches('#').trim());
+    let wrong = headings.filter(|(_, line)| heading(line));
+    wrong.map(|(at, line)| format!("{page}:{at}: a heading is a noun phrase: {line}")).collect()
 }
 
 /// True if a line has a word or words that no letter, number, hyphen or underscore continues.

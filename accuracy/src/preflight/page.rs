@@ -198,7 +198,7 @@ fn account_table(accounts: &[Account], conditions: &[Condition]) -> String {
     accounts.sort_by(|a, b| b.unknown_share().total_cmp(&a.unknown_share()));
     let within = accounts.iter().filter(|account| account.unknown_share() <= 0.01).count();
     let mut out = format!(
-        "\n## Where all memory is\n\n\
+        "\n## Account of all memory\n\n\
          `memwright explain --all-memory` in the same conditions: what no counter has (or two have) is within 1% of\n\
          MemTotal in {within} of {} guests. The twelve largest, with the first line:\n\n\
          | condition | kernel | unaccounted for | said |\n|---|---|---|---|\n",

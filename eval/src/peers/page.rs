@@ -66,7 +66,7 @@ pub(super) fn text(conditions: &Conditions, rows: &[Row], vmtasks: &Vmtasks) -> 
     let mut text = format!("{HEAD}\n{}\n", conditions_text(conditions));
     text += &table(rows);
     text += &format!("\n{}\n{ABSENT}", verdict(rows));
-    text += "\n## What they can do besides\n\n";
+    text += "\n## Other features\n\n";
     text += "From manuals and sources, not measured.\n\n";
     text += &capabilities::text();
     text += &format!(
@@ -78,7 +78,7 @@ pub(super) fn text(conditions: &Conditions, rows: &[Row], vmtasks: &Vmtasks) -> 
          above. The report says\nnothing of the load of its machines, nor of their page sizes.\n\n{}",
         vmtasks.text()
     );
-    text + &format!("\n## What the figures do not say\n\n{LIMITS}")
+    text + &format!("\n## Limits of the figures\n\n{LIMITS}")
 }
 
 fn conditions_text(conditions: &Conditions) -> String {

@@ -1,4 +1,4 @@
-# What is wrong around the recorder is said in one line, and the recorder goes on
+# External failures are logged in one line, and the recorder keeps running
 . /mnt/lib.sh
 config=/etc/memwright/memwright.toml
 systemctl start app

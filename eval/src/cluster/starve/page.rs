@@ -80,7 +80,7 @@ fn found(played: &Played) -> String {
 
 fn flood(played: &Played, number: usize) -> String {
     let flood = &played.phases[number];
-    let mut text = "\n## What was reported of the flood\n\n".to_owned();
+    let mut text = "\n## Reports of the flood\n\n".to_owned();
     let all: Vec<String> = played
         .lines_of(number)
         .map(|line| format!("{:6.1} s  {}  {}", line.after_s(flood.from_s), line.node, line.text))
