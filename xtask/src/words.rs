@@ -50,7 +50,7 @@ const NO_PAGES: &[&str] =
 const RULES: &str = "docs/rules/";
 
 /// Share of doc comments that may begin with a question word, in thousandths. It only falls.
-const QUESTIONS_MAX_MILLI: usize = 30;
+const QUESTIONS_MAX_MILLI: usize = 22;
 const QUESTIONS: &[&str] =
     &["what", "how", "whether", "where", "why", "who", "whose", "whom", "when", "which"];
 

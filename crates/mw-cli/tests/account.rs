@@ -17,10 +17,10 @@ use tempfile::TempDir;
 
 const MIB: u64 = 1 << 20;
 
-/// What each test allocates.
+/// Bytes that each test allocates.
 const BYTES: u64 = 512 * MIB;
 
-/// How much the account may be off: a twentieth.
+/// Error of the account: a twentieth.
 const MOST_OFF: u64 = BYTES / 20;
 
 fn json(args: &[&str]) -> Value {
@@ -58,7 +58,7 @@ fn fill(file: &mut File, bytes: u64) {
     }
 }
 
-/// Whether files in the page cache can be asked: cachestat(2), and the privilege to take descriptors.
+/// True if files in the page cache can be asked: cachestat(2), and the privilege to take descriptors.
 fn is_blind(account: &Value) -> bool {
     let unseen = account["unseen"].as_array().unwrap();
     unseen.iter().any(|missing| missing["what"] == "page cache by file")

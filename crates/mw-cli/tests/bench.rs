@@ -11,7 +11,7 @@ fn bench(args: &[&str]) -> Command {
     command
 }
 
-/// What `--json` prints, which is what its schema says.
+/// Output of `--json`, as its schema has it.
 fn report(args: &[&str]) -> Value {
     let output = bench(args).arg("--json").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -13,7 +13,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_memwright");
 const WITHOUT_TRACEFS: &str = "umount -R /sys/kernel/tracing 2>/dev/null || true
         umount -R /sys/kernel/debug 2>/dev/null || true";
 
-/// What `doctor` says once `script` has run in a mount namespace of its own; as in `sh -c`.
+/// Output of `doctor` once `script` has run in a mount namespace of its own; as in `sh -c`.
 fn doctor(script: &str, args: &[&str]) -> (i32, String) {
     let script = format!("set -e\n{script}\nexec $by \"$@\"");
     let mut unshare = Command::new("unshare");

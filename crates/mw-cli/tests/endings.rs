@@ -21,35 +21,35 @@ mod library;
 #[path = "common/recording.rs"]
 mod recording;
 
-/// How long a command may go on after it was told to end: it is a debug build beside others.
+/// Time that a command may go on after it was told to end: it is a debug build beside others.
 const END_LIMIT: Duration = Duration::from_secs(20);
 
-/// How long a command may take by itself.
+/// Time limit of a command by itself.
 const RUN_LIMIT: Duration = Duration::from_secs(120);
 
-/// How often each command is told to end, each time at another moment.
+/// Number of times that each command is told to end, each time at another moment.
 fn moments() -> u32 {
     mw_test::rounds(3, 6)
 }
 
-/// What `{…}` in a command line stands for.
+/// Replacements of `{…}` in a command line.
 const PLACES: [&str; 5] = ["{dir}", "{recording}", "{capture}", "{library}", "{socket}"];
 
-/// When a command ends by itself.
+/// End of a command by itself.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ends {
-    /// When its work is done.
+    /// It ends once its work is done.
     Soon,
-    /// When it is told to.
+    /// It ends once it is told to.
     Told,
 }
 
-/// What a command prints on standard output.
+/// Standard output of a command.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Prints {
-    /// What it has to say: its exit code tells the rest.
+    /// A message: its exit code tells the rest.
     Words,
-    /// What it was asked to make.
+    /// A file that it was asked to make.
     Product,
     Nothing,
 }
@@ -61,7 +61,7 @@ struct Case {
 }
 
 impl Case {
-    /// Whether it changes the machine's huge pages, which others must leave alone meanwhile.
+    /// True if it changes the machine's huge pages, which others must leave alone meanwhile.
     fn reserves(&self) -> bool {
         self.line.starts_with("make-room")
     }

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_secs(90);
 const GIB: u64 = 1 << 30;
 
-/// What runs a command on a node: here, all nodes are this machine, and some are ill.
+/// Command that runs another on a node: here, all nodes are this machine, and some are ill.
 const VIA: &str = r#"#!/bin/sh
 node=$1
 shift 2
@@ -256,7 +256,7 @@ fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// What `nodes` recorders serve, as one page: node I has I GiB of 2 MiB pages in two halves.
+/// Metrics of `nodes` recorders, as one page: node I has I GiB of 2 MiB pages in two halves.
 fn page(nodes: u64) -> String {
     let mut page = "# TYPE memwright_allocatable_bytes gauge\n".to_owned();
     for node in 1..=nodes {
@@ -289,7 +289,7 @@ fn prometheus(dir: &Path, target: u16) -> Option<(Killed, u16)> {
     Some((Killed(child), port))
 }
 
-/// Whether Prometheus has scraped all rows.
+/// True if Prometheus has scraped all rows.
 fn has_rows(port: u16, rows: u64) -> bool {
     let ask = || -> Option<String> {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
@@ -366,7 +366,7 @@ fn what_differs_is_said_with_the_nodes_that_differ() {
     assert!(text(&none.stdout).starts_with("no node answered\n  gone1 did not answer: "));
 }
 
-/// What `incidents --all --json` prints, of two stalls; NODE becomes a number of minutes.
+/// Output of `incidents --all --json`, of two stalls; NODE becomes a number of minutes.
 const INCIDENTS: &str = r#"[
 {"id":1,"state":"closed","started_unix_ms":1764086NODE0000,"ended_unix_ms":1764086NODE5000,"trigger_kind":"probe",
  "trigger_name":"db","worst_ms":1200.5,"verdict":"db did not answer for 1.2 s","cause":"thp-compaction"},
@@ -446,7 +446,7 @@ fn the_report_is_one_page_with_causes_nodes_and_events() {
     assert!(text(&wrong.stderr).contains("choose another file with --output"));
 }
 
-/// What `changes --all --json` prints, of a change between the two stalls and of one that was reverted.
+/// Output of `changes --all --json`, of a change between the two stalls and of one that was reverted.
 const CHANGES: &str = r#"{"changes":[
 {"id":1,"time_ms":1764089000000,"rule":"thp-compaction","path":"/sys/kernel/mm/transparent_hugepage/defrag",
  "before":"always","value":"madvise","state":"in-force","kept_in":null,"file_drift":null,"left":null},

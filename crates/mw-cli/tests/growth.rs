@@ -11,7 +11,7 @@ use tempfile::TempDir;
 const INCIDENTS: usize = 6;
 const VARIABLE: &str = "MEMWRIGHT_TEST_INCIDENTS";
 
-/// What a recorder may have between two incidents beside its program's own pages: what it has after
+/// Memory that a recorder may have between two incidents beside its program's own pages: what it has after
 /// the first, with room for tables that fill over hours.
 const MOST_KIB: u64 = 14 << 10;
 

@@ -26,7 +26,7 @@ fn memwright(args: &[&str]) -> Command {
     command
 }
 
-/// What a command says on standard error, which must fail because of `file`.
+/// Standard error of a command that must fail because of `file`.
 fn refused(mut command: Command, file: &Path) -> String {
     let mut child = command.spawn().unwrap();
     let mut said = String::new();

@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::fs;
 use std::process::{Command, Output};
 
-/// What the scripts have in common: `program NAME` is a dd that writes what it is fed by `feed`, which
+/// Common part of the scripts: `program NAME` is a dd that writes what it is fed by `feed`, which
 /// waits until it is written.
 const BEGIN: &str = r#"
 mount -t tmpfs tmpfs /run || exit 77
@@ -36,7 +36,7 @@ feed() {
 memwright() { "$MEMWRIGHT" "$@"; }
 "#;
 
-/// What a script prints, with mounts and processes of its own; none where that cannot be had.
+/// Output of a script, with mounts and processes of its own; none where that cannot be had.
 fn play(script: &str) -> Option<Output> {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let mut command = Command::new("unshare");
@@ -91,7 +91,7 @@ fn a_running_program_sees_what_is_set_and_says_what_it_did() {
     assert_eq!(moved_bytes(&shown.unwrap().unwrap()["paths"][0]), 16 << 20, "{text}");
 }
 
-/// What running programs kept out of the page cache or asked to leave it, by the first path; none where
+/// Bytes that running programs kept out of the page cache or asked to leave it, by the first path; none where
 /// something was cached.
 fn moved_mib(text: &str) -> Option<f64> {
     let line = text.lines().find(|line| line.contains("by running programs: "))?;

@@ -16,9 +16,9 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_secs(60);
 const TOKEN: &str = "eyJhbGciOi.s3cr3t";
 
-/// What a kube-apiserver 1.37.2 has answered.
+/// Reply of a kube-apiserver 1.37.2.
 const NODE: &str = include_str!("../src/command/k8s/condition/node.json");
-/// What that server has refused.
+/// Refusal of that server.
 const FORBIDDEN: &str = r#"{"apiVersion":"v1","code":403,"details":{"kind":"nodes","name":"n1"},"kind":"Status","message":"nodes \"n1\" is forbidden: User \"system:serviceaccount:memwright:memwright\" cannot delete resource \"nodes\" in API group \"\" at the cluster scope","metadata":{},"reason":"Forbidden","status":"Failure"}"#;
 const DENIED: &str = r#"{"kind":"Status","status":"Failure","message":"nodes \"n2\" is forbidden: ValidatingAdmissionPolicy 'memwright' with binding 'memwright' denied request: memwright may change the status of the node that it runs on, and of no other","reason":"Invalid","code":422}"#;
 
@@ -212,7 +212,7 @@ fn at_an_interval_it_outlives_an_outage() {
     assert_eq!(spoken.child.0.wait().unwrap().code(), Some(0));
 }
 
-/// What the container of the chart is: no capability, a user that owns nothing, and of the host /proc and /sys alone.
+/// Container of the chart: no capability, a user that owns nothing, and of the host only /proc and /sys.
 #[test]
 fn an_unprivileged_container_sees_enough_for_every_condition() {
     if !mw_test::is_root() {

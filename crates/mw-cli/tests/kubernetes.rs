@@ -20,7 +20,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap()
 }
 
-/// What a rule's command prints and exits with, of a node that is in the state of a fixture.
+/// Output and exit code of a rule's command, of a node that is in the state of a fixture.
 fn run(rule: &Value, fixture: &str) -> (Option<i32>, String) {
     let tree = mw_test::fixture(fixture).display().to_string();
     let given = rule["args"].as_array().unwrap().iter().map(text);

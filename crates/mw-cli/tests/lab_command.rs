@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// What the lab needs of the host; without it these tests say that they were skipped.
+/// Requirements of the lab on the host; without them these tests are skipped.
 const TOOLS: [&str; 6] = ["qemu-system-x86_64", "busybox", "gcc", "ldd", "strip", "setpriv"];
 const BOOT_LIMIT_S: f64 = 8.0;
 

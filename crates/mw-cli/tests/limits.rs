@@ -12,7 +12,7 @@ use std::process::{Command, Output};
 
 const MIB: u64 = 1 << 20;
 
-/// How a command is run: in a group, and by other commands.
+/// Way to run a command: in a group, and by other commands.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     group: Option<&'a Path>,
@@ -36,7 +36,7 @@ impl Place<'_> {
         String::from_utf8(self.run(&command).stdout).unwrap()
     }
 
-    /// Whether a program gets so much memory: it maps and touches it.
+    /// True if a program gets so much memory: it maps and touches it.
     fn gives(&self, bytes: u64) -> bool {
         let bytes = bytes.to_string();
         let program = std::env::current_exe().unwrap();

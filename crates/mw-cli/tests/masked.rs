@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 const PROGRAM: &str = env!("CARGO_BIN_EXE_memwright");
 const NOT_CHECKED: &str = "could not be checked: ";
 
-/// What `check` says once `script` has run in a mount namespace of its own; as in `sh -c`.
+/// Output of `check` once `script` has run in a mount namespace of its own; as in `sh -c`.
 fn check(script: &str, args: &[&str]) -> (i32, String) {
     mw_test::compact_memory();
     let script = format!("set -e\n{script}\nexec $by \"$@\"");

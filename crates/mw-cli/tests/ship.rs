@@ -103,7 +103,7 @@ impl Machine {
     }
 }
 
-/// Whether this is a file without rows, which each table has.
+/// True if this is a file without rows, which each table has.
 fn is_of_columns(key: &str) -> bool {
     key.contains("/date=1970-01-01/host=none/columns-")
 }
@@ -280,7 +280,7 @@ fn what_is_recorded_later_is_added() {
     assert!(first.keys().eq(then.keys()), "{:?}", then.keys());
 }
 
-/// What a bucket has, and how it answers.
+/// Contents of a bucket, and its replies.
 #[derive(Default)]
 struct Store {
     objects: BTreeMap<String, Vec<u8>>,

@@ -25,7 +25,7 @@ fn of_script(script: &str) -> String {
     report(&why(&["--", "sh", "-c", script]))
 }
 
-/// How much of the time the first line is about, in percent.
+/// Share of the time that the first line is about, in percent.
 fn share_of_first_line(report: &str) -> f64 {
     let line = report.lines().next().unwrap();
     let (before, _) = line.split_once('%').unwrap_or_else(|| panic!("{report}"));
@@ -143,7 +143,7 @@ fn of_pid(pid: &str, time: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Where the server listens.
+/// Address of the server.
 const SOCKET: &str = "MW_WHY_SOCKET";
 
 /// Answers each request after 300 ms.

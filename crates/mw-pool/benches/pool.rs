@@ -79,7 +79,7 @@ fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// What was measured, in ms: medians, and the best of zeroing.
+/// Measurements, in ms: medians, and the best of zeroing.
 #[derive(Debug)]
 struct Measured {
     create: f64,

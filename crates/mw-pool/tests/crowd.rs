@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// How many users it takes to have all connections, and one more.
+/// Number of users that have all connections, and one more.
 const STRANGERS: std::ops::Range<u32> = 4010..4019;
 const OWNER: u32 = 4001;
 

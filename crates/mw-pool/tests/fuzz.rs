@@ -78,7 +78,7 @@ fn server_process() {
     });
 }
 
-/// What the harmless user and the server's end took.
+/// Durations of the harmless user and of the server's end.
 #[derive(Default)]
 struct Measured {
     waits_ms: Vec<f64>,
@@ -184,7 +184,7 @@ fn run_round(length: Duration, round: u64, fuse: &Fuse, measured: &mut Measured)
     }
 }
 
-/// What the threads of a process wait for in the kernel.
+/// Waits of the threads of a process in the kernel.
 fn waits(process: u32) -> String {
     let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     let text = |task: &fs::DirEntry, file| fs::read_to_string(task.path().join(file));
@@ -277,7 +277,7 @@ struct Hostile {
     socket: PathBuf,
     strange: Strange,
     connections: Vec<OwnedFd>,
-    /// What it was sent: lease descriptors and memory.
+    /// Messages to it: lease descriptors and memory.
     had: Vec<OwnedFd>,
     sent: BTreeMap<String, u64>,
 }

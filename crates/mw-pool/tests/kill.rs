@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 /// Users whose memory the others must not see; root, which runs this test, can be each of them.
 const USERS: [u32; 3] = [4001, 4002, 4003];
 const POOL_MIB: u64 = 64;
-/// Where descriptors wait to become 3 and following.
+/// Numbers at which descriptors wait to become 3 and following.
 const HIGH: i32 = 600;
 
 /// Descriptors by name, as systemd keeps them.

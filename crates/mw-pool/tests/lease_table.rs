@@ -80,7 +80,7 @@ struct World {
     proves: bool,
     memory: BTreeMap<StripeId, Memory>,
     open: BTreeSet<LeaseId>,
-    /// Whether a server was started without a stripe that may be in use.
+    /// True if a server was started without a stripe that may be in use.
     lost: bool,
 }
 

@@ -120,7 +120,7 @@ fn other_users_of_the_pool_do_not_get_a_segments_memory() {
     }
 }
 
-/// What a test of this program says as another user.
+/// Output of a test of this program as another user.
 fn as_user(user: u32, role: &str, server: &Running, segment: u32) -> String {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", role, "--ignored", "--nocapture"]);

@@ -18,7 +18,7 @@ use std::fmt::Write;
 const COMMAND: &str = "cargo bench -p mw-preload --bench folios";
 const ALL_KIB: [u64; 7] = [16, 32, 64, 128, 256, 512, 1024];
 
-/// What the programs run with.
+/// Options of the programs.
 const WAYS: [(&str, Option<&str>); 3] =
     [("without", None), ("`run`", Some("never")), ("`run --huge auto`", Some("auto"))];
 

@@ -36,7 +36,7 @@ const HEAD: &str = "| pages | command | rounds | start to first query, ms | firs
 /// A checksum of the table: the same in all variants.
 const CHECK: &str = "SELECT count(*), sum(n), sum(hashtext(filler)) FROM pages";
 
-/// How the server is started.
+/// Command line of the server.
 #[derive(Clone, Copy)]
 struct Variant {
     name: &'static str,

@@ -93,7 +93,7 @@ fn large(page: &mut String, program: &Compiled, mib: usize, rounds: usize) {
     );
 }
 
-/// How long the library takes for the same.
+/// Time of the library for the same.
 fn segment(mib: usize) -> f64 {
     let start = Instant::now();
     let segment =

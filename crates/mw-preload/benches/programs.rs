@@ -128,7 +128,7 @@ fn run_workload(workload: &Workload, mib: usize, rounds: usize) -> Option<(Runs,
     Some((plain, variants))
 }
 
-/// Whether every round had the output of the first one without the library.
+/// True if every round had the output of the first one without the library.
 fn same(plain: &Runs, with: &Runs) -> bool {
     let results = &plain.rounds[0].results;
     plain.rounds.iter().chain(&with.rounds).all(|round| round.results == *results)

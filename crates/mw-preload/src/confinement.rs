@@ -15,7 +15,7 @@ static FILTERS: AtomicU32 = AtomicU32::new(0);
 /// The first [`Obstacle`], as a number.
 static OBSTACLE: AtomicU8 = AtomicU8::new(0);
 
-/// Whether there was a filter at the start that was tried, so that the seccomp mode says nothing.
+/// True if there was a filter at the start that was tried, so that the seccomp mode says nothing.
 static IS_FILTER_TRIED: AtomicBool = AtomicBool::new(false);
 
 /// The reason why the library may not make system calls that the program would not make.

@@ -21,7 +21,7 @@ const MAX_MAPPINGS: usize = 1 << 16;
 /// Smaller mappings are left to mlockall(2).
 const SMALL_BYTES: usize = 2 << 20;
 
-/// Whether the program has set `MCL_FUTURE`.
+/// True if the program has set `MCL_FUTURE`.
 static IS_FUTURE_LOCKED: AtomicBool = AtomicBool::new(false);
 
 /// True if the program has had future mappings locked by mlockall(2): then mmap(2) populates them, or with

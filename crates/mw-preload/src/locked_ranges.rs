@@ -11,7 +11,7 @@ const POLLS: u32 = 1 << 20;
 /// All bits zero: nothing is locked.
 pub(crate) struct LockedRanges {
     is_held: AtomicBool,
-    /// Whether there has ever been a range.
+    /// True if there has ever been a range.
     is_used: AtomicBool,
     /// More may be locked than the table says.
     is_incomplete: AtomicBool,

@@ -66,7 +66,7 @@ const AWAITED: u32 = 2;
 /// All bits zero: empty.
 pub(crate) struct PopulateQueue {
     is_held: AtomicBool,
-    /// Whether there may be anything in the tables.
+    /// True if there may be anything in the tables.
     is_used: AtomicBool,
     /// A [`StopReason`]; 0: none.
     stopped: AtomicU8,

@@ -38,7 +38,7 @@ fn counts() -> &'static Counts {
     shared::counts().unwrap_or(&PROCESS_COUNTS.0)
 }
 
-/// Whether this process has reported: its end is seen in more than one place.
+/// True if this process has reported: its end is seen in more than one place.
 static HAS_REPORTED: AtomicBool = AtomicBool::new(false);
 
 /// Prepares the counters, when the library is loaded.

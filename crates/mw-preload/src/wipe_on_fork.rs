@@ -16,7 +16,7 @@ pub(crate) struct WipedOnFork {
     pub(crate) active_threads: ActiveThreads,
     /// The lock of the settings table (`uncached::control`).
     pub(crate) is_table_locked: AtomicBool,
-    /// Whether a thread is reading the settings table again.
+    /// True if a thread is reading the settings table again.
     pub(crate) is_table_being_read: AtomicBool,
     /// The lock of the address range over which files are mapped (`uncached::residency`).
     pub(crate) is_window_locked: AtomicBool,

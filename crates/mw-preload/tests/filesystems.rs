@@ -16,7 +16,7 @@ const TABLE: &str = include_str!("../../../docs/run.md");
 /// The size of each file.
 const MIB: f64 = 48.0;
 
-/// What may stay in the cache if it is kept out: writes in flight, and those after the last examination.
+/// Bytes that may stay in the cache if it is kept out: writes in flight, and those after the last examination.
 const MAX_RESIDENT_MIB: f64 = 24.0;
 
 /// Bytes of a write, and whether without RWF_DONTCACHE as on an old kernel.

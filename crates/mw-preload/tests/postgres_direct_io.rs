@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-/// How long it may take to start or recover on a busy machine.
+/// Time limit of its start or recovery on a busy machine.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Debian's user nobody: PostgreSQL refuses to run as root.

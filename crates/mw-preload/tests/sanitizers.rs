@@ -44,7 +44,7 @@ const IMPORTED: [(&str, &str); 30] = [
     ("pthread_", "keys of the standard library's thread-local storage: not used"),
 ];
 
-/// How the standard library opens a file, in a panic.
+/// Call by which the standard library opens a file, in a panic.
 const OPENS: [&str; 4] = ["open64", "stat64", "fstat64", "statx"];
 
 #[test]

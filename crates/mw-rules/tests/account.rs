@@ -8,10 +8,10 @@ use mw_model::{AccountEntry, Holders, MemoryAccount, Reading, Snapshot};
 use mw_proc::meminfo::Meminfo;
 use proptest::prelude::*;
 
-/// What no counter has, at most, in parts of MemTotal.
+/// Upper bound of the memory that no counter has, in parts of MemTotal.
 const MOST_SHARE: u64 = 100;
 
-/// What a kernel allocates for itself however small the machine is: queues of block devices, rings of
+/// Memory that a kernel allocates for itself however small the machine is: queues of block devices, rings of
 /// network cards.
 const MOST_FIXED_BYTES: u64 = 5 << 20;
 

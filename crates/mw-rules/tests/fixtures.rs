@@ -29,7 +29,7 @@ fn look(fixture: &str) -> Report {
     mw_rules::check(&window(fixture), None)
 }
 
-/// What a report says, a line a finding or skipped rule.
+/// Lines of a report, one a finding or skipped rule.
 fn said(report: &Report) -> String {
     let findings = report
         .findings

@@ -12,7 +12,7 @@ use std::path::Path;
 /// Makes a damaged file of a whole one.
 type Mutation = fn(&[u8]) -> Vec<u8>;
 
-/// What is done to a file.
+/// Changes to a file.
 const MUTATIONS: &[(&str, Mutation)] = &[
     ("emptied", |_| Vec::new()),
     ("cut in half", |text| text[..text.len() / 2].to_vec()),

@@ -197,7 +197,7 @@ fn a_kill_fades() {
     assert_eq!(killed(0, OomShortage::Cgroup(None)), Some(Severity::Note), "whose group is gone");
 }
 
-/// What any user can bring about.
+/// Conditions that any user can bring about.
 #[test]
 fn a_process_a_cgroup_and_a_mount_are_never_critical_and_change_no_setting() {
     let mut found = 0;
@@ -215,7 +215,7 @@ fn a_process_a_cgroup_and_a_mount_are_never_critical_and_change_no_setting() {
     assert!(found >= 5, "{found}");
 }
 
-/// Whether a quarter of memory in huge pages is served at once.
+/// True if a quarter of memory in huge pages is served at once.
 fn is_quarter_served(window: &Window) -> bool {
     let Ok(memory) = derived::memory_bytes(&window.now.sample) else { return false };
     let size_bytes = (memory / 4).max(1);

@@ -132,7 +132,7 @@ fn a_short_history_is_not_judged() {
 
 const PAGE_BYTES: u64 = 2 * MIB;
 
-/// What is left at first, and how many MiB less a minute.
+/// Memory that is left at first, and its decrease in MiB a minute.
 fn left(first: u64, mib_per_min: u64) -> SizeSeries {
     let holder = SizedHolder::Contiguous { page_bytes: PAGE_BYTES, node: None };
     series_of(holder, None, 0..MINUTES, move |at| first - at * mib_per_min * MIB)

@@ -15,7 +15,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-/// How long the service is measured in each phase.
+/// Duration of the measurement in each phase.
 const PHASE: Duration = Duration::from_secs(6);
 const INTERVAL: Duration = Duration::from_millis(1);
 const LIMIT: Duration = Duration::from_millis(200);

@@ -84,7 +84,7 @@ fn say(begun: &[u64], incidents: &[Incident]) {
     println!("us from there to the first stack: {}", spread(&taken));
 }
 
-/// How long after its limit a stall was seen that began then; none where it is part of another.
+/// Delay after its limit at which a stall was seen that began then; none where it is part of another.
 fn late_ms(incidents: &[Incident], begun_unix_ms: u64) -> Option<u64> {
     let passed = begun_unix_ms + LIMIT.as_millis() as u64;
     let during = |incident: &&Incident| {
@@ -96,7 +96,7 @@ fn late_ms(incidents: &[Incident], begun_unix_ms: u64) -> Option<u64> {
     Some(incident.seen_unix_ms.saturating_sub(passed))
 }
 
-/// Whether a stall began while another was under way.
+/// True if a stall began while another was under way.
 fn is_within(incidents: &[Incident], begun_unix_ms: u64) -> bool {
     let mut spans =
         incidents.iter().map(|other| other.started_unix_ms..=other.ended_unix_ms + 1000);
@@ -133,12 +133,12 @@ fn spread(sorted: &[u64]) -> String {
     }
 }
 
-/// What the server shares with those who ask for slow answers.
+/// State that the server shares with those who ask for slow answers.
 #[derive(Default)]
 struct Server {
-    /// Whether the next answer is to be slow.
+    /// True if the next answer is to be slow.
     slow: AtomicBool,
-    /// When it began to be slow, each time.
+    /// Times at which it began to be slow.
     begun_unix_ms: Mutex<Vec<u64>>,
 }
 

@@ -19,7 +19,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const LIMIT_BYTES: usize = 96 << 20;
 const FILE_BYTES: usize = 4 * LIMIT_BYTES;
-/// What each of those touches that touch memory; all of them stay within the limit.
+/// Bytes that each of the touching processes touches; all of them stay within the limit.
 const FRESH_BYTES: usize = 16 << 20;
 const READERS: usize = 4;
 const TOUCHERS: usize = 2;
@@ -142,7 +142,7 @@ impl Group {
         child
     }
 
-    /// How often a page was refused until others were reclaimed.
+    /// Number of times that a page was refused until others were reclaimed.
     fn refused(&self) -> u64 {
         let text = fs::read_to_string(self.path.join("memory.failcnt")).unwrap();
         text.trim().parse().unwrap()

@@ -19,7 +19,7 @@ struct State {
     stopped: bool,
 }
 
-/// How far a request has come.
+/// Progress of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// No evidence is taken yet.
@@ -51,7 +51,7 @@ impl Requests {
         self.changed.notify_all();
     }
 
-    /// What has changed since `known`, waited for at most so long; none where the recorder stops or nothing has.
+    /// Changes since `known`, waited for at most so long; none where the recorder stops or nothing has changed.
     pub(crate) fn next(&self, known: &Progress, at_most: Duration) -> Option<Progress> {
         let same = |state: &mut State| state.progress == *known && !state.stopped;
         let waited = self.changed.wait_timeout_while(self.state(), at_most, same);

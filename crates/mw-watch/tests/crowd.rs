@@ -23,7 +23,7 @@ use tempfile::TempDir;
 
 const PROCESSES: usize = 10_000;
 
-/// What so many shells may take of memory.
+/// Memory limit of so many shells.
 const MEMORY_KIB: u64 = 8 << 20;
 
 /// Each waits for its end on a pipe, so that none outlives this process.
@@ -78,11 +78,11 @@ struct Recorder {
     _dir: TempDir,
 }
 
-/// What the recorder made of a stall.
+/// Incident of the recorder for a stall.
 struct Seen {
     incident: Incident,
     took: Duration,
-    /// How late the latest look of a second was, in the middle of all seconds.
+    /// Median over the seconds of the delay of the latest sample of each.
     late_ms: f64,
     resident_bytes: u64,
 }
@@ -141,7 +141,7 @@ impl Recorder {
     }
 }
 
-/// How long a look takes: the best of several, the longest, and the best CPU time.
+/// Duration of a sample: the best of several, the longest, and the best CPU time.
 fn times(mut look: impl FnMut()) -> [Duration; 3] {
     let once = || {
         let (began, used) = (Instant::now(), mw_sys::thread_time());

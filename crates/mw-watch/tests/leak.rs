@@ -17,7 +17,7 @@ const ROLE: &str = "MW_LEAK_ROLE";
 
 const MIB: usize = 1 << 20;
 
-/// What leaks, in a second.
+/// Bytes that leak in a second.
 const LEAK_MIB: f64 = 2.0;
 
 /// The limit of the leak's cgroup: it is reached after two minutes.
@@ -82,7 +82,7 @@ fn find(history: &SizeHistory, is_it: impl Fn(&SizedHolder) -> bool) -> Option<G
     growth(&series.sizes.iter().map(point).collect::<Vec<_>>())
 }
 
-/// Whether a rate is that of the leak, within a tenth.
+/// True if a rate is that of the leak, within a tenth.
 fn is_right(growth: &Growth) -> bool {
     (growth.per_s / (LEAK_MIB * MIB as f64) - 1.0).abs() < 0.1
 }

@@ -31,7 +31,7 @@ fn eighteenth() -> Retention {
     }
 }
 
-/// Where rows are further apart than `seconds`, in hours before the end.
+/// Gaps between rows of more than `seconds`, in hours before the end.
 fn thinner_than(table: &Table, seconds: u64) -> f64 {
     let times = &table.at_unix_ms;
     let thin = times.windows(2).rposition(|pair| pair[1] - pair[0] > seconds * 1_000);
@@ -94,7 +94,7 @@ fn beyond_its_size_the_oldest_rows_go() {
     assert!((0.2..7.0).contains(&kept_hours), "{kept_hours} h");
 }
 
-/// How many hours are left of some, and the file's size.
+/// Number of hours that are left of some, and the file's size.
 fn kept(table: &Table, retention: Retention, of_hours: u64) -> (f64, u64) {
     let mut recording = Simulated::new(table, retention);
     recording.run(of_hours * HOUR_S);

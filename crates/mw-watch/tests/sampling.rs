@@ -31,7 +31,7 @@ static COUNTED: AtomicU64 = AtomicU64::new(0);
 /// Its first seconds, in which it may still allocate.
 const WARM_UP: Duration = Duration::from_secs(4);
 
-/// How long it is looked at in calm.
+/// Duration of the test in calm.
 const CALM: Duration = Duration::from_secs(4);
 
 const LIMIT: Duration = Duration::from_millis(200);
@@ -145,7 +145,7 @@ fn thread_named(name: &str) -> u32 {
     found[0].file_name().unwrap().to_str().unwrap().parse().unwrap()
 }
 
-/// What may be asked for: time, what is open, another thread's waking.
+/// System calls that are allowed: time, what is open, another thread's waking.
 const ALLOWED: &[&str] = &["ppoll", "pread64", "clock_gettime", "futex", "restart_syscall", "read"];
 
 /// The calls that strace counts, by name.

@@ -161,7 +161,7 @@ impl Cluster {
         fs::rename(&new, self.dir.path().join(name)).unwrap();
     }
 
-    /// What each run of the node's health program has printed so far, in the order in which they were started.
+    /// Output of each run of the node's health program so far, in the order in which they were started.
     pub(super) fn runs(&self, name: &str) -> Vec<String> {
         let read = |file: String| fs::read_to_string(self.dir.path().join(file));
         let started = read(format!("runs.{name}")).unwrap_or_default();

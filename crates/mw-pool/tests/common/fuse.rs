@@ -56,7 +56,7 @@ impl Fuse {
         fs::write(self.dir.path().join(VICTIM), process.to_string()).unwrap();
     }
 
-    /// Whether that process has waited.
+    /// True if that process has waited.
     pub(crate) fn is_hung(&self) -> bool {
         self.dir.path().join(HUNG).exists()
     }

@@ -18,7 +18,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 pub(crate) const MIB: u64 = 1 << 20;
-/// What is looked at or written at a time.
+/// Bytes that are read or written at a time.
 const PIECE: usize = 64 << 10;
 
 /// A server of its own socket, ended when it is dropped.
@@ -154,12 +154,12 @@ impl Memory {
         }
     }
 
-    /// Whether every byte is this one.
+    /// True if every byte is this one.
     pub(crate) fn is_all(&self, memory: &impl Mapped, byte: u8) -> bool {
         self.all(memory, &|seen| seen == [byte; PIECE])
     }
 
-    /// Whether every byte is this one or zero.
+    /// True if every byte is this one or zero.
     pub(crate) fn has_only(&self, memory: &impl Mapped, byte: u8) -> bool {
         let own = |seen: &[u8]| seen.iter().all(|seen| *seen == byte || *seen == 0);
         self.all(memory, &|seen| seen == [byte; PIECE] || seen == [0; PIECE] || own(seen))

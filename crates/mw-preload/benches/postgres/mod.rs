@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// How often the start is polled, and for how long.
+/// Interval at which the start is polled, and its time limit.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 const TIMEOUT: Duration = Duration::from_secs(180);
 

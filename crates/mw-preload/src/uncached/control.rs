@@ -15,10 +15,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 /// In the library's data at the start of a page, where `memwright iotune` finds it.
 static CONTROL: Control = Control::new();
 
-/// Whether RWF_DONTCACHE is used.
+/// True if RWF_DONTCACHE is used.
 static HAS_DONTCACHE: AtomicBool = AtomicBool::new(false);
 
-/// Whether any reads are uncached.
+/// True if any reads are uncached.
 static HAS_READS: AtomicBool = AtomicBool::new(false);
 
 /// Number of times that the table has been read.

@@ -68,7 +68,7 @@ pub(crate) fn preload(command: &mut Command) -> &mut Command {
     command.env("LD_PRELOAD", library()).env("MEMWRIGHT_THRESHOLD", THRESHOLD)
 }
 
-/// How many parallel calls the library reports for all processes.
+/// Number of parallel calls that the library reports for all processes.
 pub(crate) fn calls(stderr: &[u8]) -> u64 {
     let text = String::from_utf8_lossy(stderr);
     let lines = text.lines().filter(|line| line.contains(" done in parallel"));

@@ -61,7 +61,7 @@ pub(crate) fn run_workload(harness: &Harness, filesystem: &str) -> Option<()> {
     Some(())
 }
 
-/// Whether the kernel supports it, and mkfs is installed.
+/// True if the kernel supports it, and mkfs is installed.
 fn is_supported(filesystem: &str) -> bool {
     let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
     let known = known.lines().any(|line| line.split_whitespace().last() == Some(filesystem));

@@ -11,7 +11,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// How long a service may take to start or recover on a busy machine.
+/// Time limit of a service's start or recovery on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Debian's user nobody, for programs that refuse to run as root.
@@ -36,7 +36,7 @@ pub(crate) struct Outcome {
     pub(crate) results: Vec<String>,
     /// The durations of its parts.
     pub(crate) times: Vec<(&'static str, Duration)>,
-    /// How many calls the library reported as done in parallel.
+    /// Number of calls that the library reported as done in parallel.
     pub(crate) calls: u64,
     /// The version of the program.
     pub(crate) version: String,

@@ -31,7 +31,7 @@ const LOCK: RunOption = RunOption { text: "--lock", variable: ("MEMWRIGHT_LOCK",
 /// The options of one run under `memwright run`.
 pub(crate) struct Variant {
     pub(crate) options: &'static [RunOption],
-    /// Whether the library reports parallel calls: the program makes large calls itself, and its processes
+    /// True if the library reports parallel calls: the program makes large calls itself, and its processes
     /// end such that the library can report.
     pub(crate) has_calls: bool,
 }

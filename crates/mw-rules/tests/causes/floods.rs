@@ -65,7 +65,7 @@ fn pages_that_are_only_read_do_not_hold_up_a_write() {
     assert_eq!(first(&reads(reclaims)).as_deref(), Some("page-cache-flood"));
 }
 
-/// What a cgroup wrote to a disk.
+/// Bytes that a cgroup wrote to a disk.
 fn wrote(path: &str, device: &str, written_bytes: u64) -> GroupUse {
     let io = GroupIo { device: device.to_owned(), written_bytes, ..GroupIo::default() };
     let over_ms = TOTAL_MS;

@@ -229,7 +229,7 @@ fn a_service_that_was_never_there_was_not_killed() {
     assert_eq!(first(&unlogged).as_deref(), Some("not-memory"), "nobody says who was killed");
 }
 
-/// What ties a kill to a service that fails at once: its number, its name, its cgroup, its end.
+/// Facts that tie a kill to a service that fails at once: its number, its name, its cgroup, its end.
 #[test]
 fn a_kill_of_the_service_is_the_cause_of_its_failure() {
     let process = |pid, name: &str| ServiceProcess { pid, name: name.to_owned() };

@@ -96,7 +96,7 @@ fn who_reclaims_for_a_limit_on_the_cpu_is_the_limits_work() {
     assert_eq!(share("/batch", &[over, batch]), Some(50));
 }
 
-/// What a cgroup swaps in counts as read, too.
+/// Pages that a cgroup swaps in count as read, too.
 #[test]
 fn reads_of_reclaimed_pages_are_told_from_swap_ins() {
     let swapped_in: u64 = 3600;

@@ -11,7 +11,7 @@ use mw_proc::vmstat::Counter;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// When every made-up stall begins.
+/// Beginning of every made-up stall.
 const STARTED_MS: u64 = 1_700_000_000_000;
 
 /// Rows a second, and for how long before and after the stall.
@@ -26,7 +26,7 @@ pub(crate) struct Made {
     pub(crate) calm: Option<Window>,
 }
 
-/// What either half of a canary takes that nothing holds up.
+/// Time of either half of a canary that nothing holds up.
 const CALM_US: u64 = 400;
 
 impl Made {
@@ -40,7 +40,7 @@ impl Made {
         made.trigger(TriggerKind::Probe, "postgres-5432", 8200.0).at_rest().canary(CALM_US, CALM_US)
     }
 
-    /// What showed it, and how long it took.
+    /// Trigger, and its duration.
     pub(crate) fn trigger(mut self, kind: TriggerKind, name: &str, worst_ms: f64) -> Self {
         let failure = None;
         let name = name.to_owned();
@@ -107,7 +107,7 @@ impl Made {
         self
     }
 
-    /// How much of the stall some task waited for memory, I/O and CPUs, in percent.
+    /// Share of the stall in which some task waited for memory, I/O and CPUs, in percent.
     pub(crate) fn pressed(mut self, memory: u64, io: u64, cpu: u64) -> Self {
         let us = |percent: u64| percent * 10 * self.incident.trigger.worst_ms as u64;
         let now = &mut self.window.now.sample.pressure;
@@ -115,7 +115,7 @@ impl Made {
         self
     }
 
-    /// What the two halves of the canary took at worst, in microseconds, in the stall's last row; in
+    /// Longest times of the two halves of the canary, in microseconds, in the stall's last row; in
     /// others it is calm.
     pub(crate) fn canary(self, touch_us: u64, idle_us: u64) -> Self {
         let rows = self.incident.ended_unix_ms.saturating_sub(STARTED_MS) / ROW_MS;
@@ -126,7 +126,7 @@ impl Made {
         })
     }
 
-    /// How many pages were dirty during the stall, and how many were free or clean cache.
+    /// Numbers of dirty pages during the stall, and of pages that were free or clean cache.
     pub(crate) fn dirty(self, pages: u64, others: u64) -> Self {
         self.level("nr_dirty", 0, pages)
             .level("nr_writeback", 0, 0)
@@ -135,7 +135,7 @@ impl Made {
             .level("nr_inactive_file", pages, pages)
     }
 
-    /// What stands in a column of vmstat before the stall and during it.
+    /// Values of a column of vmstat before the stall and during it.
     pub(crate) fn level(mut self, name: &str, before: u64, during: u64) -> Self {
         let rows = self.incident.table.at_unix_ms.iter();
         let values = rows.map(|at| if *at < STARTED_MS { before } else { during }).collect();
@@ -145,7 +145,7 @@ impl Made {
         self
     }
 
-    /// What stands in a column of vmstat at a time, in milliseconds from the begin of the stall.
+    /// Value of a column of vmstat at a time, in milliseconds from the beginning of the stall.
     pub(crate) fn counter(mut self, name: &str, value_at: impl Fn(i64) -> u64) -> Self {
         let rows = self.incident.table.at_unix_ms.iter();
         let values = rows.map(|at| value_at(at.cast_signed() - STARTED_MS.cast_signed())).collect();
@@ -156,7 +156,7 @@ impl Made {
         self
     }
 
-    /// How many pages reclaim of the whole machine has scanned in each recorded row.
+    /// Number of pages that reclaim of the whole machine has scanned in each recorded row.
     pub(crate) fn scans(mut self, pages_per_row: u64) -> Self {
         let rows = self.incident.table.rows() as u64;
         let counts = |name: &str, per_row: u64| mw_model::Column {
@@ -186,7 +186,7 @@ impl Made {
         self
     }
 
-    /// How many bytes a disk completes in the row at a time, in milliseconds from the begin of the stall.
+    /// Bytes that a disk completes in the row at a time, in milliseconds from the beginning of the stall.
     pub(crate) fn writes(mut self, name: &str, bytes_at: impl Fn(i64) -> u64) -> Self {
         let mut sum = 0;
         let values = self.incident.table.at_unix_ms.iter().map(|at| {
@@ -258,7 +258,7 @@ impl Made {
         self
     }
 
-    /// What functions took of all CPUs, before and during.
+    /// Share of functions of all CPUs, before and during.
     pub(crate) fn shifts(
         mut self,
         function: &str,

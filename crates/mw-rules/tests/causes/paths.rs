@@ -679,7 +679,7 @@ fn a_process_that_ends_is_named_with_the_memory_that_it_freed() {
     assert_eq!(first_rule(&forked), "fork-copy", "it frees what the fork copied");
 }
 
-/// Who moved the pages that a task waited for.
+/// Task that moved the pages that a task waited for.
 #[test]
 fn a_wait_for_a_page_on_the_move_is_explained_by_who_moves_pages() {
     let first = |balanced, compacted, functions: &[&str]| {

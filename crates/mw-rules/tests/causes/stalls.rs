@@ -17,7 +17,7 @@ const MYSQLD: (u32, &str) = (901, "mysqld");
 const DD: (u32, &str) = (4711, "dd");
 const HEARTBEAT: (u32, &str) = (77, "heartbeat");
 
-/// What is captured on which nothing is wrong.
+/// Captures on which nothing is wrong.
 pub(crate) const HEALTHY: &str = "healthy/debian-6.12";
 
 /// All stalls that memory caused.

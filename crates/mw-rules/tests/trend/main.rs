@@ -76,7 +76,7 @@ fn nothing_is_forecast_where_nothing_leaks() {
     assert!(share <= MAX_FALSE_ALARMS, "{share}");
 }
 
-/// When a request for 2 MiB pages can no longer be served.
+/// Time from which a request for 2 MiB pages can no longer be served.
 fn exhausts(history: &SizeHistory, request_bytes: u64) -> Option<Exhaustion> {
     let supplies = supplies(history);
     let pages = supplies.iter().find(|supply| supply.supply == Supply::HugePages).unwrap();

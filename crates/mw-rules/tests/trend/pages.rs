@@ -36,7 +36,7 @@ pub(crate) const DECOYS: [&str; 9] = [
     "random walk",
 ];
 
-/// What was recorded, and for a decline a request with the seconds from the end until there is never as much again.
+/// Recorded samples, and for a decline a request with the seconds from the end until there is never as much again.
 pub(crate) struct Pages {
     pub(crate) history: SizeHistory,
     pub(crate) runs_out: Option<(u64, f64)>,
@@ -100,7 +100,7 @@ pub(crate) fn decline(kind: &str, random: &mut Random) -> Pages {
     Pages { history: history(&shares), runs_out: Some((request, truth_s)) }
 }
 
-/// What comes back, or goes once. A pattern that comes back has done so at least once.
+/// Histories that come back, or step once. A pattern that comes back has done so at least once.
 pub(crate) fn no_decline(kind: &str, random: &mut Random) -> Pages {
     let daily = matches!(kind, "nightly batch" | "load of a day");
     let history_s = random.log_within(if daily { 1.5 * DAY_S } else { 3.0 * HOUR_S }, 7.0 * DAY_S);

@@ -119,7 +119,7 @@ pub(crate) fn leak(kind: &str, random: &mut Random) -> History {
     History { points, reaches: None }
 }
 
-/// What is no leak. A pattern that comes back has done so at least once.
+/// Histories without a leak. A pattern that comes back has done so at least once.
 pub(crate) fn decoy(kind: &str, random: &mut Random) -> History {
     let daily = matches!(kind, "nightly batch" | "load of a day");
     let history_s = random.log_within(if daily { 1.5 * DAY_S } else { 3.0 * HOUR_S }, 7.0 * DAY_S);

@@ -2,7 +2,7 @@
 
 use mw_model::{NO_VALUE, Table};
 
-/// What a column's values are.
+/// Values of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// Since boot: it only grows.
@@ -17,7 +17,7 @@ enum Kind {
 #[derive(Debug)]
 struct Column {
     kind: Kind,
-    /// What all its changes are multiples of.
+    /// Unit of all its changes.
     unit: u64,
     least: u64,
     most: u64,

@@ -15,7 +15,7 @@ pub(crate) const START_MS: u64 = 1_700_000_040_000;
 
 pub(crate) const HOUR_S: u64 = 3_600;
 
-/// What this machine did for some seconds, as the recorder recorded it.
+/// Rows of this machine for some seconds, as the recorder recorded them.
 pub(crate) fn recorded(seconds: u64) -> Table {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("recording.db");
