@@ -65,6 +65,7 @@ fn expected() -> BTreeSet<String> {
     let files = FILES.iter().map(|file| file.replace("{version}", env!("CARGO_PKG_VERSION")));
     let schemas = root().join("docs/schema").read_dir().unwrap().map(Result::unwrap);
     let schemas = schemas.map(|schema| schema.file_name().into_string().unwrap());
+    let schemas = schemas.filter(|schema| schema.ends_with(".json"));
     let schemas = schemas.map(|schema| format!("share/doc/memwright/schema/{schema}"));
     pages.chain(files).chain(schemas).collect()
 }

@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 /// The longest path (PATH_MAX).
 pub(crate) const MAX_PATH_BYTES: usize = 4096;
 
-/// Files by their paths, without a leading slash. Folders are the beginnings of paths.
+/// Files by their paths, without a leading slash. Directories are the beginnings of paths.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct MemoryTree {
     files: BTreeMap<String, Vec<u8>>,

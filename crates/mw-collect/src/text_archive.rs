@@ -230,7 +230,7 @@ impl Parts {
             }
         }
         match tree.contradiction() {
-            Some(path) => Err(format!("{path}: a file and a folder")),
+            Some(path) => Err(format!("{path}: a file and a directory")),
             None => Ok(tree),
         }
     }

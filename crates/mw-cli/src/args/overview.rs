@@ -82,7 +82,6 @@ pub(super) fn template(command: &Command) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
 
     #[test]
     fn every_command_is_listed_and_the_help_fits_a_screen() {

@@ -13,7 +13,7 @@ macro_rules! watch_settings {
             interval: Duration, "TIME", duration, "time";
             /// Time-out of a probe [default: 30s]
             timeout: Duration, "TIME", duration, "time";
-            /// Token time-out of a cluster heartbeat on this machine; a quarter of it counts as a stall
+            /// Token timeout of a cluster heartbeat on this machine; a quarter of it counts as a stall
             token_timeout: Duration, "TIME", duration, "time";
             /// Interval at which the canary measures page-fault latency while there are signs of memory work [default: 10ms]
             canary_interval: Duration, "TIME", duration, "time";
