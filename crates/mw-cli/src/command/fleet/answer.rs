@@ -146,7 +146,11 @@ mod tests {
 
     #[test]
     fn what_is_no_answer_says_what_it_is() {
-        assert!(read(b"bash: memwright: command not found").unwrap_err().contains("no report"));
+        assert!(
+            read(b"bash: memwright: command not found")
+                .unwrap_err()
+                .contains("not a memwright report")
+        );
         let old = read(br#"{"memwright":"0.0.9","preflight":null}"#).unwrap_err();
         assert!(old.contains("memwright there is 0.0.9"), "{old}");
         assert!(read(b"{}").unwrap_err().contains("unknown version"));
