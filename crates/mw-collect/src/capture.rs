@@ -346,7 +346,9 @@ const MAX_ENTRY_CHARS: usize = 300;
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
     /// It cannot be read.
-    #[error("{path}: {source}; is it a file that 'memwright capture' wrote?")]
+    #[error(
+        "{path}: {source} (expected: a file of 'memwright capture', a text archive or a directory)"
+    )]
     Io { path: PathBuf, source: io::Error },
     /// It holds something that no capture holds.
     #[error("{path}: {entry}: {problem}; 'memwright capture' writes no such thing")]

@@ -106,12 +106,12 @@ pub fn window_watched(
     if !window.has_work() || window.is_sustained() {
         return window;
     }
-    let left = left(&sampler, &window, Duration::from_secs_f64(Window::SUSTAINED_MS / 1000.0));
+    let sustained = Duration::from_secs_f64(Window::SUSTAINED_MS / 1000.0);
     if window.has_direct_work() {
-        window.waiters = watch(left).into();
-    } else {
-        std::thread::sleep(left);
+        window.waiters = watch(left(&sampler, &window, sustained)).into();
     }
+    // Where nothing could be watched, no time has passed.
+    std::thread::sleep(left(&sampler, &window, sustained));
     sampler.sample(&mut window.now.sample);
     window
 }

@@ -20,7 +20,8 @@ use crate::capture::{self, CaptureError, MAX_CAPTURE_FILES, MAX_TREE_BYTES};
 use crate::memory_tree::MemoryTree;
 use crate::source::{MAX_FILE_BYTES, Source};
 use mw_sys::guarded;
-use std::io::{Read, Write as _};
+use std::io::{self, Read, Write as _};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path};
 
 const FIRST_LINE: &str = "memwright text archive 1\n";
@@ -83,9 +84,7 @@ impl TextArchive {
                 parts.over(MemoryTree::default()).map_err(|problem| invalid(file, problem))?;
             return Ok(Self { tree, base: None });
         };
-        // A link to an archive has the same base.
-        let place = file.canonicalize().unwrap_or_else(|_| file.to_owned());
-        let base = base(&place.with_file_name(&name), file)?;
+        let base = base(&file.with_file_name(&name), file)?;
         let tree = parts.over(base.clone()).map_err(|problem| invalid(file, problem))?;
         Ok(Self { tree, base: Some((name, base)) })
     }
@@ -140,15 +139,30 @@ fn invalid(file: &Path, problem: impl Into<String>) -> CaptureError {
     CaptureError::Text { path: file.to_owned(), problem: problem.into() }
 }
 
-/// Whoever made `of` chose the name: it is no other directory's, and what it leads to is checked as any input.
+/// The base of an archive: beside its name, and of the same owner, who chose the name. Otherwise an archive would have
+/// another user's file read, or another user would supply the base.
 fn base(file: &Path, of: &Path) -> Result<MemoryTree, CaptureError> {
-    let text = guarded::read(file, MAX_TEXT_BYTES)
+    let text = read_of_owner(file, of)
         .map_err(|error| invalid(file, format!("{error}; {} is based on it", of.display())))?;
     let parts = Parts::parse(&text).map_err(|problem| invalid(file, problem))?;
     if parts.base.is_some() {
         return Err(invalid(file, "a base with a base"));
     }
     parts.over(MemoryTree::default()).map_err(|problem| invalid(file, problem))
+}
+
+fn read_of_owner(file: &Path, of: &Path) -> io::Result<Vec<u8>> {
+    let owner = guarded::open(of)?.metadata()?.uid();
+    let opened = guarded::open(file)?;
+    if opened.metadata()?.uid() != owner {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it has another owner"));
+    }
+    let mut text = Vec::new();
+    opened.take(MAX_TEXT_BYTES + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > MAX_TEXT_BYTES {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is too large"));
+    }
+    Ok(text)
 }
 
 /// What one archive has.
@@ -180,7 +194,10 @@ impl Parts {
         }
         let Some((_, contents)) = self.files.last_mut() else { return self.head(text) };
         if text == NO_NEWLINE {
-            return contents.pop().map(drop).ok_or("a file without a line");
+            return match contents.ends_with('\n') {
+                true => contents.pop().map(drop).ok_or("a file without a line"),
+                false => Err("a file without a line"),
+            };
         }
         if !contents.is_empty() && !contents.ends_with('\n') {
             return Err("a line after the end of a file");

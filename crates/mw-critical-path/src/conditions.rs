@@ -251,6 +251,11 @@ pub(crate) const WAITS: &[WaitRow] = &[
     wait(Wait::BackgroundReclaim, "background reclaim", TimeClass::Reclaim)
         .memory_work()
         .by(&[kernel::SHRINKING]),
+    // A fault that copies a page from swap may wait for a handler as well.
+    wait(Wait::Userfault, "a userfaultfd handler", TimeClass::Unknown)
+        .held_in_kernel()
+        .lock()
+        .by(&[functions!["handle_userfault"]]),
     // A fault on a page that is being moved enters do_swap_page as well.
     wait(Wait::Migration, "page migration", TimeClass::Migration)
         .memory_work()
@@ -319,10 +324,6 @@ pub(crate) const WAITS: &[WaitRow] = &[
     wait(Wait::FileLock, "a file lock", TimeClass::Lock)
         .held_in_kernel()
         .by(&[functions!["locks_lock_inode_wait", "fcntl_setlk"]]),
-    wait(Wait::Userfault, "a userfaultfd handler", TimeClass::Unknown)
-        .held_in_kernel()
-        .lock()
-        .by(&[functions!["handle_userfault"]]),
     wait(Wait::Semaphore, "mmap_lock or another semaphore", TimeClass::Lock)
         .held_in_kernel()
         .lock()

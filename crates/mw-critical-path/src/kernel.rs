@@ -7,6 +7,14 @@
 //!
 //! A function that only one condition has is in the row of that condition (`conditions.rs`).
 
+/// Behind a name that is no prefix: others begin with it that mean something else.
+const WHOLE: char = '$';
+
+/// True for what a build or a source adds to a name: `.isra.0`, `+0x12/0x90`, `_noprof`.
+fn is_suffix(rest: &str) -> bool {
+    rest.is_empty() || rest.starts_with(['.', '+']) || rest.starts_with("_noprof")
+}
+
 /// Functions that do the same.
 #[derive(Debug, Clone, Copy)]
 pub struct Functions(&'static [&'static str]);
@@ -18,7 +26,10 @@ impl Functions {
 
     /// Whether a function is one of these.
     pub fn has(self, function: &str) -> bool {
-        self.0.iter().any(|prefix| function.starts_with(prefix))
+        self.0.iter().any(|prefix| match prefix.strip_suffix(WHOLE) {
+            Some(name) => function.strip_prefix(name).is_some_and(is_suffix),
+            None => function.starts_with(prefix),
+        })
     }
 
     /// Whether a stack has one of these.
@@ -47,7 +58,7 @@ pub const DIRECT_RECLAIM: Functions = Functions(&[
 
 /// Reclaim within a node, for zone_reclaim_mode.
 pub const NODE_RECLAIM: Functions =
-    Functions(&["node_reclaim", "__node_reclaim", "zone_reclaim", "__zone_reclaim"]);
+    Functions(&["node_reclaim$", "__node_reclaim$", "zone_reclaim$", "__zone_reclaim$"]);
 
 /// Reclaim by any task, kswapd included.
 pub const SHRINKING: Functions =
@@ -55,7 +66,7 @@ pub const SHRINKING: Functions =
 
 /// The work of reclaim, which no blocked task is told from others by.
 const RECLAIM_WORK: Functions = Functions(&[
-    "kswapd",
+    "kswapd$",
     "do_try_to_free_pages",
     "shrink_zone",
     "try_to_shrink_lruvec",
@@ -133,7 +144,7 @@ pub const SLAB_RECLAIM: Functions = Functions(&[
 
 /// Collecting huge pages in the background.
 pub const COLLAPSE: Functions =
-    Functions(&["khugepaged", "hpage_collapse_scan_pmd", "collapse_huge_page"]);
+    Functions(&["khugepaged$", "khugepaged_scan", "hpage_collapse_scan", "collapse_huge_page"]);
 
 /// The slow paths of a semaphore.
 pub const SEMAPHORE: Functions = Functions(&[
@@ -198,7 +209,17 @@ pub const POPULATE: Functions = Functions(&[
 ]);
 pub const PAGE_FAULT: Functions =
     Functions(&["handle_mm_fault", "do_user_addr_fault", "exc_page_fault", "do_page_fault"]);
-pub const UNMAP: Functions = Functions(&["unmap_vmas", "zap_", "__vm_munmap", "do_munmap"]);
+pub const UNMAP: Functions = Functions(&[
+    "unmap_vmas",
+    "zap_page",
+    "zap_pte",
+    "zap_pmd",
+    "zap_pud",
+    "zap_huge",
+    "zap_vma",
+    "__vm_munmap",
+    "do_munmap",
+]);
 
 /// Stopped by a debugger.
 pub const TRACED_STOP: Functions = Functions(&["ptrace_stop"]);
@@ -220,7 +241,9 @@ pub const BLOCK_LAYER: Functions = Functions(&[
     "scsi_",
     "dm_",
     "io_schedule",
-    "folio_wait_",
+    "folio_wait_bit",
+    "folio_wait_writeback",
+    "folio_wait_stable",
     "wait_on_page_",
     "wait_on_buffer",
     "__wait_on_buffer",
@@ -242,7 +265,8 @@ pub(crate) const SENDERS: Functions = Functions(&[
     "__sock_sendmsg",
     "sock_write_iter",
     "__sys_send",
-    "__x64_sys_send",
+    "__x64_sys_sendto",
+    "__x64_sys_sendm",
     "unix_stream",
     "inet_shutdown",
     "tcp_close",

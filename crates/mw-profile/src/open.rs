@@ -1,6 +1,6 @@
 //! Opening events on every CPU, and saying what may not be opened.
 
-use crate::points::{Decoder, FLOOD, WAITS};
+use crate::points::{Decoder, FLOOD, Point, WAITS};
 use crate::tracefs::Tracefs;
 use crate::user_namespace;
 use mw_model::Missing;
@@ -85,12 +85,18 @@ pub(crate) fn open(rates: Rates, missing: &mut Vec<Missing>) -> (Opened, Rings) 
     });
     raise_descriptors(cpus.len(), WAITS.len() + 4);
     let stacks = open_stacks(&mut opened, &mut rings, &cpus, rates);
-    let points = open_points(&mut opened, &mut rings, &cpus, wanted(rates, missing));
+    let points = open_points(
+        &mut opened,
+        &mut rings,
+        &cpus,
+        wanted(rates, WAITS.iter().chain([&FLOOD]), missing),
+    );
     missing.extend([stacks, points].into_iter().filter_map(Result::err));
     (opened, rings)
 }
 
-/// Opens the tracepoints of waits and of the page cache alone.
+/// Opens only the tracepoints of waits for the machine's memory, and that of the page cache: a cgroup at its own limit
+/// would fill the rings with others.
 ///
 /// # Errors
 /// One of them may not be opened.
@@ -98,7 +104,8 @@ pub(crate) fn open_waits(rates: Rates) -> Result<(Opened, Rings), Missing> {
     let (mut opened, mut rings) = (Opened::default(), Rings::default());
     let (cpus, mut missing) = (cpus()?, Vec::new());
     raise_descriptors(cpus.len(), WAITS.len() + 2);
-    let wanted = wanted(rates, &mut missing);
+    let points = WAITS.iter().filter(|point| point.is_of_machine()).chain([&FLOOD]);
+    let wanted = wanted(rates, points, &mut missing);
     // A kernel without one of the tracepoints has the others.
     let has_points = wanted.iter().any(|wanted| wanted.list == List::Waits);
     if let Some(missing) = missing.pop().filter(|_| !has_points) {
@@ -225,7 +232,11 @@ fn open_into(
 }
 
 /// Major faults, and the tracepoints that this kernel has.
-fn wanted(rates: Rates, missing: &mut Vec<Missing>) -> Vec<Wanted> {
+fn wanted(
+    rates: Rates,
+    points: impl Iterator<Item = &'static Point>,
+    missing: &mut Vec<Missing>,
+) -> Vec<Wanted> {
     let mut wanted = vec![Wanted {
         source: PerfSource::MajorFaults,
         period: 1,
@@ -239,7 +250,7 @@ fn wanted(rates: Rates, missing: &mut Vec<Missing>) -> Vec<Wanted> {
             return wanted;
         }
     };
-    for point in WAITS.iter().chain([&FLOOD]) {
+    for point in points {
         let (list, period) = match point.path == FLOOD.path {
             true => (List::Flood, rates.flood_period.max(1)),
             false => (List::Waits, 1),

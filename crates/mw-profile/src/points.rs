@@ -12,6 +12,19 @@ pub(crate) struct Point {
     meaning: Meaning,
 }
 
+impl Point {
+    /// True where a wait for the machine's memory begins or ends: direct and node reclaim, compaction.
+    pub(crate) fn is_of_machine(&self) -> bool {
+        use WaitKind::{Compaction, DirectReclaim, NodeReclaim};
+        match self.meaning {
+            Meaning::Begins(kind) | Meaning::Ends(kind) => {
+                matches!(kind, DirectReclaim | NodeReclaim | Compaction)
+            }
+            _ => false,
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Meaning {
     Begins(WaitKind),

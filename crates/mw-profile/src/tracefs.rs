@@ -52,8 +52,13 @@ impl Tracefs {
         }
         let own = keeps_modes().then(mount).and_then(Result::ok);
         own.map(|dir| Self { dir, is_own: true }).ok_or_else(|| {
-            let not_mounted = "waits and page cache are not seen: tracefs is not mounted; \
-                               `mount -t tracefs tracefs /sys/kernel/tracing` mounts it";
+            let not_mounted = match rustix::process::geteuid().is_root() {
+                true => {
+                    "waits and page cache are not seen: tracefs is not mounted; \
+                     `mount -t tracefs tracefs /sys/kernel/tracing` mounts it"
+                }
+                false => "waits and page cache are not seen: only root may mount and read tracefs",
+            };
             refusal().unwrap_or_else(|| Missing::skipped(Self::MOUNTS[0], not_mounted))
         })
     }

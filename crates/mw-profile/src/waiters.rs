@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const ROUND: Duration = Duration::from_millis(50);
 const FLOOD_PERIOD: u64 = 64;
 /// Threads whose process is looked up.
-const MAX_THREADS: usize = 256;
+const MAX_THREADS: usize = 1024;
 
 /// Watches for `span`, which it takes. Kernel threads and this process are left out.
 ///
@@ -37,8 +37,12 @@ pub fn waiters(span: Duration) -> Result<Waiters, Missing> {
     }
     let now_ns = monotonic_ns();
     reader.drain(now_ns);
-    let waits = reader.end(now_ns, 0, 0, 0).waits;
-    let processes = by_process(&waits, &reader.flood(now_ns));
+    let seen = reader.end(now_ns, 0, 0, 0);
+    if seen.lost > 0 {
+        let why = format!("{} records were lost: who waits is not known", seen.lost);
+        return Err(Missing::failed("tracepoints of vmscan and compaction", why));
+    }
+    let processes = by_process(&seen.waits, &reader.flood(now_ns));
     Ok(Waiters { span_us: now_ns.saturating_sub(began_ns) / 1000, processes })
 }
 
@@ -49,8 +53,12 @@ fn is_for_memory(wait: &&KernelWait) -> bool {
 
 fn by_process(waits: &[KernelWait], flood: &[FloodShare]) -> Vec<Waiter> {
     let mut processes: BTreeMap<u32, Waiter> = BTreeMap::new();
-    for wait in waits.iter().filter(is_for_memory).take(MAX_THREADS) {
-        let Some(pid) = process_of(wait.pid) else { continue };
+    let mut looked_up = BTreeMap::new();
+    for wait in waits.iter().filter(is_for_memory) {
+        // Beyond the limit a thread counts by itself.
+        let is_free = looked_up.len() < MAX_THREADS || looked_up.contains_key(&wait.pid);
+        let own = || if is_free { process_of(wait.pid) } else { Some(wait.pid) };
+        let Some(pid) = *looked_up.entry(wait.pid).or_insert_with(own) else { continue };
         let process = processes.entry(pid).or_insert_with(|| named(pid, &wait.task));
         process.waited_us += wait.total_us;
     }
@@ -68,9 +76,11 @@ fn named(pid: u32, name: &str) -> Waiter {
 
 /// The process of a thread, which may be gone; none of a kernel thread.
 fn process_of(tid: u32) -> Option<u32> {
+    const KTHREADD: u32 = 2;
     let Ok(text) = mw_sys::kernel_file::read(format!("/proc/{tid}/status")) else {
         return Some(tid);
     };
-    let status = Status::parse(&text).ok()?;
-    status.vm_size_bytes.and(status.tgid)
+    let Ok(status) = Status::parse(&text) else { return Some(tid) };
+    let is_of_kernel = status.ppid == Some(KTHREADD) || tid == KTHREADD;
+    (!is_of_kernel).then_some(status.tgid.unwrap_or(tid))
 }

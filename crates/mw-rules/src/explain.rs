@@ -115,7 +115,13 @@ fn in_part(contributed: &[Cause]) -> String {
 /// What stalled, and for how long.
 fn symptom(stall: &Stall<'_>) -> String {
     let trigger = &stall.incident.trigger;
-    let worst_ms = if trigger.worst_ms > 0.0 { trigger.worst_ms } else { stall.length_ms() };
+    // A service that fails again and again is away until it answers well.
+    let is_outage = trigger.kind == TriggerKind::Probe && trigger.failure_kind.is_some();
+    let worst_ms = match trigger.worst_ms {
+        worst_ms if is_outage => worst_ms.max(stall.length_ms()),
+        worst_ms if worst_ms > 0.0 => worst_ms,
+        _ => stall.length_ms(),
+    };
     let time = format_duration_ms(worst_ms);
     let name = if trigger.name.is_empty() { "a probe" } else { &trigger.name };
     match trigger.kind {

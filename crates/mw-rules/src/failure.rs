@@ -40,7 +40,10 @@ fn by_itself(stall: &Stall<'_>, kind: FailureKind) -> Suspect {
     // Where the service answered, its own words say more than that it listens.
     let outage = stall.incident.outage.as_ref().filter(|outage| !outage.listens);
     let ended = outage.and_then(|outage| outage.ended.as_ref()).map(end);
-    let own_words = Some(said.clone()).filter(|said| is_in_words(kind) && !said.is_empty());
+    // Of a process that is gone only the log is left.
+    let command = if ended.is_some() { "journalctl -u UNIT -n 50" } else { command };
+    // Another process may have taken the service's place: its words are quoted.
+    let own_words = (is_in_words(kind) && !said.is_empty()).then(|| format!("it said '{said}'"));
     let headline = ended.or(own_words).unwrap_or_else(|| what.to_owned());
     let finding = Finding::new(Severity::Warning, Area::Service, headline)
         .with_evidence("error of the service", Quantity::Text(said), "probe")

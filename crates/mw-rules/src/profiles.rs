@@ -115,7 +115,7 @@ pub const PROFILES: &[Profile] = &[
         summary: "a server with one large database, or a JVM",
         settings: &[ZONE_RECLAIM, THP_DEFRAG, MAP_COUNT],
         manual: &[
-            "write backups with O_DIRECT (memwright run --direct-io): see docs/evaluations/evaluate-write-size.md",
+            "write backups with O_DIRECT (memwright run --direct-io 64k): see docs/evaluations/evaluate-write-size.md",
         ],
     },
     Profile {

@@ -164,7 +164,7 @@ impl<'a> Stall<'a> {
         if probed && !self.is_probed(task) { OF_ANOTHER } else { 1.0 }
     }
 
-    /// Whether a task has the name of a process of the probed service; where no process is known, that of the probe, as
+    /// True if a task has the name of a process of the probed service, or, behind a proxy, that of the probe, as
     /// `postgres` of `postgres-5432`.
     pub(crate) fn is_probed(&self, task: &str) -> bool {
         const SHORTEST: usize = 3;
@@ -172,8 +172,8 @@ impl<'a> Stall<'a> {
             return false;
         }
         let known = self.incident.service.iter().flat_map(|service| &service.processes);
-        if known.clone().next().is_some() {
-            return known.into_iter().any(|process| process.name == task);
+        if known.into_iter().any(|process| process.name == task) {
+            return true;
         }
         let name = self.incident.trigger.name.to_ascii_lowercase();
         task.len() >= SHORTEST && name.contains(&task.to_ascii_lowercase())

@@ -155,11 +155,14 @@ fn dev_shm(plan: &Plan) -> Result<(), Shortage> {
 /// Available memory of this process in bytes: that of the machine, or what the tightest limit on the process leaves of it.
 /// None if the kernel does not report it.
 pub(crate) fn available_bytes(groups: &Groups) -> Option<u64> {
-    let machine = machine::available_bytes();
     let own = [machine::commit_bytes(), machine::address_space_bytes(), machine::data_bytes()];
-    let limits = groups.unslowed().chain(own.into_iter().flatten()).map(|bytes| ((), bytes));
-    let (bytes, limit) = mw_memory::tightest(machine.unwrap_or(u64::MAX), limits);
-    machine.or(limit.map(|()| bytes)).map(|_| bytes)
+    own.into_iter().flatten().chain(populatable_bytes(groups)).min()
+}
+
+/// Memory that pages can be populated from, in bytes, without the limits on mappings: of what is mapped they have been
+/// charged already.
+pub(crate) fn populatable_bytes(groups: &Groups) -> Option<u64> {
+    groups.unslowed().chain(machine::available_bytes()).min()
 }
 
 /// Checks that the machine and the cgroups have `bytes` more available for a segment of `requested` bytes:

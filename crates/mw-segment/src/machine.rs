@@ -121,10 +121,17 @@ pub(crate) fn commit_bytes() -> Option<u64> {
     let reserve = CommitReserve {
         admin_kib: setting("admin_reserve_kbytes").unwrap_or(0),
         user_kib: setting("user_reserve_kbytes").unwrap_or(0),
-        is_admin: mw_sys::has_capability(Capability::SysAdmin),
+        is_admin: mw_sys::has_capability(Capability::SysAdmin) && is_first_user_namespace(),
         mapped_bytes: status()?.vm_size_bytes.unwrap_or(0),
     };
     Commit::new(&meminfo()?, reserve.bytes()).map(|commit| commit.available_bytes)
+}
+
+/// The kernel asks the first user namespace for the privilege.
+fn is_first_user_namespace() -> bool {
+    let map = read_file("/proc/self/uid_map").unwrap_or_default();
+    let map = String::from_utf8_lossy(&map);
+    map.split_whitespace().eq(["0", "0", "4294967295"])
 }
 
 /// What is left of `RLIMIT_AS`; none without that limit.

@@ -291,10 +291,11 @@ pub fn available_bytes() -> Option<u64> {
     limits::available_bytes(&Groups::own())
 }
 
-/// True if [`available_bytes`] allows a segment of this size, its page tables included.
+/// True if so much mapped memory can be populated, its page tables included.
 #[must_use]
 pub fn has_room(bytes: u64) -> bool {
-    available_bytes().is_none_or(|available| limits::with_overhead(bytes) <= available)
+    limits::populatable_bytes(&Groups::own())
+        .is_none_or(|available| limits::with_overhead(bytes) <= available)
 }
 
 #[cfg(test)]

@@ -168,7 +168,9 @@ impl Page {
             let lost = format!("{} profile and tracepoint records", incident.lost_records);
             self.folded(2, "", &lost);
         }
-        self.item("full report with charts: memwright report ID -o FILE.html");
+        let command = format!("memwright report {} -o FILE.html", incident.id);
+        self.line("");
+        self.line(&format!("full report with charts: {command}"));
     }
 }
 

@@ -25,7 +25,7 @@
 //! ## How to fix it
 //! Find the job and remove it: the kernel log names the task, and `grep -rs drop_caches /etc/cron* /etc/systemd
 //! /var/spool/cron` most jobs. An alarm on memory should go by MemAvailable instead of MemFree. Where a program fills
-//! the cache with what nobody needs, give it a cgroup limit of its own or run it with `memwright run --direct-io`. If
+//! the cache with what nobody needs, give it a cgroup limit of its own or run it with `memwright run --direct-io 64k`. If
 //! cached dentries take too much, see slab-bloat.
 //!
 //! ## Threshold

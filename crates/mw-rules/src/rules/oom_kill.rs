@@ -10,7 +10,7 @@
 //! whose limit, who held most memory then, and what became of the probed services that lost a process. Kills
 //! that follow one another belong to one incident: those at the limit of one cgroup, and those of one shortage of
 //! the machine. A shortage that goes on has another incident for each user, service or container that it had not
-//! hit in its first 10 s. Nobody's kills thereby hide those of another.
+//! hit in its first 10 s, so that kills of one cgroup do not hide those of another.
 //!
 //! As the cause of a stall: the OOM killer killed a process of the service, by its number, name or cgroup, or met the
 //! limit of a cgroup that the service is in; or memory was short beyond a single cgroup, and the service was slow
@@ -29,7 +29,7 @@
 //! killed and what used the memory. Give the largest program less memory, or a cgroup limit of its own.
 //!
 //! ## Threshold
-//! The kernel log has when the last process was killed and whose memory had run out. A kill for lack of memory of the
+//! The kernel log has the time of the last kill, and the cgroup or machine whose memory had run out. A kill for lack of memory of the
 //! machine is critical while processes are being killed (between the two samples of this check), a warning for a day,
 //! and then a note. A kill at the limit of a cgroup is a note: it concerns that group alone, and any user can bring it
 //! about. After a week a kill is not mentioned. Where the log cannot be read, a kill in a machine that has been up for
@@ -124,7 +124,7 @@ fn last_words(victim: &OomVictim, days_ago: Option<f64>) -> String {
         OomShortage::Cgroup(_) => " at the limit of its cgroup",
         _ => "",
     };
-    format!("; the last was {}{ago}{whose}", victim.process.name)
+    format!("; the last was '{}'{ago}{whose}", victim.process.name)
 }
 
 pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
@@ -262,7 +262,7 @@ fn held_bytes(holder: &MemoryHolder) -> u64 {
 
 fn remedy() -> Remedy {
     Remedy::named(
-        "find the largest program in the kernel log, and give it less memory",
+        "find the largest program in the kernel log; give it less memory, or its cgroup a higher limit",
         vec![Step::manual("dmesg | grep -A 40 'invoked oom-killer'")],
     )
 }

@@ -37,8 +37,15 @@ pub(super) fn trace(processes: &Processes, duration: Option<Duration>) -> Result
         signal_hook::flag::register(signal, Arc::clone(&stop))
             .map_err(|error| Failure::new(Exit::CouldNotCheck, format!("sigaction: {error}")))?;
     }
-    let mut tracer = SchedTracer::open(TraceOptions::COMMAND)
-        .map_err(|missing| Failure::new(Exit::CouldNotCheck, missing))?;
+    let mut tracer =
+        SchedTracer::open(TraceOptions::COMMAND).map_err(
+            |missing| match rustix::process::geteuid().is_root() {
+                true => Failure::new(Exit::CouldNotCheck, missing),
+                false => {
+                    Failure::new(Exit::PermissionDenied, crate::advice::with_sudo(&missing, true))
+                }
+            },
+        )?;
     tracer.start(&processes.pids);
     let until = Instant::now() + duration.unwrap_or(USUAL);
     let mut has_ended = false;
