@@ -112,7 +112,7 @@ fn waiters_are_processes_with_what_they_waited() {
     }
     let _alone = alone();
     let mut child = Command::new("sh")
-        .args(["-c", "sleep 0.2; echo 1 > /proc/sys/vm/compact_memory; sleep 1"])
+        .args(["-c", "while :; do echo 1 > /proc/sys/vm/compact_memory; sleep 0.05; done"])
         .spawn()
         .unwrap();
     let seen = mw_profile::waiters(Duration::from_millis(800)).unwrap();
@@ -121,6 +121,7 @@ fn waiters_are_processes_with_what_they_waited() {
     assert!((750_000..5_000_000).contains(&seen.span_us), "{seen:?}");
     let is_kernel_thread = |name: &str| name.starts_with("kswapd") || name.starts_with("kcompactd");
     assert!(!seen.processes.iter().any(|process| is_kernel_thread(&process.name)), "{seen:?}");
+    child.kill().unwrap();
     child.wait().unwrap();
 }
 

@@ -1,11 +1,12 @@
 //! Explains an incident: asks every rule for its cause, ranks the causes and sums them up in one line.
 
 use crate::cause_score::PLAUSIBLE_PERCENT;
-use crate::diagnosis::{Diagnosis, diagnose};
+use crate::diagnosis::{Diagnosis, suspects_by};
+use crate::registry::of_oom_kills;
 use crate::request::Request;
 use crate::stall::Stall;
-use crate::suspect::ScoredSuspect;
-use crate::{find, roles};
+use crate::suspect::{ScoredSuspect, Suspect};
+use crate::{by_path, by_scores, failure, find, roles};
 use mw_model::{
     Cause, Incident, Role, RuledOut, SkippedRule, TriggerKind, Window, format_duration_ms,
 };
@@ -64,6 +65,31 @@ pub fn explain(incident: &Incident, window: &Window, calm: Option<&Window>) -> E
         ruled_out,
         skipped,
     }
+}
+
+/// Finds the cause of a stall to which it applies. Rules that could not be checked are added to the list.
+type Diagnoser = fn(&Stall<'_>, &mut Vec<SkippedRule>) -> Option<Diagnosis>;
+
+/// In the order in which they are tried. The last applies to every stall.
+const DIAGNOSERS: &[Diagnoser] = &[
+    of_oom_kill,
+    failure::diagnose,
+    by_path::diagnose,
+    by_scores::on_request,
+    by_scores::diagnose,
+];
+
+fn diagnose(stall: &Stall<'_>, skipped: &mut Vec<SkippedRule>) -> Diagnosis {
+    DIAGNOSERS.iter().find_map(|diagnoser| diagnoser(stall, skipped)).unwrap_or_default()
+}
+
+/// The incident is a kill of the OOM killer, whether or not anything stalled.
+fn of_oom_kill(stall: &Stall<'_>, skipped: &mut Vec<SkippedRule>) -> Option<Diagnosis> {
+    if stall.incident.trigger.kind != TriggerKind::OomKill {
+        return None;
+    }
+    let suspects = suspects_by(of_oom_kills(), stall, skipped).into_iter();
+    Some(Diagnosis { causes: suspects.map(Suspect::by_strength).collect(), ..Diagnosis::default() })
 }
 
 fn culprits(stall: &Stall<'_>, cause: Option<&Cause>) -> Vec<Role> {

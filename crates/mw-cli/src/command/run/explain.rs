@@ -119,7 +119,7 @@ fn direct_io(args: &RunArgs) -> String {
     let Some(size) = args.direct_io.map(format_bytes) else {
         return "\nOut of the page cache: what 'memwright iotune' has set per path.\n".to_owned();
     };
-    let mut text = format!("\nFrom {size} on, out of the page cache (files on disks):\n");
+    let mut text = format!("\nOut of the page cache, {size} or more (files on disks):\n");
     for line in [
         "write, pwrite                    by RWF_DONTCACHE where kernel (6.16) and filesystem have it",
         "writev, sendfile, copy_file_range, runs of small writes",
