@@ -395,7 +395,7 @@ complete -c memwright -n "__fish_memwright_using_subcommand watch" -l probe -d '
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l service -d 'Unit or cgroup of a probe\'s service, if its connection does not reveal it; may be repeated' -r
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l limit -d 'Response time above which a service stalls [default: 500ms]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l interval -d 'Interval between probes of a service [default: 1s]' -r
-complete -c memwright -n "__fish_memwright_using_subcommand watch" -l timeout -d 'Time-out of a probe [default: 30s]' -r
+complete -c memwright -n "__fish_memwright_using_subcommand watch" -l timeout -d 'Timeout of a probe [default: 30s]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l token-timeout -d 'Token timeout of a cluster heartbeat on this machine; a quarter of it counts as a stall' -r
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l canary-interval -d 'Interval at which the canary measures page-fault latency while there are signs of memory work [default: 10ms]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l canary-limit -d 'Page-fault latency of the canary above which memory stalls [default: 100ms]' -r

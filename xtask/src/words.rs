@@ -37,8 +37,6 @@ const QUOTES: &[&str] = &[
     "A processor failed, forming new configuration",
     "\"processors\"",
     "\"mended\"",
-    "{percent}% sure)",
-    "reclaimed its own memory in vain",
     "{folder}",
 ];
 

@@ -375,8 +375,5 @@ fn explaining_says_that_the_library_is_missing() {
     let args = ["--library", "/nowhere/x.so", "--explain", "--", "true"];
     let output = memwright(&args).output().unwrap();
     let text = out(&output);
-    assert!(
-        text.contains("would run unchanged") && text.contains("/nowhere/x.so"),
-        "{text}"
-    );
+    assert!(text.contains("would run unchanged") && text.contains("/nowhere/x.so"), "{text}");
 }

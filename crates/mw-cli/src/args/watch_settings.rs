@@ -11,7 +11,7 @@ macro_rules! watch_settings {
             limit: Duration, "TIME", duration, "time";
             /// Interval between probes of a service [default: 1s]
             interval: Duration, "TIME", duration, "time";
-            /// Time-out of a probe [default: 30s]
+            /// Timeout of a probe [default: 30s]
             timeout: Duration, "TIME", duration, "time";
             /// Token timeout of a cluster heartbeat on this machine; a quarter of it counts as a stall
             token_timeout: Duration, "TIME", duration, "time";
