@@ -33,12 +33,8 @@ const BANNED_IN_PAGES: &[(&str, &str)] =
     &[("play", "run"), ("plays", "runs"), ("whoever", "the user or task that")];
 
 /// Texts of other software, names of fields, and headlines of incidents.
-const QUOTES: &[&str] = &[
-    "A processor failed, forming new configuration",
-    "\"processors\"",
-    "\"mended\"",
-    "{folder}",
-];
+const QUOTES: &[&str] =
+    &["A processor failed, forming new configuration", "\"processors\"", "\"mended\"", "{folder}"];
 
 /// Pages that list the words, tell of what was, or print what was measured.
 const NO_PAGES: &[&str] =
