@@ -16,9 +16,6 @@ use mw_critical_path::kernel::{self, Functions};
 use mw_model::{Evidence, Finding, Missing, Quantity, Resource, Subject, TriggerKind, WaitKind};
 use mw_proc::vmstat::Counter;
 
-/// From which score on a cause is plausible.
-pub const PLAUSIBLE_PERCENT: u8 = 40;
-
 /// The lowest score of any evidence, and the highest score of each kind.
 const LEAST: f64 = 30.0;
 const MOST_OF_WAITS: f64 = 95.0;

@@ -3,7 +3,8 @@
 //! The map is monotone, so that it changes no order. It is fitted to eval/results/truth/fit.jsonl, and to nothing else, by
 //! `cargo xtask trials --calibrate`, which writes the table below (eval/src/trials/calibrate.rs says how).
 
-use crate::suspect::Score;
+use crate::suspect::{Score, ScoredSuspect, Suspect};
+use mw_model::Cause;
 
 /// Scores and the share of causes with this score that were right, both in percent and rising; linear in between.
 // BEGIN of what `cargo xtask trials --calibrate` writes.
@@ -13,11 +14,22 @@ pub const CONFIDENCE_BY_SCORE: &[(u8, u8)] =
 
 /// The share of causes that are right, in percent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Confidence(pub(crate) u8);
+struct Confidence(u8);
 
 /// The confidence that a score deserves.
-pub(crate) fn of(score: Score) -> Confidence {
+fn of(score: Score) -> Confidence {
     Confidence(share_right(CONFIDENCE_BY_SCORE, score.0))
+}
+
+/// The cause that a suspect is, with the confidence that its score deserves.
+pub(crate) fn cause(scored: ScoredSuspect) -> Cause {
+    let ScoredSuspect { suspect: Suspect { finding, explains_percent, .. }, score } = scored;
+    Cause {
+        finding,
+        confidence_percent: of(score).0,
+        score_percent: Some(score.0),
+        explains_percent,
+    }
 }
 
 /// Share of causes with this score that were right, in percent.
@@ -35,7 +47,6 @@ fn share_right(table: &[(u8, u8)], score: u8) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::suspect::Suspect;
     use mw_model::{Area, Finding, Severity};
 
     #[test]
@@ -57,7 +68,7 @@ mod tests {
     #[test]
     fn a_cause_keeps_its_score_beside_its_confidence() {
         let finding = Finding::new(Severity::Warning, Area::Service, "x".to_owned());
-        let cause = Suspect::new(finding, 80).by_strength().into_cause();
+        let cause = cause(Suspect::new(finding, 80).by_strength());
         assert_eq!(cause.score_percent, Some(80));
         assert_eq!(cause.confidence_percent, share_right(CONFIDENCE_BY_SCORE, 80));
     }

@@ -1,12 +1,11 @@
 //! Explains an incident: asks every rule for its cause, ranks the causes and sums them up in one line.
 
-use crate::cause_score::PLAUSIBLE_PERCENT;
 use crate::diagnosis::{Diagnosis, suspects_by};
 use crate::registry::of_oom_kills;
 use crate::request::Request;
 use crate::stall::Stall;
-use crate::suspect::{ScoredSuspect, Suspect};
-use crate::{by_path, by_scores, failure, find, roles};
+use crate::suspect::{PLAUSIBLE_PERCENT, Suspect};
+use crate::{by_path, by_scores, confidence, failure, find, roles};
 use mw_model::{
     Cause, Incident, Role, RuledOut, SkippedRule, TriggerKind, Window, format_duration_ms,
 };
@@ -53,8 +52,9 @@ pub fn explain(incident: &Incident, window: &Window, calm: Option<&Window>) -> E
     let stall = Stall { incident, window, calm, request: request.as_ref() };
     let mut skipped = Vec::new();
     let Diagnosis { causes, contributed, ruled_out } = diagnose(&stall, &mut skipped);
-    let causes: Vec<Cause> = causes.into_iter().map(ScoredSuspect::into_cause).collect();
-    let contributed = contributed.into_iter().map(|suspect| suspect.by_strength().into_cause());
+    let causes: Vec<Cause> = causes.into_iter().map(confidence::cause).collect();
+    let contributed =
+        contributed.into_iter().map(|suspect| confidence::cause(suspect.by_strength()));
     let contributed: Vec<Cause> = contributed.collect();
     Explanation {
         verdict: verdict(&stall, causes.first(), &contributed, skipped.len()),

@@ -44,7 +44,6 @@ mod untraced;
 mod watermark;
 
 pub use account::account;
-pub use cause_score::PLAUSIBLE_PERCENT;
 pub use check::{check, check_rules, sum_up};
 pub use condition_state::ConditionState;
 pub use confidence::CONFIDENCE_BY_SCORE;
@@ -52,4 +51,5 @@ pub use explain::{Explanation, explain};
 pub use forced_work::forcing_processes;
 pub use node_condition::NodeCondition;
 pub use registry::{RULES, Rule, find};
+pub use suspect::PLAUSIBLE_PERCENT;
 pub use trends::{exhausted, exhaustion, forecast, supplies, trends};

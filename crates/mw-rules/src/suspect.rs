@@ -1,7 +1,10 @@
 //! A rule's explanation of a stall on its way to a cause: first how strong the evidence of its condition is, then a score
 //! by which causes are ranked, at last the confidence that causes with this score deserve (`confidence.rs`).
 
-use mw_model::{Cause, Finding};
+use mw_model::Finding;
+
+/// From which score on a cause is plausible.
+pub const PLAUSIBLE_PERCENT: u8 = 40;
 
 /// How far the evidence confirms a condition, 0 to 100.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,7 +37,7 @@ impl Score {
     }
 
     pub(crate) fn is_plausible(self) -> bool {
-        self.0 >= crate::PLAUSIBLE_PERCENT
+        self.0 >= PLAUSIBLE_PERCENT
     }
 
     /// A score between 0 and 100.
@@ -73,16 +76,5 @@ impl Suspect {
 impl ScoredSuspect {
     pub(crate) fn rule(&self) -> &str {
         &self.suspect.finding.rule
-    }
-
-    /// The cause, with the confidence that its score deserves.
-    pub(crate) fn into_cause(self) -> Cause {
-        let Self { suspect: Suspect { finding, explains_percent, .. }, score } = self;
-        Cause {
-            finding,
-            confidence_percent: crate::confidence::of(score).0,
-            score_percent: Some(score.0),
-            explains_percent,
-        }
     }
 }

@@ -170,7 +170,7 @@ impl Page {
         }
         let command = format!("memwright report {} -o FILE.html", incident.id);
         self.line("");
-        self.line(&format!("full report with charts: {command}"));
+        self.folded(0, "", &format!("full report with charts: {command}"));
     }
 }
 
