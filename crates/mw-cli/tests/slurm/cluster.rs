@@ -2,10 +2,11 @@
 //! outside is touched, and everything ends with the test. What is recorded is the memory of the nodes: the health
 //! program of each checks a tree of fixtures/.
 
+use mw_collect::text_archive::TextArchive;
 use mw_test::{Killed, fixture};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, Permissions};
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -41,6 +42,13 @@ impl Drop for Cluster {
     }
 }
 
+/// Writes a captured machine to a file of its own, without a base.
+pub(super) fn place(tree: &str, at: &Path) {
+    let archive = TextArchive::load(&fixture(tree)).unwrap();
+    let text = TextArchive { base: None, ..archive }.to_text().unwrap();
+    fs::write(at, text).unwrap();
+}
+
 impl Cluster {
     /// Starts it and waits for its nodes, which are drained at once. `health` is added to the command line of `memwright
     /// slurm health`.
@@ -54,7 +62,7 @@ impl Cluster {
         let path = dir.path().to_str().unwrap();
         let memwright = memwright();
         for (node, tree) in NODES.into_iter().zip(trees) {
-            symlink(fixture(tree), dir.path().join(node)).unwrap();
+            place(tree, &dir.path().join(node));
         }
         write_script(
             &dir.path().join("health"),
@@ -157,7 +165,7 @@ impl Cluster {
     /// From now on the health program of the node finds the hazard, or none.
     pub(super) fn set_sick(&self, name: &str, is_sick: bool) {
         let new = self.dir.path().join("new");
-        symlink(fixture(if is_sick { SICK } else { HEALTHY }), &new).unwrap();
+        place(if is_sick { SICK } else { HEALTHY }, &new);
         fs::rename(&new, self.dir.path().join(name)).unwrap();
     }
 

@@ -6,7 +6,6 @@ mod cluster;
 use cluster::{Cluster, HEALTHY, PATIENCE, SICK, memwright, write_script};
 use mw_test::fixture;
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -314,7 +313,7 @@ fn once_room_was_made_the_check_and_the_state_count_that_are_new() {
     ] {
         let dir = TempDir::new().unwrap();
         let path = |name: &str| dir.path().join(name);
-        symlink(fixture(SICK), path("tree")).unwrap();
+        cluster::place(SICK, &path("tree"));
         fs::write(path("states.1"), RECORD).unwrap();
         fs::write(path("states.2"), second).unwrap();
         fs::write(path("updates"), "").unwrap();
