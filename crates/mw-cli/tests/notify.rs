@@ -226,5 +226,5 @@ fn a_test_message_says_for_each_receiver_what_came_of_it() {
     let empty = write(dir.path(), "empty.toml", "");
     let none = memwright(&empty).args(["notify", "--test"]).output().unwrap();
     assert_eq!(none.status.code(), Some(2));
-    assert!(text(&none.stderr).contains("has no [[notify]]"));
+    assert!(text(&none.stderr).contains("no receivers configured: add [[notify]]"));
 }

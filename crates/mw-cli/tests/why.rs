@@ -280,5 +280,6 @@ fn what_cannot_be_traced_is_said_in_one_line() {
         .args(["why", "--pid", &std::process::id().to_string()])
         .output()
         .unwrap();
-    assert_eq!((output.status.code(), report(&output).lines().count()), (Some(3), 1));
+    assert_eq!((output.status.code(), report(&output).lines().count()), (Some(4), 1));
+    assert!(report(&output).contains("run: sudo memwright why --pid "), "{}", report(&output));
 }
