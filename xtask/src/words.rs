@@ -96,6 +96,9 @@ fn banned<'a>(
 ) -> Vec<String> {
     let mut problems = Vec::new();
     for (at, line) in lines {
+        if ["<<<<<<< ", ">>>>>>> "].iter().any(|mark| line.starts_with(mark)) {
+            problems.push(format!("{file}:{at}: the mark of a merge"));
+        }
         let line = QUOTES.iter().fold(line.clone(), |line, quote| line.replace(quote, ""));
         let line = line.to_lowercase();
         for (word, instead) in words.clone().filter(|(word, _)| has_word(&line, word)) {
