@@ -72,17 +72,11 @@ fn all() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
     completions(&mut files)?;
     let schema = serde_json::to_string_pretty(&schemars::schema_for!(Report))? + "\n";
     files.insert(format!("docs/schema/report-v{SCHEMA_VERSION}.json").into(), schema.into());
-    let printed = [
-        ("account", (ACCOUNT_SCHEMA, schemars::schema_for!(MemoryAccount))),
-        ("bench", mw_cli::bench_schema()),
-        ("doctor", mw_cli::doctor_schema()),
-        ("heartbeats", mw_cli::heartbeats_schema()),
-        ("iotune", mw_cli::iotune_schema()),
-        ("make-room", mw_cli::room_schema()),
-        ("pool", mw_cli::pool_schema()),
-        ("trends", (TRENDS_SCHEMA, schemars::schema_for!(Trends))),
+    let of_rules = [
+        ("account", ACCOUNT_SCHEMA, schemars::schema_for!(MemoryAccount)),
+        ("trends", TRENDS_SCHEMA, schemars::schema_for!(Trends)),
     ];
-    for (name, (version, schema)) in printed.into_iter().chain(mw_cli::fleet_schemas()) {
+    for (name, version, schema) in of_rules.into_iter().chain(mw_cli::schemas()) {
         let schema = serde_json::to_string_pretty(&schema)? + "\n";
         files.insert(format!("docs/schema/{name}-v{version}.json").into(), schema.into());
     }

@@ -1,48 +1,32 @@
 //! The command line. Help, man pages and completions are made from it.
 
-#[cfg(feature = "doctor")]
 mod doctor;
 mod duration;
-#[cfg(feature = "watch")]
 mod export;
 mod fail_on;
 mod features;
-#[cfg(feature = "fleet")]
 mod fleet;
 mod format;
-#[cfg(feature = "watch")]
 mod heartbeats;
-#[cfg(feature = "run")]
 mod iotune;
-#[cfg(feature = "fleet")]
 mod k8s;
 #[cfg(feature = "lab")]
-mod lab;
+pub mod lab;
 mod make_room;
 pub(crate) mod missing;
-#[cfg(any(feature = "fleet", feature = "top", feature = "watch"))]
 mod moment;
-#[cfg(feature = "watch")]
 mod notify;
 mod overview;
-#[cfg(feature = "pool")]
 mod pool;
-#[cfg(feature = "watch")]
 mod replay;
-#[cfg(feature = "run")]
 mod run;
 #[cfg(feature = "ship")]
-mod ship;
+pub mod ship;
 mod slurm;
-#[cfg(feature = "top")]
 mod top;
-#[cfg(feature = "watch")]
 mod trends;
-#[cfg(feature = "watch")]
 mod watch;
-#[cfg(feature = "watch")]
 pub(crate) mod watch_settings;
-#[cfg(feature = "why")]
 mod why;
 
 use clap::{Args as ClapArgs, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
@@ -54,62 +38,39 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-#[cfg(feature = "doctor")]
 pub use doctor::DoctorArgs;
 pub(crate) use duration::duration;
-#[cfg(feature = "watch")]
 pub use export::{ExportArgs, Form, To};
 pub use fail_on::FailOn;
-#[cfg(feature = "fleet")]
 pub use fleet::{
     FleetArgs, FleetCommand, FleetDriftArgs, FleetFactsArgs, FleetFormat, FleetIncidentsArgs,
     FleetReportArgs, FleetRoomArgs, WayArgs,
 };
 pub use format::{FormatArgs, Formats, TextOrJson};
-#[cfg(feature = "watch")]
 pub use heartbeats::HeartbeatsArgs;
-#[cfg(feature = "run")]
 pub use iotune::{IotuneAction, IotuneArgs};
-#[cfg(feature = "fleet")]
 pub use k8s::{K8sArgs, K8sCommand, K8sConditionArgs};
-#[cfg(feature = "lab")]
-pub use lab::{Acceleration, CaseKind, LabArgs, LabFormat};
-#[cfg(feature = "fleet")]
 pub(crate) use make_room::room_request;
 pub use make_room::{MakeRoomArgs, MaxCost};
-#[cfg(any(feature = "fleet", feature = "top", feature = "watch"))]
 pub use moment::Moment;
-#[cfg(feature = "watch")]
 pub use notify::NotifyArgs;
-#[cfg(feature = "pool")]
 pub use pool::{
     PoolArgs, PoolCommand, PoolCreateArgs, PoolFormat, PoolNameArgs, PoolServeArgs, PoolShowArgs,
     PoolSizeArgs, PoolStatsArgs,
 };
-#[cfg(feature = "pool")]
 pub(crate) use pool::{huge, nodes};
-#[cfg(feature = "watch")]
 pub use replay::ReplayArgs;
-#[cfg(feature = "run")]
 pub use run::{HugePolicy, Prefault, RunArgs};
-#[cfg(feature = "run")]
 pub(crate) use run::{direct_io, threshold};
-#[cfg(feature = "ship")]
-pub use ship::ShipArgs;
 pub(crate) use slurm::is_prolog;
 pub use slurm::{SlurmArgs, SlurmCommand, SlurmHealthArgs, SlurmPrologArgs};
-#[cfg(feature = "top")]
 pub use top::TopArgs;
-#[cfg(feature = "watch")]
 pub use trends::TrendsArgs;
-#[cfg(feature = "watch")]
 pub(crate) use watch::is_name;
-#[cfg(feature = "watch")]
 pub use watch::{
     IncidentId, IncidentsArgs, Listen, ProbeArg, ReportArgs, ReportFormat, ServiceArg, ServiceName,
     WatchArgs, WatchSettings,
 };
-#[cfg(feature = "why")]
 pub use why::WhyArgs;
 
 /// Predict, explain and fix memory stalls on Linux; allocate large memory in parallel
@@ -142,7 +103,6 @@ pub enum Command {
     /// Check for conditions that make large allocations stall or fail
     Check(CheckArgs),
     /// Check the kernel features and privileges that memwright needs, and show how to enable them
-    #[cfg(feature = "doctor")]
     Doctor(DoctorArgs),
     /// Save the kernel's memory state to a file for check --root
     Capture(CaptureArgs),
@@ -159,54 +119,40 @@ pub enum Command {
     /// Drain this Slurm node while it has a hazard; free memory before jobs
     Slurm(SlurmArgs),
     /// Query many nodes: available memory, configuration drift, incidents
-    #[cfg(feature = "fleet")]
     Fleet(FleetArgs),
     /// Report the hazards of this node to Kubernetes
-    #[cfg(feature = "fleet")]
     K8s(K8sArgs),
     /// Measure creating, locking and destroying large memory, with and without memwright
     Bench(BenchArgs),
     /// Run a command so that its large memory is populated, locked and freed in parallel
-    #[cfg(feature = "run")]
     Run(RunArgs),
     /// Keep large and sequential I/O out of the page cache, per path
-    #[cfg(feature = "run")]
     Iotune(IotuneArgs),
     /// Keep pools of populated, locked and zeroed memory ready for programs that restart
-    #[cfg(feature = "pool")]
     Pool(PoolArgs),
     /// Record memory counters, detect stalls and find their causes
-    #[cfg(feature = "watch")]
     Watch(WatchArgs),
     /// List recorded incidents
-    #[cfg(feature = "watch")]
     Incidents(IncidentsArgs),
     /// Show an incident: the stall, its cause, how to fix it, and the evidence
-    #[cfg(feature = "watch")]
     Report(ReportArgs),
     /// Find late heartbeats in cluster logs, and the stall behind each
-    #[cfg(feature = "watch")]
     Heartbeats(HeartbeatsArgs),
     /// Ship the recording to a shared Parquet data set in a directory or in S3
     #[cfg(feature = "ship")]
-    Ship(ShipArgs),
+    Ship(ship::ShipArgs),
     /// Find steady memory growth, and forecast when memory or a limit is full
-    #[cfg(feature = "watch")]
     Trends(TrendsArgs),
     /// List the receivers of notifications, and test whether messages arrive
-    #[cfg(feature = "watch")]
     Notify(NotifyArgs),
     /// Show memory in the terminal: this machine live, or any moment of a recording
-    #[cfg(feature = "top")]
     Top(TopArgs),
     /// Export a recording or an incident: Parquet, CSV, JSON, profiles
-    #[cfg(feature = "watch")]
     Export(ExportArgs),
     /// Run memory failures on real kernels in virtual machines: create, find, fix, revert
     #[cfg(feature = "lab")]
-    Lab(LabArgs),
+    Lab(lab::LabArgs),
     /// Trace a command or a running process, and report what it waited for
-    #[cfg(feature = "why")]
     Why(WhyArgs),
 }
 
@@ -216,9 +162,8 @@ pub struct CheckArgs {
     #[arg(long = "for", value_name = "REQUEST")]
     pub request: Option<Request>,
     /// Check whether this pool has it ready; if not, whether the machine has it
-    #[cfg(feature = "pool")]
     #[arg(long, value_name = "NAME", requires = "request", conflicts_with = "root")]
-    #[cfg_attr(feature = "watch", arg(conflicts_with = "recording"))]
+    #[arg(conflicts_with = "recording")]
     pub pool: Option<mw_pool::Name>,
     /// Check only these rules (ids, comma-separated)
     #[arg(long, value_name = "RULE", value_delimiter = ',')]
@@ -228,7 +173,6 @@ pub struct CheckArgs {
     #[arg(long, value_name = "DIR|FILE")]
     pub root: Option<PathBuf>,
     /// A recording to look at instead.
-    #[cfg(feature = "watch")]
     #[command(flatten)]
     pub replay: ReplayArgs,
     /// Exit with 1 at this severity or above [default: critical]
@@ -237,7 +181,7 @@ pub struct CheckArgs {
     /// Count a critical finding as a warning until it has been there for this long, in at least three checks: for
     /// programs that act on the exit code
     #[arg(long, value_name = "TIME", value_parser = duration::delay)]
-    #[cfg_attr(feature = "watch", arg(conflicts_with = "recording"))]
+    #[arg(conflicts_with = "recording")]
     pub after: Option<Duration>,
     /// Directory of the findings of earlier checks, for --after [default: /var/lib/memwright]
     #[arg(long, value_name = "DIR", requires = "after")]
@@ -460,7 +404,6 @@ fn round_count(text: &str) -> Result<usize, String> {
 /// What is wrong with it, or the help that is asked for.
 pub(crate) fn parse(line: impl Iterator<Item = OsString>) -> Result<Args, clap::Error> {
     let line: Vec<OsString> = line.collect();
-    #[cfg(feature = "run")]
     if line.get(1).is_some_and(|first| first == "run")
         && let Ok(args) = RunLine::try_parse_from(line.iter().skip(1))
     {
@@ -477,7 +420,6 @@ fn with_overview(command: clap::Command) -> clap::Command {
 }
 
 /// The command line of `run` alone.
-#[cfg(feature = "run")]
 #[derive(Debug, Parser)]
 struct RunLine {
     #[arg(long, value_name = "FILE")]

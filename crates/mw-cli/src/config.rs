@@ -37,15 +37,10 @@
 //! to = "s3://fleet/memwright"
 //! ```
 
-#[cfg(feature = "watch")]
 mod notify;
-#[cfg(feature = "pool")]
 mod pool;
-#[cfg(feature = "run")]
 mod run;
-#[cfg(any(feature = "pool", feature = "watch"))]
 mod value;
-#[cfg(feature = "watch")]
 mod watch;
 
 use crate::args::FailOn;
@@ -64,52 +59,21 @@ pub(crate) struct Config {
     state_dir: Option<PathBuf>,
     #[serde(default)]
     check: Check,
-    #[cfg(feature = "pool")]
     #[serde(default)]
     pool: pool::Pool,
-    /// Only the programs that have pools read it.
-    #[cfg(not(feature = "pool"))]
-    #[serde(rename = "pool")]
-    _pool: Option<toml::Table>,
-    #[cfg(feature = "run")]
     #[serde(default)]
     run: run::Run,
-    /// Only the programs that run commands read it.
-    #[cfg(not(feature = "run"))]
-    #[serde(rename = "run")]
-    _run: Option<toml::Table>,
-    #[cfg(feature = "watch")]
     #[serde(default)]
     watch: watch::Watch,
-    /// Only the programs that record read it.
-    #[cfg(not(feature = "watch"))]
-    #[serde(rename = "watch")]
-    _watch: Option<toml::Table>,
-    #[cfg(feature = "watch")]
     #[serde(default)]
     notify: Vec<notify::Notify>,
-    /// Only the programs that record read it.
-    #[cfg(not(feature = "watch"))]
-    #[serde(rename = "notify")]
-    _notify: Option<Vec<toml::Table>>,
-    #[cfg(feature = "watch")]
     #[serde(default)]
     heartbeats: Heartbeats,
-    /// Only the programs that record read it.
-    #[cfg(not(feature = "watch"))]
-    #[serde(rename = "heartbeats")]
-    _heartbeats: Option<toml::Table>,
-    #[cfg(feature = "ship")]
     #[serde(default)]
     ship: Ship,
-    /// Only the programs that ship recordings read it.
-    #[cfg(not(feature = "ship"))]
-    #[serde(rename = "ship")]
-    _ship: Option<toml::Table>,
 }
 
 /// Settings of `heartbeats`, and of `report`, which searches for the same lines.
-#[cfg(feature = "watch")]
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct Heartbeats {
@@ -122,7 +86,7 @@ pub(crate) struct Heartbeats {
 }
 
 /// Settings of `ship`.
-#[cfg(feature = "ship")]
+#[cfg_attr(not(feature = "ship"), expect(dead_code, reason = "only checked"))]
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct Ship {
@@ -168,42 +132,36 @@ impl Config {
     }
 
     /// Settings of `pool`.
-    #[cfg(feature = "pool")]
     pub(crate) fn pool(&self) -> &pool::Pool {
         &self.pool
     }
 
     /// Settings of `run`.
-    #[cfg(feature = "run")]
     pub(crate) fn run(&self) -> &run::Run {
         &self.run
     }
 
     /// Settings of `watch`.
-    #[cfg(feature = "watch")]
     pub(crate) fn watch(&self) -> &watch::Watch {
         &self.watch
     }
 
     /// Receivers of notifications.
-    #[cfg(feature = "watch")]
     pub(crate) fn notify(&self) -> Result<Vec<mw_notify::Table>, Failure> {
         notify::tables(&self.notify)
     }
 
     /// Settings of `heartbeats`.
-    #[cfg(feature = "watch")]
     pub(crate) fn heartbeats(&self) -> &Heartbeats {
         &self.heartbeats
     }
 
     /// Settings of `ship`.
-    #[cfg(feature = "ship")]
+    #[cfg_attr(not(feature = "ship"), expect(dead_code, reason = "only checked"))]
     pub(crate) fn ship(&self) -> &Ship {
         &self.ship
     }
 
-    #[cfg(feature = "watch")]
     pub(crate) fn recording(&self, flag: Option<&Path>) -> PathBuf {
         let configured = flag.map(Path::to_owned).or_else(|| self.watch.recording.clone());
         configured.unwrap_or_else(|| self.state_dir(None).join("recording.db"))
@@ -221,7 +179,7 @@ fn one_line(path: &Path, text: &str, error: &toml::de::Error) -> String {
     format!("{} line {line}: {}", path.display(), error.message().replace('\n', " "))
 }
 
-#[cfg(all(test, feature = "full"))]
+#[cfg(test)]
 #[path = "config/tests.rs"]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests;

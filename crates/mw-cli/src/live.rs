@@ -42,14 +42,8 @@ pub(crate) fn window_of(span: Duration) -> Result<Window, Failure> {
     source().map(|source| watched(&source, span))
 }
 
-#[cfg(feature = "why")]
 fn watched(source: &Source, span: Duration) -> Window {
     mw_collect::window_watched(source, span, mw_profile::waiters)
-}
-
-#[cfg(not(feature = "why"))]
-fn watched(source: &Source, span: Duration) -> Window {
-    mw_collect::window_of(source, span)
 }
 
 /// Files and directories of the kernel for which FUSE answers.

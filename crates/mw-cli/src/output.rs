@@ -29,7 +29,6 @@ pub(crate) enum Readers<'a> {
     /// Its owner: it holds what the kernel and a recording say of other users' programs.
     Owner,
     /// Those who may read the file that it is made from.
-    #[cfg_attr(not(feature = "watch"), allow(dead_code, reason = "for reports"))]
     Of(&'a Path),
     /// All users.
     Everybody,

@@ -27,7 +27,6 @@ pub(crate) fn layout(verbose: bool) -> Layout {
 }
 
 /// The same for standard error.
-#[cfg(feature = "why")]
 pub(crate) fn error_layout() -> Layout {
     layout_of(io::stderr().is_terminal(), rustix::stdio::stderr(), false)
 }

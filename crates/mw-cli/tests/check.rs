@@ -208,7 +208,6 @@ fn node_problem_detector_gets_one_short_line_and_its_exit_codes() {
 }
 
 /// A recorder's forecast of so many hours ago: 31 GiB left, 1 GiB an hour less.
-#[cfg(feature = "watch")]
 fn with_forecast(dir: &TempDir, hours_ago: u64) -> String {
     use mw_model::{Decline, Supply, SupplyTrend};
     let until_unix_ms = mw_sys::unix_ms() - hours_ago * 3_600_000;
@@ -237,7 +236,6 @@ fn with_forecast(dir: &TempDir, hours_ago: u64) -> String {
     config.display().to_string()
 }
 
-#[cfg(feature = "watch")]
 #[test]
 fn what_the_recorder_forecasts_is_said() {
     let dir = TempDir::new().unwrap();

@@ -413,7 +413,6 @@ fn facts_are_of_this_machine_or_of_a_captured_one() {
 }
 
 #[test]
-#[cfg(feature = "watch")]
 fn the_report_is_one_page_with_causes_nodes_and_events() {
     let nodes = Nodes::new();
     std::fs::write(nodes.dir.path().join("incidents.json"), INCIDENTS).unwrap();
@@ -458,7 +457,6 @@ const FORECAST: &str = r#"{"exhaustion":[{"supply":"contiguous","page_bytes":209
 "bytes_per_hour":{"expected":1,"least":1,"most":2},"hours_left":{"expected":9,"least":6,"most":14}}]}"#;
 
 #[test]
-#[cfg(feature = "watch")]
 fn the_report_has_what_fixes_brought_and_what_runs_out() {
     let nodes = Nodes::new();
     for (name, text) in

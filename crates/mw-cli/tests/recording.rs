@@ -321,7 +321,7 @@ fn rows_between_two_times_are_exported() {
     assert_eq!(serde_json::from_slice::<serde_json::Value>(&none).unwrap(), serde_json::json!([]));
 }
 
-#[cfg(feature = "parquet")]
+#[cfg(feature = "ship")]
 #[test]
 fn parquet_begins_and_ends_as_parquet_does() {
     let bytes = exported(".parquet", &[]);

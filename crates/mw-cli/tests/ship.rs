@@ -1,6 +1,5 @@
 //! Recordings in a data set: nothing is lost or doubled, whatever fails.
 
-#![cfg(feature = "ship")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use mw_model::{Host, INCIDENT_SCHEMA, Incident};

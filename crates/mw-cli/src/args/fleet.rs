@@ -27,7 +27,6 @@ pub enum FleetCommand {
     /// List the stalls of nodes; those with the same cause at the same time are one event
     Incidents(FleetIncidentsArgs),
     /// Write an HTML report of stalls by cause, node and event
-    #[cfg(feature = "watch")]
     Report(FleetReportArgs),
     /// Print the facts of this machine that drift compares
     Facts(FleetFactsArgs),

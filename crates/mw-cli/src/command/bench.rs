@@ -5,7 +5,7 @@ mod baseline;
 mod mmap_latency;
 mod other_load;
 mod pool;
-mod report;
+pub(crate) mod report;
 mod sample;
 mod svg;
 mod table;
@@ -32,12 +32,6 @@ const DEFAULT_BYTES: u64 = 4 * GIB;
 const DEFAULT_SHARE: f64 = 0.4;
 /// Memory that is always left free.
 const RESERVE_BYTES: u64 = 2 * GIB;
-
-/// The version and the JSON schema of the output of `--json`.
-#[cfg(feature = "schema")]
-pub(crate) fn schema() -> (u32, schemars::Schema) {
-    (report::SCHEMA, schemars::schema_for!(Report))
-}
 
 pub(crate) fn run(args: &BenchArgs, config: &Config) -> Result<Exit, Failure> {
     args.svg.as_deref().map_or(Ok(()), svg::check)?;

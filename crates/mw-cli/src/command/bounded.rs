@@ -23,7 +23,6 @@ pub(super) struct Ended {
 
 impl Ended {
     /// The first line of standard error: of a hint it is what matters.
-    #[cfg(feature = "watch")]
     pub(super) fn first_error(&self) -> Option<String> {
         let text = String::from_utf8_lossy(&self.errors);
         text.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)

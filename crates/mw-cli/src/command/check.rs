@@ -49,7 +49,6 @@ fn check(args: &CheckArgs, config: &Config) -> Result<Exit, Failure> {
     let preflight = request.map(|request| answer(&window, request, args, config)).transpose()?;
     let is_wanted = |rule: &Rule| only.is_empty() || only.iter().any(|wanted| wanted.id == rule.id);
     let mut report = mw_rules::check_rules(&window, preflight, is_wanted);
-    #[cfg(feature = "watch")]
     if checked.root.is_none() && only.is_empty() {
         report.exhaustion = super::forecast(config.recording(None), request);
     }
@@ -115,9 +114,7 @@ struct Checked {
     root: Option<PathBuf>,
 }
 
-#[cfg_attr(not(feature = "watch"), expect(unused_variables, reason = "for recordings"))]
 fn collect(args: &CheckArgs, config: &Config) -> Result<Checked, Failure> {
-    #[cfg(feature = "watch")]
     if let Some(file) = args.replay.file() {
         super::confined::confine(file);
         let recording = super::recording(Some(file), config)?;
@@ -132,14 +129,12 @@ fn collect(args: &CheckArgs, config: &Config) -> Result<Checked, Failure> {
 }
 
 /// The answer of the pool that is named, or else of the machine.
-#[cfg_attr(not(feature = "pool"), expect(unused_variables, reason = "for pools"))]
 fn answer(
     window: &Window,
     request: &Request,
     args: &CheckArgs,
     config: &Config,
 ) -> Result<Preflight, Failure> {
-    #[cfg(feature = "pool")]
     if let Some(pool) = &args.pool {
         let room = super::pool::room(pool, config)?;
         return match preflight::from_pool(request, &room) {

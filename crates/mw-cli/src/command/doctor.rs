@@ -1,7 +1,7 @@
 //! `memwright doctor`: what the recorder and the other commands need of this machine, whether it is there, and the
 //! command that turns it on. Reading (`read`) is apart from judging (`judge`, `judge_service`), which is pure.
 
-mod diagnosis;
+pub(crate) mod diagnosis;
 mod judge;
 mod judge_service;
 #[cfg(test)]
@@ -14,12 +14,6 @@ use crate::args::DoctorArgs;
 use crate::{Exit, Failure, live, terminal};
 use diagnosis::Diagnosis;
 use std::path::Path;
-
-/// Output of `--json`: its version and its JSON schema.
-#[cfg(feature = "schema")]
-pub(crate) fn schema() -> (u32, schemars::Schema) {
-    (diagnosis::SCHEMA, schemars::schema_for!(Diagnosis))
-}
 
 pub(crate) fn run(args: &DoctorArgs, file: Option<&Path>) -> Result<Exit, Failure> {
     // Fails where a FUSE file system answers for the kernel and does not respond.

@@ -15,20 +15,16 @@
 
 mod answer;
 mod asking;
-mod drift;
-mod facts;
-#[cfg(feature = "watch")]
+pub(crate) mod drift;
+pub(crate) mod facts;
 mod fixes;
-#[cfg(feature = "watch")]
 mod forecasts;
-mod incidents;
-#[cfg(feature = "watch")]
+pub(crate) mod incidents;
 mod lost;
 mod node_set;
 mod prometheus;
-#[cfg(feature = "watch")]
 mod report;
-mod room;
+pub(crate) mod room;
 
 use crate::args::{FleetArgs, FleetCommand};
 use crate::config::Config;
@@ -39,22 +35,7 @@ pub(crate) fn run(args: &FleetArgs, config: &Config) -> Result<Exit, Failure> {
         FleetCommand::Room(args) => room::run(args),
         FleetCommand::Drift(args) => drift::run(args),
         FleetCommand::Incidents(args) => incidents::run(args),
-        #[cfg(feature = "watch")]
         FleetCommand::Report(args) => report::run(args),
         FleetCommand::Facts(args) => facts::run(args, config),
     }
-}
-
-#[cfg(feature = "ship")]
-pub(crate) use facts::own as own_facts;
-
-/// JSON output of its commands: a name, the version of the format, and its JSON schema.
-#[cfg(feature = "schema")]
-pub(crate) fn schemas() -> [(&'static str, (u32, schemars::Schema)); 4] {
-    [
-        ("fleet-room", room::schema()),
-        ("fleet-drift", drift::schema()),
-        ("fleet-incidents", incidents::schema()),
-        ("fleet-facts", facts::schema()),
-    ]
 }

@@ -6,7 +6,7 @@
 //! - `logs`: reads logs and the journal, within limits
 //! - `join`: what the recording has of that time
 
-mod join;
+pub(crate) mod join;
 mod known;
 mod logs;
 mod stamp;
@@ -100,12 +100,6 @@ fn wanted<'a>(patterns: impl Iterator<Item = &'a String>) -> Result<Vec<Known>, 
     let mut wanted = parsed.map_err(|why| Failure::new(Exit::Usage, why))?;
     wanted.extend(known::shipped());
     Ok(wanted)
-}
-
-/// Output of `heartbeats --json`: the version of the format, and its JSON schema.
-#[cfg(feature = "schema")]
-pub(crate) fn schema() -> (u32, schemars::Schema) {
-    (join::SCHEMA, schemars::schema_for!(Heartbeats))
 }
 
 /// The answer in the first line, then the lines, each with what is recorded of the time before it.

@@ -2,7 +2,7 @@
 
 mod directory;
 mod programs;
-mod show;
+pub(crate) mod show;
 mod tables;
 
 use crate::args::{IotuneAction, IotuneArgs};
@@ -10,12 +10,6 @@ use crate::{Exit, Failure, terminal};
 use mw_iotune::{LIVE, SAVED, Setting};
 use std::path::Path;
 use tables::Table;
-
-/// Output of `show --json`: its version and its JSON schema.
-#[cfg(feature = "schema")]
-pub(crate) fn schema() -> (u32, schemars::Schema) {
-    (show::SCHEMA, schemars::schema_for!(show::Shown))
-}
 
 pub(crate) fn run(args: &IotuneArgs) -> Result<Exit, Failure> {
     match &args.action {

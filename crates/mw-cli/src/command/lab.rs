@@ -2,7 +2,7 @@
 
 mod session;
 
-use crate::args::{CaseKind, LabArgs, LabFormat};
+use crate::args::lab::{CaseKind, LabArgs, LabFormat};
 use crate::{Exit, Failure, terminal};
 use mw_lab::report::{Report, Tally};
 use mw_lab::{Variant, catalogue, interrupt, kernel};

@@ -3,55 +3,38 @@
 pub(crate) mod bench;
 mod bounded;
 pub(crate) mod capture;
-#[cfg(any(feature = "top", feature = "watch"))]
 mod captured;
 pub(crate) mod changes;
 pub(crate) mod check;
 mod child;
 mod confined;
-#[cfg(feature = "doctor")]
 pub(crate) mod doctor;
 pub(crate) mod explain;
-#[cfg(feature = "watch")]
 pub(crate) mod export;
 pub(crate) mod fix;
-#[cfg(feature = "fleet")]
 pub(crate) mod fleet;
-#[cfg(feature = "watch")]
 pub(crate) mod heartbeats;
-#[cfg(feature = "watch")]
 pub(crate) mod incidents;
-#[cfg(feature = "run")]
 pub(crate) mod iotune;
-#[cfg(feature = "fleet")]
 pub(crate) mod k8s;
 #[cfg(feature = "lab")]
 pub(crate) mod lab;
 mod lasting;
 pub(crate) mod make_room;
-#[cfg(feature = "watch")]
 pub(crate) mod notify;
-#[cfg(feature = "pool")]
 pub(crate) mod pool;
-#[cfg(feature = "watch")]
 mod replay;
-#[cfg(feature = "watch")]
 pub(crate) mod report;
 mod reserved;
-#[cfg(feature = "run")]
 pub(crate) mod run;
 #[cfg(feature = "ship")]
 pub(crate) mod ship;
 pub(crate) mod slurm;
-#[cfg(feature = "top")]
 pub(crate) mod top;
 mod tree;
-#[cfg(feature = "watch")]
 pub(crate) mod trends;
 pub(crate) mod undo;
-#[cfg(feature = "watch")]
 pub(crate) mod watch;
-#[cfg(feature = "why")]
 pub(crate) mod why;
 
 use crate::{Exit, Failure};
@@ -77,7 +60,6 @@ fn rule(id: &str) -> Result<&'static Rule, Failure> {
 }
 
 /// The recording that is named, or the usual one. What is lost of its rows is said on standard error.
-#[cfg(feature = "watch")]
 fn recording(
     named: Option<&std::path::Path>,
     config: &crate::config::Config,
@@ -91,7 +73,6 @@ fn recording(
 
 /// The same for a command that shows incidents or sizes, within limits. Its rows are not read: on a machine that
 /// reclaims, a thousand pages of a file take seconds.
-#[cfg(feature = "watch")]
 fn recording_without_rows(
     named: Option<&std::path::Path>,
     config: &crate::config::Config,
@@ -105,18 +86,15 @@ fn recording_without_rows(
     Ok(recording)
 }
 
-#[cfg(feature = "watch")]
 fn open_recording(path: &std::path::Path) -> Result<mw_record::Recording, Failure> {
     mw_record::Recording::open(path).map_err(|error| Failure::from_error(&error))
 }
 
 /// Time limit for reading the recorder's forecast: a file system may not respond. It takes a millisecond, but on busy
 /// CPUs the thread that reads may wait for one.
-#[cfg(feature = "watch")]
 const FORECAST_PATIENCE: std::time::Duration = std::time::Duration::from_millis(250);
 
 /// Forecasts of the recorder of this machine; nothing where there are none.
-#[cfg(feature = "watch")]
 fn forecast(
     recording: std::path::PathBuf,
     request: Option<&mw_model::Request>,

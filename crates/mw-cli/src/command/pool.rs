@@ -1,7 +1,7 @@
 //! `memwright pool`: pools of memory that a server keeps ready.
 
 mod failure;
-mod report;
+pub(crate) mod report;
 mod serve;
 mod spec;
 
@@ -21,12 +21,6 @@ use std::time::{Duration, Instant};
 
 /// Interval at which the state of a pool is read while it is populated.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-
-/// Output of `--json`: its version and its JSON schema.
-#[cfg(feature = "schema")]
-pub(crate) fn schema() -> (u32, schemars::Schema) {
-    (report::SCHEMA, schemars::schema_for!(Report))
-}
 
 pub(crate) fn run(args: &PoolArgs, config: &Config) -> Result<Exit, Failure> {
     let socket = args.socket.clone().unwrap_or_else(|| config.pool().socket());

@@ -63,7 +63,6 @@ pub(crate) fn run(args: &RunArgs, config: &Config) -> Result<Exit, Failure> {
 }
 
 /// Path of the library that commands are run with.
-#[cfg(feature = "doctor")]
 pub(super) fn library_path(config: &Config) -> Result<std::path::PathBuf, String> {
     let args = config.run().complete(&RunArgs::default());
     Library::find(args.library.as_deref()).map(|library| library.path)

@@ -443,7 +443,6 @@ fn metrics_options(
         web_config,
         probes: options.probes.iter().map(|spec| spec.name.clone()).chain(own).collect(),
         recording: options.recording.clone(),
-        #[cfg(feature = "pool")]
         pools: config.pool().socket(),
     }))
 }

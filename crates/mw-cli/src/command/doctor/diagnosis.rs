@@ -5,7 +5,7 @@ use serde::Serialize;
 use std::fmt::Write;
 
 /// The version of the JSON form of [`Diagnosis`]; it goes up when a consumer could break.
-pub(super) const SCHEMA: u32 = 1;
+pub(crate) const SCHEMA: u32 = 1;
 
 /// Width at which a line of names is folded.
 const WIDTH: usize = 96;
@@ -13,7 +13,7 @@ const WIDTH: usize = 96;
 /// Requirements of memwright on this machine.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(super) struct Diagnosis {
+pub(crate) struct Diagnosis {
     /// The version of this form.
     pub(super) schema: u32,
     /// The version of memwright that made it.

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// The version of what `--json` prints.
-const SCHEMA: u32 = 1;
+pub(crate) const SCHEMA: u32 = 1;
 
 /// Numbers that differ by less than this share are the same: the kernel derives some settings from the size of memory,
 /// which differs by what firmware keeps.
@@ -32,7 +32,7 @@ const MAX_VALUES: usize = 6;
 /// Output of `fleet drift --json`.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-struct FleetDrift {
+pub(crate) struct FleetDrift {
     /// The version of the format.
     schema: u32,
     /// Number of nodes that answered.
@@ -65,11 +65,6 @@ struct Value {
     value: Option<String>,
     /// The nodes.
     nodes: Vec<String>,
-}
-
-#[cfg(feature = "schema")]
-pub(crate) fn schema() -> (u32, schemars::Schema) {
-    (SCHEMA, schemars::schema_for!(FleetDrift))
 }
 
 pub(super) fn run(args: &FleetDriftArgs) -> Result<Exit, Failure> {

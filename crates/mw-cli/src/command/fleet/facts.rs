@@ -10,31 +10,22 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// The version of what is printed as JSON.
-const SCHEMA: u32 = 1;
+pub(crate) const SCHEMA: u32 = 1;
 
 /// Output of `fleet facts --json`.
 #[derive(Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(super) struct Facts {
+pub(crate) struct Facts {
     /// The version of the format.
     schema: u32,
     /// Names and values: the kernel, memory, settings by file, findings by rule, changes of memwright by file, pools.
     pub(super) facts: BTreeMap<String, String>,
 }
 
-#[cfg(feature = "schema")]
-pub(crate) fn schema() -> (u32, schemars::Schema) {
-    (SCHEMA, schemars::schema_for!(Facts))
-}
-
 pub(super) fn run(args: &FleetFactsArgs, config: &Config) -> Result<Exit, Failure> {
-    let window = match &args.root {
-        Some(root) => crate::command::tree::read(root, mw_collect::window)?,
-        None => live::window()?,
-    };
-    let facts = match args.root {
-        Some(_) => of_window(&window),
-        None => of_this_machine(&window, config),
+    let facts = match &args.root {
+        Some(root) => of_window(&crate::command::tree::read(root, mw_collect::window)?),
+        None => own(config)?,
     };
     if args.format.is_json() {
         crate::command::print_json(&Facts { schema: SCHEMA, facts })?;
@@ -48,22 +39,16 @@ pub(super) fn run(args: &FleetFactsArgs, config: &Config) -> Result<Exit, Failur
     Ok(Exit::Fine)
 }
 
-fn of_this_machine(window: &Window, config: &Config) -> BTreeMap<String, String> {
-    let mut facts = of_window(window);
+/// Facts of this machine.
+pub(crate) fn own(config: &Config) -> Result<BTreeMap<String, String>, Failure> {
+    let mut facts = of_window(&live::window()?);
     facts.insert("memwright".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
     // With the distribution's part, which a tree may lack.
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     facts.insert("kernel".to_owned(), release);
     add_changes(config, &mut facts);
-    #[cfg(feature = "pool")]
     add_pools(config, &mut facts);
-    facts
-}
-
-/// Those of this machine.
-#[cfg(feature = "ship")]
-pub(crate) fn own(config: &Config) -> Result<BTreeMap<String, String>, Failure> {
-    Ok(of_this_machine(&live::window()?, config))
+    Ok(facts)
 }
 
 /// Facts that a captured tree has, too.
@@ -156,7 +141,6 @@ fn add_changes(config: &Config, facts: &mut BTreeMap<String, String>) {
 }
 
 /// Pools of the server that runs, if one does.
-#[cfg(feature = "pool")]
 fn add_pools(config: &Config, facts: &mut BTreeMap<String, String>) {
     let client = mw_pool::Client::new(config.pool().socket());
     for pool in client.pools().unwrap_or_default() {

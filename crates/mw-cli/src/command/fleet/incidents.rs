@@ -12,7 +12,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 /// The version of what `--json` prints.
-const SCHEMA: u32 = 1;
+pub(crate) const SCHEMA: u32 = 1;
 
 /// Substitute for the cause of incidents that have none.
 pub(super) const UNKNOWN: &str = "unknown";
@@ -43,7 +43,7 @@ pub(super) struct Asked {
 /// Output of `fleet incidents --json`.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-struct FleetIncidents {
+pub(crate) struct FleetIncidents {
     /// The version of the format.
     schema: u32,
     /// Number of nodes that answered.
@@ -76,11 +76,6 @@ pub(super) struct Event {
     pub(super) worst_node: String,
     /// The verdict on that.
     pub(super) verdict: String,
-}
-
-#[cfg(feature = "schema")]
-pub(crate) fn schema() -> (u32, schemars::Schema) {
-    (SCHEMA, schemars::schema_for!(FleetIncidents))
 }
 
 /// Asks the nodes of a set.

@@ -13,7 +13,7 @@ use std::fmt::Write;
 use std::net::IpAddr;
 
 /// The version of what `--json` prints.
-const SCHEMA: u32 = 1;
+pub(crate) const SCHEMA: u32 = 1;
 
 /// The column of names is no wider; a longer name moves what follows it.
 const MAX_NAME_CHARS: usize = 80;
@@ -24,7 +24,7 @@ const NO_HOST: &str = "not queried: invalid host name";
 /// Output of `fleet room --json`.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-struct FleetRoom {
+pub(crate) struct FleetRoom {
     /// The version of the format.
     schema: u32,
     /// The request, as `check --for` takes it.
@@ -39,11 +39,6 @@ struct FleetRoom {
     without_metrics: Vec<String>,
     /// The answers, the best first.
     answers: Vec<Answer>,
-}
-
-#[cfg(feature = "schema")]
-pub(super) fn schema() -> (u32, schemars::Schema) {
-    (SCHEMA, schemars::schema_for!(FleetRoom))
 }
 
 pub(super) fn run(args: &FleetRoomArgs) -> Result<Exit, Failure> {

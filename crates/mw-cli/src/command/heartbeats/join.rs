@@ -9,7 +9,7 @@ use mw_record::{RecordError, Recording};
 use serde::Serialize;
 
 /// The version of what is printed as JSON.
-pub(super) const SCHEMA: u32 = 1;
+pub(crate) const SCHEMA: u32 = 1;
 
 /// A heartbeat is late by seconds: what ended longer before a line, or before the delay that it reports, does not explain
 /// it.
@@ -27,7 +27,7 @@ const LONGEST_MS: u64 = 60_000;
 /// Output of `heartbeats --json`.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(super) struct Heartbeats {
+pub(crate) struct Heartbeats {
     /// The version of the format.
     schema: u32,
     /// The reports, by time.

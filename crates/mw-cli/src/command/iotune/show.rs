@@ -11,12 +11,12 @@ use std::fmt::Write;
 use std::path::Path;
 
 /// The version of what is printed as JSON.
-pub(super) const SCHEMA: u32 = 1;
+pub(crate) const SCHEMA: u32 = 1;
 
 /// Settings by path, their source, and what programs did.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(super) struct Shown {
+pub(crate) struct Shown {
     /// The version of this format.
     schema: u32,
     /// The path that was asked for; none: all that have a setting.

@@ -1,6 +1,6 @@
 //! Runs the planned variants, several at once with --jobs.
 
-use crate::args::{Acceleration, LabArgs};
+use crate::args::lab::{Acceleration, LabArgs};
 use crate::progress::Spinner;
 use crate::terminal::tell;
 use crate::{Exit, Failure};

@@ -44,7 +44,6 @@ pub(crate) struct Options {
     /// Beside it lies its forecast.
     pub(crate) recording: PathBuf,
     /// Socket of the pool server.
-    #[cfg(feature = "pool")]
     pub(crate) pools: PathBuf,
 }
 
@@ -269,7 +268,6 @@ impl Publisher {
         let mut page = mw_metrics::machine(&window, &report);
         mw_metrics::with_build(&mut page, env!("CARGO_PKG_VERSION"));
         self.speed(&window, &mut page);
-        #[cfg(feature = "pool")]
         pools(&self.options.pools, &mut page);
         self.machine = page;
     }
@@ -334,7 +332,6 @@ fn listener(listen: &Listen) -> std::io::Result<TcpListener> {
     TcpListener::bind(address)
 }
 
-#[cfg(feature = "pool")]
 fn pools(socket: &std::path::Path, page: &mut Page) {
     // Most machines have no pools.
     if !socket.exists() {
