@@ -44,6 +44,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("mw-capi", &["mw-memory", "mw-pool", "mw-segment"]),
     ("mw-iotune", &[]),
     ("mw-preload", &["mw-iotune", "mw-memory", "mw-pool", "mw-segment", "mw-sys"]),
+    ("mw-doctor", &["mw-collect", "mw-model", "mw-proc", "mw-profile", "mw-sys"]),
     ("mw-lab", &["mw-model"]),
     ("mw-http", &["mw-sys"]),
     ("mw-notify", &["mw-http", "mw-model", "mw-rules", "mw-sys"]),
@@ -54,6 +55,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &[
             "mw-collect",
             "mw-critical-path",
+            "mw-doctor",
             "mw-http",
             "mw-iotune",
             "mw-lab",

@@ -16,18 +16,6 @@ pub(crate) fn with_sudo(error: &dyn Display, is_privilege: bool) -> String {
     }
 }
 
-/// A command that needs root, as this user runs it.
-pub(crate) fn as_root(command: &str, is_root: bool) -> String {
-    if is_root {
-        return command.to_owned();
-    }
-    let is_list = command.contains(|c: char| "&;<>|'\"$".contains(c));
-    match shell_word(command) {
-        Some(word) if is_list => format!("sudo sh -c {word}"),
-        _ => format!("sudo {command}"),
-    }
-}
-
 /// `memwright undo` of these changes, or of all, in this state directory.
 pub(crate) fn undo(changes: &[u64], state_dir: &Path) -> String {
     let mut command = "memwright undo".to_owned();
@@ -44,17 +32,6 @@ pub(crate) fn undo(changes: &[u64], state_dir: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_list_of_commands_is_run_by_one_shell_of_root() {
-        for (command, said) in [
-            ("systemctl start x", "sudo systemctl start x"),
-            ("echo '1' > /x", "sudo sh -c 'echo '\\''1'\\'' > /x'"),
-        ] {
-            assert_eq!(as_root(command, false), said);
-            assert_eq!(as_root(command, true), command);
-        }
-    }
 
     #[test]
     fn undo_names_another_state_directory_quoted() {

@@ -1,6 +1,6 @@
 //! JSON schemas of the output of `--json`, for docs/schema.
 
-use crate::command::{bench, doctor, fleet, heartbeats, iotune, pool};
+use crate::command::{bench, fleet, heartbeats, iotune, pool};
 use schemars::{Schema, schema_for};
 
 /// Name, version of the format and schema of each output.
@@ -8,7 +8,7 @@ use schemars::{Schema, schema_for};
 pub fn schemas() -> [(&'static str, u32, Schema); 10] {
     [
         ("bench", bench::report::SCHEMA, schema_for!(bench::report::Report)),
-        ("doctor", doctor::diagnosis::SCHEMA, schema_for!(doctor::diagnosis::Diagnosis)),
+        ("doctor", mw_doctor::DOCTOR_SCHEMA, schema_for!(mw_doctor::DoctorReport)),
         ("fleet-drift", fleet::drift::SCHEMA, schema_for!(fleet::drift::FleetDrift)),
         ("fleet-facts", fleet::facts::SCHEMA, schema_for!(fleet::facts::Facts)),
         (

@@ -1,7 +1,6 @@
 //! The commands, one file each.
 
 pub(crate) mod bench;
-mod bounded;
 pub(crate) mod capture;
 mod captured;
 pub(crate) mod changes;

@@ -2,11 +2,11 @@
 
 use super::node_set;
 use crate::args::WayArgs;
-use crate::command::bounded::{self, Limits};
 use crate::output::without_interruption;
 use crate::{Exit, Failure};
 use mw_model::bounded_json::{self, JsonError};
 use mw_model::format_bytes;
+use mw_sys::{ProgramLimits, run_command};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::process::Command;
@@ -43,9 +43,9 @@ pub(super) fn nodes(set: &str, way: &WayArgs) -> Result<Vec<String>, Failure> {
     }
     let mut command = Command::new("nodeset");
     command.args(["--fold", "--", set]);
-    let limits = Limits { time: way.timeout, bytes: MAX_BYTES };
+    let limits = ProgramLimits { input: &[], time: way.timeout, bytes: MAX_BYTES };
     let folded = without_interruption(|| {
-        bounded::run(command, limits)
+        run_command(command, limits)
             .map_err(|why| usage(format!("{why}; @GROUP needs clustershell")))
     })?;
     if !folded.status.success() {
@@ -134,8 +134,8 @@ fn output(via: &[&str], node: &str, words: &[&str], way: &WayArgs) -> Result<Vec
     }
     let mut command = Command::new(program);
     command.args(first).arg(node).args(words);
-    let limits = Limits { time: way.timeout, bytes: MAX_BYTES };
-    let ended = bounded::run(command, limits)?;
+    let limits = ProgramLimits { input: &[], time: way.timeout, bytes: MAX_BYTES };
+    let ended = run_command(command, limits)?;
     if ended.output.is_empty() {
         return Err(format!("{program}: {}", ended.last_line()));
     }

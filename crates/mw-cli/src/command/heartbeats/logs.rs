@@ -2,13 +2,13 @@
 
 use super::known::Known;
 use super::stamp;
-use crate::command::bounded;
 use crate::input::Input;
 use crate::{Exit, Failure};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use mw_model::{bounded_json, format_bytes, format_count};
 use mw_sys::guarded::{self, Reader};
+use mw_sys::{ProgramLimits, run_command};
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::io::{BufRead, BufReader, Read};
@@ -281,7 +281,7 @@ fn journal(
     at_most: Duration,
     lines: &mut Lines,
 ) -> Result<(), Failure> {
-    let limits = bounded::Limits { time: at_most, bytes: MAX_JOURNAL_BYTES };
+    let limits = ProgramLimits { input: &[], time: at_most, bytes: MAX_JOURNAL_BYTES };
     let failed = |why: String| {
         Failure::new(Exit::CouldNotCheck, format!("{why}; name a log with --log FILE"))
     };
@@ -293,7 +293,7 @@ fn journal(
     command.arg("--case-sensitive=yes").arg(format!("--grep={}", expressions.join("|")));
     command.arg(format!("--since=@{}", range.since / 1000));
     command.arg(format!("--until=@{}", range.until.div_ceil(1000)));
-    let ended = bounded::run(command, limits).map_err(failed)?;
+    let ended = run_command(command, limits).map_err(failed)?;
     let mut unreadable = 0_usize;
     let mut entries =
         ended.output.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"{")).peekable();
@@ -327,10 +327,10 @@ fn journal(
 }
 
 /// True if the journal has anything to be read.
-fn has_entries(limits: bounded::Limits) -> bool {
+fn has_entries(limits: ProgramLimits<'_>) -> bool {
     let mut command = Command::new("journalctl");
     command.args(["--quiet", "--no-pager", "--lines=1", "--output=cat"]);
-    bounded::run(command, limits).is_ok_and(|ended| !ended.output.is_empty())
+    run_command(command, limits).is_ok_and(|ended| !ended.output.is_empty())
 }
 
 #[cfg(test)]

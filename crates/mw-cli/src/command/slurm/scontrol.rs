@@ -1,9 +1,9 @@
 //! Runs scontrol, for a limited time: without slurmctld it tries for 9 s, and it may hang.
 
 use super::node::Node;
-use crate::command::bounded::{self, Limits};
 use crate::output::without_interruption;
 use crate::{Exit, Failure};
+use mw_sys::{ProgramLimits, run_command};
 use std::ffi::OsStr;
 use std::process::Command;
 use std::time::Duration;
@@ -45,8 +45,8 @@ fn update(name: &str, fields: &[String]) -> Result<(), Failure> {
 fn run<'a>(words: impl IntoIterator<Item = &'a OsStr>) -> Result<Vec<u8>, Failure> {
     let mut command = Command::new(SCONTROL);
     command.args(words);
-    let limits = Limits { time: LIMIT, bytes: MAX_BYTES };
-    let ended = without_interruption(|| bounded::run(command, limits).map_err(failure))?;
+    let limits = ProgramLimits { input: &[], time: LIMIT, bytes: MAX_BYTES };
+    let ended = without_interruption(|| run_command(command, limits).map_err(failure))?;
     if ended.status.success() {
         return Ok(ended.output);
     }

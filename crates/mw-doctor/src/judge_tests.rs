@@ -1,11 +1,11 @@
 //! Made machines: each lacks one thing, which is told with the command that turns it on.
 
-use super::diagnosis::{Check, Diagnosis, State};
-use super::judge::checks;
-use super::machine::{
-    BootLoader, Configuration, Machine, Recording, Service, Tracepoint, Unit, UnitFailure,
+use crate::host::{
+    BootLoader, Configuration, HostFacts, Installation, RecordingFile, Tracepoint, UnitFailure,
+    UnitState,
 };
-use crate::Exit;
+use crate::judge::checks;
+use crate::report::{DoctorReport, Requirement, RequirementState};
 use mw_model::Namespace;
 use mw_sys::PidNamespace;
 use rustix::io::Errno;
@@ -14,13 +14,13 @@ fn text(text: &str) -> Result<String, Errno> {
     Ok(text.to_owned())
 }
 
-fn installed(enabled: &str, active: &str) -> Unit {
-    Unit::Installed { enabled: enabled.to_owned(), active: active.to_owned(), failure: None }
+fn installed(enabled: &str, active: &str) -> UnitState {
+    UnitState::Installed { enabled: enabled.to_owned(), active: active.to_owned(), failure: None }
 }
 
 /// A unit whose sandbox cannot be made, which systemd starts again and again.
-fn failing() -> Unit {
-    Unit::Installed {
+fn failing() -> UnitState {
+    UnitState::Installed {
         enabled: "enabled".to_owned(),
         active: "activating".to_owned(),
         failure: Some(UnitFailure {
@@ -31,8 +31,8 @@ fn failing() -> Unit {
 }
 
 /// A server with everything.
-fn complete() -> Machine {
-    Machine {
+pub(crate) fn complete() -> HostFacts {
+    HostFacts {
         is_root: true,
         capabilities: Some(u64::MAX >> 23),
         kernel_release: "6.12.9-amd64".to_owned(),
@@ -56,7 +56,7 @@ fn complete() -> Machine {
         memlock_bytes: Some(8 << 20),
         clocksource: text("tsc\n"),
         clocksources: text("tsc hpet acpi_pm \n"),
-        service: Service {
+        installation: Installation {
             configuration: Ok(Configuration {
                 path: Some("/etc/memwright/memwright.toml".to_owned()),
                 wants_pools: true,
@@ -65,7 +65,7 @@ fn complete() -> Machine {
             recorder: installed("enabled", "active"),
             pool_server: installed("enabled", "active"),
             pools: Ok(1),
-            recording: Recording {
+            recording: RecordingFile {
                 path: "/var/lib/memwright/recording.db".to_owned(),
                 writable: Ok(()),
                 free_bytes: Some(10 << 30),
@@ -78,32 +78,33 @@ fn complete() -> Machine {
 
 /// The only thing that is not as it should be on the machine that `change` makes.
 #[track_caller]
-fn only(change: impl FnOnce(&mut Machine)) -> Check {
+fn only(change: impl FnOnce(&mut HostFacts)) -> Requirement {
     let mut machine = complete();
     change(&mut machine);
-    let others = checks(&machine).into_iter().filter(|check| check.state != State::Works);
-    let others: Vec<Check> = others.collect();
+    let others =
+        checks(&machine).into_iter().filter(|check| check.state != RequirementState::Works);
+    let others: Vec<Requirement> = others.collect();
     let [only] = others.as_slice() else { panic!("{others:#?}") };
     only.clone()
 }
 
 /// One thing is missing, and this is how to get it.
 #[track_caller]
-fn lacks(name: &str, remedy: &str, change: impl FnOnce(&mut Machine)) {
+fn lacks(name: &str, remedy: &str, change: impl FnOnce(&mut HostFacts)) {
     let check = only(change);
-    assert_eq!((check.name.as_str(), check.state), (name, State::Missing), "{check:#?}");
+    assert_eq!((check.name.as_str(), check.state), (name, RequirementState::Missing), "{check:#?}");
     assert!(check.remedy.as_ref().is_some_and(|known| known.contains(remedy)), "{check:#?}");
     assert!(!check.detail.is_empty());
-    let diagnosis = Diagnosis::new(vec![check]);
+    let diagnosis = DoctorReport::of_checks(vec![check]);
     assert_eq!(diagnosis.summary, format!("1 requirement is missing: {name}"));
-    assert_eq!(diagnosis.exit(), Exit::Findings);
+    assert_eq!(diagnosis.worst(), RequirementState::Missing);
 }
 
 #[test]
 fn a_complete_machine_works() {
-    let diagnosis = Diagnosis::new(checks(&complete()));
+    let diagnosis = DoctorReport::of_checks(checks(&complete()));
     assert_eq!(diagnosis.summary, "everything works");
-    assert_eq!(diagnosis.exit(), Exit::Fine);
+    assert_eq!(diagnosis.worst(), RequirementState::Works);
     assert!(diagnosis.checks.iter().all(|check| check.remedy.is_none()));
     let text = diagnosis.text(false);
     assert!(text.starts_with("everything works\n\nin place: privileges, whole-machine"), "{text}");
@@ -111,7 +112,7 @@ fn a_complete_machine_works() {
     assert!(diagnosis.text(true).contains("\n* tracefs: mounted and readable (watch, why)\n"));
     let mut machine = complete();
     machine.tracepoint.is_of_own_mount = true;
-    let diagnosis = Diagnosis::new(checks(&machine));
+    let diagnosis = DoctorReport::of_checks(checks(&machine));
     assert_eq!(diagnosis.summary, "everything works");
     assert!(
         diagnosis.text(true).contains("\n* tracefs: not mounted; memwright mounts it for itself")
@@ -160,7 +161,7 @@ fn an_old_kernel_accounts_delays_without_a_setting() {
     let mut machine = complete();
     machine.kernel_release = "5.10.0-33-amd64".to_owned();
     machine.task_delayacct = Err(Errno::NOENT);
-    assert!(checks(&machine).iter().all(|check| check.state == State::Works));
+    assert!(checks(&machine).iter().all(|check| check.state == RequirementState::Works));
 }
 
 #[test]
@@ -168,43 +169,46 @@ fn the_memory_controller_of_version_1_counts() {
     let mut machine = complete();
     machine.cgroup_controllers = Err(Errno::NOENT);
     machine.cgroup_v1 = text("#subsys_name hierarchy num_cgroups enabled\nmemory 4 80 1\n");
-    assert!(checks(&machine).iter().all(|check| check.state == State::Works));
+    assert!(checks(&machine).iter().all(|check| check.state == RequirementState::Works));
 }
 
 #[test]
 fn what_memwright_itself_lacks() {
     lacks("configuration", "man memwright.toml", |machine| {
-        machine.service.configuration = Err("memwright.toml line 3: unknown field `x`".to_owned());
+        machine.installation.configuration =
+            Err("memwright.toml line 3: unknown field `x`".to_owned());
     });
     lacks("preload-library", "make install", |machine| {
-        machine.service.preload_library = Err("the library is not there".to_owned());
+        machine.installation.preload_library = Err("the library is not there".to_owned());
     });
-    lacks("recorder", "make install", |machine| machine.service.recorder = Unit::NotInstalled);
+    lacks("recorder", "make install", |machine| {
+        machine.installation.recorder = UnitState::NotInstalled
+    });
     lacks("recorder", "systemctl enable --now memwright", |machine| {
-        machine.service.recorder = installed("disabled", "inactive");
+        machine.installation.recorder = installed("disabled", "inactive");
     });
     lacks("recorder", "systemctl enable memwright", |machine| {
-        machine.service.recorder = installed("disabled", "active");
+        machine.installation.recorder = installed("disabled", "active");
     });
     lacks("recorder", "journalctl -u memwright ", |machine| {
-        machine.service.recorder = failing();
+        machine.installation.recorder = failing();
     });
     lacks("pool-server", "systemctl restart memwright-pool", |machine| {
-        machine.service.pools = Err("no server".to_owned());
-        machine.service.pool_server = failing();
+        machine.installation.pools = Err("no server".to_owned());
+        machine.installation.pool_server = failing();
     });
     lacks("recording", "max-size", |machine| {
-        machine.service.recording.free_bytes = Some(99 << 20);
+        machine.installation.recording.free_bytes = Some(99 << 20);
     });
     lacks("recording", "[watch]", |machine| {
-        machine.service.recording.writable = Err(Errno::ROFS);
+        machine.installation.recording.writable = Err(Errno::ROFS);
     });
 }
 
 #[test]
 fn a_unit_that_fails_is_told_with_its_journal_and_not_to_be_started_again() {
-    let check = only(|machine| machine.service.recorder = failing());
-    let text = Diagnosis::new(vec![check.clone()]).text(false);
+    let check = only(|machine| machine.installation.recorder = failing());
+    let text = DoctorReport::of_checks(vec![check.clone()]).text(false);
     assert!(
         text.contains("memwright.service fails: result 'exit-code', exit status 226/NAMESPACE"),
         "{text}"
@@ -220,12 +224,12 @@ fn a_unit_that_fails_is_told_with_its_journal_and_not_to_be_started_again() {
 #[test]
 fn pools_are_optional() {
     let check = only(|machine| {
-        machine.service.pools = Err("no server".to_owned());
-        machine.service.pool_server = Unit::NotInstalled;
-        machine.service.configuration = Ok(Configuration { path: None, wants_pools: false });
+        machine.installation.pools = Err("no server".to_owned());
+        machine.installation.pool_server = UnitState::NotInstalled;
+        machine.installation.configuration = Ok(Configuration { path: None, wants_pools: false });
     });
-    assert_eq!((check.name.as_str(), check.state), ("pool-server", State::Off));
-    assert_eq!(Diagnosis::new(vec![check]).summary, "everything works");
+    assert_eq!((check.name.as_str(), check.state), ("pool-server", RequirementState::Off));
+    assert_eq!(DoctorReport::of_checks(vec![check]).summary, "everything works");
 }
 
 #[test]
@@ -238,12 +242,12 @@ fn an_ordinary_user_is_told_what_only_root_may_see() {
     machine.perf_event = Err(Errno::ACCESS);
     machine.settings = Err(Errno::ACCESS);
     machine.kallsyms = text("0000000000000000 T startup_64\n");
-    machine.service.recording.writable = Err(Errno::ACCESS);
-    let diagnosis = Diagnosis::new(checks(&machine));
+    machine.installation.recording.writable = Err(Errno::ACCESS);
+    let diagnosis = DoctorReport::of_checks(checks(&machine));
     let summary = "4 requirements are missing: privileges, perf-events, kernel-symbols, lock-limit; \
                    2 are undetermined: tracefs, debugfs";
     assert_eq!(diagnosis.summary, summary);
-    assert_eq!(diagnosis.exit(), Exit::Findings);
+    assert_eq!(diagnosis.worst(), RequirementState::Missing);
     for name in ["privileges", "tracefs", "debugfs", "perf-events", "kernel-symbols"] {
         let check = diagnosis.checks.iter().find(|check| check.name == name).unwrap();
         assert_eq!(check.remedy.as_deref(), Some("sudo memwright doctor"), "{check:#?}");
@@ -251,7 +255,7 @@ fn an_ordinary_user_is_told_what_only_root_may_see() {
 }
 
 /// Changes that make a machine lack a requirement.
-type Change = fn(&mut Machine);
+type Change = fn(&mut HostFacts);
 
 /// A command that an ordinary user would be refused is no help.
 #[test]
@@ -268,11 +272,11 @@ fn what_needs_root_is_run_with_sudo() {
         ("pressure", |machine| machine.pressure = Err(Errno::OPNOTSUPP)),
         ("delay-accounting", |machine| machine.task_delayacct = text("0\n")),
         ("clock", |machine| machine.clocksource = text("hpet\n")),
-        ("recorder", |machine| machine.service.recorder = installed("disabled", "inactive")),
-        ("recorder", |machine| machine.service.recorder = Unit::NotInstalled),
+        ("recorder", |machine| machine.installation.recorder = installed("disabled", "inactive")),
+        ("recorder", |machine| machine.installation.recorder = UnitState::NotInstalled),
         ("pool-server", |machine| {
-            machine.service.pools = Err("no server".to_owned());
-            machine.service.pool_server = installed("enabled", "failed");
+            machine.installation.pools = Err("no server".to_owned());
+            machine.installation.pool_server = installed("enabled", "failed");
         }),
     ];
     for (name, change) in changes {
@@ -293,7 +297,7 @@ fn only_kernels_before_6_5_need_a_privilege_for_memory_pressure() {
         machine.capabilities = Some((u64::MAX >> 23) & !(1 << 24));
         checks(&machine)
     };
-    assert!(without("6.18.5").iter().all(|check| check.state == State::Works));
+    assert!(without("6.18.5").iter().all(|check| check.state == RequirementState::Works));
     let check = without("6.1.0-28-amd64").into_iter().find(|check| check.name == "privileges");
     assert!(check.unwrap().detail.contains("CAP_SYS_RESOURCE"));
 }
@@ -328,8 +332,8 @@ fn a_container_is_told_to_hide_the_machine() {
     machine.perf_event = Err(Errno::PERM);
     machine.settings = Err(Errno::ROFS);
     machine.extfrag = Err(Errno::NOENT);
-    machine.service.recorder = Unit::NoSystemd;
-    let diagnosis = Diagnosis::new(checks(&machine));
+    machine.installation.recorder = UnitState::NoSystemd;
+    let diagnosis = DoctorReport::of_checks(checks(&machine));
     let missing = "6 requirements are missing: privileges, whole-machine, settings, tracefs, perf-events, \
                    lock-limit";
     assert_eq!(diagnosis.summary, missing);
@@ -348,7 +352,7 @@ fn every_namespace_is_told_with_what_it_loses() {
         let Some(lost) = lost.reduce(|all, one| format!("{all}; {one}")) else {
             let mut machine = complete();
             machine.namespaces = vec![namespace];
-            assert!(checks(&machine).iter().all(|check| check.state == State::Works));
+            assert!(checks(&machine).iter().all(|check| check.state == RequirementState::Works));
             continue;
         };
         let mut machine = complete();
@@ -356,9 +360,12 @@ fn every_namespace_is_told_with_what_it_loses() {
         let all = checks(&machine);
         let check = all.iter().find(|check| check.name == "whole-machine").unwrap();
         // To the kernel, root of a user namespace has no capability.
-        let others = all.iter().filter(|check| check.state != State::Works).count();
+        let others = all.iter().filter(|check| check.state != RequirementState::Works).count();
         assert_eq!(others > 1, namespace == Namespace::User, "{all:#?}");
-        assert_eq!((check.name.as_str(), check.state), ("whole-machine", State::Missing));
+        assert_eq!(
+            (check.name.as_str(), check.state),
+            ("whole-machine", RequirementState::Missing)
+        );
         let expected = format!("inside of a namespace ({}): {lost}", namespace.name());
         assert_eq!(check.detail, expected);
     }
@@ -368,8 +375,9 @@ fn every_namespace_is_told_with_what_it_loses() {
 
 #[test]
 fn what_could_not_be_told_is_not_said_to_work() {
-    let check = only(|machine| machine.service.recorder = Unit::Unknown("timed out".to_owned()));
-    let diagnosis = Diagnosis::new(vec![check]);
+    let check =
+        only(|machine| machine.installation.recorder = UnitState::Unknown("timed out".to_owned()));
+    let diagnosis = DoctorReport::of_checks(vec![check]);
     assert_eq!(diagnosis.summary, "nothing is missing, but 1 is undetermined: recorder");
-    assert_eq!(diagnosis.exit(), Exit::CouldNotCheck);
+    assert_eq!(diagnosis.worst(), RequirementState::Unknown);
 }

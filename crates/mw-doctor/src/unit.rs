@@ -1,14 +1,15 @@
-//! What systemd says of a unit, and why it does not run. Reading is bounded in time and bytes.
+//! State of a unit as systemd reports it, and the reason that it does not run. Reading is bounded in time and bytes.
 
-use super::machine::{Unit, UnitFailure};
-use crate::command::bounded::{self, Limits};
+use crate::host::{UnitFailure, UnitState};
 use mw_model::visible;
+use mw_sys::{ProgramLimits, run_command};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 /// Time limit of systemd and its journal, and limit of their output.
-const LIMITS: Limits = Limits { time: Duration::from_secs(5), bytes: 64 << 10 };
+const LIMITS: ProgramLimits<'_> =
+    ProgramLimits { input: &[], time: Duration::from_secs(5), bytes: 64 << 10 };
 
 /// Lines of the journal that are shown: a start that fails leaves seven.
 const LINES: usize = 8;
@@ -34,23 +35,27 @@ const STEPS: [(u32, &str); 10] = [
     (238, "STATE_DIRECTORY"),
 ];
 
-pub(super) fn read(name: &str) -> Unit {
-    if !Path::new("/run/systemd/system").exists() {
-        return Unit::NoSystemd;
-    }
-    let mut show = Command::new("systemctl");
-    show.args(["show", name, PROPERTIES]);
-    let unit = match bounded::run(show, LIMITS) {
-        Ok(ended) if ended.status.success() => parse(&String::from_utf8_lossy(&ended.output)),
-        Ok(ended) => Unit::Unknown(visible::line(&ended.last_line()).to_string()),
-        Err(why) => Unit::Unknown(why),
-    };
-    match unit {
-        Unit::Installed { enabled, active, failure: Some(failure) } => {
-            let failure = UnitFailure { log: journal(name), ..failure };
-            Unit::Installed { enabled, active, failure: Some(failure) }
+impl UnitState {
+    /// Reads the state of a unit.
+    #[must_use]
+    pub fn read(name: &str) -> Self {
+        if !Path::new("/run/systemd/system").exists() {
+            return UnitState::NoSystemd;
         }
-        unit => unit,
+        let mut show = Command::new("systemctl");
+        show.args(["show", name, PROPERTIES]);
+        let unit = match run_command(show, LIMITS) {
+            Ok(ended) if ended.status.success() => parse(&String::from_utf8_lossy(&ended.output)),
+            Ok(ended) => UnitState::Unknown(visible::line(&ended.last_line()).to_string()),
+            Err(why) => UnitState::Unknown(why),
+        };
+        match unit {
+            UnitState::Installed { enabled, active, failure: Some(failure) } => {
+                let failure = UnitFailure { log: journal(name), ..failure };
+                UnitState::Installed { enabled, active, failure: Some(failure) }
+            }
+            unit => unit,
+        }
     }
 }
 
@@ -59,7 +64,7 @@ fn journal(name: &str) -> Vec<String> {
     let mut journalctl = Command::new("journalctl");
     journalctl.args(["--quiet", "--no-pager", "--output=cat", "--unit", name]);
     journalctl.arg(format!("--lines={LINES}"));
-    let ended = bounded::run(journalctl, LIMITS);
+    let ended = run_command(journalctl, LIMITS);
     ended.map(|ended| lines(&String::from_utf8_lossy(&ended.output))).unwrap_or_default()
 }
 
@@ -74,19 +79,19 @@ fn lines(text: &str) -> Vec<String> {
     last.map(shown).collect()
 }
 
-fn parse(text: &str) -> Unit {
+fn parse(text: &str) -> UnitState {
     let value = |name: &str| {
         let mut lines = text.lines().filter_map(|line| line.split_once('='));
         lines.find(|(known, _)| *known == name).map_or("", |(_, value)| value)
     };
     match value("LoadState") {
-        "not-found" => Unit::NotInstalled,
-        "loaded" => Unit::Installed {
+        "not-found" => UnitState::NotInstalled,
+        "loaded" => UnitState::Installed {
             enabled: value("UnitFileState").to_owned(),
             active: value("ActiveState").to_owned(),
             failure: failure(&value),
         },
-        other => Unit::Unknown(format!("its load state is '{other}'")),
+        other => UnitState::Unknown(format!("its load state is '{other}'")),
     }
 }
 
@@ -123,17 +128,19 @@ mod tests {
             "LoadState=loaded\nActiveState=active\nSubState=running\nUnitFileState=enabled\nResult=success\nNRestarts=3\n",
         );
         let (enabled, active) = ("enabled".to_owned(), "active".to_owned());
-        assert_eq!(unit, Unit::Installed { enabled, active, failure: None });
+        assert_eq!(unit, UnitState::Installed { enabled, active, failure: None });
         let gone = "LoadState=not-found\nActiveState=inactive\nUnitFileState=\n";
-        assert_eq!(parse(gone), Unit::NotInstalled);
-        assert!(matches!(parse("LoadState=masked\n"), Unit::Unknown(_)));
-        assert!(matches!(parse(""), Unit::Unknown(_)));
+        assert_eq!(parse(gone), UnitState::NotInstalled);
+        assert!(matches!(parse("LoadState=masked\n"), UnitState::Unknown(_)));
+        assert!(matches!(parse(""), UnitState::Unknown(_)));
     }
 
     #[track_caller]
     fn fails(text: &str, expected: &str) {
         match parse(&format!("LoadState=loaded\nUnitFileState=enabled\n{text}")) {
-            Unit::Installed { failure: Some(failure), .. } => assert_eq!(failure.result, expected),
+            UnitState::Installed { failure: Some(failure), .. } => {
+                assert_eq!(failure.result, expected)
+            }
             other => panic!("{other:?}"),
         }
     }

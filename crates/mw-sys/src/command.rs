@@ -1,36 +1,21 @@
-//! A command whose output is kept, for a limited time and up to a limit of bytes.
+//! A command whose output is kept, with the errors as text.
 
-use mw_sys::{ProgramEnd, ProgramError, ProgramLimits, is_termination_requested, run_program};
-use std::process::{Command, ExitStatus};
-use std::time::Duration;
+use crate::bounded_program::{ProgramEnd, ProgramError, ProgramLimits, run_program};
+use crate::is_termination_requested;
+use std::process::Command;
 
-/// Its limits.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
-    pub(super) time: Duration,
-    /// Of standard output, and of standard error: what is written beyond is read and dropped.
-    pub(super) bytes: usize,
-}
-
-/// A command that has ended by itself.
-pub(super) struct Ended {
-    pub(super) status: ExitStatus,
-    pub(super) output: Vec<u8>,
-    /// True if it wrote more than is kept of its output.
-    pub(super) is_cut: bool,
-    errors: Vec<u8>,
-}
-
-impl Ended {
+impl ProgramEnd {
     /// The first line of standard error: of a hint it is what matters.
-    pub(super) fn first_error(&self) -> Option<String> {
+    #[must_use]
+    pub fn first_error(&self) -> Option<String> {
         let text = String::from_utf8_lossy(&self.errors);
         text.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
     }
 
     /// The last line of standard error, or else of standard output, or else the status: what led to a failure comes
     /// before it.
-    pub(super) fn last_line(&self) -> String {
+    #[must_use]
+    pub fn last_line(&self) -> String {
         let line = |bytes: &[u8]| {
             let text = String::from_utf8_lossy(bytes);
             let line = text.lines().map(str::trim).rfind(|line| !line.is_empty());
@@ -41,48 +26,46 @@ impl Ended {
     }
 }
 
-/// Runs it without standard input. It is killed when its time is over, and when this program is told to end.
+/// Runs a command. It is killed when its time is over, and when this program is told to end.
 ///
 /// # Errors
 /// It could not be started, or did not end in time.
-pub(super) fn run(command: Command, Limits { time, bytes }: Limits) -> Result<Ended, String> {
+pub fn run_command(command: Command, limits: ProgramLimits<'_>) -> Result<ProgramEnd, String> {
     let program = command.get_program().to_string_lossy().into_owned();
-    let limits = ProgramLimits { input: &[], time, bytes };
-    match run_program(command, limits, |_| (), is_termination_requested) {
-        Ok(ProgramEnd { status, output, is_cut, errors }) => {
-            Ok(Ended { status, output, is_cut, errors })
+    run_program(command, limits, |_| (), is_termination_requested).map_err(|error| match error {
+        ProgramError::NotStarted(error) => format!("{program}: {error}"),
+        ProgramError::TimedOut => {
+            format!("{program} did not end within {} s; killed", limits.time.as_secs())
         }
-        Err(ProgramError::NotStarted(error)) => Err(format!("{program}: {error}")),
-        Err(ProgramError::TimedOut) => {
-            Err(format!("{program} did not end within {} s; killed", time.as_secs()))
+        ProgramError::Interrupted => format!("{program} was interrupted"),
+        ProgramError::Held(count) => {
+            format!("{program} not started: the kernel holds {count} programs that were killed")
         }
-        Err(ProgramError::Interrupted) => Err(format!("{program} was interrupted")),
-        Err(ProgramError::Held(count)) => Err(format!(
-            "{program} not started: the kernel holds {count} programs that were killed"
-        )),
-    }
+    })
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use std::time::Instant;
+    use std::time::{Duration, Instant};
 
-    fn sh(line: &str, limits: Limits) -> Result<Ended, String> {
+    fn sh(line: &str, limits: ProgramLimits<'_>) -> Result<ProgramEnd, String> {
         let mut command = Command::new("sh");
         command.args(["-c", line]);
-        run(command, limits)
+        run_command(command, limits)
     }
 
-    const LIMITS: Limits = Limits { time: Duration::from_secs(30), bytes: 1 << 20 };
+    const LIMITS: ProgramLimits<'_> =
+        ProgramLimits { input: b"", time: Duration::from_secs(30), bytes: 1 << 20 };
 
     #[test]
     fn everything_that_fits_is_kept() {
         let ended = sh("head -c 300000 /dev/zero; echo end", LIMITS).unwrap();
         assert_eq!((ended.output.len(), ended.is_cut), (300_004, false));
         assert!(ended.output.ends_with(b"end\n"));
-        let ended = sh("head -c 300000 /dev/zero; echo no >&2", Limits { bytes: 1000, ..LIMITS });
+        let ended =
+            sh("head -c 300000 /dev/zero; echo no >&2", ProgramLimits { bytes: 1000, ..LIMITS });
         let ended = ended.unwrap();
         assert_eq!((ended.output.len(), ended.is_cut), (1000, true));
         assert_eq!(ended.last_line(), "no");
@@ -91,7 +74,7 @@ mod tests {
     #[test]
     fn one_that_does_not_end_is_killed_with_what_it_started() {
         let start = Instant::now();
-        let limits = Limits { time: Duration::from_millis(300), ..LIMITS };
+        let limits = ProgramLimits { time: Duration::from_millis(300), ..LIMITS };
         let why = sh("sleep 100 & yes", limits).map(|ended| ended.status).unwrap_err();
         assert!(
             why.starts_with("sh did not end within 0 s")

@@ -1,9 +1,8 @@
 //! Judges the kernel and the privileges; pure. What belongs to memwright itself is in judge_service.rs.
 
-use super::diagnosis::Check;
-use super::judge_service;
-use super::machine::{BootLoader, File, Machine};
-use crate::advice;
+use crate::host::{BootLoader, FileText, HostFacts};
+use crate::judge_service;
+use crate::report::{Requirement, as_root};
 use mw_model::{Missing, Namespace, format_bytes};
 use mw_sys::PidNamespace;
 use rustix::io::Errno;
@@ -36,7 +35,7 @@ const CAPABILITIES: [(u32, &str, &str); 9] = [
 const SLOW_CLOCKS: [&str; 4] = ["hpet", "acpi_pm", "jiffies", "refined-jiffies"];
 
 /// Everything that is needed, in the order in which it is fixed.
-pub(super) fn checks(machine: &Machine) -> Vec<Check> {
+pub(crate) fn checks(machine: &HostFacts) -> Vec<Requirement> {
     let kernel = [
         privileges(machine),
         whole_machine(machine),
@@ -55,7 +54,7 @@ pub(super) fn checks(machine: &Machine) -> Vec<Check> {
     kernel.into_iter().chain(judge_service::checks(machine)).collect()
 }
 
-impl Machine {
+impl HostFacts {
     /// CAP_SYS_ADMIN includes what CAP_PERFMON allows, which kernels before 5.8 do not have.
     fn has(&self, capability: u32) -> bool {
         // Those of a user namespace count within it alone (capable() in kernel/capability.c).
@@ -73,7 +72,7 @@ impl Machine {
 
     /// A command that needs root, as this user runs it.
     fn as_root(&self, command: &str) -> String {
-        advice::as_root(command, self.is_root)
+        as_root(command, self.is_root)
     }
 
     /// Remedy for a refused privilege.
@@ -106,14 +105,17 @@ impl Machine {
 }
 
 /// A setting that is in force at once and after a reboot.
-fn sysctl(machine: &Machine, name: &str, value: &str) -> String {
+fn sysctl(machine: &HostFacts, name: &str, value: &str) -> String {
     let file = format!("/etc/sysctl.d/90-{}.conf", name.replace('.', "-"));
     machine.as_root(&format!("echo '{name} = {value}' > {file} && sysctl -p {file}"))
 }
 
-fn privileges(machine: &Machine) -> Check {
-    let check =
-        Check::works("privileges", "watch, why, fix, pool", "all capabilities that are needed");
+fn privileges(machine: &HostFacts) -> Requirement {
+    let check = Requirement::works(
+        "privileges",
+        "watch, why, fix, pool",
+        "all capabilities that are needed",
+    );
     if machine.capabilities.is_none() {
         return check.unknown("/proc/self/status does not show the capabilities", ON_HOST);
     }
@@ -138,12 +140,12 @@ fn privileges(machine: &Machine) -> Check {
     }
 }
 
-fn whole_machine(machine: &Machine) -> Check {
+fn whole_machine(machine: &HostFacts) -> Requirement {
     let detail = match &machine.container {
         Some(kind) => format!("a container ({kind}) with the processes of the host"),
         None => "all processes are seen".to_owned(),
     };
-    let check = Check::works("whole-machine", "watch, explain, top", detail);
+    let check = Requirement::works("whole-machine", "watch, explain, top", detail);
     match &machine.pid_namespace {
         Ok(PidNamespace::NotOfProc) => {
             return check.missing(
@@ -167,8 +169,9 @@ fn whole_machine(machine: &Machine) -> Check {
     check.missing(format!("inside of {kind}: {}", losses.join("; ")), ON_HOST)
 }
 
-fn settings(machine: &Machine) -> Check {
-    let check = Check::works("settings", "fix, undo", "settings of the kernel can be written");
+fn settings(machine: &HostFacts) -> Requirement {
+    let check =
+        Requirement::works("settings", "fix, undo", "settings of the kernel can be written");
     match machine.settings {
         Ok(()) => check,
         Err(Errno::ACCESS | Errno::PERM) if !machine.is_root => {
@@ -179,12 +182,12 @@ fn settings(machine: &Machine) -> Check {
     }
 }
 
-fn tracefs(machine: &Machine) -> Check {
+fn tracefs(machine: &HostFacts) -> Requirement {
     let works = match machine.tracepoint.is_of_own_mount {
         true => "not mounted; memwright mounts it for itself, where no other process sees it",
         false => "mounted and readable",
     };
-    let check = Check::works("tracefs", "watch, why", works);
+    let check = Requirement::works("tracefs", "watch, why", works);
     let lost = "requests and waits are not traced, and causes are less certain";
     match machine.tracepoint.id {
         Ok(_) => check,
@@ -216,10 +219,11 @@ fn has_tracefs(mountinfo: &str) -> bool {
     mounts.iter().any(|mount| mount.fstype == "tracefs")
 }
 
-fn perf_events(machine: &Machine) -> Check {
+fn perf_events(machine: &HostFacts) -> Requirement {
     let paranoid = machine.perf_event_paranoid.as_ref().map_or("unknown", |text| text.trim());
     let paranoid = format!("kernel.perf_event_paranoid is {paranoid}");
-    let check = Check::works("perf-events", "watch, why", format!("may be opened ({paranoid})"));
+    let check =
+        Requirement::works("perf-events", "watch, why", format!("may be opened ({paranoid})"));
     match machine.perf_event {
         Ok(()) => check,
         Err(Errno::ACCESS | Errno::PERM) if machine.has(CAP_PERFMON) => {
@@ -238,8 +242,8 @@ fn perf_events(machine: &Machine) -> Check {
 }
 
 /// Addresses are zero for those who may not see them; some symbols have the address zero for everybody.
-fn kernel_symbols(machine: &Machine) -> Check {
-    let check = Check::works("kernel-symbols", "watch", "functions of the kernel have names");
+fn kernel_symbols(machine: &HostFacts) -> Requirement {
+    let check = Requirement::works("kernel-symbols", "watch", "functions of the kernel have names");
     let text = match &machine.kallsyms {
         Ok(text) => text,
         Err(Errno::NOENT) => {
@@ -267,8 +271,9 @@ fn kernel_symbols(machine: &Machine) -> Check {
     }
 }
 
-fn pressure(machine: &Machine) -> Check {
-    let check = Check::works("pressure", "watch, check, top", "pressure stall information is on");
+fn pressure(machine: &HostFacts) -> Requirement {
+    let check =
+        Requirement::works("pressure", "watch, check, top", "pressure stall information is on");
     match machine.pressure {
         Ok(_) => check,
         Err(Errno::ACCESS | Errno::PERM) => {
@@ -285,8 +290,8 @@ fn pressure(machine: &Machine) -> Check {
 }
 
 /// On by default before Linux 5.14, which brought the setting.
-fn delay_accounting(machine: &Machine) -> Check {
-    let check = Check::works("delay-accounting", "watch", "delays of tasks are accounted");
+fn delay_accounting(machine: &HostFacts) -> Requirement {
+    let check = Requirement::works("delay-accounting", "watch", "delays of tasks are accounted");
     match read(&machine.task_delayacct) {
         Ok("0") => {
             let lost = "incidents lack how long each task waited for memory and disks";
@@ -305,9 +310,12 @@ fn delay_accounting(machine: &Machine) -> Check {
     }
 }
 
-fn extfrag(machine: &Machine) -> Check {
-    let check =
-        Check::works("debugfs", "capture", "the kernel's own fragmentation index is readable");
+fn extfrag(machine: &HostFacts) -> Requirement {
+    let check = Requirement::works(
+        "debugfs",
+        "capture",
+        "the kernel's own fragmentation index is readable",
+    );
     match machine.extfrag {
         Ok(_) => check,
         Err(Errno::ACCESS | Errno::PERM) => {
@@ -329,8 +337,8 @@ fn extfrag(machine: &Machine) -> Check {
 }
 
 /// Of the unified hierarchy, or of version 1: `memory HIERARCHY GROUPS ENABLED` in /proc/cgroups.
-fn memory_controller(machine: &Machine) -> Check {
-    let check = |detail| Check::works("memory-controller", "check, watch, explain", detail);
+fn memory_controller(machine: &HostFacts) -> Requirement {
+    let check = |detail| Requirement::works("memory-controller", "check, watch, explain", detail);
     let unified = machine.cgroup_controllers.as_ref();
     if unified.is_ok_and(|names| names.split_whitespace().any(|name| name == "memory")) {
         return check("of cgroup version 2");
@@ -355,9 +363,9 @@ fn memory_controller(machine: &Machine) -> Check {
     }
 }
 
-fn cachestat(machine: &Machine) -> Check {
+fn cachestat(machine: &HostFacts) -> Requirement {
     let check =
-        Check::works("cachestat", "explain, trends", "cached pages of a file can be counted");
+        Requirement::works("cachestat", "explain, trends", "cached pages of a file can be counted");
     match machine.cachestat {
         Ok(()) => check,
         Err(Errno::NOSYS) if !machine.is_at_least(6, 5) => {
@@ -370,8 +378,9 @@ fn cachestat(machine: &Machine) -> Check {
     }
 }
 
-fn lock_limit(machine: &Machine) -> Check {
-    let check = |detail: &str| Check::works("lock-limit", "run --lock, check --for, pool", detail);
+fn lock_limit(machine: &HostFacts) -> Requirement {
+    let check =
+        |detail: &str| Requirement::works("lock-limit", "run --lock, check --for, pool", detail);
     match machine.memlock_bytes {
         _ if machine.has(CAP_IPC_LOCK) => check("CAP_IPC_LOCK, which no limit binds"),
         None => check("unlimited"),
@@ -385,15 +394,15 @@ fn lock_limit(machine: &Machine) -> Check {
     }
 }
 
-fn clock(machine: &Machine) -> Check {
+fn clock(machine: &HostFacts) -> Requirement {
     let name = match read(&machine.clocksource) {
         Ok(name) => name,
         Err(errno) => {
-            let check = Check::works("clock", "watch, why", "");
+            let check = Requirement::works("clock", "watch, why", "");
             return check.unknown(format!("current_clocksource: {errno}"), ON_HOST);
         }
     };
-    let check = Check::works("clock", "watch, why", format!("{name} is read in nanoseconds"));
+    let check = Requirement::works("clock", "watch, why", format!("{name} is read in nanoseconds"));
     if !SLOW_CLOCKS.contains(&name) {
         return check;
     }
@@ -411,6 +420,6 @@ fn clock(machine: &Machine) -> Check {
     check.missing(detail, remedy)
 }
 
-fn read(file: &File) -> Result<&str, Errno> {
+fn read(file: &FileText) -> Result<&str, Errno> {
     file.as_ref().map(|text| text.trim()).map_err(|errno| *errno)
 }

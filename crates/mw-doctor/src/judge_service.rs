@@ -1,14 +1,14 @@
 //! Judges what belongs to memwright itself; pure.
 
-use super::diagnosis::Check;
-use super::machine::{Machine, Recording, Service, Unit, UnitFailure};
+use crate::host::{HostFacts, Installation, RecordingFile, UnitFailure, UnitState};
+use crate::report::Requirement;
 use mw_model::{format_bytes, format_count};
 use rustix::io::Errno;
 
 const INSTALL: &str = "make && sudo make install    # in memwright's source";
 
-pub(super) fn checks(machine: &Machine) -> Vec<Check> {
-    let service = &machine.service;
+pub(crate) fn checks(machine: &HostFacts) -> Vec<Requirement> {
+    let service = &machine.installation;
     vec![
         configuration(service),
         preload_library(service),
@@ -18,8 +18,8 @@ pub(super) fn checks(machine: &Machine) -> Vec<Check> {
     ]
 }
 
-fn configuration(service: &Service) -> Check {
-    let check = |detail: String| Check::works("configuration", "every command", detail);
+fn configuration(service: &Installation) -> Requirement {
+    let check = |detail: String| Requirement::works("configuration", "every command", detail);
     match &service.configuration {
         Ok(configuration) => match &configuration.path {
             Some(path) => check(format!("{path} is valid")),
@@ -32,42 +32,46 @@ fn configuration(service: &Service) -> Check {
     }
 }
 
-fn preload_library(service: &Service) -> Check {
-    let check = |detail: &str| Check::works("preload-library", "run", detail);
+fn preload_library(service: &Installation) -> Requirement {
+    let check = |detail: &str| Requirement::works("preload-library", "run", detail);
     match &service.preload_library {
         Ok(path) => check(path),
         Err(why) => check("").missing(why.clone(), INSTALL),
     }
 }
 
-fn recorder(service: &Service) -> Check {
-    let check = |detail: &str| Check::works("recorder", "watch, incidents, trends", detail);
+fn recorder(service: &Installation) -> Requirement {
+    let check = |detail: &str| Requirement::works("recorder", "watch, incidents, trends", detail);
     match &service.recorder {
-        Unit::Installed { failure: Some(failure), .. } => failed(check(""), "memwright", failure),
-        Unit::Installed { enabled, active, .. } if active == "active" => match enabled.as_str() {
-            "enabled" => check("memwright.service runs"),
-            _ => check("").missing(
-                "memwright.service runs, but not after a reboot",
-                "systemctl enable memwright",
-            ),
-        },
-        Unit::Installed { .. } => check("").missing(
+        UnitState::Installed { failure: Some(failure), .. } => {
+            failed(check(""), "memwright", failure)
+        }
+        UnitState::Installed { enabled, active, .. } if active == "active" => {
+            match enabled.as_str() {
+                "enabled" => check("memwright.service runs"),
+                _ => check("").missing(
+                    "memwright.service runs, but not after a reboot",
+                    "systemctl enable memwright",
+                ),
+            }
+        }
+        UnitState::Installed { .. } => check("").missing(
             "memwright.service is installed and does not run: stalls are not recorded",
             "systemctl enable --now memwright",
         ),
-        Unit::NotInstalled => check("")
+        UnitState::NotInstalled => check("")
             .missing("memwright.service is not installed: stalls are not recorded", INSTALL),
-        Unit::NoSystemd => {
+        UnitState::NoSystemd => {
             check("").off("no systemd: start the recorder yourself", "memwright watch")
         }
-        Unit::Unknown(why) => {
+        UnitState::Unknown(why) => {
             check("").unknown(why.clone(), "systemctl status memwright memwright-pool")
         }
     }
 }
 
 /// A unit that fails whenever it is started: to start it again is no remedy.
-fn failed(check: Check, unit: &str, failure: &UnitFailure) -> Check {
+fn failed(check: Requirement, unit: &str, failure: &UnitFailure) -> Requirement {
     let UnitFailure { result, log } = failure;
     let how = if result.is_empty() { String::new() } else { format!(": {result}") };
     let remedy = format!(
@@ -77,8 +81,8 @@ fn failed(check: Check, unit: &str, failure: &UnitFailure) -> Check {
 }
 
 /// Pools are optional: the server is missing where the configuration has pools, or systemd is to start it.
-fn pool_server(service: &Service) -> Check {
-    let check = |detail: &str| Check::works("pool-server", "pool, run --pool", detail);
+fn pool_server(service: &Installation) -> Requirement {
+    let check = |detail: &str| Requirement::works("pool-server", "pool, run --pool", detail);
     let why = match &service.pools {
         Ok(count) => {
             let pools = format_count(*count, "pool");
@@ -88,15 +92,15 @@ fn pool_server(service: &Service) -> Check {
     };
     let start = "systemd-sysusers && systemctl enable --now memwright-pool";
     let remedy = match &service.pool_server {
-        Unit::Installed { failure: Some(failure), .. } => {
+        UnitState::Installed { failure: Some(failure), .. } => {
             return failed(check(""), "memwright-pool", failure);
         }
-        Unit::Installed { .. } => start,
-        Unit::NoSystemd => "memwright pool serve",
-        Unit::NotInstalled | Unit::Unknown(_) => INSTALL,
+        UnitState::Installed { .. } => start,
+        UnitState::NoSystemd => "memwright pool serve",
+        UnitState::NotInstalled | UnitState::Unknown(_) => INSTALL,
     };
     let is_started = match &service.pool_server {
-        Unit::Installed { enabled, .. } => enabled == "enabled",
+        UnitState::Installed { enabled, .. } => enabled == "enabled",
         _ => false,
     };
     let is_wanted = service.configuration.as_ref().is_ok_and(|known| known.wants_pools);
@@ -107,9 +111,9 @@ fn pool_server(service: &Service) -> Check {
     }
 }
 
-fn recording(recording: &Recording, is_root: bool) -> Check {
-    let Recording { path, writable, free_bytes, size_bytes, max_bytes } = recording;
-    let check = |detail: String| Check::works("recording", "watch", detail);
+fn recording(recording: &RecordingFile, is_root: bool) -> Requirement {
+    let RecordingFile { path, writable, free_bytes, size_bytes, max_bytes } = recording;
+    let check = |detail: String| Requirement::works("recording", "watch", detail);
     let elsewhere = "name another file as recording in [watch] of /etc/memwright/memwright.toml";
     match writable {
         Ok(()) => {}

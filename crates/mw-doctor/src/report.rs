@@ -1,11 +1,12 @@
-//! What is printed, for people and programs.
+//! The report, for people and programs.
 
-use crate::{Exit, advice};
+use crate::host::HostFacts;
+use mw_model::visible::shell_word;
 use serde::Serialize;
 use std::fmt::Write;
 
-/// The version of the JSON form of [`Diagnosis`]; it goes up when a consumer could break.
-pub(crate) const SCHEMA: u32 = 1;
+/// The version of the JSON form of [`DoctorReport`]; it goes up when a consumer could break.
+pub const DOCTOR_SCHEMA: u32 = 1;
 
 /// Width at which a line of names is folded.
 const WIDTH: usize = 96;
@@ -13,38 +14,38 @@ const WIDTH: usize = 96;
 /// Requirements of memwright on this machine.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(crate) struct Diagnosis {
+pub struct DoctorReport {
     /// The version of this form.
-    pub(super) schema: u32,
+    pub schema: u32,
     /// The version of memwright that made it.
-    pub(super) memwright: String,
+    pub memwright: String,
     /// The answer in one sentence.
-    pub(super) summary: String,
-    pub(super) checks: Vec<Check>,
+    pub summary: String,
+    pub checks: Vec<Requirement>,
 }
 
 /// One thing that is needed.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(super) struct Check {
+pub struct Requirement {
     /// Its name, which does not change.
-    pub(super) name: String,
-    pub(super) state: State,
+    pub name: String,
+    pub state: RequirementState,
     /// The observation, and its meaning.
-    pub(super) detail: String,
+    pub detail: String,
     /// The commands that need it.
-    pub(super) needed_by: String,
+    pub needed_by: String,
     /// The command that turns it on; none for what works.
-    pub(super) remedy: Option<String>,
+    pub remedy: Option<String>,
     /// The last lines of the journal of a unit that fails.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub(super) log: Vec<String>,
+    pub log: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum State {
+pub enum RequirementState {
     Works,
     /// It is optional and not used.
     Off,
@@ -53,12 +54,12 @@ pub(super) enum State {
     Unknown,
 }
 
-impl Check {
+impl Requirement {
     /// A check that works so far; [`Self::missing`] and its like change that.
-    pub(super) fn works(name: &str, needed_by: &str, detail: impl Into<String>) -> Self {
+    pub(crate) fn works(name: &str, needed_by: &str, detail: impl Into<String>) -> Self {
         Self {
             name: name.to_owned(),
-            state: State::Works,
+            state: RequirementState::Works,
             detail: detail.into(),
             needed_by: needed_by.to_owned(),
             remedy: None,
@@ -66,83 +67,88 @@ impl Check {
         }
     }
 
-    fn otherwise(self, state: State, detail: String, remedy: String) -> Self {
+    fn otherwise(self, state: RequirementState, detail: String, remedy: String) -> Self {
         Self { state, detail, remedy: Some(remedy), ..self }
     }
 
-    pub(super) fn missing(self, detail: impl Into<String>, remedy: impl Into<String>) -> Self {
-        self.otherwise(State::Missing, detail.into(), remedy.into())
+    pub(crate) fn missing(self, detail: impl Into<String>, remedy: impl Into<String>) -> Self {
+        self.otherwise(RequirementState::Missing, detail.into(), remedy.into())
     }
 
     /// With the journal of what fails.
-    pub(super) fn with_log(self, log: &[String]) -> Self {
+    pub(crate) fn with_log(self, log: &[String]) -> Self {
         Self { log: log.to_vec(), ..self }
     }
 
-    pub(super) fn off(self, detail: impl Into<String>, remedy: impl Into<String>) -> Self {
-        self.otherwise(State::Off, detail.into(), remedy.into())
+    pub(crate) fn off(self, detail: impl Into<String>, remedy: impl Into<String>) -> Self {
+        self.otherwise(RequirementState::Off, detail.into(), remedy.into())
     }
 
     /// The remedy of an ordinary user, where it is a command that needs root.
-    pub(super) fn for_user(self, is_root: bool) -> Self {
+    pub(crate) fn for_user(self, is_root: bool) -> Self {
         let needs_root = |command: &String| !command.contains("sudo");
         match &self.remedy {
             Some(command) if needs_root(command) => {
-                Self { remedy: Some(advice::as_root(command, is_root)), ..self }
+                Self { remedy: Some(as_root(command, is_root)), ..self }
             }
             _ => self,
         }
     }
 
-    pub(super) fn unknown(self, detail: impl Into<String>, remedy: impl Into<String>) -> Self {
-        self.otherwise(State::Unknown, detail.into(), remedy.into())
+    pub(crate) fn unknown(self, detail: impl Into<String>, remedy: impl Into<String>) -> Self {
+        self.otherwise(RequirementState::Unknown, detail.into(), remedy.into())
     }
 }
 
-impl Diagnosis {
-    pub(super) fn new(checks: Vec<Check>) -> Self {
-        let memwright = env!("CARGO_PKG_VERSION").to_owned();
-        Self { schema: SCHEMA, memwright, summary: summary(&checks), checks }
+impl DoctorReport {
+    /// Judges a machine.
+    #[must_use]
+    pub fn new(host: &HostFacts) -> Self {
+        Self::of_checks(crate::judge::checks(host))
     }
 
-    pub(super) fn exit(&self) -> Exit {
-        let has = |state| self.checks.iter().any(|check| check.state == state);
-        if has(State::Missing) {
-            Exit::Findings
-        } else if has(State::Unknown) {
-            Exit::CouldNotCheck
-        } else {
-            Exit::Fine
-        }
+    pub(crate) fn of_checks(checks: Vec<Requirement>) -> Self {
+        let memwright = env!("CARGO_PKG_VERSION").to_owned();
+        Self { schema: DOCTOR_SCHEMA, memwright, summary: summary(&checks), checks }
+    }
+
+    /// State that the exit code reports: missing before unknown, and otherwise that all works.
+    #[must_use]
+    pub fn worst(&self) -> RequirementState {
+        let has = |state: &RequirementState| self.checks.iter().any(|check| check.state == *state);
+        let states = [RequirementState::Missing, RequirementState::Unknown];
+        states.into_iter().find(has).unwrap_or(RequirementState::Works)
     }
 
     /// The answer, what to do, and what is in place.
-    pub(super) fn text(&self, verbose: bool) -> String {
+    #[must_use]
+    pub fn text(&self, verbose: bool) -> String {
         let mut text = format!("{}\n", self.summary);
         let parts = [
-            ("missing", State::Missing),
-            ("undetermined", State::Unknown),
-            ("optional, and off", State::Off),
+            ("missing", RequirementState::Missing),
+            ("undetermined", RequirementState::Unknown),
+            ("optional, and off", RequirementState::Off),
         ];
         for (heading, state) in parts {
             list(&mut text, heading, &self.checks, state);
         }
         if verbose {
-            list(&mut text, "in place", &self.checks, State::Works);
+            list(&mut text, "in place", &self.checks, RequirementState::Works);
         } else {
-            text += &folded("in place: ", &names(&self.checks, State::Works));
+            text += &folded("in place: ", &names(&self.checks, RequirementState::Works));
         }
         text
     }
 }
 
-fn names(checks: &[Check], state: State) -> Vec<&str> {
+fn names(checks: &[Requirement], state: RequirementState) -> Vec<&str> {
     let some = checks.iter().filter(|check| check.state == state);
     some.map(|check| check.name.as_str()).collect()
 }
 
-fn summary(checks: &[Check]) -> String {
-    let (missing, unknown) = (names(checks, State::Missing), names(checks, State::Unknown));
+fn summary(checks: &[Requirement]) -> String {
+    let (missing, unknown) =
+        (names(checks, RequirementState::Missing), names(checks, RequirementState::Unknown));
     let untold = match unknown.len() {
         0 => String::new(),
         1 => format!("1 is undetermined: {}", unknown.join(", ")),
@@ -157,12 +163,12 @@ fn summary(checks: &[Check]) -> String {
     if untold.is_empty() { said } else { format!("{said}; {untold}") }
 }
 
-fn list(text: &mut String, heading: &str, checks: &[Check], state: State) {
+fn list(text: &mut String, heading: &str, checks: &[Requirement], state: RequirementState) {
     let mut some = checks.iter().filter(|check| check.state == state).peekable();
     if some.peek().is_some() {
         let _ = writeln!(text, "\n{heading}");
     }
-    for Check { name, detail, needed_by, remedy, log, .. } in some {
+    for Requirement { name, detail, needed_by, remedy, log, .. } in some {
         let _ = writeln!(text, "* {name}: {detail} ({needed_by})");
         for line in log {
             let _ = writeln!(text, "    | {line}");
@@ -187,4 +193,32 @@ fn folded(heading: &str, names: &[&str]) -> String {
         }
     }
     format!("\n{}\n", lines.join("\n"))
+}
+
+/// A command that needs root, as this user runs it.
+pub(crate) fn as_root(command: &str, is_root: bool) -> String {
+    if is_root {
+        return command.to_owned();
+    }
+    let is_list = command.contains(|c: char| "&;<>|'\"$".contains(c));
+    match shell_word(command) {
+        Some(word) if is_list => format!("sudo sh -c {word}"),
+        _ => format!("sudo {command}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_commands_is_run_by_one_shell_of_root() {
+        for (command, said) in [
+            ("systemctl start x", "sudo systemctl start x"),
+            ("echo '1' > /x", "sudo sh -c 'echo '\\''1'\\'' > /x'"),
+        ] {
+            assert_eq!(as_root(command, false), said);
+            assert_eq!(as_root(command, true), command);
+        }
+    }
 }
