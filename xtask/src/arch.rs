@@ -45,6 +45,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("mw-iotune", &[]),
     ("mw-preload", &["mw-iotune", "mw-memory", "mw-pool", "mw-segment", "mw-sys"]),
     ("mw-doctor", &["mw-collect", "mw-model", "mw-proc", "mw-profile", "mw-sys"]),
+    (
+        "mw-fleet",
+        &["mw-http", "mw-model", "mw-pool", "mw-proc", "mw-remedy", "mw-render", "mw-sys"],
+    ),
     ("mw-lab", &["mw-model"]),
     ("mw-http", &["mw-sys"]),
     ("mw-notify", &["mw-http", "mw-model", "mw-rules", "mw-sys"]),
@@ -56,6 +60,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "mw-collect",
             "mw-critical-path",
             "mw-doctor",
+            "mw-fleet",
             "mw-http",
             "mw-iotune",
             "mw-lab",

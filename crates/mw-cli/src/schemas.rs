@@ -1,6 +1,6 @@
 //! JSON schemas of the output of `--json`, for docs/schema.
 
-use crate::command::{bench, fleet, heartbeats, iotune, pool};
+use crate::command::{bench, heartbeats, iotune, pool};
 use schemars::{Schema, schema_for};
 
 /// Name, version of the format and schema of each output.
@@ -9,14 +9,14 @@ pub fn schemas() -> [(&'static str, u32, Schema); 10] {
     [
         ("bench", bench::report::SCHEMA, schema_for!(bench::report::Report)),
         ("doctor", mw_doctor::DOCTOR_SCHEMA, schema_for!(mw_doctor::DoctorReport)),
-        ("fleet-drift", fleet::drift::SCHEMA, schema_for!(fleet::drift::FleetDrift)),
-        ("fleet-facts", fleet::facts::SCHEMA, schema_for!(fleet::facts::Facts)),
+        ("fleet-drift", mw_fleet::DRIFT_SCHEMA, schema_for!(mw_fleet::FleetDrift)),
+        ("fleet-facts", mw_fleet::FACTS_SCHEMA, schema_for!(mw_fleet::NodeFacts)),
         (
             "fleet-incidents",
-            fleet::incidents::SCHEMA,
-            schema_for!(fleet::incidents::FleetIncidents),
+            mw_fleet::FLEET_INCIDENTS_SCHEMA,
+            schema_for!(mw_fleet::FleetIncidents),
         ),
-        ("fleet-room", fleet::room::SCHEMA, schema_for!(fleet::room::FleetRoom)),
+        ("fleet-room", mw_fleet::FLEET_ROOM_SCHEMA, schema_for!(mw_fleet::FleetRoom)),
         ("heartbeats", heartbeats::join::SCHEMA, schema_for!(heartbeats::join::Heartbeats)),
         ("iotune", iotune::show::SCHEMA, schema_for!(iotune::show::Shown)),
         ("make-room", mw_model::ROOM_SCHEMA, schema_for!(mw_model::RoomReport)),

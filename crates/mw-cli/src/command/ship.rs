@@ -67,7 +67,7 @@ fn host(name: &str) -> Result<String, Failure> {
 /// Settings of this machine, where the recording is of it.
 fn own_facts(recorded: &str, config: &Config) -> Result<Option<BTreeMap<String, String>>, Failure> {
     let is_own = rustix::system::uname().nodename().to_string_lossy() == recorded;
-    if is_own { super::fleet::facts::own(config).map(Some) } else { Ok(None) }
+    if is_own { super::fleet::own_facts(config).map(|own| Some(own.facts)) } else { Ok(None) }
 }
 
 fn text(shipped: &Shipped, host: &str, target: &str) -> String {

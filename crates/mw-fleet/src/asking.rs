@@ -1,9 +1,6 @@
 //! Runs a command on many nodes, some at a time. A node that does not answer takes one place until its time is over.
 
-use super::node_set;
-use crate::args::WayArgs;
-use crate::output::without_interruption;
-use crate::{Exit, Failure};
+use crate::node_set;
 use mw_model::bounded_json::{self, JsonError};
 use mw_model::format_bytes;
 use mw_sys::{ProgramLimits, run_command};
@@ -12,6 +9,7 @@ use serde::de::DeserializeOwned;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
+use std::time::Duration;
 
 /// A report has some 30 KiB, a thousand incidents 400 KiB.
 const MAX_BYTES: usize = 4 << 20;
@@ -28,75 +26,86 @@ const MAX_LINE_CHARS: usize = 300;
 /// A node that did not answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(super) struct Silent {
+pub struct SilentNode {
     /// The node.
-    pub(super) node: String,
+    pub node: String,
     /// The reason, in one line.
-    pub(super) why: String,
+    pub why: String,
 }
 
-/// The nodes of a set; `@GROUP` is ClusterShell's to resolve.
-pub(super) fn nodes(set: &str, way: &WayArgs) -> Result<Vec<String>, Failure> {
-    let usage = |why: String| Failure::new(Exit::Usage, format!("--nodes {set}: {why}"));
-    if !set.starts_with('@') {
-        return node_set::expand(set).map_err(usage);
+/// Access to the nodes.
+#[derive(Debug, Clone, Copy)]
+pub struct NodeAccess<'a> {
+    /// Command that runs another one on a node, which it takes as its last arguments.
+    pub via: &'a str,
+    /// Number of nodes that are queried at once.
+    pub jobs: usize,
+    /// Time limit of each node.
+    pub timeout: Duration,
+}
+
+impl NodeAccess<'_> {
+    /// The nodes of a set; `@GROUP` is ClusterShell's to resolve.
+    ///
+    /// # Errors
+    /// What is wrong with the set, in words.
+    pub fn nodes(&self, set: &str) -> Result<Vec<String>, String> {
+        if !set.starts_with('@') {
+            return node_set::expand(set);
+        }
+        let mut command = Command::new("nodeset");
+        command.args(["--fold", "--", set]);
+        let folded = run_command(command, self.limits())
+            .map_err(|why| format!("{why}; @GROUP needs clustershell"))?;
+        if !folded.status.success() {
+            return Err(format!("nodeset: {}", folded.last_line()));
+        }
+        node_set::expand(&String::from_utf8_lossy(&folded.output))
     }
-    let mut command = Command::new("nodeset");
-    command.args(["--fold", "--", set]);
-    let limits = ProgramLimits { input: &[], time: way.timeout, bytes: MAX_BYTES };
-    let folded = without_interruption(|| {
-        run_command(command, limits)
-            .map_err(|why| usage(format!("{why}; @GROUP needs clustershell")))
-    })?;
-    if !folded.status.success() {
-        return Err(usage(format!("nodeset: {}", folded.last_line())));
+
+    fn limits(&self) -> ProgramLimits<'static> {
+        ProgramLimits { input: &[], time: self.timeout, bytes: MAX_BYTES }
     }
-    node_set::expand(&String::from_utf8_lossy(&folded.output)).map_err(usage)
 }
 
 /// Answers by node, and the nodes without one.
-pub(super) type Answers<T> = (Vec<(String, T)>, Vec<Silent>);
+pub(crate) type Answers<T> = (Vec<(String, T)>, Vec<SilentNode>);
 
 /// Runs `words` on each node and reads what each has printed: the answers by node, in the order in which they came, and
 /// the nodes without one. A command that fails and prints something has answered.
-pub(super) fn ask_all<T: Send>(
-    way: &WayArgs,
+pub(crate) fn ask_all<T: Send>(
+    access: NodeAccess<'_>,
     nodes: &[String],
     words: &[&str],
     read: impl Fn(&[u8]) -> Result<T, String> + Sync,
-) -> Result<Answers<T>, Failure> {
-    let via: Vec<&str> = way.via.split_whitespace().collect();
+) -> Answers<T> {
     let left = AtomicUsize::new(MAX_MEMORY_BYTES_OF_ALL);
-    let one = |node: &str| read(&taken(output(&via, node, words, way)?, &left)?);
+    let one = |node: &str| read(&taken(output(access, node, words)?, &left)?);
     let next = AtomicUsize::new(0);
     let (sender, received) = channel();
     let (mut answers, mut failed) = (Vec::new(), Vec::new());
-    without_interruption(|| {
-        std::thread::scope(|scope| {
-            for _ in 0..(way.jobs as usize).min(nodes.len()) {
-                let (sender, next, one) = (sender.clone(), &next, &one);
-                scope.spawn(move || {
-                    while let Some(node) = nodes.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        if mw_sys::is_termination_requested()
-                            || sender.send((node, one(node))).is_err()
-                        {
-                            break;
-                        }
+    std::thread::scope(|scope| {
+        for _ in 0..access.jobs.min(nodes.len()) {
+            let (sender, next, one) = (sender.clone(), &next, &one);
+            scope.spawn(move || {
+                while let Some(node) = nodes.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if mw_sys::is_termination_requested() || sender.send((node, one(node))).is_err()
+                    {
+                        break;
                     }
-                });
-            }
-            drop(sender);
-            for (node, answer) in received {
-                match answer {
-                    Ok(answer) => answers.push((node.clone(), answer)),
-                    Err(why) => failed.push(Silent { node: node.clone(), why: line(&why) }),
                 }
+            });
+        }
+        drop(sender);
+        for (node, answer) in received {
+            match answer {
+                Ok(answer) => answers.push((node.clone(), answer)),
+                Err(why) => failed.push(SilentNode { node: node.clone(), why: line(&why) }),
             }
-        });
-        Ok(())
-    })?;
+        }
+    });
     failed.sort_by(|a, b| a.node.cmp(&b.node));
-    Ok((answers, failed))
+    (answers, failed)
 }
 
 /// An answer for which there is room among those of all nodes.
@@ -114,12 +123,12 @@ fn taken(answer: Vec<u8>, left: &AtomicUsize) -> Result<Vec<u8>, String> {
 }
 
 /// JSON that a node has printed; `none` is the error for anything else.
-pub(super) fn json<T: DeserializeOwned>(output: &[u8], none: &str) -> Result<T, String> {
+pub(crate) fn json<T: DeserializeOwned>(output: &[u8], none: &str) -> Result<T, String> {
     bounded_json::from_slice(output, MAX_MEMORY_BYTES).map_err(|error| not_read(&error, none))
 }
 
 /// The reason that a reply was not read; `none` is the error for anything else than JSON of this kind.
-pub(super) fn not_read(error: &JsonError, none: &str) -> String {
+pub(crate) fn not_read(error: &JsonError, none: &str) -> String {
     match error {
         JsonError::TooLarge { .. } => format!("not read: {error}"),
         JsonError::Malformed(_) => none.to_owned(),
@@ -127,15 +136,15 @@ pub(super) fn not_read(error: &JsonError, none: &str) -> String {
 }
 
 /// Standard output of a node. A name that could be an option or a command of a shell is not passed on.
-fn output(via: &[&str], node: &str, words: &[&str], way: &WayArgs) -> Result<Vec<u8>, String> {
-    let (program, first) = via.split_first().ok_or("no command")?;
+fn output(access: NodeAccess<'_>, node: &str, words: &[&str]) -> Result<Vec<u8>, String> {
+    let mut via = access.via.split_whitespace();
+    let program = via.next().ok_or("no command")?;
     if !node_set::is_name(node) {
         return Err("not queried: invalid host name".to_owned());
     }
     let mut command = Command::new(program);
-    command.args(first).arg(node).args(words);
-    let limits = ProgramLimits { input: &[], time: way.timeout, bytes: MAX_BYTES };
-    let ended = run_command(command, limits)?;
+    command.args(via).arg(node).args(words);
+    let ended = run_command(command, access.limits())?;
     if ended.output.is_empty() {
         return Err(format!("{program}: {}", ended.last_line()));
     }
@@ -146,7 +155,7 @@ fn output(via: &[&str], node: &str, words: &[&str], way: &WayArgs) -> Result<Vec
 }
 
 /// One line, fit for a terminal.
-pub(super) fn line(text: &str) -> String {
+pub(crate) fn line(text: &str) -> String {
     let cut: String = text.trim().chars().take(MAX_LINE_CHARS).collect();
     mw_model::visible::line(&cut).to_string()
 }

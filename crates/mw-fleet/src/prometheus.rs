@@ -1,13 +1,12 @@
-//! Asks a server that speaks PromQL which nodes have the memory by their metrics.
+//! Asks a server that speaks PromQL for the memory of nodes by their metrics.
 
-use super::asking::line;
-use crate::args::FleetRoomArgs;
-use crate::{Exit, Failure, secret_files, terminal};
+use crate::asking::line;
 use mw_http::{SecretFile, Uri, checked};
 use mw_model::bounded_json::{self, JsonError};
 use mw_model::{PageSize, Request};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// The server answers within it, or says that it does not; Prometheus' own limit is two minutes.
@@ -22,7 +21,7 @@ const MAX_MEMORY_BYTES: usize = 256 << 20;
 const METRIC: &str = "memwright_allocatable_bytes";
 
 /// Those with the most first.
-pub(super) fn sort(candidates: &mut [Candidate]) {
+pub(crate) fn sort(candidates: &mut [FleetCandidate]) {
     candidates.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
 }
 
@@ -38,11 +37,11 @@ struct ApiAnswer {
 #[serde(rename_all = "camelCase")]
 struct ApiData {
     result_type: String,
-    result: Vec<Row>,
+    result: Vec<VectorRow>,
 }
 
 #[derive(Deserialize)]
-struct Row {
+struct VectorRow {
     metric: BTreeMap<String, String>,
     /// Time of the scrape, in seconds since 1970, and the value.
     value: (f64, String),
@@ -50,57 +49,89 @@ struct Row {
 
 /// A node, and what it can give by its metrics.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Candidate {
-    pub(super) name: String,
-    pub(super) bytes: u64,
+pub struct FleetCandidate {
+    pub(crate) name: String,
+    pub(crate) bytes: u64,
 }
 
-pub(super) struct Server<'a> {
-    args: &'a FleetRoomArgs,
+/// Credentials for the server.
+#[derive(Debug, Clone)]
+pub enum Credentials {
+    Token(SecretFile),
+    /// `USER:PASSWORD`.
+    Basic(SecretFile),
+}
+
+impl Credentials {
+    /// File of the secret.
+    #[must_use]
+    pub fn file(&self) -> &SecretFile {
+        match self {
+            Self::Token(file) | Self::Basic(file) => file,
+        }
+    }
+
+    /// The header of requests.
+    fn header(&self) -> Result<String, String> {
+        let secret = self.file().read()?;
+        Ok(match self {
+            Self::Token(_) => format!("Bearer {}", secret.text()),
+            Self::Basic(_) => format!("Basic {}", base64(secret.text().as_bytes())),
+        })
+    }
+}
+
+/// A server with memwright's metrics.
+pub struct MetricsServer {
     uri: Uri,
     authorization: Option<String>,
+    ca_file: Option<PathBuf>,
+    label: String,
 }
 
-impl<'a> Server<'a> {
-    pub(super) fn new(args: &'a FleetRoomArgs, url: &str) -> Result<Self, Failure> {
-        let secret = args.token_file.as_ref().or(args.basic_auth_file.as_ref());
-        let secret = secret.map(|file| SecretFile(file.clone()));
-        let path = secret.as_ref().and_then(|file| file.path().ok());
-        if let Some(line) = path.and_then(|path| secret_files::exposure(&path)) {
-            terminal::tell(format_args!("memwright: {line}"));
-        }
-        let secret = secret
-            .map(|file| file.read())
-            .transpose()
-            .map_err(|why| Failure::new(Exit::Usage, why))?;
-        let authorization = secret.map(|secret| match args.token_file {
-            Some(_) => format!("Bearer {}", secret.text()),
-            None => format!("Basic {}", base64(secret.text().as_bytes())),
-        });
+impl MetricsServer {
+    /// `label` is the one of the metrics that names the node.
+    ///
+    /// # Errors
+    /// The URL is invalid, or the secret cannot be read.
+    pub fn new(
+        url: &str,
+        credentials: Option<&Credentials>,
+        ca_file: Option<PathBuf>,
+        label: &str,
+    ) -> Result<Self, String> {
+        let authorization = credentials.map(Credentials::header).transpose()?;
         let url = format!("{}/api/v1/query", url.trim_end_matches('/'));
         let uri = checked(&url, authorization.is_some())
-            .map_err(|error| Failure::new(Exit::Usage, format!("--prometheus {error}")))?;
-        Ok(Self { args, uri, authorization })
+            .map_err(|error| format!("--prometheus {error}"))?;
+        Ok(Self { uri, authorization, ca_file, label: label.to_owned() })
     }
 
     /// Every node with this metric, those with the most first.
-    pub(super) fn candidates(&self, request: &Request) -> Result<Vec<Candidate>, Failure> {
-        let text =
-            self.query(&query(request, &self.args.label)).map_err(|why| self.failure(&why))?;
-        let mut found = candidates(text, &self.args.label).map_err(|why| self.failure(&why))?;
+    ///
+    /// # Errors
+    /// The server did not answer, or has no such metric.
+    pub fn candidates(&self, request: &Request) -> Result<Vec<FleetCandidate>, String> {
+        self.found(request).map_err(|why| {
+            let server = self.uri.authority().map_or("", |authority| authority.as_str());
+            format!("{server}: {why}")
+        })
+    }
+
+    fn found(&self, request: &Request) -> Result<Vec<FleetCandidate>, String> {
+        let mut found = candidates(self.query(&query(request, &self.label))?, &self.label)?;
         if found.is_empty() {
-            let why = format!(
+            return Err(format!(
                 "no series of {METRIC} for such pages with the label {}; does it scrape memwright?",
-                self.args.label
-            );
-            return Err(self.failure(&why));
+                self.label
+            ));
         }
         sort(&mut found);
         Ok(found)
     }
 
     fn query(&self, query: &str) -> Result<ApiAnswer, String> {
-        let agent = mw_http::agent(&self.uri, self.args.ca_file.as_deref(), LIMIT)?;
+        let agent = mw_http::agent(&self.uri, self.ca_file.as_deref(), LIMIT)?;
         let mut request = agent.post(self.uri.clone());
         if let Some(authorization) = &self.authorization {
             request = request.header("authorization", authorization);
@@ -118,11 +149,6 @@ impl<'a> Server<'a> {
         let separator = if said.is_empty() { "" } else { ": " };
         Err(format!("HTTP {}{separator}{said}", status.as_u16()))
     }
-
-    fn failure(&self, why: &str) -> Failure {
-        let server = self.uri.authority().map_or("", |authority| authority.as_str());
-        Failure::new(Exit::CouldNotCheck, format!("{server}: {why}"))
-    }
 }
 
 fn unreadable(bytes: usize, error: &JsonError) -> String {
@@ -139,13 +165,13 @@ fn query(request: &Request, label: &str) -> String {
 }
 
 /// The hosts of an answer, each with the most that a port of it reports. A row without the label is left out.
-fn candidates(answer: ApiAnswer, label: &str) -> Result<Vec<Candidate>, String> {
+fn candidates(answer: ApiAnswer, label: &str) -> Result<Vec<FleetCandidate>, String> {
     let rows = match answer.data {
         Some(data) if answer.status == "success" && data.result_type == "vector" => data.result,
         _ => return Err("no answer of the API of Prometheus".to_owned()),
     };
     let mut most: BTreeMap<String, u64> = BTreeMap::new();
-    for Row { metric, value: (_, value) } in rows {
+    for VectorRow { metric, value: (_, value) } in rows {
         let (Some(instance), Ok(value)) = (metric.get(label), value.parse::<f64>()) else {
             continue;
         };
@@ -153,7 +179,7 @@ fn candidates(answer: ApiAnswer, label: &str) -> Result<Vec<Candidate>, String> 
         // Saturates: infinite is the largest, and what is no number 0.
         *bytes = (*bytes).max(value as u64);
     }
-    Ok(most.into_iter().map(|(name, bytes)| Candidate { name, bytes }).collect())
+    Ok(most.into_iter().map(|(name, bytes)| FleetCandidate { name, bytes }).collect())
 }
 
 /// The host of `host:9818`, `[fe80::1]:9818` or `host`.

@@ -1,10 +1,8 @@
-//! `memwright fleet incidents`: the stalls of many nodes. Those with the same cause that follow each other closely are one
+//! The stalls of many nodes. Those with the same cause that follow each other closely are one
 //! event, on however many nodes.
 
-use super::asking::{self, Silent, line};
-use super::node_set;
-use crate::args::{FleetIncidentsArgs, WayArgs};
-use crate::{Exit, Failure, terminal};
+use crate::asking::{self, NodeAccess, SilentNode, line};
+use crate::node_set;
 use mw_model::format_count;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,16 +10,16 @@ use std::fmt::Write;
 use std::time::Duration;
 
 /// The version of what `--json` prints.
-pub(crate) const SCHEMA: u32 = 1;
+pub const FLEET_INCIDENTS_SCHEMA: u32 = 1;
 
 /// Substitute for the cause of incidents that have none.
-pub(super) const UNKNOWN: &str = "unknown";
+pub(crate) const UNKNOWN: &str = "unknown";
 
 /// Fields that are read of an incident, of whichever version.
 #[derive(Debug, Clone, Deserialize)]
-pub(super) struct Incident {
-    pub(super) started_unix_ms: u64,
-    pub(super) ended_unix_ms: u64,
+pub(crate) struct NodeIncident {
+    pub(crate) started_unix_ms: u64,
+    pub(crate) ended_unix_ms: u64,
     worst_ms: f64,
     cause: Option<String>,
     #[serde(default)]
@@ -32,107 +30,121 @@ pub(super) struct Incident {
 const CLOCK_ERROR_MS: u64 = 24 * 3_600_000;
 
 /// Replies of nodes.
-pub(super) struct Asked {
+pub(crate) struct IncidentsOfNodes {
     /// The incidents of each node that answered.
-    pub(super) of_nodes: Vec<(String, Vec<Incident>)>,
-    pub(super) failed: Vec<Silent>,
+    pub(crate) of_nodes: Vec<(String, Vec<NodeIncident>)>,
+    pub(crate) failed: Vec<SilentNode>,
     /// Number of incidents with impossible times.
-    pub(super) left_out: usize,
+    pub(crate) left_out: usize,
 }
 
 /// Output of `fleet incidents --json`.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(crate) struct FleetIncidents {
+pub struct FleetIncidents {
     /// The version of the format.
     schema: u32,
     /// Number of nodes that answered.
-    nodes: usize,
+    pub nodes: usize,
     /// The events, the latest last.
-    events: Vec<Event>,
+    pub(crate) events: Vec<JoinedIncidents>,
     /// Number of incidents that were left out: they end before they begin, or in the future.
     left_out: usize,
     /// The nodes that did not answer.
-    failed: Vec<Silent>,
+    failed: Vec<SilentNode>,
 }
 
 /// Incidents with the same cause that follow each other closely.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(super) struct Event {
+pub(crate) struct JoinedIncidents {
     /// The rule of their first cause, or unknown.
-    pub(super) cause: String,
+    pub(crate) cause: String,
     /// Time at which the first began, in milliseconds since 1970.
-    pub(super) started_unix_ms: u64,
+    pub(crate) started_unix_ms: u64,
     /// Time at which the last ended.
-    pub(super) ended_unix_ms: u64,
+    pub(crate) ended_unix_ms: u64,
     /// Number of incidents.
-    pub(super) incidents: usize,
+    pub(crate) incidents: usize,
     /// The nodes.
-    pub(super) nodes: BTreeSet<String>,
+    pub(crate) nodes: BTreeSet<String>,
     /// The longest stall in milliseconds.
-    pub(super) worst_ms: f64,
+    pub(crate) worst_ms: f64,
     /// The node of that.
-    pub(super) worst_node: String,
+    pub(crate) worst_node: String,
     /// The verdict on that.
-    pub(super) verdict: String,
+    pub(crate) verdict: String,
 }
 
-/// Asks the nodes of a set.
-pub(super) fn ask(nodes: &str, way: &WayArgs, since: Option<u64>) -> Result<Asked, Failure> {
-    let names = asking::nodes(nodes, way)?;
+/// Asks nodes for the incidents that lasted beyond a time.
+pub(crate) fn ask(
+    access: NodeAccess<'_>,
+    names: &[String],
+    since: Option<u64>,
+) -> IncidentsOfNodes {
     // A number: words with blanks would be several on the other side.
     let since = since.map(|unix_ms| unix_ms.to_string());
     let mut words = vec!["memwright", "incidents", "--all", "--json"];
     words.extend(since.iter().flat_map(|since| ["--since", since]));
-    let (answers, failed) = asking::ask_all(way, &names, &words, |output| {
-        asking::json::<Vec<Incident>>(output, "the answer is no list of incidents")
-    })?;
+    let (answers, failed) = asking::ask_all(access, names, &words, |output| {
+        asking::json::<Vec<NodeIncident>>(output, "the answer is no list of incidents")
+    });
     let latest = mw_sys::unix_ms().saturating_add(CLOCK_ERROR_MS);
     let mut left_out = 0;
-    let mut possible = |incidents: Vec<Incident>| {
+    let mut possible = |incidents: Vec<NodeIncident>| {
         let all = incidents.len();
         let kept = incidents.into_iter().filter(|incident| incident.is_possible(latest));
-        let kept: Vec<Incident> = kept.map(Incident::in_lines).collect();
+        let kept: Vec<NodeIncident> = kept.map(NodeIncident::in_lines).collect();
         left_out += all.saturating_sub(kept.len());
         kept
     };
     let of_nodes = answers.into_iter().map(|(node, incidents)| (node, possible(incidents)));
-    Ok(Asked { of_nodes: of_nodes.collect(), failed, left_out })
+    IncidentsOfNodes { of_nodes: of_nodes.collect(), failed, left_out }
 }
 
-pub(super) fn milliseconds(time: Duration) -> u64 {
+pub(crate) fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-pub(super) fn run(args: &FleetIncidentsArgs) -> Result<Exit, Failure> {
-    let since = args.since.map(|moment| moment.unix_ms(mw_sys::unix_ms()));
-    let Asked { of_nodes, failed, left_out } = ask(&args.nodes, &args.way, since)?;
-    let gap_ms = milliseconds(args.gap);
-    let fleet = FleetIncidents {
-        schema: SCHEMA,
-        nodes: of_nodes.len(),
-        events: events(&of_nodes, gap_ms),
-        left_out,
-        failed,
-    };
-    if args.format.is_json() {
-        crate::command::print_json(&fleet)?;
-    } else {
-        terminal::print(&text(&fleet));
+impl FleetIncidents {
+    /// Asks nodes for the incidents that lasted beyond a time, in milliseconds since 1970. Those with the same cause are
+    /// one event while none begins later than `gap` after the others.
+    #[must_use]
+    pub fn ask(
+        access: NodeAccess<'_>,
+        nodes: &[String],
+        since: Option<u64>,
+        gap: Duration,
+    ) -> Self {
+        let IncidentsOfNodes { of_nodes, failed, left_out } = ask(access, nodes, since);
+        Self {
+            schema: FLEET_INCIDENTS_SCHEMA,
+            nodes: of_nodes.len(),
+            events: events(&of_nodes, milliseconds(gap)),
+            left_out,
+            failed,
+        }
     }
-    Ok(if fleet.nodes == 0 { Exit::CouldNotCheck } else { Exit::Fine })
+
+    /// The answer in the first line, then an event in each line.
+    #[must_use]
+    pub fn text(&self) -> String {
+        text(self)
+    }
 }
 
 /// Joins the incidents of nodes.
-pub(super) fn events(of_nodes: &[(String, Vec<Incident>)], gap_ms: u64) -> Vec<Event> {
-    let mut by_cause: BTreeMap<&str, Vec<(&str, &Incident)>> = BTreeMap::new();
+pub(crate) fn events(
+    of_nodes: &[(String, Vec<NodeIncident>)],
+    gap_ms: u64,
+) -> Vec<JoinedIncidents> {
+    let mut by_cause: BTreeMap<&str, Vec<(&str, &NodeIncident)>> = BTreeMap::new();
     for (node, incidents) in of_nodes {
         for incident in incidents {
             by_cause.entry(incident.cause()).or_default().push((node, incident));
         }
     }
-    let mut events: Vec<Event> = Vec::new();
+    let mut events: Vec<JoinedIncidents> = Vec::new();
     for (cause, mut incidents) in by_cause {
         incidents.sort_by_key(|(_, incident)| incident.started_unix_ms);
         for (node, incident) in incidents {
@@ -142,7 +154,7 @@ pub(super) fn events(of_nodes: &[(String, Vec<Incident>)], gap_ms: u64) -> Vec<E
             });
             match current {
                 Some(event) => event.add(node, incident),
-                None => events.push(Event::new(cause, node, incident)),
+                None => events.push(JoinedIncidents::new(cause, node, incident)),
             }
         }
     }
@@ -150,9 +162,9 @@ pub(super) fn events(of_nodes: &[(String, Vec<Incident>)], gap_ms: u64) -> Vec<E
     events
 }
 
-impl Incident {
+impl NodeIncident {
     /// The rule of its first cause, or unknown.
-    pub(super) fn cause(&self) -> &str {
+    pub(crate) fn cause(&self) -> &str {
         self.cause.as_deref().unwrap_or(UNKNOWN)
     }
 
@@ -169,8 +181,8 @@ impl Incident {
     }
 }
 
-impl Event {
-    fn new(cause: &str, node: &str, incident: &Incident) -> Self {
+impl JoinedIncidents {
+    fn new(cause: &str, node: &str, incident: &NodeIncident) -> Self {
         Self {
             cause: cause.to_owned(),
             started_unix_ms: incident.started_unix_ms,
@@ -183,7 +195,7 @@ impl Event {
         }
     }
 
-    fn add(&mut self, node: &str, incident: &Incident) {
+    fn add(&mut self, node: &str, incident: &NodeIncident) {
         self.ended_unix_ms = self.ended_unix_ms.max(incident.ended_unix_ms);
         self.incidents += 1;
         self.nodes.insert(node.to_owned());
@@ -195,7 +207,6 @@ impl Event {
     }
 }
 
-/// The answer in the first line, then an event in each line.
 fn text(fleet: &FleetIncidents) -> String {
     let incidents: usize = fleet.events.iter().map(|event| event.incidents).sum();
     // The first of those with the most.
@@ -243,7 +254,7 @@ fn text(fleet: &FleetIncidents) -> String {
 }
 
 /// In local time.
-pub(super) fn time(unix_ms: u64, format: &str) -> String {
+pub(crate) fn time(unix_ms: u64, format: &str) -> String {
     let time = i64::try_from(unix_ms).ok();
     let time = time.and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok()).unwrap_or_default();
     time.to_zoned(jiff::tz::TimeZone::system()).strftime(format).to_string()
@@ -256,8 +267,8 @@ mod tests {
 
     const MINUTE: u64 = 60_000;
 
-    fn incident(minute: u64, cause: Option<&str>, worst_ms: f64) -> Incident {
-        Incident {
+    fn incident(minute: u64, cause: Option<&str>, worst_ms: f64) -> NodeIncident {
+        NodeIncident {
             started_unix_ms: minute * MINUTE,
             ended_unix_ms: minute * MINUTE + 5000,
             worst_ms,
@@ -294,7 +305,7 @@ mod tests {
     #[test]
     fn what_cannot_be_is_not_joined_with_the_rest() {
         let latest = 100 * MINUTE;
-        let at = |started_unix_ms, ended_unix_ms, worst_ms| Incident {
+        let at = |started_unix_ms, ended_unix_ms, worst_ms| NodeIncident {
             started_unix_ms,
             ended_unix_ms,
             worst_ms,
@@ -316,7 +327,7 @@ mod tests {
     #[test]
     fn what_another_version_lists_is_read() {
         let list = r#"[{"id":1,"started_unix_ms":5,"ended_unix_ms":9,"worst_ms":3.5,"cause":null,"new":{}}]"#;
-        let read: Vec<Incident> = serde_json::from_str(list).unwrap();
+        let read: Vec<NodeIncident> = serde_json::from_str(list).unwrap();
         assert_eq!((read[0].cause.as_deref(), read[0].worst_ms), (None, 3.5));
     }
 }

@@ -1,64 +1,55 @@
-//! `memwright fleet report`: the stalls of nodes as a page for people who decide.
+//! The stalls of nodes as a page for people who decide.
 
-use super::incidents::{self, Asked, Event, Incident, UNKNOWN};
-use super::{fixes, forecasts, lost, node_set};
-use crate::args::FleetReportArgs;
-use crate::output::{self, Readers, STANDARD_OUTPUT};
-use crate::{Exit, Failure, terminal};
+use crate::asking::NodeAccess;
+use crate::incidents::{self, IncidentsOfNodes, JoinedIncidents, NodeIncident, UNKNOWN};
+use crate::{fixes, forecasts, lost, node_set};
 use mw_model::format_count;
-use mw_render::html::{self, FleetEvent, FleetPage, FleetRow};
+use mw_render::html::{FleetEvent, FleetPage, FleetRow};
 use std::collections::BTreeMap;
-use std::io;
-use std::path::Path;
-
-const USUAL_SPAN_MS: u64 = 7 * 24 * 3_600_000;
+use std::time::Duration;
 
 /// So many rows a table has.
 const MAX_ROWS: usize = 50;
 const MAX_EVENTS: usize = 100;
 
-pub(super) fn run(args: &FleetReportArgs) -> Result<Exit, Failure> {
-    let now = mw_sys::unix_ms();
-    let since = args.since.map_or(now.saturating_sub(USUAL_SPAN_MS), |since| since.unix_ms(now));
-    let asked = incidents::ask(&args.nodes, &args.way, Some(since))?;
-    // The others would not answer the next question either.
-    let answered: Vec<String> = asked.of_nodes.iter().map(|(node, _)| node.clone()).collect();
-    let changes = fixes::ask(&args.way, &answered)?;
-    let mut fixes = fixes::rows(&asked.of_nodes, &changes, (since, now));
-    fixes.truncate(MAX_ROWS);
-    let mut forecasts = forecasts::ask(&args.way, &answered)?;
-    let more_forecasts = forecasts.len().saturating_sub(MAX_ROWS);
-    forecasts.truncate(MAX_ROWS);
-    let page = FleetPage {
-        fixes,
-        forecasts,
-        more_forecasts,
-        ..page(&asked, (since, now), incidents::milliseconds(args.gap))
-    };
-    let html = html::fleet(&page).map_err(|error| Failure::new(Exit::CouldNotCheck, error))?;
-    write(&args.output, &html)?;
-    if args.output != Path::new(STANDARD_OUTPUT) {
-        terminal::tell(&page.verdict);
-        terminal::tell(args.output.display());
-    }
-    Ok(if asked.of_nodes.is_empty() { Exit::CouldNotCheck } else { Exit::Fine })
+/// The page, and the number of nodes that answered.
+pub struct FleetReport {
+    pub page: FleetPage,
+    pub nodes: usize,
 }
 
-fn write(path: &Path, html: &str) -> Result<(), Failure> {
-    if path == Path::new(STANDARD_OUTPUT) {
-        terminal::check_output()?;
-        terminal::print_page(html);
-        return Ok(());
+impl FleetReport {
+    /// Asks nodes for their incidents of a period, in milliseconds since 1970, for their fixes and forecasts. Incidents
+    /// with the same cause are one event while none begins later than `gap` after the others.
+    #[must_use]
+    pub fn ask(
+        access: NodeAccess<'_>,
+        nodes: &[String],
+        period: (u64, u64),
+        gap: Duration,
+    ) -> Self {
+        let asked = incidents::ask(access, nodes, Some(period.0));
+        // The others would not answer the next question either.
+        let answered: Vec<String> = asked.of_nodes.iter().map(|(node, _)| node.clone()).collect();
+        let changes = fixes::ask(access, &answered);
+        let mut fixes = fixes::rows(&asked.of_nodes, &changes, period);
+        fixes.truncate(MAX_ROWS);
+        let mut forecasts = forecasts::ask(access, &answered);
+        let more_forecasts = forecasts.len().saturating_sub(MAX_ROWS);
+        forecasts.truncate(MAX_ROWS);
+        let page = FleetPage {
+            fixes,
+            forecasts,
+            more_forecasts,
+            ..page(&asked, period, incidents::milliseconds(gap))
+        };
+        Self { page, nodes: answered.len() }
     }
-    let failed = |error: &io::Error| Failure::of_output(path, error, "--output");
-    output::write(path, Readers::Owner, &failed, |file| {
-        file.write_all(html.as_bytes()).map_err(|error| failed(&error))
-    })
 }
 
 /// Incidents of a cause or of a node.
 #[derive(Default)]
-struct Sum<'a> {
+struct LostTime<'a> {
     incidents: usize,
     /// By node, from when to when.
     spans: BTreeMap<&'a str, Vec<(u64, u64)>>,
@@ -66,9 +57,9 @@ struct Sum<'a> {
     causes: BTreeMap<&'a str, usize>,
 }
 
-impl<'a> Sum<'a> {
+impl<'a> LostTime<'a> {
     /// Only what lies within the period counts.
-    fn add(&mut self, node: &'a str, incident: &'a Incident, period: (u64, u64)) {
+    fn add(&mut self, node: &'a str, incident: &'a NodeIncident, period: (u64, u64)) {
         self.incidents += 1;
         self.spans.entry(node).or_default().push(lost::within(incident, period));
         *self.causes.entry(incident.cause()).or_default() += 1;
@@ -80,10 +71,13 @@ impl<'a> Sum<'a> {
     }
 }
 
-fn page(asked: &Asked, period: (u64, u64), gap_ms: u64) -> FleetPage {
-    let Asked { of_nodes, failed, left_out } = asked;
-    let (mut all, mut by_cause, mut by_node) =
-        (Sum::default(), BTreeMap::<&str, Sum<'_>>::new(), BTreeMap::<&str, Sum<'_>>::new());
+fn page(asked: &IncidentsOfNodes, period: (u64, u64), gap_ms: u64) -> FleetPage {
+    let IncidentsOfNodes { of_nodes, failed, left_out } = asked;
+    let (mut all, mut by_cause, mut by_node) = (
+        LostTime::default(),
+        BTreeMap::<&str, LostTime<'_>>::new(),
+        BTreeMap::<&str, LostTime<'_>>::new(),
+    );
     for (node, incidents) in of_nodes {
         for incident in incidents {
             all.add(node, incident, period);
@@ -145,12 +139,15 @@ fn page(asked: &Asked, period: (u64, u64), gap_ms: u64) -> FleetPage {
 }
 
 /// The most time lost first.
-fn rows(sums: &BTreeMap<&str, Sum<'_>>, about: impl Fn(&Sum<'_>) -> String) -> Vec<FleetRow> {
-    let mut lost: Vec<(u64, &str, &Sum<'_>)> =
+fn rows(
+    sums: &BTreeMap<&str, LostTime<'_>>,
+    about: impl Fn(&LostTime<'_>) -> String,
+) -> Vec<FleetRow> {
+    let mut lost: Vec<(u64, &str, &LostTime<'_>)> =
         sums.iter().map(|(name, sum)| (sum.lost_ms(), *name, sum)).collect();
     lost.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
     let most = lost.first().map_or(1, |(ms, ..)| *ms).max(1);
-    let row = |(ms, name, sum): &(u64, &str, &Sum<'_>)| FleetRow {
+    let row = |(ms, name, sum): &(u64, &str, &LostTime<'_>)| FleetRow {
         name: (*name).to_owned(),
         incidents: sum.incidents,
         about: about(sum),
@@ -160,7 +157,7 @@ fn rows(sums: &BTreeMap<&str, Sum<'_>>, about: impl Fn(&Sum<'_>) -> String) -> V
     lost.iter().map(row).collect()
 }
 
-fn event(event: &Event) -> FleetEvent {
+fn event(event: &JoinedIncidents) -> FleetEvent {
     let nodes: Vec<String> = event.nodes.iter().cloned().collect();
     FleetEvent {
         began: shown(event.started_unix_ms),

@@ -1,15 +1,15 @@
 //! How much time incidents took; pure.
 
-use super::incidents::Incident;
+use crate::incidents::NodeIncident;
 
 /// From when to when an incident lasted within a period, in milliseconds since 1970.
-pub(super) fn within(incident: &Incident, (since, until): (u64, u64)) -> (u64, u64) {
+pub(crate) fn within(incident: &NodeIncident, (since, until): (u64, u64)) -> (u64, u64) {
     let within = |unix_ms: u64| unix_ms.max(since).min(until);
     (within(incident.started_unix_ms), within(incident.ended_unix_ms))
 }
 
 /// Total length of spans; overlaps count once.
-pub(super) fn union(spans: &[(u64, u64)]) -> u64 {
+pub(crate) fn union(spans: &[(u64, u64)]) -> u64 {
     let mut spans = spans.to_vec();
     spans.sort_unstable();
     let (mut sum, mut until) = (0_u64, 0);

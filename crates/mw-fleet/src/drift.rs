@@ -1,17 +1,15 @@
-//! `memwright fleet drift`: what differs between nodes. The value that most nodes have is taken for the usual one.
+//! Facts that differ between nodes. The value that most nodes have is taken for the usual one.
 
-use super::asking::{self, Silent, line};
-use super::facts::Facts;
-use super::node_set;
-use crate::args::FleetDriftArgs;
-use crate::{Exit, Failure, terminal};
+use crate::asking::{self, NodeAccess, SilentNode, line};
+use crate::facts::NodeFacts;
+use crate::node_set;
 use mw_model::{bounded_json, format_count};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// The version of what `--json` prints.
-pub(crate) const SCHEMA: u32 = 1;
+pub const DRIFT_SCHEMA: u32 = 1;
 
 /// Numbers that differ by less than this share are the same: the kernel derives some settings from the size of memory,
 /// which differs by what firmware keeps.
@@ -32,68 +30,74 @@ const MAX_VALUES: usize = 6;
 /// Output of `fleet drift --json`.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(crate) struct FleetDrift {
+pub struct FleetDrift {
     /// The version of the format.
     schema: u32,
     /// Number of nodes that answered.
-    nodes: usize,
+    pub nodes: usize,
     /// Number of facts that were compared.
     facts: usize,
     /// The facts that differ, those of the fewest nodes first.
-    differ: Vec<Difference>,
+    differ: Vec<FactDifference>,
     /// Number of facts that were left out: they are more than are compared, or differ and are more than are listed.
     left_out: usize,
     /// The nodes that did not answer.
-    failed: Vec<Silent>,
+    failed: Vec<SilentNode>,
 }
 
 /// A fact that differs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(super) struct Difference {
+pub(crate) struct FactDifference {
     /// Its name, see `fleet facts`.
     fact: String,
     /// Its values, that of the most nodes first.
-    values: Vec<Value>,
+    values: Vec<FactValue>,
 }
 
-/// A value, and who has it.
+/// A value, and the nodes that have it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-struct Value {
+pub(crate) struct FactValue {
     /// Absent where these nodes lack the fact.
     value: Option<String>,
     /// The nodes.
     nodes: Vec<String>,
 }
 
-pub(super) fn run(args: &FleetDriftArgs) -> Result<Exit, Failure> {
-    let names = asking::nodes(&args.nodes, &args.way)?;
-    let words = ["memwright", "fleet", "facts", "--json"];
-    let (answers, failed) = asking::ask_all(&args.way, &names, &words, |output| {
-        let facts: Facts = bounded_json::from_slice(output, MAX_NODE_BYTES).map_err(|error| {
-            asking::not_read(&error, "unexpected output, not a memwright report")
-        })?;
-        Ok(facts.facts.iter().map(|(name, value)| (line(name), line(value))).collect())
-    })?;
-    let drift = compare(&answers.into_iter().collect(), failed);
-    if args.format.is_json() {
-        crate::command::print_json(&drift)?;
-    } else {
-        terminal::print(&text(&drift));
+impl FleetDrift {
+    /// Asks nodes for their facts, and compares them.
+    #[must_use]
+    pub fn ask(access: NodeAccess<'_>, nodes: &[String]) -> Self {
+        let words = ["memwright", "fleet", "facts", "--json"];
+        let (answers, failed) = asking::ask_all(access, nodes, &words, |output| {
+            let facts: NodeFacts =
+                bounded_json::from_slice(output, MAX_NODE_BYTES).map_err(|error| {
+                    asking::not_read(&error, "unexpected output, not a memwright report")
+                })?;
+            Ok(facts.facts.iter().map(|(name, value)| (line(name), line(value))).collect())
+        });
+        compare(&answers.into_iter().collect(), failed)
     }
-    Ok(match (drift.nodes, drift.differ.is_empty()) {
-        (0, _) => Exit::CouldNotCheck,
-        (_, true) => Exit::Fine,
-        (_, false) => Exit::Findings,
-    })
+
+    /// True if no fact differs.
+    #[must_use]
+    pub fn is_uniform(&self) -> bool {
+        self.differ.is_empty()
+    }
+
+    /// The answer in the first line, then a line for each fact.
+    #[must_use]
+    pub fn text(&self) -> String {
+        text(self)
+    }
 }
 
 /// The facts of each node.
 type FactsOfNodes = BTreeMap<String, BTreeMap<String, String>>;
 
 /// Differences between nodes.
-fn compare(of_nodes: &FactsOfNodes, failed: Vec<Silent>) -> FleetDrift {
+fn compare(of_nodes: &FactsOfNodes, failed: Vec<SilentNode>) -> FleetDrift {
     let mut nodes_with: BTreeMap<&str, usize> = BTreeMap::new();
     for fact in of_nodes.values().flat_map(BTreeMap::keys) {
         *nodes_with.entry(fact).or_default() += 1;
@@ -115,7 +119,7 @@ fn compare(of_nodes: &FactsOfNodes, failed: Vec<Silent>) -> FleetDrift {
     }
     differ.sort_by_key(|difference| (others(difference), difference.fact.clone()));
     FleetDrift {
-        schema: SCHEMA,
+        schema: DRIFT_SCHEMA,
         nodes: of_nodes.len(),
         facts: facts.len(),
         left_out: all - facts.len() + unlisted,
@@ -125,11 +129,11 @@ fn compare(of_nodes: &FactsOfNodes, failed: Vec<Silent>) -> FleetDrift {
 }
 
 /// Number of nodes with another value than the most have.
-fn others(difference: &Difference) -> usize {
+fn others(difference: &FactDifference) -> usize {
     difference.values.iter().skip(1).map(|value| value.nodes.len()).sum()
 }
 
-fn difference(fact: &str, of_nodes: &FactsOfNodes) -> Option<Difference> {
+fn difference(fact: &str, of_nodes: &FactsOfNodes) -> Option<FactDifference> {
     let mut groups: BTreeMap<Option<&String>, Vec<String>> = BTreeMap::new();
     for (node, facts) in of_nodes {
         groups.entry(facts.get(fact)).or_default().push(node.clone());
@@ -137,16 +141,18 @@ fn difference(fact: &str, of_nodes: &FactsOfNodes) -> Option<Difference> {
     if groups.len() < 2 {
         return None;
     }
-    let mut values: Vec<Value> =
-        groups.into_iter().map(|(value, nodes)| Value { value: value.cloned(), nodes }).collect();
+    let mut values: Vec<FactValue> = groups
+        .into_iter()
+        .map(|(value, nodes)| FactValue { value: value.cloned(), nodes })
+        .collect();
     values.sort_by_key(|value| std::cmp::Reverse(value.nodes.len()));
     let values = joined(values);
-    (values.len() > 1).then(|| Difference { fact: fact.to_owned(), values })
+    (values.len() > 1).then(|| FactDifference { fact: fact.to_owned(), values })
 }
 
 /// Numbers that hardly differ as one value, that of the most nodes among them; the value of the most nodes first.
-fn joined(values: Vec<Value>) -> Vec<Value> {
-    let mut joined: Vec<Value> = Vec::new();
+fn joined(values: Vec<FactValue>) -> Vec<FactValue> {
+    let mut joined: Vec<FactValue> = Vec::new();
     for value in values {
         match joined.iter_mut().find(|other| is_same(other, &value)) {
             Some(same) => same.nodes.extend(value.nodes),
@@ -158,15 +164,14 @@ fn joined(values: Vec<Value>) -> Vec<Value> {
 }
 
 /// True if two values are numbers that hardly differ.
-fn is_same(a: &Value, b: &Value) -> bool {
-    let number = |value: &Value| value.value.as_ref()?.parse::<f64>().ok();
+fn is_same(a: &FactValue, b: &FactValue) -> bool {
+    let number = |value: &FactValue| value.value.as_ref()?.parse::<f64>().ok();
     let (Some(a), Some(b)) = (number(a), number(b)) else { return false };
     // Small numbers are switches and counts.
     const LEAST: f64 = 1000.0;
     a.min(b) >= LEAST && (a - b).abs() < SAME * a.max(b)
 }
 
-/// The answer in the first line, then a line for each fact.
 fn text(drift: &FleetDrift) -> String {
     let FleetDrift { nodes, facts, differ, left_out, failed, .. } = drift;
     let mut text = match differ.len() {
@@ -205,7 +210,7 @@ fn text(drift: &FleetDrift) -> String {
 }
 
 /// The usual value with the number of its nodes, another with their names.
-fn part(place: usize, Value { value, nodes }: &Value) -> String {
+fn part(place: usize, FactValue { value, nodes }: &FactValue) -> String {
     let value = value.as_deref().unwrap_or("absent");
     match (place, nodes.len()) {
         (0, 1) => format!("{value} on {}", node_set::fold(nodes)),
@@ -289,7 +294,7 @@ mod tests {
         assert_eq!(drift.facts, MAX_FACTS);
         // What the most nodes have is compared first.
         assert!(drift.differ.iter().any(|difference| difference.fact == "kernel"));
-        let listed = |difference: &Difference| -> usize {
+        let listed = |difference: &FactDifference| -> usize {
             difference.values.iter().map(|value| value.nodes.len()).sum()
         };
         assert!(drift.differ.iter().map(listed).sum::<usize>() <= MAX_LISTED);

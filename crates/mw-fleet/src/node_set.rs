@@ -12,7 +12,7 @@ const MAX_NAME_BYTES: usize = 253;
 ///
 /// # Errors
 /// What is wrong with it, in words.
-pub(super) fn expand(set: &str) -> Result<Vec<String>, String> {
+pub(crate) fn expand(set: &str) -> Result<Vec<String>, String> {
     let mut names = Vec::new();
     let mut seen = BTreeSet::new();
     for pattern in patterns(set)? {
@@ -32,7 +32,7 @@ pub(super) fn expand(set: &str) -> Result<Vec<String>, String> {
 }
 
 /// Characters of the name or the address of a node: it becomes an argument of another program.
-pub(super) fn is_name(name: &str) -> bool {
+pub(crate) fn is_name(name: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
     let first = name.chars().next();
     name.len() <= MAX_NAME_BYTES
@@ -99,7 +99,7 @@ fn numbers(ranges: &str) -> Result<Vec<String>, String> {
 }
 
 /// Writes names as one set: those that differ in one number are one pattern.
-pub(super) fn fold(names: &[String]) -> String {
+pub(crate) fn fold(names: &[String]) -> String {
     let mut groups: BTreeMap<(&str, usize, &str), BTreeSet<u32>> = BTreeMap::new();
     let mut plain = BTreeSet::new();
     for name in names {

@@ -1,50 +1,49 @@
-//! What runs out on nodes, and when, as `memwright check` forecasts it from the node's recording.
+//! Forecasts of what runs out on nodes, and when, as `memwright check` forecasts it from the node's recording.
 
-use super::asking::{self, line};
-use crate::Failure;
-use crate::args::WayArgs;
+use crate::asking::{self, NodeAccess, line};
 use mw_render::html::FleetForecast;
 use serde::Deserialize;
 
 /// Fields that are read of the output of `check --json`, of whichever version.
 #[derive(Deserialize)]
-struct Answer {
+struct CheckAnswer {
     #[serde(default)]
-    exhaustion: Vec<Forecast>,
+    exhaustion: Vec<NodeForecast>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Forecast {
+struct NodeForecast {
     forecast: String,
     decline: String,
-    hours_left: Hours,
+    hours_left: ForecastHours,
 }
 
 #[derive(Debug, Deserialize)]
-struct Hours {
+struct ForecastHours {
     expected: f64,
 }
 
 /// The forecasts of nodes, what runs out first before the others; of a node that does not say, none.
-pub(super) fn ask(way: &WayArgs, nodes: &[String]) -> Result<Vec<FleetForecast>, Failure> {
+pub(crate) fn ask(access: NodeAccess<'_>, nodes: &[String]) -> Vec<FleetForecast> {
     let words = ["memwright", "check", "--json"];
-    let (answers, _) = asking::ask_all(way, nodes, &words, |output| {
-        let answer: Answer = asking::json(output, "unexpected output, not a memwright report")?;
+    let (answers, _) = asking::ask_all(access, nodes, &words, |output| {
+        let answer: CheckAnswer =
+            asking::json(output, "unexpected output, not a memwright report")?;
         Ok(answer.exhaustion)
-    })?;
-    Ok(rows(answers))
+    });
+    rows(answers)
 }
 
-fn rows(answers: Vec<(String, Vec<Forecast>)>) -> Vec<FleetForecast> {
-    let of_node = |(node, forecasts): (String, Vec<Forecast>)| {
+fn rows(answers: Vec<(String, Vec<NodeForecast>)>) -> Vec<FleetForecast> {
+    let of_node = |(node, forecasts): (String, Vec<NodeForecast>)| {
         forecasts.into_iter().map(move |forecast| (node.clone(), forecast))
     };
-    let mut all: Vec<(String, Forecast)> = answers.into_iter().flat_map(of_node).collect();
+    let mut all: Vec<(String, NodeForecast)> = answers.into_iter().flat_map(of_node).collect();
     all.sort_by(|(a_node, a), (b_node, b)| {
         let by_time = a.hours_left.expected.total_cmp(&b.hours_left.expected);
         by_time.then_with(|| a_node.cmp(b_node))
     });
-    let row = |(node, forecast): (String, Forecast)| FleetForecast {
+    let row = |(node, forecast): (String, NodeForecast)| FleetForecast {
         node,
         forecast: line(&forecast.forecast),
         decline: line(&forecast.decline),
@@ -59,7 +58,7 @@ mod tests {
 
     #[test]
     fn what_runs_out_first_comes_first() {
-        let forecast = |hours: f64| -> Forecast {
+        let forecast = |hours: f64| -> NodeForecast {
             let json = serde_json::json!({
                 "forecast": format!("in {hours} h"), "decline": "d", "hours_left": {"expected": hours, "least": 1.0},
             });

@@ -1,54 +1,55 @@
-//! `memwright fleet facts`: how this machine is set, as names and values. `fleet drift` compares them.
+//! Settings of this machine, as names and values. `fleet drift` compares them.
 
-use crate::args::FleetFactsArgs;
-use crate::config::Config;
-use crate::{Exit, Failure, live, terminal};
 use mw_model::{Severity, Snapshot, Window, derived, format_bytes};
 use mw_proc::choice::Choice;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::path::Path;
 
 /// The version of what is printed as JSON.
-pub(crate) const SCHEMA: u32 = 1;
+pub const FACTS_SCHEMA: u32 = 1;
 
 /// Output of `fleet facts --json`.
 #[derive(Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(crate) struct Facts {
+pub struct NodeFacts {
     /// The version of the format.
     schema: u32,
     /// Names and values: the kernel, memory, settings by file, findings by rule, changes of memwright by file, pools.
-    pub(super) facts: BTreeMap<String, String>,
+    pub facts: BTreeMap<String, String>,
 }
 
-pub(super) fn run(args: &FleetFactsArgs, config: &Config) -> Result<Exit, Failure> {
-    let facts = match &args.root {
-        Some(root) => of_window(&crate::command::tree::read(root, mw_collect::window)?),
-        None => own(config)?,
-    };
-    if args.format.is_json() {
-        crate::command::print_json(&Facts { schema: SCHEMA, facts })?;
-    } else {
+impl NodeFacts {
+    /// Facts of a captured tree.
+    #[must_use]
+    pub fn of_window(window: &Window) -> Self {
+        Self { schema: FACTS_SCHEMA, facts: of_window(window) }
+    }
+
+    /// Facts of this machine: those of the window, the changes of the journal in `state_dir`, and the pools of the
+    /// server at `socket`.
+    #[must_use]
+    pub fn of_this_machine(window: &Window, state_dir: &Path, socket: &Path) -> Self {
+        let mut facts = of_window(window);
+        facts.insert("memwright".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
+        // With the distribution's part, which a tree may lack.
+        let release = rustix::system::uname().release().to_string_lossy().into_owned();
+        facts.insert("kernel".to_owned(), release);
+        add_changes(state_dir, &mut facts);
+        add_pools(socket, &mut facts);
+        Self { schema: FACTS_SCHEMA, facts }
+    }
+
+    /// A fact in each line.
+    #[must_use]
+    pub fn text(&self) -> String {
         let mut text = String::new();
-        for (name, value) in &facts {
+        for (name, value) in &self.facts {
             let _ = writeln!(text, "{name}: {value}");
         }
-        terminal::print(&text);
+        text
     }
-    Ok(Exit::Fine)
-}
-
-/// Facts of this machine.
-pub(crate) fn own(config: &Config) -> Result<BTreeMap<String, String>, Failure> {
-    let mut facts = of_window(&live::window()?);
-    facts.insert("memwright".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
-    // With the distribution's part, which a tree may lack.
-    let release = rustix::system::uname().release().to_string_lossy().into_owned();
-    facts.insert("kernel".to_owned(), release);
-    add_changes(config, &mut facts);
-    add_pools(config, &mut facts);
-    Ok(facts)
 }
 
 /// Facts that a captured tree has, too.
@@ -129,8 +130,8 @@ fn is_counter(name: &str) -> bool {
 }
 
 /// Changes in force that memwright has made. Without the right to read its journal there is none.
-fn add_changes(config: &Config, facts: &mut BTreeMap<String, String>) {
-    let Ok(history) = mw_remedy::History::read(&config.state_dir(None)) else { return };
+fn add_changes(state_dir: &Path, facts: &mut BTreeMap<String, String>) {
+    let Ok(history) = mw_remedy::History::read(state_dir) else { return };
     for change in mw_remedy::changes(&mw_remedy::Kernel::live(), &history).changes {
         if matches!(change.state, mw_remedy::ChangeState::InForce) {
             let kept = if change.kept_in.is_some() { ", persisted" } else { "" };
@@ -141,8 +142,8 @@ fn add_changes(config: &Config, facts: &mut BTreeMap<String, String>) {
 }
 
 /// Pools of the server that runs, if one does.
-fn add_pools(config: &Config, facts: &mut BTreeMap<String, String>) {
-    let client = mw_pool::Client::new(config.pool().socket());
+fn add_pools(socket: &Path, facts: &mut BTreeMap<String, String>) {
+    let client = mw_pool::Client::new(socket);
     for pool in client.pools().unwrap_or_default() {
         let value = format!("{} on {} pages", format_bytes(pool.spec.bytes), pool.spec.pages);
         facts.insert(format!("pool {}", pool.spec.name), value);

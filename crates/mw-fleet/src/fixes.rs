@@ -1,11 +1,9 @@
 //! Effect of fixes: of changes that nodes made within a period, how much of the time was lost to their cause before and
 //! after.
 
-use super::asking::{self, line};
-use super::incidents::{self, Incident};
-use super::{lost, node_set};
-use crate::Failure;
-use crate::args::WayArgs;
+use crate::asking::{self, NodeAccess, line};
+use crate::incidents::{self, NodeIncident};
+use crate::{lost, node_set};
 use mw_render::html::FleetFix;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,12 +16,12 @@ const MAX_SETTINGS: usize = 4;
 
 /// Fields that are read of the output of `changes --all --json`, of whichever version.
 #[derive(Deserialize)]
-struct Answer {
-    changes: Vec<Change>,
+struct ChangesAnswer {
+    changes: Vec<NodeChange>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
-pub(super) struct Change {
+pub(crate) struct NodeChange {
     time_ms: u64,
     rule: String,
     path: String,
@@ -31,7 +29,7 @@ pub(super) struct Change {
     state: String,
 }
 
-impl Change {
+impl NodeChange {
     /// One that was reverted was so at an unknown time.
     fn lasts(&self) -> bool {
         ["in-force", "covered", "done"].contains(&self.state.as_str())
@@ -39,27 +37,24 @@ impl Change {
 }
 
 /// The changes of nodes; of one that does not say, none.
-pub(super) fn ask(
-    way: &WayArgs,
-    nodes: &[String],
-) -> Result<BTreeMap<String, Vec<Change>>, Failure> {
+pub(crate) fn ask(access: NodeAccess<'_>, nodes: &[String]) -> BTreeMap<String, Vec<NodeChange>> {
     let words = ["memwright", "changes", "--all", "--json"];
-    let (answers, _) = asking::ask_all(way, nodes, &words, |output| {
-        let answer: Answer = asking::json(output, "the answer is no list of changes")?;
+    let (answers, _) = asking::ask_all(access, nodes, &words, |output| {
+        let answer: ChangesAnswer = asking::json(output, "the answer is no list of changes")?;
         Ok(answer.changes)
-    })?;
-    Ok(answers.into_iter().collect())
+    });
+    answers.into_iter().collect()
 }
 
 /// Time before or after a fix, and how much of it was lost, in milliseconds.
 #[derive(Debug, Clone, Copy, Default)]
-struct Share {
+struct LostShare {
     lost_ms: u64,
     of_ms: u64,
 }
 
-impl Share {
-    fn add(&mut self, incidents: &[Incident], cause: &str, (since, until): (u64, u64)) {
+impl LostShare {
+    fn add(&mut self, incidents: &[NodeIncident], cause: &str, (since, until): (u64, u64)) {
         let of_ms = until.saturating_sub(since);
         if of_ms < LEAST_MS {
             return;
@@ -83,46 +78,53 @@ impl Share {
 
 /// A rule's fix on the nodes that have it.
 #[derive(Default)]
-struct Fix<'a> {
+struct RuleFix<'a> {
     nodes: Vec<String>,
     settings: BTreeSet<String>,
     times: Vec<u64>,
-    before: Share,
-    after: Share,
+    before: LostShare,
+    after: LostShare,
     rule: &'a str,
 }
 
 /// The fixes of a period: those that gained the most first.
-pub(super) fn rows(
-    of_nodes: &[(String, Vec<Incident>)],
-    changes: &BTreeMap<String, Vec<Change>>,
+pub(crate) fn rows(
+    of_nodes: &[(String, Vec<NodeIncident>)],
+    changes: &BTreeMap<String, Vec<NodeChange>>,
     period: (u64, u64),
 ) -> Vec<FleetFix> {
-    let mut fixes: BTreeMap<&str, Fix<'_>> = BTreeMap::new();
+    let mut fixes: BTreeMap<&str, RuleFix<'_>> = BTreeMap::new();
     for (node, incidents) in of_nodes {
-        let within = |change: &&Change| (period.0..=period.1).contains(&change.time_ms);
+        let within = |change: &&NodeChange| (period.0..=period.1).contains(&change.time_ms);
         let lasting = changes.get(node).into_iter().flatten();
-        let mut of_rules: BTreeMap<&str, Vec<&Change>> = BTreeMap::new();
+        let mut of_rules: BTreeMap<&str, Vec<&NodeChange>> = BTreeMap::new();
         for change in lasting.filter(|change| change.lasts()).filter(within) {
             of_rules.entry(&change.rule).or_default().push(change);
         }
         for (rule, changes) in of_rules {
-            let fix = fixes.entry(rule).or_insert_with(|| Fix { rule, ..Fix::default() });
+            let fix = fixes.entry(rule).or_insert_with(|| RuleFix { rule, ..RuleFix::default() });
             fix.add(node, incidents, &changes, period);
         }
     }
-    let mut fixes: Vec<Fix<'_>> = fixes.into_values().collect();
-    let gain = |fix: &Fix<'_>| fix.before.percent().zip(fix.after.percent()).map(|(b, a)| b - a);
+    let mut fixes: Vec<RuleFix<'_>> = fixes.into_values().collect();
+    let gain =
+        |fix: &RuleFix<'_>| fix.before.percent().zip(fix.after.percent()).map(|(b, a)| b - a);
     fixes.sort_by(|a, b| {
         let (a, b) = (gain(a).unwrap_or(f64::MIN), gain(b).unwrap_or(f64::MIN));
         b.total_cmp(&a)
     });
-    fixes.iter().map(Fix::row).collect()
+    fixes.iter().map(RuleFix::row).collect()
 }
 
-impl Fix<'_> {
+impl RuleFix<'_> {
     /// A node with the changes of this rule: it counts as fixed from the first on.
-    fn add(&mut self, node: &str, incidents: &[Incident], changes: &[&Change], period: (u64, u64)) {
+    fn add(
+        &mut self,
+        node: &str,
+        incidents: &[NodeIncident],
+        changes: &[&NodeChange],
+        period: (u64, u64),
+    ) {
         let Some(fixed) = changes.iter().map(|change| change.time_ms).min() else { return };
         self.nodes.push(node.to_owned());
         self.times.push(fixed);
@@ -160,7 +162,7 @@ mod tests {
 
     const HOUR: u64 = 3_600_000;
 
-    fn incident(started_unix_ms: u64, lasted_ms: u64, cause: &str) -> Incident {
+    fn incident(started_unix_ms: u64, lasted_ms: u64, cause: &str) -> NodeIncident {
         let ended_unix_ms = started_unix_ms + lasted_ms;
         let json = serde_json::json!({
             "started_unix_ms": started_unix_ms, "ended_unix_ms": ended_unix_ms, "worst_ms": 1.0, "cause": cause,
@@ -168,8 +170,8 @@ mod tests {
         serde_json::from_value(json).unwrap()
     }
 
-    fn change(time_ms: u64, state: &str) -> Change {
-        Change {
+    fn change(time_ms: u64, state: &str) -> NodeChange {
+        NodeChange {
             time_ms,
             rule: "zone-reclaim".to_owned(),
             path: "/proc/sys/vm/zone_reclaim_mode".to_owned(),

@@ -1,13 +1,13 @@
-//! What a node says of a request: the JSON report of `check --for`, by whichever version of memwright.
+//! The answer of a node to a request: the JSON report of `check --for`, by whichever version of memwright.
 
-use super::asking::{json, line};
+use crate::asking::{json, line};
 use serde::{Deserialize, Serialize};
 
 /// Outcome of a query, the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(super) enum Verdict {
+pub enum NodeVerdict {
     Yes,
     Slowly,
     Unknown,
@@ -16,8 +16,8 @@ pub(super) enum Verdict {
     Failed,
 }
 
-impl Verdict {
-    pub(super) fn name(self) -> &'static str {
+impl NodeVerdict {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Yes => "yes",
             Self::Slowly => "slowly",
@@ -51,28 +51,28 @@ struct NodeTime {
 /// A node's answer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(super) struct Answer {
+pub struct NodeAnswer {
     /// The node.
-    pub(super) node: String,
+    pub node: String,
     /// Its verdict.
-    pub(super) verdict: Verdict,
+    pub verdict: NodeVerdict,
     /// The time that the node predicts, in milliseconds, at most.
-    pub(super) time_ms: Option<f64>,
+    pub time_ms: Option<f64>,
     /// Memory that the node can give by its metrics, in bytes; absent without a server of metrics.
-    pub(super) by_metrics_bytes: Option<u64>,
+    pub by_metrics_bytes: Option<u64>,
     /// Its answer in one line, or why there is none.
-    pub(super) text: String,
+    pub text: String,
 }
 
 /// Of what a node has printed on standard output, without its name.
-pub(super) fn read(output: &[u8]) -> Result<Answer, String> {
+pub(crate) fn read(output: &[u8]) -> Result<NodeAnswer, String> {
     let report: NodeReport = json(output, "unexpected output, not a memwright report")?;
     let said = report.preflight.and_then(|preflight| {
         let verdict = match preflight.answer.as_str() {
-            "yes" => Verdict::Yes,
-            "slowly" => Verdict::Slowly,
-            "no" => Verdict::No,
-            "unknown" => Verdict::Unknown,
+            "yes" => NodeVerdict::Yes,
+            "slowly" => NodeVerdict::Slowly,
+            "no" => NodeVerdict::No,
+            "unknown" => NodeVerdict::Unknown,
             _ => return None,
         };
         Some((verdict, preflight))
@@ -81,7 +81,7 @@ pub(super) fn read(output: &[u8]) -> Result<Answer, String> {
         let version = report.memwright.unwrap_or_else(|| "an unknown version".to_owned());
         return Err(format!("no answer to the request; memwright there is {version}"));
     };
-    Ok(Answer {
+    Ok(NodeAnswer {
         node: String::new(),
         verdict,
         time_ms: preflight.time.and_then(|time| time.high_ms),
@@ -91,10 +91,10 @@ pub(super) fn read(output: &[u8]) -> Result<Answer, String> {
 }
 
 /// Of a node that has not answered.
-pub(super) fn failed(node: &str, why: &str) -> Answer {
-    Answer {
+pub(crate) fn failed(node: &str, why: &str) -> NodeAnswer {
+    NodeAnswer {
         node: node.to_owned(),
-        verdict: Verdict::Failed,
+        verdict: NodeVerdict::Failed,
         time_ms: None,
         by_metrics_bytes: None,
         text: why.to_owned(),
@@ -102,9 +102,9 @@ pub(super) fn failed(node: &str, why: &str) -> Answer {
 }
 
 /// The best first: by verdict, then by the time, then by what they have by their metrics, then by name.
-pub(super) fn sort(answers: &mut [Answer]) {
+pub(crate) fn sort(answers: &mut [NodeAnswer]) {
     answers.sort_by(|a, b| {
-        let time = |answer: &Answer| answer.time_ms.unwrap_or(f64::INFINITY);
+        let time = |answer: &NodeAnswer| answer.time_ms.unwrap_or(f64::INFINITY);
         let by_verdict = a.verdict.cmp(&b.verdict);
         by_verdict
             .then(time(a).total_cmp(&time(b)))
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn answers_are_sorted_the_best_first() {
-        let answer = |node: &str, verdict: &str, time: &str| Answer {
+        let answer = |node: &str, verdict: &str, time: &str| NodeAnswer {
             node: node.to_owned(),
             ..read(report(verdict, time).as_bytes()).unwrap()
         };
