@@ -44,6 +44,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("mw-capi", &["mw-memory", "mw-pool", "mw-segment"]),
     ("mw-iotune", &[]),
     ("mw-preload", &["mw-iotune", "mw-memory", "mw-pool", "mw-segment", "mw-sys"]),
+    ("mw-cluster", &["mw-http", "mw-model", "mw-proc", "mw-record", "mw-rules", "mw-sys"]),
     ("mw-doctor", &["mw-collect", "mw-model", "mw-proc", "mw-profile", "mw-sys"]),
     (
         "mw-fleet",
@@ -57,6 +58,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "mw-cli",
         &[
+            "mw-cluster",
             "mw-collect",
             "mw-critical-path",
             "mw-doctor",

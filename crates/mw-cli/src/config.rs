@@ -44,8 +44,8 @@ mod value;
 mod watch;
 
 use crate::args::FailOn;
-use crate::input::Input;
 use crate::{Exit, Failure};
+use mw_sys::InputFile;
 use serde::Deserialize;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -111,7 +111,7 @@ impl Config {
     pub(crate) fn load(named: Option<&Path>) -> Result<Self, Failure> {
         let path = named.unwrap_or(Path::new(DEFAULT_FILE));
         let mut text = String::new();
-        let read = Input::open(path)
+        let read = InputFile::open(path)
             .and_then(|input| input.take(MAX_FILE_BYTES).read_to_string(&mut text));
         match read {
             Ok(_) => toml::from_str(&text)

@@ -10,7 +10,6 @@ pub mod args;
 mod command;
 mod config;
 mod exit;
-mod input;
 mod journal_log;
 mod live;
 mod output;

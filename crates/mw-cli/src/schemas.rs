@@ -1,6 +1,7 @@
 //! JSON schemas of the output of `--json`, for docs/schema.
 
-use crate::command::{bench, heartbeats, iotune, pool};
+use crate::command::{bench, iotune, pool};
+use mw_cluster::heartbeats::{HEARTBEATS_SCHEMA, LateHeartbeats};
 use schemars::{Schema, schema_for};
 
 /// Name, version of the format and schema of each output.
@@ -17,7 +18,7 @@ pub fn schemas() -> [(&'static str, u32, Schema); 10] {
             schema_for!(mw_fleet::FleetIncidents),
         ),
         ("fleet-room", mw_fleet::FLEET_ROOM_SCHEMA, schema_for!(mw_fleet::FleetRoom)),
-        ("heartbeats", heartbeats::join::SCHEMA, schema_for!(heartbeats::join::Heartbeats)),
+        ("heartbeats", HEARTBEATS_SCHEMA, schema_for!(LateHeartbeats)),
         ("iotune", iotune::show::SCHEMA, schema_for!(iotune::show::Shown)),
         ("make-room", mw_model::ROOM_SCHEMA, schema_for!(mw_model::RoomReport)),
         ("pool", pool::report::SCHEMA, schema_for!(pool::report::Report)),

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const TOKEN: &str = "eyJhbGciOi.s3cr3t";
 
 /// Reply of a kube-apiserver 1.37.2.
-const NODE: &str = include_str!("../src/command/k8s/condition/node.json");
+const NODE: &str = include_str!("../../mw-cluster/src/k8s/condition/node.json");
 /// Refusal of that server.
 const FORBIDDEN: &str = r#"{"apiVersion":"v1","code":403,"details":{"kind":"nodes","name":"n1"},"kind":"Status","message":"nodes \"n1\" is forbidden: User \"system:serviceaccount:memwright:memwright\" cannot delete resource \"nodes\" in API group \"\" at the cluster scope","metadata":{},"reason":"Forbidden","status":"Failure"}"#;
 const DENIED: &str = r#"{"kind":"Status","status":"Failure","message":"nodes \"n2\" is forbidden: ValidatingAdmissionPolicy 'memwright' with binding 'memwright' denied request: memwright may change the status of the node that it runs on, and of no other","reason":"Invalid","code":422}"#;

@@ -11,7 +11,7 @@ const UNBOUNDED: [&str; 2] = ["serde_json::from_slice", "serde_json::from_reader
 /// Where that is right, and why.
 const ALLOWED: [(&str, &str); 4] = [
     ("mw-model/src/bounded_json.rs", "it has a limit"),
-    ("mw-cli/src/command/k8s/api.rs", "three conditions are kept of whatever is read"),
+    ("mw-cluster/src/k8s/api.rs", "three conditions are kept of whatever is read"),
     ("mw-ship/src/state.rs", "a file of root's own"),
     ("mw-lab/src/judge/stall.rs", "a limited text of which names are kept"),
 ];

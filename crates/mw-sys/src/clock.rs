@@ -51,6 +51,13 @@ fn offset_ns(text: &str) -> Option<i64> {
     seconds.checked_mul(1_000_000_000)?.checked_add(nanos)
 }
 
+/// Milliseconds since boot, with those in suspend.
+pub fn boot_time_ms() -> u64 {
+    let now = clock_gettime(ClockId::Boottime);
+    u64::try_from(now.tv_sec).unwrap_or(0) * 1000
+        + u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000_000
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,20 +1,12 @@
 //! `memwright slurm`: takes a node with a hazard out of Slurm's scheduling, and back in.
 //!
-//! - `health`: what slurmd's HealthCheckProgram does with its node
-//! - `decision`: what follows from the check and from the node's state; pure
-//! - `node`: what `scontrol show node` prints; pure
-//! - `scontrol`: runs it, for a limited time
-//! - `extra`: what the node offers to jobs that ask for it; pure
+//! - `health`: slurmd's HealthCheckProgram
 //! - `prolog`: makes room before a job
 //! - `room`: what both do to make room
 
-mod decision;
-mod extra;
 mod health;
-mod node;
 mod prolog;
 mod room;
-mod scontrol;
 
 use crate::args::{SlurmArgs, SlurmCommand};
 use crate::config::Config;

@@ -1,8 +1,8 @@
 //! Another machine: a captured tree, a sosreport, a file that `memwright capture` wrote, or a text archive.
 
-use crate::input::Input;
 use crate::{Exit, Failure};
 use mw_collect::{Source, text_archive};
+use mw_sys::InputFile;
 use std::path::Path;
 
 /// Reads a tree, or a file of one, which is held in memory for as long.
@@ -18,6 +18,6 @@ fn open(root: &Path) -> Result<Source, Failure> {
         return Source::tree(root).map_err(|error| Failure::from_error(&error));
     }
     super::confined::confine(root);
-    let input = Input::open(root).map_err(|error| Failure::of_file(root, &error))?;
+    let input = InputFile::open(root).map_err(|error| Failure::of_file(root, &error))?;
     text_archive::read(input, root).map_err(|error| Failure::new(Exit::CouldNotCheck, error))
 }

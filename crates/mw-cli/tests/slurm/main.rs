@@ -16,7 +16,7 @@ const SLURMD_LIMIT: Duration = Duration::from_secs(60);
 const REASON: &str = "memwright: fragmented-node: ";
 
 /// Of a node that was drained here, and is idle.
-const RECORD: &str = include_str!("../../src/command/slurm/node/drained.txt");
+const RECORD: &str = include_str!("../../../mw-cluster/src/slurm/node/drained.txt");
 const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
 
 fn text(bytes: &[u8]) -> String {

@@ -3,14 +3,15 @@
 //! The state of the node is read anew right before it is changed. Between that and the change lie milliseconds in which
 //! an administrator's drain would be lost: Slurm has no change with a condition.
 
-use super::decision::{Decision, Judgement, Leave, Policy, Reason, Why, decide};
-use super::extra::Offer;
-use super::node::Node;
-use super::scontrol;
 use crate::args::{FailOn, SlurmHealthArgs};
 use crate::command::lasting::SightingsFile;
 use crate::config::Config;
+use crate::output::without_interruption;
 use crate::{Exit, Failure, live, terminal};
+use mw_cluster::slurm::{
+    DrainDecision, DrainPolicy, DrainReason, Inaction, Judgement, MemoryOffer, Permissions,
+    SlurmNode, decide, scontrol,
+};
 use mw_model::{Answer, Report, Severity, Window};
 use std::time::{Duration, Instant};
 
@@ -26,12 +27,12 @@ pub(super) fn run(args: &SlurmHealthArgs, config: &Config) -> Result<Exit, Failu
     let health = Health { args, config, name: &name };
     let mut window = health.window()?;
     // A healthy node costs slurmctld one question.
-    let mut node = scontrol::node(&name)?;
+    let mut node = ask(|| scontrol::node(&name))?;
     let mut decision = health.decide(&node, &window, args.make_room.is_some())?;
-    if let (Decision::Remedy(_), false) = (&decision, args.dry_run) {
+    if let (DrainDecision::Remedy(_), false) = (&decision, args.dry_run) {
         health.make_room(begun)?;
         window = health.window()?;
-        node = scontrol::node(&name)?;
+        node = ask(|| scontrol::node(&name))?;
         decision = health.decide(&node, &window, false)?;
     }
     let exit = health.act(&decision)?;
@@ -53,6 +54,11 @@ fn node_name(args: &SlurmHealthArgs) -> Result<String, Failure> {
         return Err(Failure::new(Exit::Usage, format!("invalid name of a node '{name}'")));
     }
     Ok(name)
+}
+
+/// Asks slurmctld, while signals wait.
+fn ask<T>(question: impl FnOnce() -> Result<T, String>) -> Result<T, Failure> {
+    without_interruption(|| question().map_err(|why| Failure::new(Exit::CouldNotCheck, why)))
 }
 
 struct Health<'a> {
@@ -78,8 +84,13 @@ impl Health<'_> {
     }
 
     /// Checks the machine, and decides.
-    fn decide(&self, node: &Node, window: &Window, can_remedy: bool) -> Result<Decision, Failure> {
-        let policy = Policy {
+    fn decide(
+        &self,
+        node: &SlurmNode,
+        window: &Window,
+        can_remedy: bool,
+    ) -> Result<DrainDecision, Failure> {
+        let policy = DrainPolicy {
             rules: &self.args.drain_on,
             severity: self.severity(),
             is_job_served: self.is_job_served(window),
@@ -87,7 +98,7 @@ impl Health<'_> {
         let report = mw_rules::check(window, None);
         let judgement = policy.judge(&report);
         let drain = self.lasts(&judgement, &report)?;
-        decide(node, &judgement, Leave { drain, remedy: can_remedy })
+        decide(node, &judgement, Permissions { drain, remedy: can_remedy })
             .ok_or_else(|| self.failure("could not be checked: see memwright check"))
     }
 
@@ -115,38 +126,38 @@ impl Health<'_> {
     }
 
     /// Does it, and says it.
-    fn act(&self, decision: &Decision) -> Result<Exit, Failure> {
+    fn act(&self, decision: &DrainDecision) -> Result<Exit, Failure> {
         let would = if self.args.dry_run { "would be " } else { "" };
         let (exit, line) = match decision {
-            Decision::Drain(reason) => {
+            DrainDecision::Drain(reason) => {
                 let line = reason.line();
                 if !self.args.dry_run {
-                    scontrol::drain(self.name, &line)?;
+                    ask(|| scontrol::drain(self.name, &line))?;
                 }
                 (Exit::Findings, format!("{would}drained: {line}"))
             }
-            Decision::Resume => {
+            DrainDecision::Resume => {
                 if !self.args.dry_run {
-                    scontrol::resume(self.name)?;
+                    ask(|| scontrol::resume(self.name))?;
                 }
                 (Exit::Fine, format!("{would}resumed: the hazard is gone"))
             }
-            Decision::Remedy(reason) => {
+            DrainDecision::Remedy(reason) => {
                 (Exit::Findings, format!("{}; room would be made", still_there(reason)))
             }
-            Decision::Nothing(why) => nothing(why),
+            DrainDecision::Nothing(why) => nothing(why),
         };
         terminal::print(&format!("node {}: {line}\n", self.name));
         Ok(exit)
     }
 
     /// Has the node say what it offers.
-    fn offer(&self, node: &Node, window: &Window) -> Result<(), Failure> {
-        let offer = Offer::new(&window.now).map_err(|missing| self.failure(missing))?;
+    fn offer(&self, node: &SlurmNode, window: &Window) -> Result<(), Failure> {
+        let offer = MemoryOffer::new(&window.now).map_err(|missing| self.failure(missing))?;
         let update = offer.update(node.extra.as_deref());
         let Some(extra) = update.map_err(|why| self.failure(why))? else { return Ok(()) };
         if !self.args.dry_run {
-            scontrol::set_extra(self.name, &extra)?;
+            ask(|| scontrol::set_extra(self.name, &extra))?;
         }
         let would = if self.args.dry_run { "would be " } else { "" };
         terminal::print(&format!("node {}: Extra {would}set: {extra}\n", self.name));
@@ -178,14 +189,14 @@ impl Health<'_> {
     }
 }
 
-fn still_there(reason: &Reason) -> String {
+fn still_there(reason: &DrainReason) -> String {
     format!("stays drained: {}", reason.line())
 }
 
-fn nothing(why: &Why) -> (Exit, String) {
+fn nothing(why: &Inaction) -> (Exit, String) {
     match why {
-        Why::Healthy => (Exit::Fine, "no hazard".to_owned()),
-        Why::TakenOut { reason, hazard } => {
+        Inaction::Healthy => (Exit::Fine, "no hazard".to_owned()),
+        Inaction::TakenOut { reason, hazard } => {
             let reason = reason.as_deref().unwrap_or("no reason given");
             let line = format!("drained or down by others, left alone: {reason}");
             match hazard {
@@ -193,12 +204,14 @@ fn nothing(why: &Why) -> (Exit, String) {
                 None => (Exit::Fine, line),
             }
         }
-        Why::StillThere(reason) => (Exit::Findings, still_there(reason)),
-        Why::NotYet(reason) => {
+        Inaction::StillThere(reason) => (Exit::Findings, still_there(reason)),
+        Inaction::NotYet(reason) => {
             (Exit::Findings, format!("found, to be drained if it lasts: {}", reason.line()))
         }
-        Why::Busy => (Exit::Fine, "the hazard is gone; stays drained until it is idle".to_owned()),
-        Why::Unchecked(rule) => {
+        Inaction::Busy => {
+            (Exit::Fine, "the hazard is gone; stays drained until it is idle".to_owned())
+        }
+        Inaction::Unchecked(rule) => {
             (Exit::CouldNotCheck, format!("stays drained: {rule} could not be checked"))
         }
     }

@@ -1,14 +1,12 @@
 //! Reads logs and the journal. Anyone may have written them: lines, bytes and what is kept are bounded.
 
-use super::known::Known;
+use super::known::KnownLine;
 use super::stamp;
-use crate::input::Input;
-use crate::{Exit, Failure};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use mw_model::{bounded_json, format_bytes, format_count};
-use mw_sys::guarded::{self, Reader};
-use mw_sys::{ProgramLimits, run_command};
+use mw_sys::guarded::{Limits, Reader};
+use mw_sys::{InputFile, ProgramLimits, run_command};
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::io::{BufRead, BufReader, Read};
@@ -16,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Of a line, so much is looked at; the rest is skipped.
+/// Length limit of a line that is searched; the rest is skipped.
 const MAX_LINE_BYTES: u64 = 16 << 10;
 
 /// Of a log that the user names, so much is read: its end, or the beginning of what comes through a pipe.
@@ -31,14 +29,14 @@ const MAX_LINE_CHARS: usize = 300;
 /// Of what journalctl prints, so much is read.
 const MAX_JOURNAL_BYTES: usize = 64 << 20;
 
-/// In milliseconds since 1970.
+/// A period, in milliseconds since 1970.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Range {
-    pub(super) since: u64,
-    pub(super) until: u64,
+pub struct TimeRange {
+    pub since: u64,
+    pub until: u64,
 }
 
-impl Range {
+impl TimeRange {
     fn has(self, unix_ms: u64) -> bool {
         (self.since..=self.until).contains(&unix_ms)
     }
@@ -46,70 +44,73 @@ impl Range {
 
 /// A line that is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Found {
-    pub(super) unix_ms: u64,
+pub struct FoundLine {
+    pub unix_ms: u64,
     /// Index of the known line.
-    pub(super) known: usize,
-    pub(super) text: String,
+    pub known: usize,
+    pub text: String,
 }
 
 /// Lines that were found, by time.
-#[derive(Default)]
-pub(super) struct Lines {
-    pub(super) found: Vec<Found>,
+#[derive(Debug, Default)]
+pub struct FoundLines {
+    pub found: Vec<FoundLine>,
     /// Number of lines beyond the limit; they are the oldest.
-    pub(super) left_out: usize,
+    pub left_out: usize,
     /// Logs that were not read, in words.
-    pub(super) not_read: Vec<String>,
-    /// The journal or a log could not be read.
-    pub(super) has_failed: bool,
+    pub not_read: Vec<String>,
+    /// The journal and logs that could not be read.
+    pub failures: Vec<LogError>,
+    /// True if that is all of them.
+    pub is_unread: bool,
 }
 
 /// Sources of lines.
 #[derive(Debug)]
-pub(super) enum Logs<'a> {
+pub enum LogSources<'a> {
     /// A source that the user names: a file, a pipe, or standard input.
     Named(&'a [PathBuf]),
     /// This machine's journal, and regular files, which other users may write to and replace.
     Configured(&'a [PathBuf]),
 }
 
-/// Limits of the journal and each configured log.
-pub(super) type Limits = guarded::Limits;
+/// A log that could not be read.
+#[derive(Debug)]
+pub enum LogError {
+    File(PathBuf, std::io::Error),
+    Journal(String),
+}
 
-/// Reads logs.
+/// Reads logs; `limits` are of the journal and of each configured log.
 ///
 /// # Errors
-/// A log that the user names could not be read, or all others: else they are not read, in words.
-pub(super) fn read(
-    logs: &Logs<'_>,
-    wanted: &[Known],
-    range: Range,
+/// A log that the user names could not be read. Others are left out, and listed.
+pub fn read(
+    logs: &LogSources<'_>,
+    wanted: &[KnownLine],
+    range: TimeRange,
     limits: Limits,
-) -> Result<Lines, Failure> {
-    let mut lines = Lines::default();
-    let mut failures = Vec::new();
+) -> Result<FoundLines, LogError> {
+    let mut lines = FoundLines::default();
     match *logs {
-        Logs::Named(files) => {
+        LogSources::Named(files) => {
             for path in files {
-                let log = Input::open(path).map(Log::Named);
+                let log = InputFile::open(path).map(LogReader::Named);
                 add(path, log, MAX_LOG_BYTES, wanted, range, &mut lines)?;
             }
         }
-        Logs::Configured(files) => {
-            failures.extend(journal(wanted, range, limits.time, &mut lines).err());
+        LogSources::Configured(files) => {
+            let journal = journal(wanted, range, limits.time, &mut lines);
+            lines.failures.extend(journal.err().map(LogError::Journal));
             for path in files {
-                let log = Reader::open(path, limits).map(|log| Log::Configured(Box::new(log)));
-                failures.extend(add(path, log, limits.bytes, wanted, range, &mut lines).err());
+                let log =
+                    Reader::open(path, limits).map(|log| LogReader::Configured(Box::new(log)));
+                let added = add(path, log, limits.bytes, wanted, range, &mut lines);
+                lines.failures.extend(added.err());
             }
-            if failures.len() > files.len() {
-                let all: Vec<String> = failures.iter().map(ToString::to_string).collect();
-                return Err(Failure::new(Exit::CouldNotCheck, all.join("; ")));
-            }
+            lines.is_unread = lines.failures.len() > files.len();
         }
     }
-    lines.has_failed = !failures.is_empty();
-    lines.not_read.extend(failures.iter().map(ToString::to_string));
     lines.keep_latest();
     Ok(lines)
 }
@@ -117,25 +118,25 @@ pub(super) fn read(
 /// Adds the lines of a log.
 fn add(
     path: &Path,
-    log: std::io::Result<Log>,
+    log: std::io::Result<LogReader>,
     max_bytes: u64,
-    wanted: &[Known],
-    range: Range,
-    lines: &mut Lines,
-) -> Result<(), Failure> {
+    wanted: &[KnownLine],
+    range: TimeRange,
+    lines: &mut FoundLines,
+) -> Result<(), LogError> {
     let read = log.and_then(|log| file(log, max_bytes, wanted, range, lines));
-    let not_read = read.map_err(|error| Failure::of_file(path, &error))?;
+    let not_read = read.map_err(|error| LogError::File(path.to_owned(), error))?;
     lines.not_read.extend(not_read.map(|what| format!("{} of {}", what, path.display())));
     Ok(())
 }
 
 /// A log that is read.
-enum Log {
-    Named(Input),
+enum LogReader {
+    Named(InputFile),
     Configured(Box<Reader>),
 }
 
-impl Log {
+impl LogReader {
     /// Goes to the last `max_bytes` of a file that has more, and gives how many are before them.
     fn skip_to_last(&mut self, max_bytes: u64) -> std::io::Result<u64> {
         match self {
@@ -153,7 +154,7 @@ impl Log {
     }
 }
 
-impl Read for Log {
+impl Read for LogReader {
     fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
         match self {
             Self::Named(input) => input.read(bytes),
@@ -165,11 +166,11 @@ impl Read for Log {
     }
 }
 
-impl Lines {
-    fn add(&mut self, unix_ms: u64, text: &str, wanted: &[Known]) {
+impl FoundLines {
+    fn add(&mut self, unix_ms: u64, text: &str, wanted: &[KnownLine]) {
         let Some(known) = wanted.iter().position(|known| known.is_in(text)) else { return };
         let text = text.trim().chars().take(MAX_LINE_CHARS).collect();
-        self.found.push(Found { unix_ms, known, text });
+        self.found.push(FoundLine { unix_ms, known, text });
         if self.found.len() >= 2 * MAX_LINES {
             self.keep_latest();
         }
@@ -186,11 +187,11 @@ impl Lines {
 
 /// Reads a log, of one that is longer its last `max_bytes`; says what was not read.
 fn file(
-    mut log: Log,
+    mut log: LogReader,
     max_bytes: u64,
-    wanted: &[Known],
-    range: Range,
-    lines: &mut Lines,
+    wanted: &[KnownLine],
+    range: TimeRange,
+    lines: &mut FoundLines,
 ) -> std::io::Result<Option<String>> {
     let skipped = log.skip_to_last(max_bytes)?;
     let mut reader = BufReader::new(log.take(max_bytes));
@@ -248,23 +249,23 @@ const MAX_ENTRY_BYTES: usize = 4 << 20;
 
 /// An entry of the journal.
 #[derive(Deserialize)]
-struct Entry {
+struct JournalEntry {
     #[serde(rename = "__REALTIME_TIMESTAMP")]
     micros: String,
     #[serde(rename = "MESSAGE")]
-    message: Option<Message>,
+    message: Option<JournalMessage>,
 }
 
 /// A message that is no text is a list of bytes; one that was set twice is a list of both.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Message {
+enum JournalMessage {
     Text(String),
     Bytes(Vec<u8>),
-    Several(Vec<Message>),
+    Several(Vec<JournalMessage>),
 }
 
-impl Message {
+impl JournalMessage {
     fn text(&self) -> Cow<'_, str> {
         match self {
             Self::Text(text) => Cow::Borrowed(text),
@@ -276,16 +277,14 @@ impl Message {
 
 /// The lines of this machine's journal, the latest first; journalctl looks for them.
 fn journal(
-    wanted: &[Known],
-    range: Range,
+    wanted: &[KnownLine],
+    range: TimeRange,
     at_most: Duration,
-    lines: &mut Lines,
-) -> Result<(), Failure> {
+    lines: &mut FoundLines,
+) -> Result<(), String> {
     let limits = ProgramLimits { input: &[], time: at_most, bytes: MAX_JOURNAL_BYTES };
-    let failed = |why: String| {
-        Failure::new(Exit::CouldNotCheck, format!("{why}; name a log with --log FILE"))
-    };
-    let expressions: Vec<String> = wanted.iter().map(Known::expression).collect();
+    let failed = |why: String| format!("{why}; name a log with --log FILE");
+    let expressions: Vec<String> = wanted.iter().map(KnownLine::expression).collect();
     let mut command = Command::new("journalctl");
     command.args(["--no-pager", "--all", "--output=json", "--output-fields=MESSAGE"]);
     command.args(["--reverse", &format!("--lines={}", 2 * MAX_LINES)]);
@@ -307,7 +306,7 @@ fn journal(
         return Err(failed("the journal has no entries that this user may read".to_owned()));
     }
     for line in entries {
-        let entry = bounded_json::from_slice::<Entry>(line, MAX_ENTRY_BYTES).ok();
+        let entry = bounded_json::from_slice::<JournalEntry>(line, MAX_ENTRY_BYTES).ok();
         let found =
             entry.and_then(|entry| Some((entry.micros.parse::<u64>().ok()?, entry.message?)));
         match found {
@@ -342,17 +341,17 @@ mod tests {
     const LINE: &str =
         "2023-11-14T22:14:11Z WARNING: Loop time exceeded, rescheduling immediately.\n";
 
-    fn read_to(max_bytes: u64, log: &str) -> (Lines, Option<String>) {
+    fn read_to(max_bytes: u64, log: &str) -> (FoundLines, Option<String>) {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), log).unwrap();
-        let (mut lines, all) = (Lines::default(), Range { since: 0, until: u64::MAX });
+        let (mut lines, all) = (FoundLines::default(), TimeRange { since: 0, until: u64::MAX });
         let limits = Limits { bytes: max_bytes, time: Duration::from_secs(60) };
         let known = known::shipped();
-        let log = Log::Named(Input::open(file.path()).unwrap());
+        let log = LogReader::Named(InputFile::open(file.path()).unwrap());
         let not_read = super::file(log, max_bytes, &known, all, &mut lines).unwrap();
         // A configured log is read as one that the user names.
-        let mut again = Lines::default();
-        let log = Log::Configured(Box::new(Reader::open(file.path(), limits).unwrap()));
+        let mut again = FoundLines::default();
+        let log = LogReader::Configured(Box::new(Reader::open(file.path(), limits).unwrap()));
         assert_eq!(super::file(log, max_bytes, &known, all, &mut again).unwrap(), not_read);
         assert_eq!(again.found, lines.found);
         (lines, not_read)
@@ -372,7 +371,7 @@ mod tests {
 
     #[test]
     fn the_latest_lines_are_kept() {
-        let mut lines = Lines::default();
+        let mut lines = FoundLines::default();
         for unix_ms in 0..25_000 {
             lines.add(unix_ms, LINE, &known::shipped());
         }
@@ -387,7 +386,7 @@ mod tests {
             [("\"a\"", "a"), ("[97,255,98]", "a\u{fffd}b"), ("[\"a\",\"b\"]", "a")]
         {
             let json = format!("{{\"__REALTIME_TIMESTAMP\":\"5\",\"MESSAGE\":{message}}}");
-            let entry: Entry = serde_json::from_str(&json).unwrap();
+            let entry: JournalEntry = serde_json::from_str(&json).unwrap();
             assert_eq!(entry.message.unwrap().text(), text);
         }
     }

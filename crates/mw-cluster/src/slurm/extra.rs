@@ -1,4 +1,4 @@
-//! What a node offers, as JSON in its field `Extra`: jobs ask for it by `--extra 'mem2m>=64'` (Slurm 23.11, with
+//! Memory that a node offers, as JSON in its field `Extra`: jobs ask for it by `--extra 'mem2m>=64'` (Slurm 23.11, with
 //! `SchedulerParameters=extra_constraints`). Every change has slurmctld plan anew, so that sizes are rounded down to
 //! steps, and a size that swings around a step is not written each time.
 
@@ -22,15 +22,19 @@ const STEPS: u64 = 16;
 
 /// Memory that is offered, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Offer {
+pub struct MemoryOffer {
     mem: u64,
     mem_2m: u64,
     /// The step that sizes are rounded down to.
     step: u64,
 }
 
-impl Offer {
-    pub(super) fn new(snapshot: &Snapshot) -> Result<Self, Missing> {
+impl MemoryOffer {
+    /// Memory of a machine.
+    ///
+    /// # Errors
+    /// A file that it is computed from could not be read.
+    pub fn new(snapshot: &Snapshot) -> Result<Self, Missing> {
         let memory = derived::memory_bytes(&snapshot.sample)?;
         let page_bytes = snapshot.origin.page_bytes;
         let order = derived::order_of(BLOCK_BYTES, page_bytes);
@@ -46,7 +50,7 @@ impl Offer {
     ///
     /// # Errors
     /// It holds something else than a JSON object.
-    pub(super) fn update(&self, extra: Option<&str>) -> Result<Option<String>, String> {
+    pub fn update(&self, extra: Option<&str>) -> Result<Option<String>, String> {
         let text = extra.unwrap_or("{}");
         let mut object: Map<String, Value> =
             bounded_json::from_slice(text.as_bytes(), MAX_EXTRA_BYTES)
@@ -77,8 +81,8 @@ fn rounded(bytes: u64, step: u64, old: Option<u64>) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn offer(mem_gib: u64, mem_2m_mib: u64) -> Offer {
-        Offer { mem: mem_gib * GIB, mem_2m: mem_2m_mib << 20, step: 4 * GIB }
+    fn offer(mem_gib: u64, mem_2m_mib: u64) -> MemoryOffer {
+        MemoryOffer { mem: mem_gib * GIB, mem_2m: mem_2m_mib << 20, step: 4 * GIB }
     }
 
     #[test]
@@ -111,7 +115,7 @@ mod tests {
     fn a_fragmented_node_offers_no_large_blocks() {
         let offer = |name: &str| {
             let source = mw_collect::text_archive::open(&mw_test::fixture(name)).unwrap();
-            Offer::new(&mw_collect::snapshot(&source)).unwrap()
+            MemoryOffer::new(&mw_collect::snapshot(&source)).unwrap()
         };
         let (sick, healthy) = (offer("fragmented-node/firing"), offer("fragmented-node/quiet"));
         assert_eq!((sick.step, healthy.step), (GIB, GIB));

@@ -15,15 +15,17 @@ const MAX_MESSAGE_BYTES: usize = 512;
 /// The reason where a condition could not be decided.
 const NOT_CHECKED: &str = "MemoryNotChecked";
 
+/// Status of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Status {
+pub enum ConditionStatus {
     True,
     False,
     Unknown,
 }
 
-impl Status {
-    pub(super) fn name(self) -> &'static str {
+impl ConditionStatus {
+    #[must_use]
+    pub fn name(self) -> &'static str {
         match self {
             Self::True => "True",
             Self::False => "False",
@@ -32,16 +34,17 @@ impl Status {
     }
 }
 
+/// A condition as it is sent to the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Condition {
-    pub(super) name: &'static str,
-    pub(super) status: Status,
-    pub(super) reason: String,
-    pub(super) message: String,
+pub struct PublishedCondition {
+    pub name: &'static str,
+    pub status: ConditionStatus,
+    pub reason: String,
+    pub message: String,
 }
 
-impl Condition {
-    fn new(of: NodeCondition, status: Status, reason: &str, message: &str) -> Self {
+impl PublishedCondition {
+    fn new(of: NodeCondition, status: ConditionStatus, reason: &str, message: &str) -> Self {
         let mut message = visible::line(message).to_string();
         let end = (0..=MAX_MESSAGE_BYTES).rev().find(|at| message.is_char_boundary(*at));
         message.truncate(end.unwrap_or(0));
@@ -49,40 +52,43 @@ impl Condition {
     }
 
     fn unknown(of: NodeCondition, why: &str) -> Self {
-        Self::new(of, Status::Unknown, NOT_CHECKED, why)
+        Self::new(of, ConditionStatus::Unknown, NOT_CHECKED, why)
     }
 
     /// True if what others act on is the same; sizes in a message change all the time.
-    pub(super) fn is_as(&self, other: &Self) -> bool {
+    #[must_use]
+    pub fn is_as(&self, other: &Self) -> bool {
         (self.name, self.status, &self.reason) == (other.name, other.status, &other.reason)
     }
 }
 
 /// Result of a check.
-pub(super) fn conditions(report: &Report) -> Vec<Condition> {
+#[must_use]
+pub fn conditions(report: &Report) -> Vec<PublishedCondition> {
     let condition = |of: &NodeCondition| match of.state(report) {
         ConditionState::True(finding) => {
             let reason = find(&finding.rule).map_or(String::new(), mw_rules::Rule::camel_case);
             let message = format!("{}: {}", finding.rule, finding.headline);
-            Condition::new(*of, Status::True, &reason, &message)
+            PublishedCondition::new(*of, ConditionStatus::True, &reason, &message)
         }
         ConditionState::False => {
             let (reason, message) = of.fine();
-            Condition::new(*of, Status::False, reason, message)
+            PublishedCondition::new(*of, ConditionStatus::False, reason, message)
         }
-        ConditionState::Unknown(why) => Condition::unknown(*of, &why),
+        ConditionState::Unknown(why) => PublishedCondition::unknown(*of, &why),
     };
     NodeCondition::ALL.iter().map(condition).collect()
 }
 
 /// Of a node that could not be checked at all.
-pub(super) fn all_unknown(why: &str) -> Vec<Condition> {
-    NodeCondition::ALL.iter().map(|of| Condition::unknown(*of, why)).collect()
+#[must_use]
+pub fn all_unknown(why: &str) -> Vec<PublishedCondition> {
+    NodeCondition::ALL.iter().map(|of| PublishedCondition::unknown(*of, why)).collect()
 }
 
 /// Fields that are read of a Node object, of which the rest may be of any size.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Node {
+pub(super) struct NodeObject {
     #[serde(default)]
     status: Option<NodeStatus>,
 }
@@ -90,7 +96,7 @@ pub(super) struct Node {
 #[derive(Debug, Deserialize)]
 struct NodeStatus {
     #[serde(default)]
-    conditions: Known,
+    conditions: KnownConditions,
 }
 
 /// A condition of a node.
@@ -107,30 +113,30 @@ struct AnyCondition<'a> {
 
 /// Since when memwright's conditions have the status that they have: by type, status and time.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Known(BTreeMap<&'static str, (String, String)>);
+pub struct KnownConditions(BTreeMap<&'static str, (String, String)>);
 
-impl<'de> Deserialize<'de> for Known {
+impl<'de> Deserialize<'de> for KnownConditions {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(Conditions)
+        from.deserialize_any(ConditionVisitor)
     }
 }
 
 /// Goes through the conditions of a node, which may be of everybody, and keeps memwright's.
-struct Conditions;
+struct ConditionVisitor;
 
-impl<'de> Visitor<'de> for Conditions {
-    type Value = Known;
+impl<'de> Visitor<'de> for ConditionVisitor {
+    type Value = KnownConditions;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("conditions")
     }
 
-    fn visit_unit<E>(self) -> Result<Known, E> {
-        Ok(Known::default())
+    fn visit_unit<E>(self) -> Result<KnownConditions, E> {
+        Ok(KnownConditions::default())
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Known, A::Error> {
-        let mut known = Known::default();
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<KnownConditions, A::Error> {
+        let mut known = KnownConditions::default();
         while let Some(condition) = list.next_element::<AnyCondition<'de>>()? {
             let name = condition.name.unwrap_or_default();
             let of = NodeCondition::ALL.iter().find(|of| of.name() == name);
@@ -144,14 +150,14 @@ impl<'de> Visitor<'de> for Conditions {
     }
 }
 
-impl Known {
+impl KnownConditions {
     /// Those of a Node object.
-    pub(super) fn of(node: Node) -> Self {
+    pub(super) fn of(node: NodeObject) -> Self {
         node.status.map(|status| status.conditions).unwrap_or_default()
     }
 
     /// Since when the condition has this status.
-    fn since<'a>(&'a self, condition: &Condition, now: &'a str) -> &'a str {
+    fn since<'a>(&'a self, condition: &PublishedCondition, now: &'a str) -> &'a str {
         match self.0.get(condition.name) {
             Some((status, since)) if status == condition.status.name() => since,
             _ => now,
@@ -160,7 +166,8 @@ impl Known {
 }
 
 /// Sets the conditions. `now` is in RFC 3339.
-pub(super) fn patch(conditions: &[Condition], known: &Known, now: &str) -> Value {
+#[must_use]
+pub fn patch(conditions: &[PublishedCondition], known: &KnownConditions, now: &str) -> Value {
     let list = conditions.iter().map(|condition| {
         json!({
             "type": condition.name,
@@ -175,7 +182,8 @@ pub(super) fn patch(conditions: &[Condition], known: &Known, now: &str) -> Value
 }
 
 /// Removes them.
-pub(super) fn removal() -> Value {
+#[must_use]
+pub fn removal() -> Value {
     let list = NodeCondition::ALL.map(|of| json!({ "$patch": "delete", "type": of.name() }));
     json!({ "status": { "conditions": list } })
 }

@@ -1,11 +1,11 @@
-//! What follows from the check and from the state that slurmctld has of the node. Who drained a node is told by its
+//! The decision that follows from the check and from the state that slurmctld has of the node. Who drained a node is told by its
 //! reason: only a drain whose reason begins with [`LEADER`] is changed or ended here.
 
-use super::node::Node;
+use super::node::SlurmNode;
 use mw_model::Severity;
 use mw_model::{Finding, Report};
 
-/// With what a reason begins that was given here: monitoring matches on it.
+/// Beginning of a reason that was given here: monitoring matches on it.
 pub(super) const LEADER: &str = "memwright: ";
 
 /// Longest reason in bytes; `sinfo -R` shows 20 characters unless it is given a format.
@@ -15,9 +15,9 @@ const CUT: &str = "...";
 
 /// Result of the check for scheduling.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Judgement {
+pub enum Judgement {
     /// The node is to be drained, with this reason.
-    Hazard(Reason),
+    Hazard(DrainReason),
     /// It has no such hazard. These rules could not be checked.
     Fine { unchecked: Vec<String> },
     /// The machine could not be checked.
@@ -26,13 +26,13 @@ pub(super) enum Judgement {
 
 /// The reason of a drain.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Reason {
-    pub(super) rule: String,
-    pub(super) severity: Severity,
+pub struct DrainReason {
+    pub rule: String,
+    pub severity: Severity,
     text: String,
 }
 
-impl Reason {
+impl DrainReason {
     fn new(finding: &Finding) -> Self {
         Self {
             rule: finding.rule.clone(),
@@ -42,7 +42,8 @@ impl Reason {
     }
 
     /// `memwright: RULE: text`, which scontrol takes as it is.
-    pub(super) fn line(&self) -> String {
+    #[must_use]
+    pub fn line(&self) -> String {
         let mut line = format!("{LEADER}{}: {}", self.rule, self.text);
         if line.len() > MAX_REASON_BYTES {
             line.truncate(MAX_REASON_BYTES - CUT.len());
@@ -66,17 +67,19 @@ fn plain(text: &str) -> String {
 
 /// Findings that drain a node: those about the machine, never those about a process, a cgroup or a mount.
 #[derive(Debug)]
-pub(super) struct Policy<'a> {
+pub struct DrainPolicy<'a> {
     /// These rules only, unless there is none.
-    pub(super) rules: &'a [String],
+    pub rules: &'a [String],
     /// Never without it.
-    pub(super) severity: Option<Severity>,
+    pub severity: Option<Severity>,
     /// A job of the usual size gets its memory without a wait: nothing drains.
-    pub(super) is_job_served: bool,
+    pub is_job_served: bool,
 }
 
-impl Policy<'_> {
-    pub(super) fn judge(&self, report: &Report) -> Judgement {
+impl DrainPolicy<'_> {
+    /// Judges a node by a report.
+    #[must_use]
+    pub fn judge(&self, report: &Report) -> Judgement {
         let drains = |finding: &&Finding| {
             let is_named = self.rules.is_empty() || self.rules.contains(&finding.rule);
             is_named
@@ -85,7 +88,7 @@ impl Policy<'_> {
                 && self.severity.is_some_and(|least| finding.severity >= least)
         };
         match report.findings.iter().find(drains) {
-            Some(finding) => Judgement::Hazard(Reason::new(finding)),
+            Some(finding) => Judgement::Hazard(DrainReason::new(finding)),
             None if report.is_unknown() => Judgement::Unknown,
             None => {
                 let unchecked = report.skipped.iter().map(|skipped| skipped.rule.clone());
@@ -97,27 +100,28 @@ impl Policy<'_> {
 
 /// Change of the node's state.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Decision {
+pub enum DrainDecision {
     /// Drain it, or say the new reason.
-    Drain(Reason),
+    Drain(DrainReason),
     /// It was drained here and is idle: try to remove the hazard.
-    Remedy(Reason),
+    Remedy(DrainReason),
     /// End the drain that was begun here.
     Resume,
-    Nothing(Why),
+    Nothing(Inaction),
 }
 
+/// The reason that nothing is done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Why {
+pub enum Inaction {
     Healthy,
     /// It is drained, down or failing for another reason.
     TakenOut {
         reason: Option<String>,
-        hazard: Option<Reason>,
+        hazard: Option<DrainReason>,
     },
-    StillThere(Reason),
+    StillThere(DrainReason),
     /// The hazard has not been there for long enough.
-    NotYet(Reason),
+    NotYet(DrainReason),
     /// The hazard is gone, and jobs are still on the node.
     Busy,
     /// The rule for which it was drained could not be checked.
@@ -126,14 +130,20 @@ pub(super) enum Why {
 
 /// Permitted actions.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Leave {
+pub struct Permissions {
     /// The hazard has lasted: the node may be drained for it.
-    pub(super) drain: bool,
+    pub drain: bool,
     /// Making room is allowed, and was not yet tried.
-    pub(super) remedy: bool,
+    pub remedy: bool,
 }
 
-pub(super) fn decide(node: &Node, judgement: &Judgement, leave: Leave) -> Option<Decision> {
+/// The decision; `None` where the machine could not be checked.
+#[must_use]
+pub fn decide(
+    node: &SlurmNode,
+    judgement: &Judgement,
+    leave: Permissions,
+) -> Option<DrainDecision> {
     let reason = node.reason.as_deref();
     let own_rule = reason.filter(|_| node.is_drained()).and_then(rule_of);
     let hazard = match judgement {
@@ -143,32 +153,32 @@ pub(super) fn decide(node: &Node, judgement: &Judgement, leave: Leave) -> Option
     };
     let is_taken_out = node.is_drained() || (node.is_out() && reason.is_some());
     Some(match (own_rule, hazard) {
-        (None, _) if is_taken_out => Decision::Nothing(Why::TakenOut {
+        (None, _) if is_taken_out => DrainDecision::Nothing(Inaction::TakenOut {
             reason: reason.map(str::to_owned),
             hazard: hazard.cloned(),
         }),
-        (None, Some(hazard)) if leave.drain => Decision::Drain(hazard.clone()),
-        (None, Some(hazard)) => Decision::Nothing(Why::NotYet(hazard.clone())),
-        (None, None) => Decision::Nothing(Why::Healthy),
+        (None, Some(hazard)) if leave.drain => DrainDecision::Drain(hazard.clone()),
+        (None, Some(hazard)) => DrainDecision::Nothing(Inaction::NotYet(hazard.clone())),
+        (None, None) => DrainDecision::Nothing(Inaction::Healthy),
         (Some(rule), Some(hazard)) if rule != hazard.rule && leave.drain => {
-            Decision::Drain(hazard.clone())
+            DrainDecision::Drain(hazard.clone())
         }
         (Some(_), Some(hazard)) if leave.remedy && node.is_idle() => {
-            Decision::Remedy(hazard.clone())
+            DrainDecision::Remedy(hazard.clone())
         }
-        (Some(_), Some(hazard)) => Decision::Nothing(Why::StillThere(hazard.clone())),
+        (Some(_), Some(hazard)) => DrainDecision::Nothing(Inaction::StillThere(hazard.clone())),
         (Some(rule), None) => after(node, rule, judgement),
     })
 }
 
 /// The hazard is not found any more.
-fn after(node: &Node, rule: &str, judgement: &Judgement) -> Decision {
+fn after(node: &SlurmNode, rule: &str, judgement: &Judgement) -> DrainDecision {
     match judgement {
         Judgement::Fine { unchecked } if unchecked.iter().any(|id| id == rule) => {
-            Decision::Nothing(Why::Unchecked(rule.to_owned()))
+            DrainDecision::Nothing(Inaction::Unchecked(rule.to_owned()))
         }
-        _ if node.is_idle() => Decision::Resume,
-        _ => Decision::Nothing(Why::Busy),
+        _ if node.is_idle() => DrainDecision::Resume,
+        _ => DrainDecision::Nothing(Inaction::Busy),
     }
 }
 

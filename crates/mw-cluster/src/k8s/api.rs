@@ -1,8 +1,6 @@
 //! Asks the API server about one node.
 
-use super::condition::{Known, Node};
-use crate::args::K8sConditionArgs;
-use crate::{Exit, Failure};
+use super::condition::{KnownConditions, NodeObject};
 use mw_http::{Body, Response, SecretFile, Uri};
 use mw_model::bounded_json;
 use serde::Deserialize;
@@ -24,7 +22,8 @@ const MAX_SAID_CHARS: usize = 300;
 
 const MERGE: &str = "application/strategic-merge-patch+json";
 
-pub(super) struct Api {
+/// The API server, for one node.
+pub struct NodeApi {
     /// `https://HOST:PORT`.
     server: String,
     token: SecretFile,
@@ -32,25 +31,34 @@ pub(super) struct Api {
     node: String,
 }
 
-impl Api {
-    pub(super) fn new(args: &K8sConditionArgs, node: String) -> Result<Self, Failure> {
-        let server = args.api_server.clone().or_else(of_cluster).ok_or_else(|| {
-            let line = "no API server: neither --api-server nor KUBERNETES_SERVICE_HOST is set";
-            Failure::new(Exit::Usage, line)
-        })?;
+impl NodeApi {
+    /// `server` is that of the cluster unless it is named.
+    ///
+    /// # Errors
+    /// There is no server, or its URL is invalid.
+    pub fn new(
+        server: Option<&str>,
+        token_file: &str,
+        ca_file: PathBuf,
+        node: String,
+    ) -> Result<Self, String> {
+        let server = server.map(str::to_owned).or_else(of_cluster);
+        let server = server
+            .ok_or("no API server: neither --api-server nor KUBERNETES_SERVICE_HOST is set")?;
         let server = server.trim_end_matches('/').to_owned();
-        mw_http::checked(&server, true)
-            .map_err(|error| Failure::new(Exit::Usage, format!("--api-server {error}")))?;
-        let token = SecretFile(args.token_file.clone());
-        Ok(Self { server, token, ca_file: args.ca_file.clone(), node })
+        mw_http::checked(&server, true).map_err(|error| format!("--api-server {error}"))?;
+        Ok(Self { server, token: SecretFile(token_file.to_owned()), ca_file, node })
     }
 
     /// Current conditions of the node. A reply from the server's cache does.
-    pub(super) fn known(&self) -> Result<Known, String> {
+    ///
+    /// # Errors
+    /// The answer of the server, or why there is none.
+    pub fn known(&self) -> Result<KnownConditions, String> {
         let answer = self.request("GET", "?resourceVersion=0", None)?;
         // Of what it has, three conditions are kept.
-        let node = serde_json::from_slice::<Node>(&answer);
-        node.map(Known::of).map_err(|error| {
+        let node = serde_json::from_slice::<NodeObject>(&answer);
+        node.map(KnownConditions::of).map_err(|error| {
             let Self { server, node, .. } = self;
             format!(
                 "GET nodes/{node} of {server}: HTTP 200: the answer is no JSON of a Node: {error}"
@@ -59,7 +67,10 @@ impl Api {
     }
 
     /// Changes the node's status.
-    pub(super) fn patch(&self, patch: &Value) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// The answer of the server, or why there is none.
+    pub fn patch(&self, patch: &Value) -> Result<(), String> {
         let query = "/status?fieldManager=memwright";
         self.request("PATCH", query, Some(patch)).map(|_| ())
     }
@@ -99,7 +110,7 @@ fn of_cluster() -> Option<String> {
 
 /// Fields that are read of a Status object.
 #[derive(Deserialize)]
-struct Refusal {
+struct StatusObject {
     message: Option<String>,
 }
 
@@ -110,7 +121,7 @@ fn read(answer: Response<Body>, token: &str) -> Result<Vec<u8>, String> {
     if status.is_success() {
         return Ok(said);
     }
-    let refusal = bounded_json::from_slice::<Refusal>(&said, MAX_REFUSAL_BYTES);
+    let refusal = bounded_json::from_slice::<StatusObject>(&said, MAX_REFUSAL_BYTES);
     let message = refusal.ok().and_then(|refusal| refusal.message);
     let message = message.filter(|text| !text.contains(token)).unwrap_or_default();
     let message: String = message.chars().take(MAX_SAID_CHARS).collect();

@@ -2,9 +2,9 @@ use super::*;
 use mw_model::SkippedRule;
 use mw_model::{Missing, Subject};
 
-fn node(state: &str, reason: &str) -> Node {
+fn node(state: &str, reason: &str) -> SlurmNode {
     let reason = if reason.is_empty() { String::new() } else { format!("   Reason={reason}\n") };
-    Node::parse(format!("   State={state} Weight=1\n{reason}").as_bytes()).unwrap()
+    SlurmNode::parse(format!("   State={state} Weight=1\n{reason}").as_bytes()).unwrap()
 }
 
 fn finding(rule: &str, severity: Severity) -> Finding {
@@ -18,7 +18,7 @@ fn finding(rule: &str, severity: Severity) -> Finding {
 }
 
 fn hazard(rule: &str) -> Judgement {
-    Judgement::Hazard(Reason::new(&finding(rule, Severity::Critical)))
+    Judgement::Hazard(DrainReason::new(&finding(rule, Severity::Critical)))
 }
 
 fn fine() -> Judgement {
@@ -30,22 +30,22 @@ const THEIRS: &str = "fan broken [alice@2026-11-25T03:34:11]";
 
 /// Decides and says in a word what is to be done.
 fn word(state: &str, reason: &str, judgement: &Judgement, can_remedy: bool) -> &'static str {
-    word_of(state, reason, judgement, Leave { drain: true, remedy: can_remedy })
+    word_of(state, reason, judgement, Permissions { drain: true, remedy: can_remedy })
 }
 
-fn word_of(state: &str, reason: &str, judgement: &Judgement, leave: Leave) -> &'static str {
+fn word_of(state: &str, reason: &str, judgement: &Judgement, leave: Permissions) -> &'static str {
     match decide(&node(state, reason), judgement, leave) {
         None => "unknown",
-        Some(Decision::Drain(_)) => "drain",
-        Some(Decision::Remedy(_)) => "remedy",
-        Some(Decision::Resume) => "resume",
-        Some(Decision::Nothing(why)) => match why {
-            Why::Healthy => "healthy",
-            Why::TakenOut { .. } => "taken out",
-            Why::StillThere(_) => "still there",
-            Why::NotYet(_) => "not yet",
-            Why::Busy => "busy",
-            Why::Unchecked(_) => "unchecked",
+        Some(DrainDecision::Drain(_)) => "drain",
+        Some(DrainDecision::Remedy(_)) => "remedy",
+        Some(DrainDecision::Resume) => "resume",
+        Some(DrainDecision::Nothing(why)) => match why {
+            Inaction::Healthy => "healthy",
+            Inaction::TakenOut { .. } => "taken out",
+            Inaction::StillThere(_) => "still there",
+            Inaction::NotYet(_) => "not yet",
+            Inaction::Busy => "busy",
+            Inaction::Unchecked(_) => "unchecked",
         },
     }
 }
@@ -125,7 +125,7 @@ fn severity_and_rules_choose_the_findings_that_drain() {
     ]);
     let rule = |rules: &[&str], severity| {
         let rules: Vec<String> = rules.iter().map(|rule| (*rule).to_owned()).collect();
-        match (Policy { rules: &rules, severity, is_job_served: false }).judge(&report) {
+        match (DrainPolicy { rules: &rules, severity, is_job_served: false }).judge(&report) {
             Judgement::Hazard(reason) => reason.rule,
             other => format!("{other:?}"),
         }
@@ -144,7 +144,8 @@ fn what_could_not_be_checked_is_no_health() {
     report
         .skipped
         .push(SkippedRule { rule: "fragmented-node".to_owned(), missing: missing.clone() });
-    let policy = Policy { rules: &[], severity: Some(Severity::Critical), is_job_served: false };
+    let policy =
+        DrainPolicy { rules: &[], severity: Some(Severity::Critical), is_job_served: false };
     let unchecked = vec!["fragmented-node".to_owned()];
     assert_eq!(policy.judge(&report), Judgement::Fine { unchecked });
     report.unchecked.push(missing);
@@ -155,9 +156,9 @@ fn what_could_not_be_checked_is_no_health() {
 fn a_reason_is_one_plain_bounded_line() {
     let mut found = finding("fragmented-node", Severity::Critical);
     found.headline = "a=\"b\"\n'c' $(d) \u{1F600}".to_owned();
-    assert_eq!(Reason::new(&found).line(), "memwright: fragmented-node: a:_b_ _c_ _(d) _");
+    assert_eq!(DrainReason::new(&found).line(), "memwright: fragmented-node: a:_b_ _c_ _(d) _");
     found.headline = "\u{e4}x".repeat(500);
-    let line = Reason::new(&found).line();
+    let line = DrainReason::new(&found).line();
     assert!(line.len() == MAX_REASON_BYTES && line.ends_with(CUT), "{line}");
     assert_eq!(rule_of(&line), Some("fragmented-node"));
 }
@@ -165,7 +166,7 @@ fn a_reason_is_one_plain_bounded_line() {
 #[test]
 fn only_what_lasts_drains() {
     let found = hazard("fragmented-node");
-    let leave = Leave { drain: false, remedy: true };
+    let leave = Permissions { drain: false, remedy: true };
     assert_eq!(word_of("IDLE", "", &found, leave), "not yet");
     assert_eq!(word_of("IDLE+DRAIN", OURS, &found, leave), "remedy");
     let other = hazard("reclaim-storm");
@@ -181,7 +182,7 @@ fn a_process_or_a_job_that_is_served_drains_nothing() {
         let mut finding = Finding::new(Severity::Critical, subject, "found");
         finding.rule = "map-count-limit".to_owned();
         report.findings = vec![finding];
-        let policy = Policy { rules: &[], severity: Some(Severity::Note), is_job_served };
+        let policy = DrainPolicy { rules: &[], severity: Some(Severity::Note), is_job_served };
         matches!(policy.judge(&report), Judgement::Hazard(_))
     };
     assert!(judged(Subject::Node(0), false));

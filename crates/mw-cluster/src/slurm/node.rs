@@ -1,22 +1,23 @@
-//! What `scontrol show node NAME` prints: names and values, several in a line. The text of a reason or a comment can
+//! Output of `scontrol show node NAME`: names and values, several in a line. The text of a reason or a comment can
 //! look like other fields; each of those has a line of its own. That is why the lines are not joined by `--oneliner`.
 
 /// A node as slurmctld has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Node {
+pub struct SlurmNode {
     /// The base state, such as IDLE, MIXED or DOWN.
     base: String,
     /// Flags of the state, such as DRAIN or NOT_RESPONDING.
     flags: Vec<String>,
     /// The reason that it is drained or down, without the user and the time.
-    pub(super) reason: Option<String>,
+    pub reason: Option<String>,
     /// A text for jobs to choose nodes by.
-    pub(super) extra: Option<String>,
+    pub extra: Option<String>,
 }
 
-impl Node {
+impl SlurmNode {
     /// Reads the record of one node; `None` where it has no state.
-    pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
+    #[must_use]
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
         let text = String::from_utf8_lossy(bytes);
         let fields = || text.lines().map(str::trim_start);
         let state = fields().find_map(|line| line.strip_prefix("State="))?;
@@ -36,17 +37,20 @@ impl Node {
         self.flags.iter().any(|have| have == flag)
     }
 
-    pub(super) fn is_drained(&self) -> bool {
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
         self.has("DRAIN")
     }
 
     /// True if it gets no jobs in any case: it is down, or an administrator expects it to fail.
-    pub(super) fn is_out(&self) -> bool {
+    #[must_use]
+    pub fn is_out(&self) -> bool {
         self.base == "DOWN" || self.has("FAIL")
     }
 
     /// True if no job is on it.
-    pub(super) fn is_idle(&self) -> bool {
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
         self.base == "IDLE" && !self.has("COMPLETING")
     }
 }
@@ -74,14 +78,14 @@ mod tests {
     /// Printed by Slurm 22.05.
     const DRAINED: &[u8] = include_bytes!("node/drained.txt");
 
-    fn node(state: &str, rest: &str) -> Node {
+    fn node(state: &str, rest: &str) -> SlurmNode {
         let text = format!("NodeName=n1 Arch=x86_64\n   State={state} Weight=1\n{rest}");
-        Node::parse(text.as_bytes()).unwrap()
+        SlurmNode::parse(text.as_bytes()).unwrap()
     }
 
     #[test]
     fn a_drained_node_of_slurm_22_05_is_read() {
-        let node = Node::parse(DRAINED).unwrap();
+        let node = SlurmNode::parse(DRAINED).unwrap();
         assert!(node.is_drained() && node.is_idle() && !node.is_out());
         let reason = r#"memwright: fragmented-node: a b%c "x" (y) >= 3"#;
         assert_eq!(node.reason.as_deref(), Some(reason));
@@ -122,7 +126,7 @@ mod tests {
     #[test]
     fn what_is_no_record_is_none() {
         for text in ["", "State=", "State= x", "Node n1 not found", "   State=+DRAIN x"] {
-            assert_eq!(Node::parse(text.as_bytes()), None, "{text}");
+            assert_eq!(SlurmNode::parse(text.as_bytes()), None, "{text}");
         }
     }
 
@@ -135,7 +139,7 @@ mod tests {
         ) {
             let mut text = DRAINED.to_vec();
             text.splice(at..(at + count).min(DRAINED.len()), bytes);
-            if let Some(node) = Node::parse(&text) {
+            if let Some(node) = SlurmNode::parse(&text) {
                 prop_assert!(!node.base.is_empty());
                 prop_assert!(node.reason.is_none_or(|reason| !reason.contains('\n')));
             }

@@ -12,28 +12,27 @@ const STANDARD_INPUT: &str = "-";
 const POLL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// An opened file or pipe.
-pub(crate) struct Input(File);
+#[derive(Debug)]
+pub struct InputFile(File);
 
-impl Input {
+impl InputFile {
     /// Opens a file; `-` is standard input.
     ///
     /// # Errors
     /// Those of open(2); another user chose what the name leads to.
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+    pub fn open(path: &Path) -> io::Result<Self> {
         if path == Path::new(STANDARD_INPUT) {
             let input = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 0)?;
             return Ok(Self(File::from(input)));
         }
-        mw_sys::guarded::open_input(path).map(Self)
+        crate::guarded::open_input(path).map(Self)
     }
-}
 
-impl Input {
     /// Goes to the last `max_bytes` of a file that has more; the number of bytes before them. A pipe stays where it is.
     ///
     /// # Errors
     /// Those of lseek(2).
-    pub(crate) fn skip_to_last(&mut self, max_bytes: u64) -> io::Result<u64> {
+    pub fn skip_to_last(&mut self, max_bytes: u64) -> io::Result<u64> {
         let metadata = self.0.metadata()?;
         let before = metadata.len().saturating_sub(max_bytes);
         if !metadata.is_file() || before == 0 {
@@ -46,15 +45,15 @@ impl Input {
     ///
     /// # Errors
     /// Those of read(2).
-    pub(crate) fn has_more(&mut self) -> io::Result<bool> {
+    pub fn has_more(&mut self) -> io::Result<bool> {
         Ok(self.read(&mut [0])? > 0)
     }
 }
 
-impl Read for Input {
+impl Read for InputFile {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         loop {
-            if mw_sys::is_termination_requested() {
+            if crate::is_termination_requested() {
                 return Err(io::Error::other("interrupted"));
             }
             let ready = poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&POLL));

@@ -4,7 +4,7 @@ use mw_model::HeartbeatKind::{self, Late, Unheard};
 
 /// A line that is looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Known {
+pub struct KnownLine {
     pub(super) software: String,
     pub(super) says: HeartbeatKind,
     /// Its parts, in this order.
@@ -47,7 +47,8 @@ const LINES: &[(&str, HeartbeatKind, &str, &str)] = &[
 ];
 
 /// All that are shipped.
-pub(super) fn shipped() -> Vec<Known> {
+#[must_use]
+pub fn shipped() -> Vec<KnownLine> {
     let shipped = |(software, says, line, before): &(&str, _, &str, &'static str)| {
         known(software, *says, line, before)
     };
@@ -58,19 +59,19 @@ pub(super) fn shipped() -> Vec<Known> {
 ///
 /// # Errors
 /// It has no name or no line, in words.
-pub(super) fn parse(text: &str) -> Result<Known, String> {
+pub fn parse(text: &str) -> Result<KnownLine, String> {
     let wrong = || format!("invalid pattern '{text}' (use NAME=LINE, with * for what varies)");
     let (name, line) = text.split_once('=').ok_or_else(wrong)?;
     let found = known(name.trim(), Late, line, "");
     if name.trim().is_empty() || found.parts.is_empty() { Err(wrong()) } else { Ok(found) }
 }
 
-fn known(software: &str, says: HeartbeatKind, line: &str, before_delay: &'static str) -> Known {
+fn known(software: &str, says: HeartbeatKind, line: &str, before_delay: &'static str) -> KnownLine {
     let parts = line.split('*').filter(|part| !part.is_empty()).map(str::to_owned).collect();
-    Known { software: software.to_owned(), says, parts, before_delay }
+    KnownLine { software: software.to_owned(), says, parts, before_delay }
 }
 
-impl Known {
+impl KnownLine {
     pub(super) fn is_in(&self, line: &str) -> bool {
         let mut rest = line;
         self.parts.iter().all(|part| match rest.split_once(part.as_str()) {

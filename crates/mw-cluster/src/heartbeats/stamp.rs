@@ -1,4 +1,4 @@
-//! When a line of a log was written: the first time in it, in the formats of cluster software.
+//! The time at which a line of a log was written: the first time in it, in the formats of cluster software.
 
 use jiff::civil::DateTime;
 use jiff::tz::{Offset, TimeZone};
