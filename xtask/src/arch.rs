@@ -48,7 +48,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("mw-doctor", &["mw-collect", "mw-model", "mw-proc", "mw-profile", "mw-sys"]),
     (
         "mw-fleet",
-        &["mw-http", "mw-model", "mw-pool", "mw-proc", "mw-remedy", "mw-render", "mw-sys"],
+        &[
+            "mw-http",
+            "mw-model",
+            "mw-pool",
+            "mw-proc",
+            "mw-remedy",
+            "mw-render",
+            "mw-rules",
+            "mw-sys",
+        ],
     ),
     ("mw-lab", &["mw-model"]),
     ("mw-http", &["mw-sys"]),

@@ -17,7 +17,7 @@ const SEVERITIES: [Severity; 3] = [Severity::Note, Severity::Warning, Severity::
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sightings {
     boot_id: String,
-    /// By `RULE SEVERITY`.
+    /// Sightings by `RULE SEVERITY`.
     found: BTreeMap<String, Sighting>,
 }
 
@@ -30,7 +30,7 @@ struct Sighting {
 }
 
 impl Sighting {
-    /// With another check that found it.
+    /// Counts another check that found it.
     fn again(known: Option<Self>, now_ms: u64) -> Self {
         let known = known.filter(|known| now_ms.saturating_sub(known.last_ms) <= GAP_MS);
         Self {
@@ -117,7 +117,7 @@ mod tests {
 
     const RULE: &str = "reclaim-storm";
 
-    /// With a finding of the rule, or none.
+    /// A report with a finding of the rule, or none.
     fn report(found: Option<(Severity, Subject)>) -> Report {
         let mut report = mw_rules::check(&mw_model::Window::default(), None);
         match found {

@@ -13,12 +13,12 @@ pub struct HostFacts {
     pub is_root: bool,
     /// The effective capabilities, by their numbers.
     pub capabilities: Option<u64>,
-    /// As uname(2) has it.
+    /// Release of the kernel, of uname(2).
     pub kernel_release: String,
     /// Kind of this container.
     pub container: Option<String>,
     pub pid_namespace: Result<PidNamespace, String>,
-    /// Those that are not the machine's first.
+    /// Namespaces that are not the machine's first.
     pub namespaces: Vec<Namespace>,
     pub boot_loader: BootLoader,
     pub mountinfo: FileText,
@@ -26,7 +26,7 @@ pub struct HostFacts {
     /// An event of the profiler, opened.
     pub perf_event: Result<(), Errno>,
     pub perf_event_paranoid: FileText,
-    /// Its beginning.
+    /// Beginning of /proc/kallsyms.
     pub kallsyms: FileText,
     pub kptr_restrict: FileText,
     pub pressure: FileText,
@@ -47,7 +47,7 @@ pub struct HostFacts {
 /// An event of the scheduler in tracefs.
 #[derive(Debug, Clone)]
 pub struct Tracepoint {
-    /// Its number.
+    /// Number of the tracepoint.
     pub id: FileText,
     /// tracefs is not mounted, and was mounted for this process alone.
     pub is_of_own_mount: bool,
@@ -77,7 +77,7 @@ pub struct Configuration {
 #[derive(Debug, Clone)]
 pub struct RecordingFile {
     pub path: String,
-    /// Of the file, or of the directory in which it is created.
+    /// Right to write the file, or the directory in which it is created.
     pub writable: Result<(), Errno>,
     pub free_bytes: Option<u64>,
     pub size_bytes: u64,

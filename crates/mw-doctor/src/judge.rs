@@ -2,7 +2,7 @@
 
 use crate::host::{BootLoader, FileText, HostFacts};
 use crate::judge_service;
-use crate::report::{Requirement, as_root};
+use crate::report::{DoctorReport, Requirement, as_root};
 use mw_model::{Missing, Namespace, format_bytes};
 use mw_sys::PidNamespace;
 use rustix::io::Errno;
@@ -33,6 +33,12 @@ const CAPABILITIES: [(u32, &str, &str); 9] = [
 
 /// Clocks that are read in microseconds instead of nanoseconds.
 const SLOW_CLOCKS: [&str; 4] = ["hpet", "acpi_pm", "jiffies", "refined-jiffies"];
+
+/// Judges a machine.
+#[must_use]
+pub fn judge(host: &HostFacts) -> DoctorReport {
+    DoctorReport::new(checks(host))
+}
 
 /// Everything that is needed, in the order in which it is fixed.
 pub(crate) fn checks(machine: &HostFacts) -> Vec<Requirement> {
@@ -336,7 +342,7 @@ fn extfrag(machine: &HostFacts) -> Requirement {
     }
 }
 
-/// Of the unified hierarchy, or of version 1: `memory HIERARCHY GROUPS ENABLED` in /proc/cgroups.
+/// The memory controller of the unified hierarchy, or of version 1: `memory HIERARCHY GROUPS ENABLED` in /proc/cgroups.
 fn memory_controller(machine: &HostFacts) -> Requirement {
     let check = |detail| Requirement::works("memory-controller", "check, watch, explain", detail);
     let unified = machine.cgroup_controllers.as_ref();

@@ -95,14 +95,14 @@ fn lacks(name: &str, remedy: &str, change: impl FnOnce(&mut HostFacts)) {
     assert_eq!((check.name.as_str(), check.state), (name, RequirementState::Missing), "{check:#?}");
     assert!(check.remedy.as_ref().is_some_and(|known| known.contains(remedy)), "{check:#?}");
     assert!(!check.detail.is_empty());
-    let diagnosis = DoctorReport::of_checks(vec![check]);
+    let diagnosis = DoctorReport::new(vec![check]);
     assert_eq!(diagnosis.summary, format!("1 requirement is missing: {name}"));
     assert_eq!(diagnosis.worst(), RequirementState::Missing);
 }
 
 #[test]
 fn a_complete_machine_works() {
-    let diagnosis = DoctorReport::of_checks(checks(&complete()));
+    let diagnosis = DoctorReport::new(checks(&complete()));
     assert_eq!(diagnosis.summary, "everything works");
     assert_eq!(diagnosis.worst(), RequirementState::Works);
     assert!(diagnosis.checks.iter().all(|check| check.remedy.is_none()));
@@ -112,7 +112,7 @@ fn a_complete_machine_works() {
     assert!(diagnosis.text(true).contains("\n* tracefs: mounted and readable (watch, why)\n"));
     let mut machine = complete();
     machine.tracepoint.is_of_own_mount = true;
-    let diagnosis = DoctorReport::of_checks(checks(&machine));
+    let diagnosis = DoctorReport::new(checks(&machine));
     assert_eq!(diagnosis.summary, "everything works");
     assert!(
         diagnosis.text(true).contains("\n* tracefs: not mounted; memwright mounts it for itself")
@@ -208,7 +208,7 @@ fn what_memwright_itself_lacks() {
 #[test]
 fn a_unit_that_fails_is_told_with_its_journal_and_not_to_be_started_again() {
     let check = only(|machine| machine.installation.recorder = failing());
-    let text = DoctorReport::of_checks(vec![check.clone()]).text(false);
+    let text = DoctorReport::new(vec![check.clone()]).text(false);
     assert!(
         text.contains("memwright.service fails: result 'exit-code', exit status 226/NAMESPACE"),
         "{text}"
@@ -229,7 +229,7 @@ fn pools_are_optional() {
         machine.installation.configuration = Ok(Configuration { path: None, wants_pools: false });
     });
     assert_eq!((check.name.as_str(), check.state), ("pool-server", RequirementState::Off));
-    assert_eq!(DoctorReport::of_checks(vec![check]).summary, "everything works");
+    assert_eq!(DoctorReport::new(vec![check]).summary, "everything works");
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn an_ordinary_user_is_told_what_only_root_may_see() {
     machine.settings = Err(Errno::ACCESS);
     machine.kallsyms = text("0000000000000000 T startup_64\n");
     machine.installation.recording.writable = Err(Errno::ACCESS);
-    let diagnosis = DoctorReport::of_checks(checks(&machine));
+    let diagnosis = DoctorReport::new(checks(&machine));
     let summary = "4 requirements are missing: privileges, perf-events, kernel-symbols, lock-limit; \
                    2 are undetermined: tracefs, debugfs";
     assert_eq!(diagnosis.summary, summary);
@@ -333,7 +333,7 @@ fn a_container_is_told_to_hide_the_machine() {
     machine.settings = Err(Errno::ROFS);
     machine.extfrag = Err(Errno::NOENT);
     machine.installation.recorder = UnitState::NoSystemd;
-    let diagnosis = DoctorReport::of_checks(checks(&machine));
+    let diagnosis = DoctorReport::new(checks(&machine));
     let missing = "6 requirements are missing: privileges, whole-machine, settings, tracefs, perf-events, \
                    lock-limit";
     assert_eq!(diagnosis.summary, missing);
@@ -377,7 +377,7 @@ fn every_namespace_is_told_with_what_it_loses() {
 fn what_could_not_be_told_is_not_said_to_work() {
     let check =
         only(|machine| machine.installation.recorder = UnitState::Unknown("timed out".to_owned()));
-    let diagnosis = DoctorReport::of_checks(vec![check]);
+    let diagnosis = DoctorReport::new(vec![check]);
     assert_eq!(diagnosis.summary, "nothing is missing, but 1 is undetermined: recorder");
     assert_eq!(diagnosis.worst(), RequirementState::Unknown);
 }

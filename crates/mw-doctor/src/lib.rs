@@ -20,4 +20,5 @@ pub use host::{
     BootLoader, Configuration, FileText, HostFacts, Installation, RecordingFile, Tracepoint,
     UnitFailure, UnitState,
 };
+pub use judge::judge;
 pub use report::{DOCTOR_SCHEMA, DoctorReport, Requirement, RequirementState};

@@ -1,6 +1,5 @@
 //! The report, for people and programs.
 
-use crate::host::HostFacts;
 use mw_model::visible::shell_word;
 use serde::Serialize;
 use std::fmt::Write;
@@ -75,7 +74,7 @@ impl Requirement {
         self.otherwise(RequirementState::Missing, detail.into(), remedy.into())
     }
 
-    /// With the journal of what fails.
+    /// Adds the journal of what fails.
     pub(crate) fn with_log(self, log: &[String]) -> Self {
         Self { log: log.to_vec(), ..self }
     }
@@ -101,13 +100,7 @@ impl Requirement {
 }
 
 impl DoctorReport {
-    /// Judges a machine.
-    #[must_use]
-    pub fn new(host: &HostFacts) -> Self {
-        Self::of_checks(crate::judge::checks(host))
-    }
-
-    pub(crate) fn of_checks(checks: Vec<Requirement>) -> Self {
+    pub(crate) fn new(checks: Vec<Requirement>) -> Self {
         let memwright = env!("CARGO_PKG_VERSION").to_owned();
         Self { schema: DOCTOR_SCHEMA, memwright, summary: summary(&checks), checks }
     }

@@ -64,7 +64,7 @@ pub struct NodeAnswer {
     pub text: String,
 }
 
-/// Of what a node has printed on standard output, without its name.
+/// Reads what a node has printed on standard output; the answer has no name yet.
 pub(crate) fn read(output: &[u8]) -> Result<NodeAnswer, String> {
     let report: NodeReport = json(output, "unexpected output, not a memwright report")?;
     let said = report.preflight.and_then(|preflight| {
@@ -90,7 +90,7 @@ pub(crate) fn read(output: &[u8]) -> Result<NodeAnswer, String> {
     })
 }
 
-/// Of a node that has not answered.
+/// The answer of a node that has not answered.
 pub(crate) fn failed(node: &str, why: &str) -> NodeAnswer {
     NodeAnswer {
         node: node.to_owned(),

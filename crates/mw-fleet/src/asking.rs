@@ -154,7 +154,7 @@ fn output(access: NodeAccess<'_>, node: &str, words: &[&str]) -> Result<Vec<u8>,
     Ok(ended.output)
 }
 
-/// One line, fit for a terminal.
+/// Makes one line of a text, fit for a terminal.
 pub(crate) fn line(text: &str) -> String {
     let cut: String = text.trim().chars().take(MAX_LINE_CHARS).collect();
     mw_model::visible::line(&cut).to_string()

@@ -18,13 +18,13 @@ const SAME: f64 = 0.02;
 /// Memory limit of the facts of a node; a node has some hundred, of 40 KiB.
 const MAX_NODE_BYTES: usize = 1 << 20;
 
-/// So many facts are compared, those that the most nodes have.
+/// Number of facts that are compared, those that the most nodes have.
 const MAX_FACTS: usize = 8192;
 
-/// So many nodes are listed, of all facts and values together: of the facts that the most nodes have.
+/// Number of nodes that are listed, of all facts and values together: of the facts that the most nodes have.
 const MAX_LISTED: usize = 1 << 20;
 
-/// Of one fact, so many values are listed in the text.
+/// Number of values of a fact that are listed in the text.
 const MAX_VALUES: usize = 6;
 
 /// Output of `fleet drift --json`.

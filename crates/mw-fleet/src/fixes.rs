@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A shorter time before or after a fix says nothing.
 const LEAST_MS: u64 = 3_600_000;
 
-/// Of a fix, so many settings are named.
+/// Number of settings that are named of a fix.
 const MAX_SETTINGS: usize = 4;
 
 /// Fields that are read of the output of `changes --all --json`, of whichever version.
@@ -30,7 +30,7 @@ pub(crate) struct NodeChange {
 }
 
 impl NodeChange {
-    /// One that was reverted was so at an unknown time.
+    /// True unless it was reverted, which was at an unknown time.
     fn lasts(&self) -> bool {
         ["in-force", "covered", "done"].contains(&self.state.as_str())
     }

@@ -253,7 +253,7 @@ fn text(fleet: &FleetIncidents) -> String {
     text
 }
 
-/// In local time.
+/// A time as local time.
 pub(crate) fn time(unix_ms: u64, format: &str) -> String {
     let time = i64::try_from(unix_ms).ok();
     let time = time.and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok()).unwrap_or_default();

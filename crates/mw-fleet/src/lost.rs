@@ -1,8 +1,8 @@
-//! How much time incidents took; pure.
+//! Time that incidents took; pure.
 
 use crate::incidents::NodeIncident;
 
-/// From when to when an incident lasted within a period, in milliseconds since 1970.
+/// Begin and end of an incident within a period, in milliseconds since 1970.
 pub(crate) fn within(incident: &NodeIncident, (since, until): (u64, u64)) -> (u64, u64) {
     let within = |unix_ms: u64| unix_ms.max(since).min(until);
     (within(incident.started_unix_ms), within(incident.ended_unix_ms))

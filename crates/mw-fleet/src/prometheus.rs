@@ -20,7 +20,7 @@ const MAX_MEMORY_BYTES: usize = 256 << 20;
 
 const METRIC: &str = "memwright_allocatable_bytes";
 
-/// Those with the most first.
+/// Sorts by memory, the most first.
 pub(crate) fn sort(candidates: &mut [FleetCandidate]) {
     candidates.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
 }
@@ -193,7 +193,7 @@ fn without_port(instance: &str) -> &str {
     }
 }
 
-/// As RFC 4648 has it.
+/// Encodes as RFC 4648 has it.
 fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// As Prometheus answers.
+    /// An answer of Prometheus.
     const ANSWER: &str = r#"{"status":"success","data":{"resultType":"vector","result":[
         {"metric":{"instance":"n1:9818"},"value":[1764086400.1,"25769803776"]},
         {"metric":{"instance":"n2.example.org:9818"},"value":[1764086400.1,"1.073741824e+09"]},

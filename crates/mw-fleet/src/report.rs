@@ -8,7 +8,7 @@ use mw_render::html::{FleetEvent, FleetPage, FleetRow};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// So many rows a table has.
+/// Number of rows of a table.
 const MAX_ROWS: usize = 50;
 const MAX_EVENTS: usize = 100;
 
@@ -51,9 +51,9 @@ impl FleetReport {
 #[derive(Default)]
 struct LostTime<'a> {
     incidents: usize,
-    /// By node, from when to when.
+    /// Begin and end of incidents, by node.
     spans: BTreeMap<&'a str, Vec<(u64, u64)>>,
-    /// By cause, how many.
+    /// Number of incidents by cause.
     causes: BTreeMap<&'a str, usize>,
 }
 
@@ -65,7 +65,7 @@ impl<'a> LostTime<'a> {
         *self.causes.entry(incident.cause()).or_default() += 1;
     }
 
-    /// In milliseconds. What overlaps on a node counts once.
+    /// Lost time in milliseconds. Incidents that overlap on a node count once.
     fn lost_ms(&self) -> u64 {
         self.spans.values().fold(0, |sum, spans| sum.saturating_add(lost::union(spans)))
     }

@@ -17,7 +17,7 @@ pub const FLEET_ROOM_SCHEMA: u32 = 1;
 /// The column of names is no wider; a longer name moves what follows it.
 const MAX_NAME_CHARS: usize = 80;
 
-/// Of a name that is no name of a host.
+/// Answer for a name that is no name of a host.
 const NO_HOST: &str = "not queried: invalid host name";
 
 /// Output of `fleet room --json`.

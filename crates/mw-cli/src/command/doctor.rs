@@ -4,8 +4,7 @@ use crate::args::DoctorArgs;
 use crate::config::{Config, DEFAULT_FILE};
 use crate::{Exit, Failure, live, terminal};
 use mw_doctor::{
-    Configuration, DoctorReport, HostFacts, Installation, RecordingFile, RequirementState,
-    UnitState,
+    Configuration, HostFacts, Installation, RecordingFile, RequirementState, UnitState,
 };
 use mw_pool::Client;
 use mw_record::Retention;
@@ -15,7 +14,7 @@ use std::path::Path;
 pub(crate) fn run(args: &DoctorArgs, file: Option<&Path>) -> Result<Exit, Failure> {
     // Fails where a FUSE file system answers for the kernel and does not respond.
     live::source()?;
-    let report = DoctorReport::new(&HostFacts::read(installation(file)));
+    let report = mw_doctor::judge(&HostFacts::read(installation(file)));
     if args.format.is_json() {
         super::print_json(&report)?;
     } else {

@@ -261,7 +261,7 @@ fn explain(
     Ok(ExplainedReport { report, incident: incident.map(|row| row.id), cause, waited, explanation })
 }
 
-/// Between the first and the last tick.
+/// Shares between the first and the last tick.
 fn waited(ticks: &[Tick]) -> Option<WaitShares> {
     let (first, last) = (ticks.first()?, ticks.last()?);
     let us = last.unix_ms.checked_sub(first.unix_ms).filter(|ms| *ms > 0)?.saturating_mul(1000);
@@ -280,7 +280,7 @@ fn some_us(pressure: &mw_model::Reading<mw_proc::pressure::Pressure>) -> Option<
     pressure.value().map(|pressure| pressure.some.total_us)
 }
 
-/// In local time.
+/// A time as local time.
 fn shown(unix_ms: u64) -> String {
     let time = i64::try_from(unix_ms).ok();
     let time = time.and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok()).unwrap_or_default();

@@ -55,7 +55,7 @@ pub fn shipped() -> Vec<KnownLine> {
     LINES.iter().map(shipped).collect()
 }
 
-/// One of the user's: `NAME=LINE`.
+/// Parses a line of the user's: `NAME=LINE`.
 ///
 /// # Errors
 /// It has no name or no line, in words.
@@ -83,7 +83,7 @@ impl KnownLine {
         })
     }
 
-    /// By how many milliseconds something was late, where the line says so.
+    /// Delay in milliseconds, where the line reports one.
     pub(super) fn delay_ms(&self, line: &str) -> Option<u64> {
         if self.before_delay.is_empty() {
             return None;
@@ -93,7 +93,7 @@ impl KnownLine {
         duration_ms(delay).map(|ms| ms.min(LONGEST_DELAY_MS))
     }
 
-    /// As a regular expression of PCRE2.
+    /// A regular expression of PCRE2 for the line.
     pub(super) fn expression(&self) -> String {
         let quoted = |part: &String| {
             let quote = |c: char| match c {

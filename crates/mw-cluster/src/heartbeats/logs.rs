@@ -17,16 +17,16 @@ use std::time::Duration;
 /// Length limit of a line that is searched; the rest is skipped.
 const MAX_LINE_BYTES: u64 = 16 << 10;
 
-/// Of a log that the user names, so much is read: its end, or the beginning of what comes through a pipe.
+/// Size limit of a log that the user names: its end is read, or the beginning of what comes through a pipe.
 const MAX_LOG_BYTES: u64 = 4 << 30;
 
-/// So many lines are kept, of all logs: the latest.
+/// Number of lines that are kept of all logs: the latest.
 const MAX_LINES: usize = 10_000;
 
 /// Length limit of a line.
 const MAX_LINE_CHARS: usize = 300;
 
-/// Of what journalctl prints, so much is read.
+/// Size limit of the output of journalctl.
 const MAX_JOURNAL_BYTES: usize = 64 << 20;
 
 /// A period, in milliseconds since 1970.
@@ -176,7 +176,7 @@ impl FoundLines {
         }
     }
 
-    /// By time.
+    /// Sorts by time, and drops the oldest beyond the limit.
     fn keep_latest(&mut self) {
         self.found.sort_by_key(|found| found.unix_ms);
         let beyond = self.found.len().saturating_sub(MAX_LINES);

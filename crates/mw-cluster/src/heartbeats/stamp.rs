@@ -13,7 +13,7 @@ const MONTHS: [&[u8]; 12] = [
     b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",
 ];
 
-/// In milliseconds since 1970. A time without a zone is in `zone`; one without a year is the last such before `now`.
+/// Time of a line, in milliseconds since 1970. A time without a zone is in `zone`; one without a year is the last such before `now`.
 pub(super) fn unix_ms(line: &[u8], zone: &TimeZone, now: Timestamp) -> Option<u64> {
     let formats = [iso, redis, asctime, syslog, klog];
     let found = (0..line.len().min(WITHIN)).find_map(|at| {

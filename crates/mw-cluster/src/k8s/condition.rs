@@ -80,7 +80,7 @@ pub fn conditions(report: &Report) -> Vec<PublishedCondition> {
     NodeCondition::ALL.iter().map(condition).collect()
 }
 
-/// Of a node that could not be checked at all.
+/// Conditions of a node that could not be checked at all.
 #[must_use]
 pub fn all_unknown(why: &str) -> Vec<PublishedCondition> {
     NodeCondition::ALL.iter().map(|of| PublishedCondition::unknown(*of, why)).collect()
@@ -111,7 +111,7 @@ struct AnyCondition<'a> {
     last_transition_time: Option<Cow<'a, str>>,
 }
 
-/// Since when memwright's conditions have the status that they have: by type, status and time.
+/// Status and time of the last transition of memwright's conditions, by type.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct KnownConditions(BTreeMap<&'static str, (String, String)>);
 
@@ -151,12 +151,12 @@ impl<'de> Visitor<'de> for ConditionVisitor {
 }
 
 impl KnownConditions {
-    /// Those of a Node object.
+    /// Takes the conditions of a Node object.
     pub(super) fn of(node: NodeObject) -> Self {
         node.status.map(|status| status.conditions).unwrap_or_default()
     }
 
-    /// Since when the condition has this status.
+    /// Time since which the condition has this status.
     fn since<'a>(&'a self, condition: &PublishedCondition, now: &'a str) -> &'a str {
         match self.0.get(condition.name) {
             Some((status, since)) if status == condition.status.name() => since,

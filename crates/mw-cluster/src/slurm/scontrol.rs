@@ -53,7 +53,7 @@ fn update(name: &str, fields: &[String]) -> Result<(), String> {
     run(words.map(OsStr::new)).map(|_| ())
 }
 
-/// Its standard output.
+/// Runs scontrol; its standard output.
 fn run<'a>(words: impl IntoIterator<Item = &'a OsStr>) -> Result<Vec<u8>, String> {
     let mut command = Command::new(SCONTROL);
     command.args(words);
