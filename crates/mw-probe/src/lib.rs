@@ -31,6 +31,6 @@ mod timer;
 mod view;
 
 pub use address::TargetError;
-pub use observation::{LastAnswer, ProbeFailure, UnderWay};
+pub use observation::{ProbeFailure, ProbeReading, ProbeRequest};
 pub use prober::{Details, MAX_NAME_BYTES, MAX_TIME, MIN_INTERVAL, Prober, Spec};
 pub use target::Target;

@@ -15,22 +15,12 @@ const TRIES: usize = 8;
 /// The longest that a request is outstanding before [`Observation::alarm`] expires.
 const MAX_ALARM: Duration = Duration::from_millis(100);
 
-/// The probe that is under way.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct UnderWay {
-    /// Duration.
-    pub elapsed: Duration,
-    /// Beginning, in nanoseconds (`CLOCK_MONOTONIC`).
-    pub began_ns: u64,
-    /// Beginning, in milliseconds since 1970.
-    pub began_unix_ms: u64,
-}
-
-/// The last probe that ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LastAnswer {
-    /// Counts the probes that ended, from 1.
+/// A request of a probe: one that waits for its answer, or one that ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ProbeRequest {
+    /// Counts the requests that ended, from 1; 0 while it waits for its answer.
     pub sequence: u64,
+    /// Duration, so far where it waits.
     pub elapsed: Duration,
     /// Beginning, in nanoseconds (`CLOCK_MONOTONIC`).
     pub began_ns: u64,
@@ -38,6 +28,27 @@ pub struct LastAnswer {
     pub began_unix_ms: u64,
     /// True if it failed: refused, timed out or answered wrongly.
     pub failed: bool,
+    /// The process of its command, where the target is one.
+    pub command: Option<u32>,
+}
+
+impl ProbeRequest {
+    /// End, or the time at which it was read while it waits, in nanoseconds (`CLOCK_MONOTONIC`).
+    #[must_use]
+    pub fn ended_ns(&self) -> u64 {
+        self.began_ns.saturating_add(nanos(self.elapsed))
+    }
+}
+
+/// State of a probe at one moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ProbeReading {
+    pub limit: Duration,
+    /// Time that a request may be outstanding before the alarm.
+    pub alarm_after: Duration,
+    pub under_way: Option<ProbeRequest>,
+    /// The last request that ended.
+    pub last: Option<ProbeRequest>,
 }
 
 /// Failure of a probe.
@@ -68,7 +79,7 @@ pub(crate) struct Observation {
     pub(crate) connection: ConnectionCell,
 }
 
-/// The last answer. `version` is odd while it is written, and twice the sequence otherwise.
+/// The last request that ended. `version` is odd while it is written, and twice its sequence otherwise.
 #[derive(Debug, Default)]
 struct Last {
     version: AtomicU64,
@@ -76,6 +87,8 @@ struct Last {
     began_ns: AtomicU64,
     began_unix_ms: AtomicU64,
     failed: AtomicBool,
+    /// 0 where the target is no command.
+    command: AtomicU32,
 }
 
 impl Observation {
@@ -121,29 +134,28 @@ impl Observation {
 
     /// It ended, and how it failed if it did.
     pub(crate) fn end(&self, failure: Option<ProbeFailure>) {
-        let began = self.began.load(SeqCst);
-        let elapsed = monotonic_ns().saturating_sub(began);
         let failed = failure.is_some();
+        let request = ProbeRequest { failed, ..self.under_way().unwrap_or_default() };
         if failed {
             *self.last_failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
         }
         // In this order, and taken in the other, no failure is counted without its answer.
         self.answers.fetch_add(1, SeqCst);
         self.failures.fetch_add(failed.into(), SeqCst);
-        self.worst_us.fetch_max(elapsed / NANOS_PER_MICRO, SeqCst);
-        self.last.write(elapsed, began, self.began_unix_ms.load(SeqCst), failed);
+        self.worst_us.fetch_max(nanos(request.elapsed) / NANOS_PER_MICRO, SeqCst);
+        self.last.write(&request);
         self.began.store(0, SeqCst);
-        if elapsed < nanos(self.alarm_after()) {
+        if request.elapsed < self.alarm_after() {
             self.alarm.cancel();
         }
         if failed {
             self.overdue.expire_in(Duration::ZERO);
-        } else if elapsed < nanos(self.limit) {
+        } else if request.elapsed < self.limit {
             self.overdue.cancel();
         }
     }
 
-    pub(crate) fn under_way(&self) -> Option<UnderWay> {
+    pub(crate) fn under_way(&self) -> Option<ProbeRequest> {
         let began = self.began.load(SeqCst);
         let began_unix_ms = self.began_unix_ms.load(SeqCst);
         // The next one may have begun between the two.
@@ -151,15 +163,25 @@ impl Observation {
             return None;
         }
         let elapsed = Duration::from_nanos(monotonic_ns().saturating_sub(began));
-        Some(UnderWay { elapsed, began_ns: began, began_unix_ms })
+        let command = self.connection.command();
+        Some(ProbeRequest { elapsed, began_ns: began, began_unix_ms, command, ..<_>::default() })
     }
 
-    pub(crate) fn last(&self) -> Option<LastAnswer> {
+    pub(crate) fn last(&self) -> Option<ProbeRequest> {
         (0..TRIES).find_map(|_| self.last.read()).filter(|last| last.sequence > 0)
     }
 
     pub(crate) fn last_failure(&self) -> Option<ProbeFailure> {
         self.last_failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn reading(&self) -> ProbeReading {
+        ProbeReading {
+            limit: self.limit,
+            alarm_after: self.alarm_after(),
+            under_way: self.under_way(),
+            last: self.last(),
+        }
     }
 
     /// Measurements since the last call.
@@ -172,23 +194,25 @@ impl Observation {
 }
 
 impl Last {
-    fn write(&self, elapsed_ns: u64, began_ns: u64, began_unix_ms: u64, failed: bool) {
+    fn write(&self, request: &ProbeRequest) {
         self.version.fetch_add(1, SeqCst);
-        self.elapsed_ns.store(elapsed_ns, SeqCst);
-        self.began_ns.store(began_ns, SeqCst);
-        self.began_unix_ms.store(began_unix_ms, SeqCst);
-        self.failed.store(failed, SeqCst);
+        self.elapsed_ns.store(nanos(request.elapsed), SeqCst);
+        self.began_ns.store(request.began_ns, SeqCst);
+        self.began_unix_ms.store(request.began_unix_ms, SeqCst);
+        self.failed.store(request.failed, SeqCst);
+        self.command.store(request.command.unwrap_or(0), SeqCst);
         self.version.fetch_add(1, SeqCst);
     }
 
-    fn read(&self) -> Option<LastAnswer> {
+    fn read(&self) -> Option<ProbeRequest> {
         let version = self.version.load(SeqCst);
-        let last = LastAnswer {
+        let last = ProbeRequest {
             sequence: version / 2,
             elapsed: Duration::from_nanos(self.elapsed_ns.load(SeqCst)),
             began_ns: self.began_ns.load(SeqCst),
             began_unix_ms: self.began_unix_ms.load(SeqCst),
             failed: self.failed.load(SeqCst),
+            command: Some(self.command.load(SeqCst)).filter(|pid| *pid > 0),
         };
         (version.is_multiple_of(2) && self.version.load(SeqCst) == version).then_some(last)
     }
@@ -205,7 +229,13 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for number in 1..=ANSWERS {
-                    last.write(number, number, number, number % 3 == 0);
+                    last.write(&ProbeRequest {
+                        elapsed: Duration::from_nanos(number),
+                        began_ns: number,
+                        began_unix_ms: number,
+                        failed: number % 3 == 0,
+                        ..ProbeRequest::default()
+                    });
                 }
             });
             let mut seen = 0;

@@ -7,7 +7,7 @@
 
 use crate::jvm_log;
 use crate::link::{Deadline, Failure};
-use crate::observation::{LastAnswer, Observation, ProbeFailure, UnderWay};
+use crate::observation::{Observation, ProbeFailure, ProbeReading, ProbeRequest};
 use crate::target::Target;
 use crate::threads::{STACK_BYTES, Threads};
 use crate::view::{self, Viewer};
@@ -98,7 +98,7 @@ impl Prober {
     }
 
     /// The probe that is under way. It takes no lock.
-    pub fn under_way(&self) -> Option<UnderWay> {
+    pub fn under_way(&self) -> Option<ProbeRequest> {
         self.state.under_way()
     }
 
@@ -124,9 +124,9 @@ impl Prober {
         self.state.alarm.clear();
     }
 
-    /// Time that a request is outstanding before [`Prober::alarm`] becomes readable.
-    pub fn alarm_after(&self) -> Duration {
-        self.state.alarm_after()
+    /// The request under way and the last that ended. It takes no lock.
+    pub fn reading(&self) -> ProbeReading {
+        self.state.reading()
     }
 
     /// The thread that sends the requests, once it runs.
@@ -135,7 +135,7 @@ impl Prober {
     }
 
     /// The last probe that ended. It takes no lock; none is told, in rare cases, while one ends.
-    pub fn last(&self) -> Option<LastAnswer> {
+    pub fn last(&self) -> Option<ProbeRequest> {
         self.state.last()
     }
 
@@ -163,12 +163,6 @@ impl Prober {
         let log = self.spec.details.gc_log.as_deref()?;
         let seen = jvm_log::view(log, limit).map_err(|error| format!("{}: {error}", log.display()));
         Some(view::reading(seen.map(|seen| ServiceView { at_unix_ms: unix_ms(), ..seen })))
-    }
-
-    /// The process of the command under way, or of the last one; `None` before the first and where the target is not
-    /// `exec:`. It takes no lock.
-    pub fn command(&self) -> Option<u32> {
-        self.state.connection.command()
     }
 
     /// The connection of the request under way, or of the last one; `None` before the first and for

@@ -54,7 +54,7 @@ mod waits;
 pub use blocked::Blocked;
 pub use difference::{MAX_SHIFTS, difference};
 pub use process::MAX_TASKS;
-pub use profiler::{Evidence, Options, Profiler};
+pub use profiler::{Options, ProfileEvidence, Profiler};
 pub use sched::{SchedTracer, TraceCopy, TraceOptions, TraceSwitch};
 pub use state_poller::{POLLS_HZ, StatePoller};
 pub use symbols::Symbols;

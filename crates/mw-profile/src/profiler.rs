@@ -45,7 +45,7 @@ impl Default for Options {
 
 /// Profile of a stall.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Evidence {
+pub struct ProfileEvidence {
     /// Kernel stacks of all CPUs; `None` where stacks may not be sampled.
     pub profile: Option<Profile>,
     /// Profile of the time before, without the seconds that led to the stall.
@@ -139,10 +139,10 @@ impl Profiler {
 
     /// The stall is over: the high rate is off, and what was seen comes back with names. Takes
     /// 50 to 200 ms of CPU time where functions are new.
-    pub fn end(&self) -> Evidence {
+    pub fn end(&self) -> ProfileEvidence {
         let shared = &self.shared;
         if shared.stalled_ns.load(Ordering::Acquire) == 0 {
-            return Evidence::default();
+            return ProfileEvidence::default();
         }
         for event in &shared.opened.stall {
             // An event that is there can be disabled.
@@ -153,7 +153,7 @@ impl Profiler {
         shared.learn([Some(&seen.table), before.map(|(table, _)| table)]);
         let profile = (shared.opened.cpus > 0).then(|| shared.profile(&seen.table, seen.span));
         let baseline = before.map(|(table, span)| shared.profile(table, *span));
-        Evidence { profile, baseline, waits: seen.waits, lost_records: seen.lost }
+        ProfileEvidence { profile, baseline, waits: seen.waits, lost_records: seen.lost }
     }
 
     /// Profile of the hour under way and the one before, stalls left out; `None`

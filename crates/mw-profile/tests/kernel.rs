@@ -44,7 +44,7 @@ fn a_busy_loop_in_the_kernel_is_seen_with_its_functions() {
     let names: Vec<_> = profile.names(stack).collect();
     let place = |name| names.iter().position(|n| *n == name);
     assert!(place("do_syscall_64") < place("read_zero"), "outermost first: {names:?}");
-    assert_eq!(profiler.end(), mw_profile::Evidence::default(), "no stall is under way");
+    assert_eq!(profiler.end(), mw_profile::ProfileEvidence::default(), "no stall is under way");
 }
 
 #[test]

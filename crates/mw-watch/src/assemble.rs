@@ -1,19 +1,17 @@
-//! Puts an incident together from what was gathered. Pure, but for a look at which threads are the recorder's.
+//! Puts an incident together from rows and evidence. Pure, but for a look at which threads are the recorder's.
 
-use crate::stalls::Begun;
 use mw_model::{
-    BlockedTask, CanaryMetric, FloodShare, Host, INCIDENT_SCHEMA, Incident, Layout, Metric,
-    Missing, ProbeMetric, Profile, Snapshot, Table, TaskUse, Tick, Trigger, TriggerKind, Window,
-    WriterProcess,
+    BlockedTask, CanaryMetric, FloodShare, Incident, Layout, Metric, Missing, ProbeMetric, Profile,
+    Snapshot, Table, TaskUse, Tick, Trigger, TriggerKind, Window, WriterProcess,
 };
 use mw_probe::ProbeFailure;
-use mw_profile::{Evidence, difference};
+use mw_profile::{ProfileEvidence, difference};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Evidence that was gathered during a stall.
+/// Evidence of tasks during one or several stalls at the same time.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Gathered {
-    pub(crate) evidence: Evidence,
+pub(crate) struct EpisodeEvidence {
+    pub(crate) profile: ProfileEvidence,
     pub(crate) flood: Vec<FloodShare>,
     pub(crate) tasks: Vec<TaskUse>,
     pub(crate) blocked: Vec<BlockedTask>,
@@ -27,63 +25,57 @@ pub(crate) struct Gathered {
 /// Tasks of one list that are shown, with some to spare for those that a rule picks.
 const MAX_NAMED: usize = 64;
 
-impl Gathered {
+impl EpisodeEvidence {
     /// The processes and threads that an incident names, each list's first.
     pub(crate) fn named(&self) -> BTreeSet<u32> {
         let flood = self.flood.iter().map(|share| share.pid).take(MAX_NAMED);
         let tasks = self.tasks.iter().map(|task| task.pid).take(MAX_NAMED);
         let blocked = self.blocked.iter().map(|task| task.pid).take(MAX_NAMED);
-        let waits = self.evidence.waits.iter().map(|wait| wait.pid).take(MAX_NAMED);
+        let waits = self.profile.waits.iter().map(|wait| wait.pid).take(MAX_NAMED);
         flood.chain(tasks).chain(blocked).chain(waits).collect()
     }
 }
 
-/// An incident that is not explained yet.
+/// Adds rows and evidence to an incident, and what they have of its trigger.
 pub(crate) fn incident(
-    host: &Host,
-    begun: &Begun,
+    mut known: Incident,
     ended_unix_ms: u64,
     failure: Option<ProbeFailure>,
     table: Table,
-    gathered: Gathered,
+    evidence: EpisodeEvidence,
 ) -> Incident {
-    let mut trigger = begun.trigger.clone();
-    let during = begun.started_unix_ms..=ended_unix_ms.saturating_add(ROW_MS);
-    if let Some(worst_us) = worst_us(&table, &trigger.name, &during) {
+    let during = known.started_unix_ms..=ended_unix_ms.saturating_add(ROW_MS);
+    let trigger = &mut known.trigger;
+    if let Some(worst_us) = worst_us(&table, trigger, &during) {
         trigger.worst_ms = trigger.worst_ms.max(worst_us as f64 / 1000.0);
     }
     let failures = Metric::Probe(trigger.name.as_str().into(), ProbeMetric::Failures);
     if let Some(failure) = failure.filter(|_| largest(&table, &failures, &during) > Some(0)) {
         (trigger.failure_kind, trigger.failure) = (Some(failure.kind), Some(failure.text));
     }
-    let gathered = without_own(&trigger, gathered, &is_own);
-    let Gathered { evidence, flood, tasks, blocked, cgroups, unseen, writers } = gathered;
-    let difference = match (&evidence.baseline, &evidence.profile) {
+    let evidence = without_own(trigger.kind, evidence, &is_own);
+    let EpisodeEvidence { profile, flood, tasks, blocked, cgroups, unseen, writers } = evidence;
+    let ProfileEvidence { baseline, profile, waits, lost_records } = profile;
+    let difference = match (&baseline, &profile) {
         (Some(baseline), Some(profile)) => difference(baseline, profile),
         (None, Some(profile)) => difference(&Profile::default(), profile),
         _ => Vec::new(),
     };
+    known.unseen.extend(unseen);
     Incident {
-        schema: INCIDENT_SCHEMA,
-        host: host.clone(),
-        recorder: std::process::id(),
-        trigger,
-        started_unix_ms: begun.started_unix_ms,
-        seen_unix_ms: begun.seen_unix_ms,
-        ended_unix_ms: ended_unix_ms.max(begun.seen_unix_ms),
+        ended_unix_ms: ended_unix_ms.max(known.seen_unix_ms),
         table,
-        baseline: evidence.baseline,
+        baseline,
         difference,
-        waits: evidence.waits,
-        lost_records: evidence.lost_records,
-        profile: evidence.profile,
+        waits,
+        lost_records,
+        profile,
         blocked,
         tasks,
         flood,
         cgroups,
-        unseen,
         writers,
-        ..Incident::default()
+        ..known
     }
 }
 
@@ -102,22 +94,22 @@ pub(crate) fn drop_chronic(blocked: &mut Vec<BlockedTask>, after: &[BlockedTask]
 /// The recorder's own threads are never evidence; but the canary's are that of a stall which it measured. `is_own` tells
 /// them by number and name.
 fn without_own(
-    trigger: &Trigger,
-    mut gathered: Gathered,
+    trigger: TriggerKind,
+    mut evidence: EpisodeEvidence,
     is_own: &dyn Fn(u32, &str) -> bool,
-) -> Gathered {
-    let is_canary = !matches!(trigger.kind, TriggerKind::Probe | TriggerKind::Pressure);
+) -> EpisodeEvidence {
+    let is_canary = !matches!(trigger, TriggerKind::Probe | TriggerKind::Pressure);
     let of_canary = |task: &str| task.starts_with(CANARY_PREFIX) && is_canary;
     let is_left_out = |pid: u32, task: &str| is_own(pid, task) && !of_canary(task);
-    let Gathered { evidence, tasks, blocked, flood, .. } = &mut gathered;
-    for profile in evidence.profile.iter_mut().chain(&mut evidence.baseline) {
-        profile.stacks.retain(|stack| !is_left_out(stack.pid, &stack.task));
+    let EpisodeEvidence { profile, tasks, blocked, flood, .. } = &mut evidence;
+    for stacks in profile.profile.iter_mut().chain(&mut profile.baseline) {
+        stacks.stacks.retain(|stack| !is_left_out(stack.pid, &stack.task));
     }
-    evidence.waits.retain(|wait| !is_left_out(wait.pid, &wait.task));
+    profile.waits.retain(|wait| !is_left_out(wait.pid, &wait.task));
     blocked.retain(|task| !is_left_out(task.pid, &task.task));
     tasks.retain(|task| task.pid != std::process::id());
     flood.retain(|share| !is_own(share.pid, &share.task));
-    gathered
+    evidence
 }
 
 /// Prefixes of the names of the recorder's threads, and of its canary's.
@@ -136,12 +128,17 @@ fn is_own(pid: u32, task: &str) -> bool {
 /// Rows are so far apart, in milliseconds: what happens between two is in the second.
 const ROW_MS: u64 = 100;
 
-/// The worst that the look of this name saw.
-fn worst_us(table: &Table, name: &str, during: &std::ops::RangeInclusive<u64>) -> Option<u64> {
-    let metric = match name {
-        "canary" => Metric::Canary(CanaryMetric::Touch),
-        "heartbeat" => Metric::Canary(CanaryMetric::Late),
-        probe => Metric::Probe(probe.into(), ProbeMetric::Worst),
+/// The highest value of the measurement that triggered a stall.
+fn worst_us(
+    table: &Table,
+    trigger: &Trigger,
+    during: &std::ops::RangeInclusive<u64>,
+) -> Option<u64> {
+    let metric = match trigger.kind {
+        TriggerKind::Canary => Metric::Canary(CanaryMetric::Touch),
+        TriggerKind::Heartbeat => Metric::Canary(CanaryMetric::Late),
+        TriggerKind::Probe => Metric::Probe(trigger.name.as_str().into(), ProbeMetric::Worst),
+        TriggerKind::Pressure | TriggerKind::OomKill | TriggerKind::Requested => return None,
     };
     largest(table, &metric, during)
 }
@@ -244,7 +241,7 @@ mod tests {
         }
     }
 
-    /// Whoever names his threads as the recorder does is not left out.
+    /// Threads that others name as the recorder does are not left out.
     #[test]
     fn own_threads_are_told_by_their_numbers() {
         let own = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
@@ -252,10 +249,11 @@ mod tests {
         let ended = ended.join().unwrap().unsigned_abs();
         let flood = FloodShare { pid: std::process::id(), ..FloodShare::default() };
         let waits = vec![wait(own, "renamed"), wait(1, "mw-helper"), wait(ended, "mw-helper")];
-        let evidence = Evidence { waits, ..Evidence::default() };
-        let gathered = Gathered { evidence, flood: vec![flood], ..Gathered::default() };
-        let left = without_own(&Trigger::default(), gathered, &is_own);
-        let pids: Vec<u32> = left.evidence.waits.iter().map(|wait| wait.pid).collect();
+        let profile = ProfileEvidence { waits, ..ProfileEvidence::default() };
+        let flood = vec![flood];
+        let evidence = EpisodeEvidence { profile, flood, ..EpisodeEvidence::default() };
+        let left = without_own(TriggerKind::Probe, evidence, &is_own);
+        let pids: Vec<u32> = left.profile.waits.iter().map(|wait| wait.pid).collect();
         assert_eq!((pids, left.flood.len()), (vec![1], 0));
     }
 }

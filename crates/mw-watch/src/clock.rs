@@ -20,9 +20,14 @@ pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// Milliseconds with their fraction.
+pub(crate) fn float_ms(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1000.0
+}
+
 /// Milliseconds of [`monotonic`].
 pub(crate) fn monotonic_ms() -> f64 {
-    monotonic().as_secs_f64() * 1000.0
+    float_ms(monotonic())
 }
 
 /// CPU time of this process.

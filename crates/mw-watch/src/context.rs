@@ -6,7 +6,7 @@ use crate::monitors::Monitors;
 use crate::requests::Requests;
 use crate::ring::Ring;
 use crate::service_answers::ServiceAnswers;
-use crate::stalls::Stalls;
+use crate::stall_queue::StallQueue;
 use crate::tracing::Tracing;
 use mw_model::{Host, Missing, Snapshot};
 use mw_profile::TaskFiles;
@@ -25,7 +25,7 @@ pub(crate) struct Context {
     pub(crate) monitors: Arc<Monitors>,
     pub(crate) ring: Arc<Ring>,
     pub(crate) writer: Arc<Writer>,
-    pub(crate) stalls: Arc<Stalls>,
+    pub(crate) stalls: Arc<StallQueue>,
     pub(crate) requests: Arc<Requests>,
     pub(crate) tracing: Arc<Tracing>,
     pub(crate) kernel_events: Arc<KernelEvents>,

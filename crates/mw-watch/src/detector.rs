@@ -11,7 +11,9 @@
 //! begins the next one, which may last twice as long. A request for evidence begins one at any time, and keeps no other
 //! from beginning.
 
-use mw_model::{Trigger, TriggerKind};
+use crate::clock::float_ms;
+use crate::stall::{Monitor, Stall};
+use mw_probe::{ProbeReading, ProbeRequest};
 
 /// A stall is over when its monitor was within its limit for so long: a second stall within it is the same one.
 pub const QUIET_MS: f64 = 1000.0;
@@ -54,44 +56,6 @@ pub(crate) struct Limits {
     pub(crate) token_ms: Option<f64>,
 }
 
-/// Beginning and end of a request, or the time at which it was last seen under way, in nanoseconds (`CLOCK_MONOTONIC`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct RequestTimes {
-    pub(crate) from_ns: u64,
-    pub(crate) to_ns: u64,
-    /// The process of the command that asked, where the target is one.
-    pub(crate) command: Option<u32>,
-}
-
-/// State of a probe.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct ProbeReading {
-    pub(crate) limit_ms: f64,
-    /// Time that a request may be outstanding before the alarm.
-    pub(crate) alarm_ms: f64,
-    pub(crate) under_way: Option<UnderWayReading>,
-    /// The last request that ended.
-    pub(crate) last: Option<AnswerReading>,
-}
-
-/// A request that waits for its answer.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct UnderWayReading {
-    pub(crate) began_ns: u64,
-    pub(crate) elapsed_ms: f64,
-    pub(crate) command: Option<u32>,
-}
-
-/// A request that ended.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct AnswerReading {
-    /// Counts the requests, from 1.
-    pub(crate) sequence: u64,
-    pub(crate) began_ns: u64,
-    pub(crate) took_ms: f64,
-    pub(crate) failed: bool,
-}
-
 /// State of the canary.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct CanaryReading {
@@ -100,25 +64,34 @@ pub(crate) struct CanaryReading {
     pub(crate) late_ms: f64,
 }
 
-/// Values that were read in one turn.
+/// Time of a turn.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Readings<'a> {
+pub(crate) struct TurnTime {
+    /// By a clock that never goes back.
+    pub(crate) monotonic_ms: f64,
+    pub(crate) unix_ms: u64,
+}
+
+/// Readings of all monitors in one turn.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct MonitorReadings<'a> {
+    pub(crate) time: TurnTime,
     pub(crate) probes: &'a [ProbeReading],
     pub(crate) canary: Option<CanaryReading>,
     /// True if the kernel's pressure trigger has fired since the last turn.
     pub(crate) pressure: bool,
-    /// True if somebody has asked for evidence since the last turn.
+    /// True if evidence was requested since the last turn.
     pub(crate) requested: bool,
 }
 
-impl Readings<'_> {
+impl MonitorReadings<'_> {
     /// Time until the next request or touch that is under way passes its limit, or the share of it that
     /// raises the alarm, in milliseconds; infinite where none is. Those that have passed it are no more waited
     /// for.
     pub(crate) fn passes_in(&self, limits: &Limits) -> f64 {
         let probe = |probe: &ProbeReading| {
-            let elapsed_ms = probe.under_way?.elapsed_ms;
-            Some([probe.limit_ms - elapsed_ms, probe.alarm_ms - elapsed_ms])
+            let elapsed = probe.under_way?.elapsed;
+            Some([probe.limit, probe.alarm_after].map(|until| float_ms(until) - float_ms(elapsed)))
         };
         let canary = self.canary.into_iter().flat_map(|reading| {
             let alarm = limits.scaled(ALARM_SHARE);
@@ -136,55 +109,11 @@ impl Readings<'_> {
     /// True if something has been under way for so long that it may become a stall.
     pub(crate) fn are_alarming(&self, limits: &Limits) -> bool {
         let slow = |probe: &ProbeReading| {
-            probe.under_way.is_some_and(|request| request.elapsed_ms >= probe.alarm_ms)
+            probe.under_way.is_some_and(|request| request.elapsed >= probe.alarm_after)
         };
-        let (heartbeat, touch) =
-            limits.scaled(ALARM_SHARE).passed_by(self.canary.unwrap_or_default());
-        self.probes.iter().any(slow) || heartbeat.is_some() || touch.is_some()
+        let alarms = limits.scaled(ALARM_SHARE).passed_by(self.canary.unwrap_or_default());
+        self.probes.iter().any(slow) || alarms.iter().any(Option::is_some)
     }
-}
-
-/// A monitor: what a stall is of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Monitor {
-    /// A probe, by its place.
-    Probe(usize),
-    Heartbeat,
-    Canary,
-    Pressure,
-    /// Somebody asked for evidence: no limit is exceeded.
-    Requested,
-    /// The kernel's log and counter of kills, with the number of the run of kills: no limit is exceeded, and this
-    /// detector does not follow it.
-    OomKill(u64),
-}
-
-impl Monitor {
-    /// True if tasks and stacks are looked at while its stall lasts: what a kill did is over when it is seen.
-    pub(crate) fn needs_evidence(self) -> bool {
-        !matches!(self, Self::OomKill(_))
-    }
-}
-
-/// The limit that was exceeded, and by how much.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Exceeded {
-    pub(crate) monitor: Monitor,
-    pub(crate) limit_ms: f64,
-    pub(crate) took_ms: f64,
-}
-
-/// Result of a turn.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Transition {
-    Begun(Exceeded),
-    /// The stall is over; its monitor has been within its limit for so many milliseconds.
-    Over {
-        monitor: Monitor,
-        good_for_ms: f64,
-        /// The slowest request, for a probe.
-        slowest: Option<RequestTimes>,
-    },
 }
 
 /// Follows probes, canary and pressure.
@@ -201,15 +130,18 @@ pub(crate) struct Detector {
 }
 
 /// One monitor.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug)]
 struct Followed {
+    monitor: Monitor,
+    /// Its name, where it is a probe.
+    name: String,
+    limit_ms: f64,
     bad: bool,
+    /// The last request that ended.
     answered: u64,
-    phase: Phase,
-    /// The slowest request of the stall under way.
-    slowest: Option<RequestTimes>,
-    /// Beginning of the last request that was seen under way, and its command.
-    command: Option<(u64, u32)>,
+    /// The stall under way.
+    stall: Option<Stall>,
+    good_since_ms: Option<f64>,
     /// Beginning of the last stall, and its longest duration, where it is the machine's.
     began_ms: f64,
     span_ms: f64,
@@ -218,25 +150,29 @@ struct Followed {
     follows: bool,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-enum Phase {
-    #[default]
-    Calm,
-    Stalled {
-        good_since_ms: Option<f64>,
-    },
-}
-
 /// The monitors that are not probes.
 const OTHERS: [Monitor; 4] =
     [Monitor::Heartbeat, Monitor::Canary, Monitor::Pressure, Monitor::Requested];
 
 impl Detector {
-    pub(crate) fn new(limits: Limits, probes: usize) -> Self {
+    /// Follows the probes of these names, in this order.
+    pub(crate) fn new(limits: Limits, probes: impl IntoIterator<Item = String>) -> Self {
+        let probes = probes.into_iter().enumerate();
+        let pressure_ms = float_ms(crate::PRESSURE_STALL);
         Self {
             limits,
-            probes: vec![Followed::default(); probes],
-            others: [Followed::default(); OTHERS.len()],
+            probes: probes
+                .map(|(place, name)| Followed::new(Monitor::Probe(place), name, 0.0))
+                .collect(),
+            others: OTHERS.map(|monitor| {
+                let limit_ms = match monitor {
+                    Monitor::Heartbeat => limits.heartbeat_ms().unwrap_or(0.0),
+                    Monitor::Canary => limits.canary_ms,
+                    Monitor::Pressure => pressure_ms,
+                    Monitor::Probe(_) | Monitor::Requested | Monitor::OomKill(_) => 0.0,
+                };
+                Followed::new(monitor, String::new(), limit_ms)
+            }),
             pressure_at_ms: None,
             requested_at_ms: None,
         }
@@ -252,38 +188,31 @@ impl Detector {
         !self.followed().any(|followed| followed.bad)
     }
 
-    /// The slowest request so far of the stall of a probe.
-    pub(crate) fn slowest(&self, probe: usize) -> Option<RequestTimes> {
-        self.probes.get(probe)?.slowest
+    /// The stalls of probes that last.
+    pub(crate) fn probe_stalls(&self) -> impl Iterator<Item = &Stall> {
+        self.probes.iter().filter_map(|probe| probe.stall.as_ref())
     }
 
-    /// Takes one reading of everything, at `now_ms` of a clock that never goes back, and adds what it came to.
-    pub(crate) fn turn(&mut self, now_ms: f64, seen: Readings<'_>, into: &mut Vec<Transition>) {
+    /// Takes one reading of everything, and puts the stalls that begin or end with it into the list.
+    pub(crate) fn turn(&mut self, readings: &MonitorReadings<'_>, into: &mut Vec<Stall>) {
         into.clear();
-        for (place, (followed, reading)) in self.probes.iter_mut().zip(seen.probes).enumerate() {
-            let exceeded = followed.request(reading).map(|took_ms| Exceeded {
-                monitor: Monitor::Probe(place),
-                limit_ms: reading.limit_ms,
-                took_ms,
-            });
-            into.extend(followed.step(now_ms, Monitor::Probe(place), exceeded));
+        let time = readings.time;
+        for (followed, probe) in self.probes.iter_mut().zip(readings.probes) {
+            into.extend(followed.turn_probe(time, probe));
         }
-        let (heartbeat, canary) = self.limits.passed_by(seen.canary.unwrap_or_default());
-        let pressure = self.pressed(now_ms, seen.pressure);
-        let requested = self.requested(now_ms, seen.requested);
-        for (place, exceeded) in [heartbeat, canary, pressure, requested].into_iter().enumerate() {
-            let is_hidden = self.hides(now_ms);
-            let (Some(followed), Some(monitor)) = (self.others.get_mut(place), OTHERS.get(place))
-            else {
-                continue;
-            };
-            followed.bad = exceeded.is_some();
-            let begins = *monitor == Monitor::Requested || !is_hidden;
-            let exceeded = exceeded.filter(|_| followed.is_stalled() || begins);
-            let is_long = *monitor != Monitor::Requested && followed.is_long(now_ms);
-            into.extend(match is_long {
-                true => Some(followed.end(now_ms, *monitor, 0.0)),
-                false => followed.step(now_ms, *monitor, exceeded),
+        let [heartbeat, canary] = self.limits.passed_by(readings.canary.unwrap_or_default());
+        let pressure = self.pressure(time.monotonic_ms, readings.pressure);
+        let requested = self.request(time.monotonic_ms, readings.requested);
+        for (place, took_ms) in [heartbeat, canary, pressure, requested].into_iter().enumerate() {
+            let is_hidden = self.hides(time.monotonic_ms);
+            let Some(followed) = self.others.get_mut(place) else { continue };
+            followed.bad = took_ms.is_some();
+            let is_requested = followed.monitor == Monitor::Requested;
+            let begins = is_requested || !is_hidden;
+            let took_ms = took_ms.filter(|_| followed.is_stalled() || begins);
+            into.extend(match !is_requested && followed.is_long(time.monotonic_ms) {
+                true => followed.end(time, 0.0),
+                false => followed.step(time, took_ms),
             });
         }
     }
@@ -292,9 +221,8 @@ impl Detector {
     fn hides(&self, now_ms: f64) -> bool {
         let is_young =
             |followed: &&Followed| followed.is_stalled() && now_ms - followed.began_ms < HIDES_MS;
-        let others = self.others.iter().zip(OTHERS);
-        let measured = others.filter(|(_, monitor)| *monitor != Monitor::Requested);
-        let mut measured = measured.map(|(followed, _)| followed).filter(is_young);
+        let others = self.others.iter().filter(|other| other.monitor != Monitor::Requested);
+        let mut measured = others.filter(is_young);
         self.probes.iter().any(|probe| is_young(&probe)) || measured.any(|other| !other.follows)
     }
 
@@ -303,21 +231,20 @@ impl Detector {
     }
 
     /// The kernel's trigger fires once a window while there is pressure.
-    fn pressed(&mut self, now_ms: f64, fired: bool) -> Option<Exceeded> {
+    fn pressure(&mut self, now_ms: f64, fired: bool) -> Option<f64> {
         if fired {
             self.pressure_at_ms = Some(now_ms);
         }
-        let limit_ms = crate::PRESSURE_STALL.as_secs_f64() * 1000.0;
         let recent = self.pressure_at_ms.is_some_and(|at| now_ms - at < PRESSURE_MS);
-        recent.then_some(Exceeded { monitor: Monitor::Pressure, limit_ms, took_ms: limit_ms })
+        recent.then(|| float_ms(crate::PRESSURE_STALL))
     }
 
-    fn requested(&mut self, now_ms: f64, asked: bool) -> Option<Exceeded> {
+    fn request(&mut self, now_ms: f64, asked: bool) -> Option<f64> {
         if asked {
             self.requested_at_ms = Some(now_ms);
         }
         let lasts = self.requested_at_ms.is_some_and(|at| now_ms - at < REQUESTED_MS);
-        lasts.then_some(Exceeded { monitor: Monitor::Requested, limit_ms: 0.0, took_ms: 0.0 })
+        lasts.then_some(0.0)
     }
 }
 
@@ -348,72 +275,77 @@ impl Limits {
         self.token_ms.map(|token_ms| token_ms * HEARTBEAT_PERCENT / 100.0)
     }
 
-    /// Whether the canary passes the limit of a heartbeat, and its own.
-    fn passed_by(&self, reading: CanaryReading) -> (Option<Exceeded>, Option<Exceeded>) {
-        let exceeded = |monitor, limit_ms, took_ms| Exceeded { monitor, limit_ms, took_ms };
-        let heartbeat = self
-            .heartbeat_ms()
-            .filter(|limit_ms| reading.late_ms >= *limit_ms)
-            .map(|limit_ms| exceeded(Monitor::Heartbeat, limit_ms, reading.late_ms));
+    /// Time by which the canary was late for a heartbeat, and time of its touch, each where it passes its limit.
+    fn passed_by(&self, reading: CanaryReading) -> [Option<f64>; 2] {
+        let is_late = self.heartbeat_ms().is_some_and(|limit_ms| reading.late_ms >= limit_ms);
         // Where the thread that touches nothing is late too, it is CPUs that are short.
-        let canary = (reading.touching_ms - reading.late_ms >= self.canary_ms)
-            .then(|| exceeded(Monitor::Canary, self.canary_ms, reading.touching_ms));
-        (heartbeat, canary)
+        let is_slow = reading.touching_ms - reading.late_ms >= self.canary_ms;
+        [is_late.then_some(reading.late_ms), is_slow.then_some(reading.touching_ms)]
     }
 }
 
 impl Followed {
+    fn new(monitor: Monitor, name: String, limit_ms: f64) -> Self {
+        Self {
+            monitor,
+            name,
+            limit_ms,
+            bad: false,
+            answered: 0,
+            stall: None,
+            good_since_ms: None,
+            began_ms: 0.0,
+            span_ms: 0.0,
+            ended_ms: None,
+            follows: false,
+        }
+    }
+
     fn is_stalled(&self) -> bool {
-        self.phase != Phase::Calm
+        self.stall.is_some()
     }
 
-    /// Follows a probe, which is bad from its limit to its answer, and from a failure to the next
-    /// answer; how long it has taken where it passes its limit in this turn.
-    fn request(&mut self, reading: &ProbeReading) -> Option<f64> {
-        let waiting = reading.under_way.filter(|way| way.elapsed_ms >= reading.limit_ms);
-        let mut exceeded = None;
-        if let Some(way) = reading.under_way {
-            self.command = way.command.map(|command| (way.began_ns, command)).or(self.command);
+    /// The stall of a probe that begins or ends with a reading.
+    fn turn_probe(&mut self, time: TurnTime, reading: &ProbeReading) -> Option<Stall> {
+        self.limit_ms = float_ms(reading.limit);
+        let slow = self.slow_requests(reading);
+        let first = slow.iter().flatten().next();
+        let change = self.step(time, first.map(|request| float_ms(request.elapsed)));
+        if let Some(stall) = &mut self.stall {
+            slow.into_iter().flatten().for_each(|request| stall.note_request(request));
         }
-        if let Some(answer) = reading.last.filter(|answer| answer.sequence != self.answered) {
-            self.answered = answer.sequence;
-            self.bad = answer.failed;
-            if answer.failed || answer.took_ms >= reading.limit_ms {
-                exceeded = Some(answer.took_ms);
-                self.keep_slowest(answer.began_ns, answer.took_ms);
-            }
-        }
-        if let Some(way) = waiting {
-            self.bad = true;
-            exceeded = exceeded.or(Some(way.elapsed_ms));
-            self.keep_slowest(way.began_ns, way.elapsed_ms);
-        }
-        exceeded
+        change
     }
 
-    fn keep_slowest(&mut self, from_ns: u64, took_ms: f64) {
-        let to_ns = from_ns.saturating_add((took_ms * 1e6) as u64);
-        let known = self.slowest.map_or(0, |slowest| slowest.to_ns - slowest.from_ns);
-        if to_ns - from_ns >= known {
-            let command = self.command.filter(|(began_ns, _)| *began_ns == from_ns);
-            let command = command.map(|(_, command)| command);
-            self.slowest = Some(RequestTimes { from_ns, to_ns, command });
+    /// The requests of a probe that are slow, or failed, in this turn: the one that ended and the one under way. A probe
+    /// is bad from its limit to its answer, and from a failure to the next answer.
+    fn slow_requests(&mut self, reading: &ProbeReading) -> [Option<ProbeRequest>; 2] {
+        let ended = reading.last.filter(|request| request.sequence != self.answered);
+        if let Some(request) = ended {
+            (self.answered, self.bad) = (request.sequence, request.failed);
         }
+        let is_slow = |request: &ProbeRequest| request.elapsed >= reading.limit;
+        let waiting = reading.under_way.filter(is_slow);
+        self.bad |= waiting.is_some();
+        [ended.filter(|request| request.failed || is_slow(request)), waiting]
     }
 
-    fn begin(&mut self, now_ms: f64) {
-        let since = |ended_ms| now_ms - ended_ms;
+    fn begin(&mut self, time: TurnTime, took_ms: f64) -> Stall {
+        let since = |ended_ms| time.monotonic_ms - ended_ms;
         let since_ms = self.ended_ms.map_or(f64::INFINITY, since);
         self.follows = since_ms < FOLLOWS_MS;
         self.span_ms =
             if since_ms < APART_MS { (self.span_ms * 2.0).min(MAX_SPAN_MS) } else { FIRST_SPAN_MS };
-        self.began_ms = now_ms;
-        self.phase = Phase::Stalled { good_since_ms: None };
+        self.began_ms = time.monotonic_ms;
+        self.good_since_ms = None;
+        let stall = Stall::new(self.monitor, &self.name, self.limit_ms, took_ms, time.unix_ms);
+        self.stall.insert(stall).clone()
     }
 
-    fn end(&mut self, now_ms: f64, monitor: Monitor, good_for_ms: f64) -> Transition {
-        (self.phase, self.ended_ms) = (Phase::Calm, Some(now_ms));
-        Transition::Over { monitor, good_for_ms, slowest: self.slowest.take() }
+    fn end(&mut self, time: TurnTime, good_for_ms: f64) -> Option<Stall> {
+        self.ended_ms = Some(time.monotonic_ms);
+        let ended_unix_ms = Some(time.unix_ms.saturating_sub(good_for_ms as u64));
+        self.stall.take().map(|stall| Stall { ended_unix_ms, ..stall })
     }
 
     /// True if its stall has lasted for so long that what goes on is another.
@@ -421,57 +353,19 @@ impl Followed {
         self.is_stalled() && now_ms - self.began_ms >= self.span_ms
     }
 
-    /// The next phase.
-    fn step(
-        &mut self,
-        now_ms: f64,
-        monitor: Monitor,
-        exceeded: Option<Exceeded>,
-    ) -> Option<Transition> {
-        match self.phase {
-            Phase::Calm => {
-                let exceeded = exceeded?;
-                self.begin(now_ms);
-                Some(Transition::Begun(exceeded))
-            }
-            Phase::Stalled { .. } if self.bad || exceeded.is_some() => {
-                // A slow answer has ended what was bad.
-                let good_since_ms = (!self.bad).then_some(now_ms);
-                self.phase = Phase::Stalled { good_since_ms };
-                None
-            }
-            Phase::Stalled { good_since_ms } => {
-                let good_since_ms = good_since_ms.unwrap_or(now_ms);
-                let good_for_ms = now_ms - good_since_ms;
-                if good_for_ms >= QUIET_MS {
-                    return Some(self.end(now_ms, monitor, good_for_ms));
-                }
-                self.phase = Phase::Stalled { good_since_ms: Some(good_since_ms) };
-                None
-            }
+    /// The stall that begins or ends in a turn in which the monitor took so long that it passed its limit.
+    fn step(&mut self, time: TurnTime, took_ms: Option<f64>) -> Option<Stall> {
+        if !self.is_stalled() {
+            return took_ms.map(|took_ms| self.begin(time, took_ms));
         }
-    }
-}
-
-impl Exceeded {
-    /// The trigger as an incident has it.
-    pub(crate) fn trigger(&self, probe_name: &str) -> Trigger {
-        let (kind, name) = match self.monitor {
-            Monitor::Probe(_) => (TriggerKind::Probe, probe_name),
-            Monitor::Canary => (TriggerKind::Canary, "canary"),
-            Monitor::Pressure => (TriggerKind::Pressure, "pressure"),
-            Monitor::Heartbeat => (TriggerKind::Heartbeat, "heartbeat"),
-            Monitor::OomKill(_) => (TriggerKind::OomKill, "oom_kill"),
-            Monitor::Requested => (TriggerKind::Requested, "requested"),
-        };
-        Trigger {
-            kind,
-            name: name.to_owned(),
-            limit_ms: self.limit_ms,
-            worst_ms: self.took_ms,
-            failure: None,
-            failure_kind: None,
+        if self.bad || took_ms.is_some() {
+            // A slow answer has ended what was bad.
+            self.good_since_ms = (!self.bad).then_some(time.monotonic_ms);
+            return None;
         }
+        let good_since_ms = *self.good_since_ms.get_or_insert(time.monotonic_ms);
+        let good_for_ms = time.monotonic_ms - good_since_ms;
+        if good_for_ms >= QUIET_MS { self.end(time, good_for_ms) } else { None }
     }
 }
 

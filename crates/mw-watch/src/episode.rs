@@ -1,10 +1,10 @@
-//! What is gathered of all tasks while at least one stall lasts.
+//! Evidence of all tasks while at least one stall lasts.
 
-use crate::assemble::{self, Gathered};
+use crate::assemble::{self, EpisodeEvidence};
 use crate::context::Context;
 use crate::cpu_budget::{LeftOut, Work};
 use crate::detector::MAX_EVIDENCE_MS;
-use crate::stall::OpenStall;
+use crate::open_incident::OpenIncident;
 use mw_collect::service::writer_process;
 use mw_model::Missing;
 use mw_profile::{Blocked, Profiler, Tasks};
@@ -70,8 +70,8 @@ impl Episode {
         self.next_look = Instant::now() + began.elapsed() * COST_TO_REST;
     }
 
-    /// Ends the evidence and offers it to the stalls that it is of.
-    pub(crate) fn end(self, with: &mut Context, stalls: &mut [OpenStall]) {
+    /// Ends the evidence and offers it to the incidents that it is of.
+    pub(crate) fn end(self, with: &mut Context, incidents: &mut [OpenIncident]) {
         with.monitors.set_stalled(false);
         let mut after = Tasks::look(&mut with.files, LOOK_LIMIT);
         // A recorder that stops has no time for all.
@@ -79,8 +79,8 @@ impl Episode {
             after.go_on(&mut with.files, LOOK_LIMIT);
         }
         let profiler = with.monitors.profiler.as_ref();
-        let mut gathered = Gathered {
-            evidence: profiler.map(Profiler::end).unwrap_or_default(),
+        let mut evidence = EpisodeEvidence {
+            profile: profiler.map(Profiler::end).unwrap_or_default(),
             flood: profiler.map(Profiler::flood).unwrap_or_default(),
             tasks: after.since(&self.tasks),
             blocked: self.blocked.tasks(),
@@ -97,25 +97,25 @@ impl Episode {
         };
         let left_out = with.budget.left_out().since(self.left_out);
         if !left_out.is_nothing() {
-            gathered.unseen.push(Missing::skipped("a part of the evidence", left_out.to_string()));
+            evidence.unseen.push(Missing::skipped("a part of the evidence", left_out.to_string()));
         }
         // A command is gone soon, a loop is not.
-        let profile = gathered.evidence.profile.as_ref();
+        let profile = evidence.profile.profile.as_ref();
         let forcing = profile.map(mw_rules::forcing_processes).unwrap_or_default();
-        gathered.writers = forcing.iter().map(writer_process).collect();
-        gathered.cgroups = with.tracing.cgroups(gathered.named());
-        drop_chronic(with, &mut gathered);
-        let gathered = std::sync::Arc::new(gathered);
+        evidence.writers = forcing.iter().map(writer_process).collect();
+        evidence.cgroups = with.tracing.cgroups(evidence.named());
+        drop_chronic(with, &mut evidence);
+        let evidence = std::sync::Arc::new(evidence);
         let until = mw_sys::unix_ms();
-        for stall in stalls {
-            stall.offer(&gathered, self.began_unix_ms, until);
+        for incident in incidents {
+            incident.offer(&evidence, self.began_unix_ms, until);
         }
     }
 }
 
 /// Tasks that are blocked at the same place after the stall have nothing to do with it.
-fn drop_chronic(with: &mut Context, gathered: &mut Gathered) {
-    if gathered.blocked.is_empty() || !with.stalls.is_good() {
+fn drop_chronic(with: &mut Context, evidence: &mut EpisodeEvidence) {
+    if evidence.blocked.is_empty() || !with.stalls.is_good() {
         return;
     }
     let mut after = Blocked::default();
@@ -127,6 +127,6 @@ fn drop_chronic(with: &mut Context, gathered: &mut Gathered) {
     }
     // A stall that began meanwhile blocks the same tasks.
     if with.stalls.is_good() {
-        assemble::drop_chronic(&mut gathered.blocked, &after.tasks());
+        assemble::drop_chronic(&mut evidence.blocked, &after.tasks());
     }
 }

@@ -6,11 +6,12 @@ use crate::clock::{millis, thread_time_since};
 use crate::context::{AFTER, BEFORE, Context};
 use crate::episode::Episode;
 use crate::event::Event;
+use crate::open_incident::OpenIncident;
 use crate::priority::yield_on_few_cpus;
 use crate::progress::Beat;
 use crate::requests::Progress;
-use crate::stall::OpenStall;
-use crate::stalls::{Next, StallEvent};
+use crate::stall::Stall;
+use crate::stall_queue::NextChange;
 use mw_model::{Host, Incident, IncidentState, Missing, Origin, Snapshot};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
@@ -29,100 +30,114 @@ const UNANSWERED: &str = "the kernel does not answer: a file system or a device 
                           settings, mounts and cgroups are not seen";
 
 /// The evidence thread.
-pub(crate) struct Evidence {
+pub(crate) struct EvidenceThread {
     context: Context,
     events: Sender<Event>,
     /// Before that only a stall whose first explanation is overdue is explained provisionally.
     rests_until: Instant,
 }
 
-impl Evidence {
+impl EvidenceThread {
     pub(crate) fn new(context: Context, events: Sender<Event>) -> Self {
         Self { context, events, rests_until: Instant::now() }
     }
 
-    /// Gathers until the recorder stops, or nobody listens.
+    /// Takes evidence until the recorder stops, or nothing receives events.
     pub(crate) fn run(mut self, beat: &Beat) {
         yield_on_few_cpus(self.context.host.cpus);
-        let mut stalls: Vec<OpenStall> = Vec::new();
+        let mut incidents: Vec<OpenIncident> = Vec::new();
         let mut episode: Option<Episode> = None;
         loop {
-            let is_idle = stalls.is_empty() && episode.is_none();
+            let is_idle = incidents.is_empty() && episode.is_none();
             beat.rest();
             let next = self.context.stalls.next((!is_idle).then_some(ROUND));
             beat.step();
             match next {
-                Next::Stopped => return self.interrupt(stalls, episode),
-                Next::Nothing => {}
-                Next::Event(StallEvent::Begun(begun)) => {
-                    if begun.monitor.needs_evidence() {
-                        episode.get_or_insert_with(|| Episode::begin(&mut self.context));
-                    }
-                    if self.events.send(Event::Begun(begun.trigger.clone())).is_err() {
-                        return;
-                    }
-                    let mut stall = OpenStall::new(begun);
-                    stall.ask_service(&mut self.context);
-                    if stall.is_requested() {
-                        let id = stall.number(&self.context.writer);
-                        self.context.requests.report(Progress::Begun(id));
-                    }
-                    stalls.push(stall);
+                NextChange::Stopped => return self.interrupt(incidents, episode),
+                NextChange::Nothing => {}
+                NextChange::Stall(stall) if stall.has_ended() => {
+                    self.end_stall(stall, &mut incidents);
                 }
-                Next::Event(StallEvent::Over { monitor, ended_unix_ms, slowest }) => {
-                    let over = stalls.iter_mut().find(|stall| stall.is_of(monitor));
-                    if let Some(stall) = over {
-                        let cpu_before = mw_sys::thread_time();
-                        stall.end(&self.context, ended_unix_ms, slowest);
-                        self.explained(thread_time_since(cpu_before));
-                    }
-                    if monitor.needs_evidence() {
-                        self.context.tracing.release();
-                    }
-                }
+                NextChange::Stall(stall) => match self.open(stall, &mut episode) {
+                    Ok(incident) => incidents.push(incident),
+                    Err(NoReceiver) => return,
+                },
             }
-            for stall in stalls.iter_mut().filter(|stall| !stall.has_ended()) {
-                stall.note_failure(&mut self.context);
+            for incident in incidents.iter_mut().filter(|incident| !incident.has_ended()) {
+                incident.note_failure(&mut self.context);
             }
             beat.step();
-            self.look(&mut episode, &mut stalls);
-            if self.close(&mut stalls, &mut episode).is_err() || self.update(&mut stalls).is_err() {
+            self.look(&mut episode, &mut incidents);
+            if self.close(&mut incidents, &mut episode).is_err()
+                || self.update(&mut incidents).is_err()
+            {
                 return;
             }
         }
     }
 
+    /// A stall begins.
+    fn open(
+        &mut self,
+        stall: Stall,
+        episode: &mut Option<Episode>,
+    ) -> Result<OpenIncident, NoReceiver> {
+        if stall.monitor.needs_evidence() {
+            episode.get_or_insert_with(|| Episode::begin(&mut self.context));
+        }
+        self.send(Event::Begun(stall.trigger.clone()))?;
+        let mut incident = OpenIncident::new(stall, &self.context.host);
+        incident.ask_service(&mut self.context);
+        if incident.is_requested() {
+            let id = incident.number(&self.context.writer);
+            self.context.requests.report(Progress::Begun(id));
+        }
+        Ok(incident)
+    }
+
+    fn end_stall(&mut self, stall: Stall, incidents: &mut [OpenIncident]) {
+        let monitor = stall.monitor;
+        if let Some(incident) = incidents.iter_mut().find(|incident| incident.is_of(monitor)) {
+            let cpu_before = mw_sys::thread_time();
+            incident.end(&self.context, stall);
+            self.explained(thread_time_since(cpu_before));
+        }
+        if monitor.needs_evidence() {
+            self.context.tracing.release();
+        }
+    }
+
     /// Looks at tasks while a stall lasts; takes the evidence once none does, or after
     /// [`crate::detector::MAX_EVIDENCE_MS`].
-    fn look(&mut self, episode: &mut Option<Episode>, stalls: &mut [OpenStall]) {
+    fn look(&mut self, episode: &mut Option<Episode>, incidents: &mut [OpenIncident]) {
         let Some(current) = episode else { return };
-        let is_over = !stalls.iter().any(OpenStall::is_gathering) || current.is_long();
+        let is_over = !incidents.iter().any(OpenIncident::is_gathering) || current.is_long();
         if !is_over {
             return current.look(&mut self.context);
         }
         if let Some(current) = episode.take() {
-            self.end(current, stalls);
+            self.end_episode(current, incidents);
         }
     }
 
-    fn end(&mut self, episode: Episode, stalls: &mut [OpenStall]) {
+    fn end_episode(&mut self, episode: Episode, incidents: &mut [OpenIncident]) {
         let cpu_before = mw_sys::thread_time();
-        episode.end(&mut self.context, stalls);
+        episode.end(&mut self.context, incidents);
         self.explained(thread_time_since(cpu_before));
     }
 
     /// Stores a provisional explanation of one of the stalls that last. An explanation takes a second on a busy machine:
     /// what was reported and what is complete comes before the next one.
-    fn update(&mut self, stalls: &mut [OpenStall]) -> Result<(), NobodyListens> {
+    fn update(&mut self, incidents: &mut [OpenIncident]) -> Result<(), NoReceiver> {
         let rests = Instant::now() < self.rests_until || !self.context.budget.has_room();
         let is_due =
-            |stall: &&mut OpenStall| stall.is_update_due() && (!rests || stall.is_overdue());
-        let due = stalls.iter_mut().filter(is_due);
-        let Some(stall) = due.min_by_key(|stall| stall.next_update()) else { return Ok(()) };
-        let mut incident = self.incident(stall, IncidentState::Open, mw_sys::unix_ms());
-        stall.updated();
-        let is_first = stall.id().is_none();
-        incident.id = stall.number(&self.context.writer);
+            |open: &&mut OpenIncident| open.is_update_due() && (!rests || open.is_overdue());
+        let due = incidents.iter_mut().filter(is_due);
+        let Some(open) = due.min_by_key(|open| open.next_update()) else { return Ok(()) };
+        let mut incident = self.incident(open, IncidentState::Open, mw_sys::unix_ms());
+        open.updated();
+        let is_first = !open.has_number();
+        incident.id = open.number(&self.context.writer);
         self.context.writer.update_incident(incident.clone());
         let incident = Box::new(incident);
         self.send(match is_first {
@@ -134,22 +149,22 @@ impl Evidence {
     /// Closes the incidents of stalls that have been over for [`AFTER`].
     fn close(
         &mut self,
-        stalls: &mut Vec<OpenStall>,
+        incidents: &mut Vec<OpenIncident>,
         episode: &mut Option<Episode>,
-    ) -> Result<(), NobodyListens> {
-        while let Some(place) = stalls.iter().position(OpenStall::is_complete) {
-            if stalls.get(place).is_some_and(|stall| stall.lacks_evidence())
+    ) -> Result<(), NoReceiver> {
+        while let Some(place) = incidents.iter().position(OpenIncident::is_complete) {
+            if incidents.get(place).is_some_and(OpenIncident::lacks_evidence)
                 && let Some(current) = episode.take()
             {
-                // Another stall goes on: what was gathered so far is of both.
-                self.end(current, stalls);
+                // Another stall goes on: the evidence so far is of both.
+                self.end_episode(current, incidents);
                 *episode = Some(Episode::begin(&mut self.context));
             }
-            let mut stall = stalls.remove(place);
-            let ended_unix_ms = stall.ended_unix_ms().unwrap_or_else(mw_sys::unix_ms);
-            let incident = self.incident(&mut stall, IncidentState::Closed, ended_unix_ms);
+            let mut open = incidents.remove(place);
+            let ended_unix_ms = open.ended_unix_ms().unwrap_or_else(mw_sys::unix_ms);
+            let incident = self.incident(&mut open, IncidentState::Closed, ended_unix_ms);
             let kept = self.context.writer.keep_incident(incident.clone());
-            if stall.is_requested() {
+            if open.is_requested() {
                 self.context.requests.report(match &kept {
                     Ok(id) => Progress::Kept(*id, incident.verdict.clone()),
                     Err(error) => Progress::NotKept(error.to_string()),
@@ -165,16 +180,16 @@ impl Evidence {
     }
 
     /// The recorder stops: what is known of stalls under way is stored.
-    fn interrupt(mut self, mut stalls: Vec<OpenStall>, episode: Option<Episode>) {
+    fn interrupt(mut self, mut incidents: Vec<OpenIncident>, episode: Option<Episode>) {
         if let Some(episode) = episode {
-            episode.end(&mut self.context, &mut stalls);
+            episode.end(&mut self.context, &mut incidents);
         }
-        for mut stall in stalls {
-            let (state, ended_unix_ms) = match stall.ended_unix_ms() {
+        for mut open in incidents {
+            let (state, ended_unix_ms) = match open.ended_unix_ms() {
                 Some(ended_unix_ms) => (IncidentState::Closed, ended_unix_ms),
                 None => (IncidentState::Interrupted, mw_sys::unix_ms()),
             };
-            let incident = self.incident(&mut stall, state, ended_unix_ms);
+            let incident = self.incident(&mut open, state, ended_unix_ms);
             // There is nobody to tell.
             drop(self.context.writer.keep_incident(incident));
         }
@@ -186,30 +201,28 @@ impl Evidence {
         self.rests_until = rested(self.rests_until, Instant::now(), cpu);
     }
 
-    fn send(&self, event: Event) -> Result<(), NobodyListens> {
-        self.events.send(event).map_err(|_| NobodyListens)
+    fn send(&self, event: Event) -> Result<(), NoReceiver> {
+        self.events.send(event).map_err(|_| NoReceiver)
     }
 
     /// Evidence of a stall, explained.
     fn incident(
         &mut self,
-        stall: &mut OpenStall,
+        open: &mut OpenIncident,
         state: IncidentState,
         ended_unix_ms: u64,
     ) -> Incident {
         let cpu_before = mw_sys::thread_time();
-        if !stall.has_ended() {
-            stall.find_path(&self.context);
+        if !open.has_ended() {
+            open.find_path(&self.context);
         }
-        let begun = stall.begun();
-        let since = begun.started_unix_ms.saturating_sub(millis(BEFORE));
+        let known = Incident { state, ..open.known().clone() };
+        let since = known.started_unix_ms.saturating_sub(millis(BEFORE));
         let table = self.context.ring.table(since, ended_unix_ms + millis(AFTER));
-        let failure = stall.failure(&self.context);
-        let gathered = stall.gathered().unwrap_or_default();
-        let mut incident =
-            assemble::incident(&self.context.host, begun, ended_unix_ms, failure, table, gathered);
-        (incident.id, incident.state) = (stall.id().unwrap_or(0), state);
-        stall.describe(&mut self.context, &mut incident);
+        let failure = open.failure(&self.context);
+        let evidence = open.evidence().unwrap_or_default();
+        let mut incident = assemble::incident(known, ended_unix_ms, failure, table, evidence);
+        open.describe(&mut self.context, &mut incident);
         incident.unseen.extend(self.context.unseen.iter().cloned());
         let cpu_of_helper = self.explain(&mut incident);
         self.explained(thread_time_since(cpu_before) + cpu_of_helper);
@@ -251,7 +264,8 @@ fn rested(until: Instant, now: Instant, cpu: Duration) -> Instant {
 }
 
 /// The receiver of events has gone: the recorder ends.
-pub(crate) struct NobodyListens;
+#[derive(Debug)]
+struct NoReceiver;
 
 #[cfg(test)]
 mod tests {

@@ -3,19 +3,19 @@
 //! happen in.
 
 use crate::clock;
-use crate::detector::Monitor;
 use crate::kills::{self, Kill};
 use crate::oom_detector::OomTransition;
 use crate::oom_runs::OomRuns;
 use crate::progress::Beat;
 use crate::services::{LostProcess, Services};
 use crate::sizes::Sizes;
-use crate::stalls::{Begun, StallEvent, Stalls};
+use crate::stall::{Monitor, Stall};
+use crate::stall_queue::StallQueue;
 use crate::wakeup::Wakeup;
 use mw_collect::service::writer_process;
 use mw_collect::{KernelLog, LoggedEvents};
 use mw_model::fair::place_to_free;
-use mw_model::{CacheDrop, OomKills, Trigger, TriggerKind};
+use mw_model::{CacheDrop, OomKills};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
 use std::io;
@@ -104,7 +104,7 @@ impl KernelEvents {
         &self,
         services: &Services,
         sizes: &Sizes,
-        stalls: &Stalls,
+        stalls: &StallQueue,
         stop: &AtomicBool,
         beat: &Beat,
     ) {
@@ -120,11 +120,11 @@ impl KernelEvents {
             self.note_drops(&events);
             let transitions = self.note_kills(events, is_logged, services);
             for (transition, run) in transitions {
-                let told = match transition {
-                    OomTransition::Begun => self.begun(run, sizes, missing.as_deref()),
-                    OomTransition::Over => Some(self.over(run)),
+                let stall = match transition {
+                    OomTransition::Begun => self.begin_stall(run, sizes, missing.as_deref()),
+                    OomTransition::Over => Some(self.end_stall(run)),
                 };
-                told.into_iter().for_each(|event| stalls.send(event));
+                stall.into_iter().for_each(|stall| stalls.send(stall));
             }
             std::thread::sleep(PAUSE);
         }
@@ -201,7 +201,7 @@ impl KernelEvents {
 
     /// A run of kills has begun: the largest holders as they were recorded last are added, where the log does not have
     /// them.
-    fn begun(&self, number: u64, sizes: &Sizes, missing: Option<&str>) -> Option<StallEvent> {
+    fn begin_stall(&self, number: u64, sizes: &Sizes, missing: Option<&str>) -> Option<Stall> {
         let state = &mut *self.state();
         let has_lost = state.has_lost;
         let run = state.runs.run_mut(number)?;
@@ -214,13 +214,16 @@ impl KernelEvents {
             let (holders, source) = sizes.largest_processes();
             kills::set_holders(&mut run.kills, holders, source);
         }
-        Some(StallEvent::Begun(begun(number, run.kills.first_unix_ms)))
+        Some(stall_of_kills(number, run.kills.first_unix_ms))
     }
 
-    fn over(&self, number: u64) -> StallEvent {
-        let last = self.state().runs.run(number).map(|run| run.kills.last_unix_ms);
-        let ended_unix_ms = last.unwrap_or_else(mw_sys::unix_ms);
-        StallEvent::Over { monitor: Monitor::OomKill(number), ended_unix_ms, slowest: None }
+    fn end_stall(&self, number: u64) -> Stall {
+        let state = self.state();
+        let kills = state.runs.run(number).map(|run| &run.kills);
+        let now = mw_sys::unix_ms();
+        let ended_unix_ms = Some(kills.map_or(now, |kills| kills.last_unix_ms));
+        let started_unix_ms = kills.map_or(now, |kills| kills.first_unix_ms);
+        Stall { ended_unix_ms, ..stall_of_kills(number, started_unix_ms) }
     }
 
     /// The kills of a run, and the services that lost a process, by the places of their probes.
@@ -292,15 +295,11 @@ fn keep<T>(kept: &mut VecDeque<T>, new: Vec<T>, unix_ms: impl Fn(&T) -> u64) {
     }
 }
 
-fn begun(run: u64, started_unix_ms: u64) -> Begun {
-    let trigger =
-        Trigger { kind: TriggerKind::OomKill, name: "oom_kill".to_owned(), ..Trigger::default() };
-    Begun {
-        trigger,
-        monitor: Monitor::OomKill(run),
-        started_unix_ms,
-        seen_unix_ms: mw_sys::unix_ms().max(started_unix_ms),
-    }
+/// The stall of a run of kills.
+fn stall_of_kills(run: u64, started_unix_ms: u64) -> Stall {
+    let seen_unix_ms = mw_sys::unix_ms().max(started_unix_ms);
+    let stall = Stall::new(Monitor::OomKill(run), "", 0.0, 0.0, seen_unix_ms);
+    Stall { started_unix_ms, ..stall }
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! The active monitors, shared by the threads of the recorder.
 
-use crate::clock;
-use crate::detector::{AnswerReading, CanaryReading, Limits, ProbeReading, UnderWayReading};
+use crate::clock::{self, float_ms};
+use crate::detector::{CanaryReading, Limits};
 use crate::pace::Pace;
 use crate::wakeup::Wakeup;
 use mw_model::{CanaryTick, ProbeTick};
-use mw_probe::Prober;
 use mw_probe::canary::Canary;
+use mw_probe::{ProbeReading, Prober};
 use mw_profile::Profiler;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -45,28 +45,14 @@ impl Monitors {
     /// For the detector. Allocates nothing once `readings` has held them.
     pub(crate) fn probe_readings(&self, readings: &mut Vec<ProbeReading>) {
         readings.clear();
-        readings.extend(self.probers.iter().map(|prober| ProbeReading {
-            limit_ms: ms(prober.spec().limit),
-            alarm_ms: ms(prober.alarm_after()),
-            under_way: prober.under_way().map(|way| UnderWayReading {
-                began_ns: way.began_ns,
-                elapsed_ms: ms(way.elapsed),
-                command: prober.command(),
-            }),
-            last: prober.last().map(|last| AnswerReading {
-                sequence: last.sequence,
-                began_ns: last.began_ns,
-                took_ms: ms(last.elapsed),
-                failed: last.failed,
-            }),
-        }));
+        readings.extend(self.probers.iter().map(Prober::reading));
     }
 
     pub(crate) fn canary_reading(&self) -> Option<CanaryReading> {
         let canary = self.canary.as_ref()?;
         Some(CanaryReading {
-            touching_ms: canary.touching_for().map_or(0.0, ms),
-            late_ms: canary.late_for().map_or(0.0, ms),
+            touching_ms: canary.touching_for().map_or(0.0, float_ms),
+            late_ms: canary.late_for().map_or(0.0, float_ms),
         })
     }
 
@@ -109,7 +95,7 @@ impl Monitors {
     pub(crate) fn wake_trigger(&self, time: Duration) {
         let passes_in_ms =
             self.canary_reading().and_then(|canary| self.limits.canary_passes_in(canary));
-        if passes_in_ms.is_some_and(|passes_in_ms| passes_in_ms < ms(time)) {
+        if passes_in_ms.is_some_and(|passes_in_ms| passes_in_ms < float_ms(time)) {
             self.wakeup.wake();
         }
     }
@@ -138,8 +124,4 @@ impl Monitors {
     pub(crate) fn lost_records(&self) -> u64 {
         self.profiler.as_ref().map_or(0, Profiler::lost_records)
     }
-}
-
-fn ms(duration: Duration) -> f64 {
-    duration.as_secs_f64() * 1000.0
 }

@@ -4,7 +4,7 @@
 use crate::kills::Kill;
 use crate::monitors::Monitors;
 use crate::progress::Beat;
-use crate::stalls::Stalls;
+use crate::stall_queue::StallQueue;
 use crate::tracing::{TracedServices, Tracing};
 use mw_collect::service::{FormerProcess, Search, ServiceTracker};
 use mw_collect::{KernelLog, LoggedKill};
@@ -68,7 +68,13 @@ impl Services {
     }
 
     /// Finds the services, and again where they changed, until the recorder stops.
-    pub(crate) fn run(&self, monitors: &Monitors, stalls: &Stalls, tracing: &Tracing, beat: &Beat) {
+    pub(crate) fn run(
+        &self,
+        monitors: &Monitors,
+        stalls: &StallQueue,
+        tracing: &Tracing,
+        beat: &Beat,
+    ) {
         let mut rest = FIRST_REFRESH;
         while self.rest(rest) {
             beat.step();

@@ -4,12 +4,13 @@
 //! switches the profile to its full rate at once and wakes the thread that gathers the evidence.
 
 use crate::clock;
-use crate::detector::{Detector, Exceeded, Limits, Monitor, Readings, Transition};
+use crate::detector::{Detector, Limits, MonitorReadings, TurnTime};
 use crate::monitors::Monitors;
 use crate::pace::FAST_INTERVAL;
 use crate::progress::Beat;
 use crate::requests::Requests;
-use crate::stalls::{Begun, StallEvent, Stalls};
+use crate::stall::Stall;
+use crate::stall_queue::StallQueue;
 use crate::tracing::Tracing;
 use mw_probe::pressure::PressureTrigger;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -32,7 +33,7 @@ const LEAST_INTERVAL: Duration = Duration::from_millis(2);
 pub(crate) struct TriggerThread<'a> {
     pub(crate) monitors: &'a Monitors,
     pub(crate) pressure: Option<&'a PressureTrigger>,
-    pub(crate) stalls: &'a Stalls,
+    pub(crate) stalls: &'a StallQueue,
     pub(crate) tracing: &'a Tracing,
     pub(crate) requests: &'a Requests,
 }
@@ -43,23 +44,26 @@ impl TriggerThread<'_> {
         // Without the privilege it is as punctual as others are.
         let _ = mw_sys::set_sched_fifo();
         let monitors = self.monitors;
-        let mut detector = Detector::new(monitors.limits, monitors.probers.len());
+        let names = monitors.probers.iter().map(|prober| prober.spec().name.clone());
+        let mut detector = Detector::new(monitors.limits, names);
         let mut wakeups = Wakeups::new(monitors, self.pressure);
         let mut probes = Vec::with_capacity(monitors.probers.len());
-        let mut transitions = Vec::with_capacity(monitors.probers.len());
+        let mut changes = Vec::with_capacity(monitors.probers.len());
         let (mut rest, mut is_traced) = (Duration::ZERO, false);
         while !stop.load(Ordering::Relaxed) {
             beat.step();
             let pressed = wakeups.wait(monitors, rest);
             let began = clock::monotonic();
             monitors.probe_readings(&mut probes);
-            let seen = Readings {
+            let time = TurnTime { monotonic_ms: clock::monotonic_ms(), unix_ms: mw_sys::unix_ms() };
+            let readings = MonitorReadings {
+                time,
                 probes: &probes,
                 canary: monitors.canary_reading(),
                 pressure: pressed,
                 requested: self.requests.take(),
             };
-            let is_alarming = seen.are_alarming(&monitors.limits);
+            let is_alarming = readings.are_alarming(&monitors.limits);
             if pressed || is_alarming {
                 monitors.alert();
             }
@@ -67,14 +71,12 @@ impl TriggerThread<'_> {
                 self.tracing.alarm();
                 is_traced = true;
             }
-            detector.turn(clock::monotonic_ms(), seen, &mut transitions);
+            detector.turn(&readings, &mut changes);
             self.stalls.set_good(detector.is_good());
-            self.publish_slowest(&detector);
-            for transition in &transitions {
-                self.report(transition);
-            }
+            detector.probe_stalls().for_each(|stall| self.stalls.set_slowest(stall));
             // A stall that nothing announced, as one of memory pressure, is traced from its beginning on.
-            is_traced |= transitions.iter().any(|step| matches!(step, Transition::Begun(_)));
+            is_traced |= changes.iter().any(|stall| !stall.has_ended());
+            changes.drain(..).for_each(|stall| self.report(stall));
             let is_close = detector.is_stalled() || is_alarming;
             if is_traced && !is_close {
                 self.tracing.calm();
@@ -84,59 +86,31 @@ impl TriggerThread<'_> {
                 // Nothing else runs on this CPU meanwhile.
                 CLOSE_INTERVAL.max((clock::monotonic() - began) * COST_TO_REST)
             } else {
-                calm(&monitors.limits, &seen)
+                calm(&monitors.limits, &readings)
             };
         }
     }
 
-    fn publish_slowest(&self, detector: &Detector) {
-        for probe in 0..self.monitors.probers.len() {
-            if let Some(times) = detector.slowest(probe) {
-                self.stalls.set_slowest(Monitor::Probe(probe), times);
+    /// Wakes the evidence thread; before that, a stall that begins switches the profile to its full rate.
+    fn report(&self, stall: Stall) {
+        if !stall.has_ended() {
+            if let Some(profiler) = &self.monitors.profiler {
+                profiler.begin();
             }
+            self.tracing.alarm();
+            self.tracing.hold();
         }
-    }
-
-    fn report(&self, transition: &Transition) {
-        match *transition {
-            Transition::Begun(exceeded) => self.begin(&exceeded),
-            Transition::Over { monitor, good_for_ms, slowest } => {
-                let ended_unix_ms = mw_sys::unix_ms().saturating_sub(good_for_ms as u64);
-                self.stalls.send(StallEvent::Over { monitor, ended_unix_ms, slowest });
-            }
-        }
-    }
-
-    /// A stall begins: the profile goes to its full rate before anybody else is woken.
-    fn begin(&self, exceeded: &Exceeded) {
-        let monitors = self.monitors;
-        if let Some(profiler) = &monitors.profiler {
-            profiler.begin();
-        }
-        self.tracing.alarm();
-        self.tracing.hold();
-        let seen_unix_ms = mw_sys::unix_ms();
-        let name = match exceeded.monitor {
-            Monitor::Probe(probe) => {
-                monitors.probers.get(probe).map_or("", |prober| prober.spec().name.as_str())
-            }
-            _ => "",
-        };
-        self.stalls.send(StallEvent::Begun(Begun {
-            trigger: exceeded.trigger(name),
-            monitor: exceeded.monitor,
-            started_unix_ms: seen_unix_ms.saturating_sub(exceeded.took_ms as u64),
-            seen_unix_ms,
-        }));
+        self.stalls.send(stall);
     }
 }
 
 /// Time in which nothing can exceed its limit without waking this thread: probes have timers, and the sampling
 /// thread watches the canary, but too seldom for the shortest limits.
-fn calm(limits: &Limits, seen: &Readings<'_>) -> Duration {
+fn calm(limits: &Limits, readings: &MonitorReadings<'_>) -> Duration {
     let least = Duration::from_secs_f64(limits.least_ms().max(0.0) / 1000.0);
-    let untold = if seen.canary.is_some() && least < FAST_INTERVAL { least } else { CALM_INTERVAL };
-    let passes_in = seen.passes_in(limits) / 1000.0;
+    let untold =
+        if readings.canary.is_some() && least < FAST_INTERVAL { least } else { CALM_INTERVAL };
+    let passes_in = readings.passes_in(limits) / 1000.0;
     let passes_in = Duration::try_from_secs_f64(passes_in).unwrap_or(CALM_INTERVAL);
     passes_in.min(untold).max(LEAST_INTERVAL)
 }
@@ -179,9 +153,10 @@ impl<'a> Wakeups<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::detector::{CanaryReading, ProbeReading, UnderWayReading};
+    use crate::detector::CanaryReading;
     use crate::pace::Pace;
     use crate::wakeup::Wakeup;
+    use mw_probe::{ProbeReading, ProbeRequest};
     use std::time::Instant;
 
     const LIMITS: Limits = Limits { canary_ms: 100.0, token_ms: None };
@@ -215,13 +190,19 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(limits: Limits, canary: CanaryReading, probe_ms: Option<f64>, rests_ms: u64) {
-        let under_way =
-            probe_ms.map(|elapsed_ms| UnderWayReading { began_ns: 0, elapsed_ms, command: None });
-        let probe = ProbeReading { limit_ms: 500.0, alarm_ms: 250.0, under_way, last: None };
-        let seen =
-            Readings { probes: &[probe], canary: Some(canary), pressure: false, requested: false };
-        assert_eq!(calm(&limits, &seen), Duration::from_millis(rests_ms));
+    fn check(limits: Limits, canary: CanaryReading, probe_ms: Option<u64>, rests_ms: u64) {
+        let under_way = probe_ms.map(|elapsed_ms| ProbeRequest {
+            elapsed: Duration::from_millis(elapsed_ms),
+            ..ProbeRequest::default()
+        });
+        let (limit, alarm_after) = (Duration::from_millis(500), Duration::from_millis(250));
+        let probe = ProbeReading { limit, alarm_after, under_way, last: None };
+        let readings = MonitorReadings {
+            probes: &[probe],
+            canary: Some(canary),
+            ..MonitorReadings::default()
+        };
+        assert_eq!(calm(&limits, &readings), Duration::from_millis(rests_ms));
     }
 
     #[test]
@@ -229,11 +210,11 @@ mod tests {
         let touching = |touching_ms| CanaryReading { touching_ms, late_ms: 0.0 };
         check(LIMITS, touching(0.0), None, 2000);
         // Its timer is not set while an earlier expiry is not cleared yet.
-        check(LIMITS, touching(0.0), Some(100.0), 150);
-        check(LIMITS, touching(0.0), Some(300.0), 200);
-        check(LIMITS, touching(0.0), Some(600.0), 2000);
-        check(LIMITS, touching(40.0), Some(100.0), 10);
-        check(LIMITS, touching(60.0), Some(100.0), 40);
+        check(LIMITS, touching(0.0), Some(100), 150);
+        check(LIMITS, touching(0.0), Some(300), 200);
+        check(LIMITS, touching(0.0), Some(600), 2000);
+        check(LIMITS, touching(40.0), Some(100), 10);
+        check(LIMITS, touching(60.0), Some(100), 40);
         check(LIMITS, touching(0.5), None, 2000);
         check(LIMITS, CanaryReading { touching_ms: 300.0, late_ms: 201.0 }, None, 2);
         // A quarter of 200 ms is passed between two calls of the sampling thread.

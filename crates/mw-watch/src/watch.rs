@@ -6,7 +6,7 @@ use crate::control::Control;
 use crate::cpu_budget::CpuBudget;
 use crate::detector::Limits;
 use crate::event::Event;
-use crate::evidence::{Evidence, SNAPSHOT_LIMIT};
+use crate::evidence::{EvidenceThread, SNAPSHOT_LIMIT};
 use crate::kernel_events::KernelEvents;
 use crate::monitors::Monitors;
 use crate::pace::Pace;
@@ -17,7 +17,7 @@ use crate::sampling::{SampleAge, Sampling};
 use crate::service_answers::ServiceAnswers;
 use crate::services::Services;
 use crate::sizes::Sizes;
-use crate::stalls::Stalls;
+use crate::stall_queue::StallQueue;
 use crate::tracing::Tracing;
 use crate::trigger::TriggerThread;
 use crate::wakeup::Wakeup;
@@ -134,7 +134,7 @@ const WRITER_GRACE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Watch {
     stop: Arc<AtomicBool>,
-    stalls: Arc<Stalls>,
+    stalls: Arc<StallQueue>,
     requests: Arc<Requests>,
     control: Option<Arc<Control>>,
     tracing: Arc<Tracing>,
@@ -258,7 +258,7 @@ impl Watch {
             ring,
             host,
         };
-        let evidence = Evidence::new(context, events);
+        let evidence = EvidenceThread::new(context, events);
         self.thread("mw-evidence", EVIDENCE_BOUND, move |beat| evidence.run(beat))?;
         self.evidence = self.threads.pop();
         let tracing = Arc::clone(&self.tracing);

@@ -14,7 +14,7 @@ mod real;
 mod redis;
 
 use mw_model::{FailureKind, ProbeTick, ServiceView};
-use mw_probe::{LastAnswer, Prober, Spec, Target};
+use mw_probe::{ProbeRequest, Prober, Spec, Target};
 use std::time::{Duration, Instant};
 
 /// Far beyond what anything here takes.
@@ -72,7 +72,7 @@ fn view(prober: &Prober, wanted: impl Fn(&ServiceView) -> bool) -> ServiceView {
 }
 
 /// An answer of a probe that began after now.
-fn next(prober: &Prober) -> LastAnswer {
+fn next(prober: &Prober) -> ProbeRequest {
     let before = prober.last().map_or(0, |last| last.sequence) + 1;
     wait("an answer", || prober.last().filter(|last| last.sequence > before))
 }

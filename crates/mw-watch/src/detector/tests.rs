@@ -1,17 +1,41 @@
 //! Stalls as a list of turns: the time in milliseconds, what was seen, what it comes to.
 
 use super::*;
+use std::time::Duration;
 
 const LIMITS: Limits = Limits { canary_ms: 100.0, token_ms: None };
 
+const LIMIT: Duration = Duration::from_millis(500);
+const ALARM: Duration = Duration::from_millis(100);
+
+fn duration(ms: f64) -> Duration {
+    Duration::from_secs_f64(ms / 1000.0)
+}
+
+fn probe(under_way: Option<ProbeRequest>, last: Option<ProbeRequest>) -> ProbeReading {
+    ProbeReading { limit: LIMIT, alarm_after: ALARM, under_way, last }
+}
+
 fn under_way(elapsed_ms: f64) -> ProbeReading {
-    let under_way = Some(UnderWayReading { began_ns: 0, elapsed_ms, command: None });
-    ProbeReading { limit_ms: 500.0, alarm_ms: 100.0, under_way, last: None }
+    let request = ProbeRequest { elapsed: duration(elapsed_ms), ..ProbeRequest::default() };
+    probe(Some(request), None)
 }
 
 fn answered(sequence: u64, took_ms: f64, failed: bool) -> ProbeReading {
-    let last = Some(AnswerReading { sequence, began_ns: 0, took_ms, failed });
-    ProbeReading { limit_ms: 500.0, alarm_ms: 100.0, under_way: None, last }
+    let elapsed = duration(took_ms);
+    probe(None, Some(ProbeRequest { sequence, elapsed, failed, ..ProbeRequest::default() }))
+}
+
+fn detector(limits: Limits, probes: usize) -> Detector {
+    Detector::new(limits, (0..probes).map(|_| "db".to_owned()))
+}
+
+/// The stalls that begin or end at this time.
+fn turn(detector: &mut Detector, now_ms: f64, readings: MonitorReadings<'_>) -> Vec<Stall> {
+    let time = TurnTime { monotonic_ms: now_ms, unix_ms: now_ms as u64 };
+    let mut changes = Vec::new();
+    detector.turn(&MonitorReadings { time, ..readings }, &mut changes);
+    changes
 }
 
 /// Result of each turn, if any.
@@ -21,21 +45,17 @@ fn check(
     turns: &[(f64, ProbeReading, CanaryReading, bool)],
     expected: &[(f64, &str)],
 ) {
-    let mut detector = Detector::new(limits, 1);
+    let mut detector = detector(limits, 1);
     let mut came: Vec<(f64, String)> = Vec::new();
-    let mut transitions = Vec::new();
     for (now_ms, probe, canary, pressure) in turns {
-        let probes = [*probe];
-        let seen = Readings {
-            probes: &probes,
+        let readings = MonitorReadings {
+            probes: &[*probe],
             canary: Some(*canary),
             pressure: *pressure,
-            requested: false,
+            ..MonitorReadings::default()
         };
-        detector.turn(*now_ms, seen, &mut transitions);
-        came.extend(transitions.iter().map(|transition| match transition {
-            Transition::Begun(exceeded) => (*now_ms, exceeded.trigger("db").name),
-            Transition::Over { .. } => (*now_ms, "over".to_owned()),
+        came.extend(turn(&mut detector, *now_ms, readings).into_iter().map(|stall| {
+            (*now_ms, if stall.has_ended() { "over".to_owned() } else { stall.trigger.name })
         }));
     }
     let expected: Vec<(f64, String)> =
@@ -127,18 +147,19 @@ fn pressure_that_lasts_begins_one_stall() {
 
 /// The stalls of so many hours in which the machine is always under pressure, and the canary is slow when it is asked.
 fn stalls_under_pressure(hours: u32, slow: impl Fn(u32) -> bool) -> Vec<(u32, String)> {
-    let mut detector = Detector::new(LIMITS, 1);
-    let (mut begun, mut transitions) = (Vec::new(), Vec::new());
+    let mut detector = detector(LIMITS, 1);
+    let mut begun = Vec::new();
     for second in 0..hours * 3600 {
         let touching_ms = if slow(second) { 300.0 } else { 0.0 };
-        let canary = Some(CanaryReading { touching_ms, late_ms: 0.0 });
-        let probes = [answered(1, 1.0, false)];
-        let seen = Readings { probes: &probes, canary, pressure: true, requested: false };
-        detector.turn(f64::from(second) * 1000.0, seen, &mut transitions);
-        begun.extend(transitions.iter().filter_map(|transition| match transition {
-            Transition::Begun(exceeded) => Some((second, exceeded.trigger("db").name)),
-            Transition::Over { .. } => None,
-        }));
+        let readings = MonitorReadings {
+            probes: &[answered(1, 1.0, false)],
+            canary: Some(CanaryReading { touching_ms, late_ms: 0.0 }),
+            pressure: true,
+            ..MonitorReadings::default()
+        };
+        let changes = turn(&mut detector, f64::from(second) * 1000.0, readings);
+        let begins = changes.into_iter().filter(|stall| !stall.has_ended());
+        begun.extend(begins.map(|stall| (second, stall.trigger.name)));
     }
     begun
 }
@@ -159,18 +180,16 @@ fn pressure_that_somebody_keeps_up_hides_no_stall_of_another_monitor() {
 
 #[test]
 fn each_probe_has_a_stall_of_its_own() {
-    let mut detector = Detector::new(LIMITS, 2);
-    let mut transitions = Vec::new();
+    let mut detector = detector(LIMITS, 2);
     let slow = CanaryReading { touching_ms: 300.0, late_ms: 0.0 };
     let mut turn = |now_ms, probes: [ProbeReading; 2]| -> Vec<Monitor> {
-        let seen =
-            Readings { probes: &probes, canary: Some(slow), pressure: true, requested: false };
-        detector.turn(now_ms, seen, &mut transitions);
-        let monitor = |transition: &Transition| match transition {
-            Transition::Begun(exceeded) => exceeded.monitor,
-            Transition::Over { monitor, .. } => *monitor,
+        let readings = MonitorReadings {
+            probes: &probes,
+            canary: Some(slow),
+            pressure: true,
+            ..MonitorReadings::default()
         };
-        transitions.iter().map(monitor).collect()
+        turn(&mut detector, now_ms, readings).iter().map(|stall| stall.monitor).collect()
     };
     assert_eq!(turn(0.0, [under_way(600.0), under_way(3.0)]), [Monitor::Probe(0)]);
     assert_eq!(turn(10.0, [under_way(610.0), under_way(501.0)]), [Monitor::Probe(1)]);
@@ -182,17 +201,11 @@ fn each_probe_has_a_stall_of_its_own() {
 
 #[test]
 fn the_slowest_request_of_a_stall_is_kept() {
-    let mut detector = Detector::new(LIMITS, 1);
-    let mut transitions = Vec::new();
+    let mut detector = detector(LIMITS, 1);
     let mut over = None;
-    let at = |began_ms: u64, sequence, took_ms| ProbeReading {
-        last: Some(AnswerReading {
-            sequence,
-            began_ns: began_ms * 1_000_000,
-            took_ms,
-            failed: false,
-        }),
-        ..answered(0, 0.0, false)
+    let at = |began_ms: u64, sequence, took_ms| {
+        let (began_ns, elapsed) = (began_ms * 1_000_000, duration(took_ms));
+        probe(None, Some(ProbeRequest { sequence, began_ns, elapsed, ..ProbeRequest::default() }))
     };
     for (now_ms, reading) in [
         (700.0, at(0, 1, 700.0)),
@@ -201,35 +214,26 @@ fn the_slowest_request_of_a_stall_is_kept() {
         (2400.0, at(2300, 4, 1.0)),
         (3500.0, at(3400, 5, 1.0)),
     ] {
-        detector.turn(
-            now_ms,
-            Readings { probes: &[reading], canary: None, pressure: false, requested: false },
-            &mut transitions,
-        );
-        over = over.or(transitions.iter().find_map(|transition| match transition {
-            Transition::Over { slowest, .. } => *slowest,
-            Transition::Begun(_) => None,
-        }));
+        let readings = MonitorReadings { probes: &[reading], ..MonitorReadings::default() };
+        over = over.or(turn(&mut detector, now_ms, readings).into_iter().find_map(|s| s.slowest));
     }
-    let slowest = RequestTimes { from_ns: 800_000_000, to_ns: 1_700_000_000, command: None };
-    assert_eq!(over, Some(slowest));
-    assert_eq!(detector.slowest(0), None);
+    let times = over.map(|slowest| (slowest.began_ns, slowest.ended_ns()));
+    assert_eq!(times, Some((800_000_000, 1_700_000_000)));
+    assert_eq!(detector.probe_stalls().count(), 0);
 }
 
 #[test]
 fn a_request_for_evidence_begins_beside_a_stall_and_hides_none() {
-    let mut detector = Detector::new(LIMITS, 1);
-    let mut transitions = Vec::new();
+    let mut detector = detector(LIMITS, 1);
     let mut turn = |now_ms, probe_ms, touching_ms, requested| {
-        let canary = Some(CanaryReading { touching_ms, late_ms: 0.0 });
-        let probes = [under_way(probe_ms)];
-        let seen = Readings { probes: &probes, canary, pressure: false, requested };
-        detector.turn(now_ms, seen, &mut transitions);
-        let monitors = transitions.iter().map(|transition| match transition {
-            Transition::Begun(Exceeded { monitor, .. }) => (true, *monitor),
-            Transition::Over { monitor, .. } => (false, *monitor),
-        });
-        monitors.collect::<Vec<_>>()
+        let readings = MonitorReadings {
+            probes: &[under_way(probe_ms)],
+            canary: Some(CanaryReading { touching_ms, late_ms: 0.0 }),
+            requested,
+            ..MonitorReadings::default()
+        };
+        let changes = turn(&mut detector, now_ms, readings);
+        changes.iter().map(|stall| (!stall.has_ended(), stall.monitor)).collect::<Vec<_>>()
     };
     assert_eq!(turn(0.0, 0.0, 0.0, true), [(true, Monitor::Requested)]);
     assert_eq!(turn(10.0, 0.0, 150.0, false), [(true, Monitor::Canary)], "not hidden");

@@ -1,0 +1,262 @@
+//! The incident of a stall, until it is closed.
+
+use crate::assemble::EpisodeEvidence;
+use crate::clock::millis;
+use crate::context::{AFTER, BEFORE, Context};
+use crate::service_answers::Question;
+use crate::stall::{Monitor, Stall};
+use mw_critical_path::Request;
+use mw_model::{Host, INCIDENT_SCHEMA, Incident, OomKills};
+use mw_probe::ProbeFailure;
+use mw_record::Writer;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Time of the first explanation of a stall that lasts, after it was seen.
+const FIRST_UPDATE: Duration = Duration::from_secs(1);
+
+/// Delay of the first explanation, where those of other stalls take too much.
+const MAX_SILENCE: Duration = Duration::from_secs(5);
+
+/// The longest time between two updates; each is twice as long as the one before.
+const MAX_UPDATE: Duration = Duration::from_secs(600);
+
+pub(crate) struct OpenIncident {
+    stall: Stall,
+    /// What is known of this stall alone: its service, the critical path of its slowest request, its cgroups.
+    known: Incident,
+    /// Time at which the evidence of the time after it is complete.
+    closes_at: Option<Instant>,
+    /// True if the state of the service was asked for, once it had failed.
+    was_asked: bool,
+    next_update: Instant,
+    update_interval: Duration,
+    /// The evidence that covers most of it, and how much that is, in milliseconds.
+    evidence: Option<(u64, Arc<EpisodeEvidence>)>,
+}
+
+impl OpenIncident {
+    pub(crate) fn new(stall: Stall, host: &Host) -> Self {
+        let known = Incident {
+            schema: INCIDENT_SCHEMA,
+            host: host.clone(),
+            recorder: std::process::id(),
+            trigger: stall.trigger.clone(),
+            started_unix_ms: stall.started_unix_ms,
+            seen_unix_ms: stall.seen_unix_ms,
+            ..Incident::default()
+        };
+        Self {
+            stall,
+            known,
+            closes_at: None,
+            was_asked: false,
+            next_update: Instant::now() + FIRST_UPDATE,
+            update_interval: FIRST_UPDATE,
+            evidence: None,
+        }
+    }
+
+    pub(crate) fn known(&self) -> &Incident {
+        &self.known
+    }
+
+    /// True if it has a number: it was stored.
+    pub(crate) fn has_number(&self) -> bool {
+        self.known.id > 0
+    }
+
+    /// Its number, a new one where it has none.
+    pub(crate) fn number(&mut self, writer: &Writer) -> u64 {
+        if !self.has_number() {
+            self.known.id = writer.number_incident();
+        }
+        self.known.id
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.stall.has_ended()
+    }
+
+    /// True if it was requested.
+    pub(crate) fn is_requested(&self) -> bool {
+        self.stall.monitor == Monitor::Requested
+    }
+
+    /// True if evidence of it is still taken.
+    pub(crate) fn is_gathering(&self) -> bool {
+        !self.has_ended() && self.stall.monitor.needs_evidence()
+    }
+
+    pub(crate) fn ended_unix_ms(&self) -> Option<u64> {
+        self.stall.ended_unix_ms
+    }
+
+    /// True if this is the stall of a monitor that lasts.
+    pub(crate) fn is_of(&self, monitor: Monitor) -> bool {
+        self.stall.monitor == monitor && !self.has_ended()
+    }
+
+    /// True if the time after it is recorded as well.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.closes_at.is_some_and(|at| Instant::now() >= at)
+    }
+
+    /// Asks who the service is, what it says of its sessions, and what became of it where it failed.
+    pub(crate) fn ask_service(&mut self, with: &mut Context) {
+        let Monitor::Probe(probe) = self.stall.monitor else { return };
+        let seen_unix_ms = self.stall.seen_unix_ms;
+        match with.answers.ask(probe, Question::Begin { seen_unix_ms }) {
+            Ok(answer) => {
+                let known = &mut self.known;
+                (known.service, known.outage) = (answer.service, answer.outage);
+                known.service_view = answer.view;
+                known.unseen.extend(answer.missing);
+            }
+            Err(missing) => self.known.unseen.push(missing),
+        }
+    }
+
+    /// A service that was slow first may fail while the stall lasts, as one that the OOM killer ends: what became of it
+    /// is asked once.
+    pub(crate) fn note_failure(&mut self, with: &mut Context) {
+        let Monitor::Probe(probe) = self.stall.monitor else { return };
+        let Some(prober) = with.monitors.probers.get(probe) else { return };
+        if self.known.outage.is_some()
+            || self.was_asked
+            || prober.last().is_none_or(|last| !last.failed)
+        {
+            return;
+        }
+        self.was_asked = true;
+        let failed_unix_ms = mw_sys::unix_ms();
+        match with.answers.ask(probe, Question::Outage { failed_unix_ms }) {
+            Ok(answer) => self.known.outage = answer.outage,
+            Err(missing) => self.known.unseen.push(missing),
+        }
+    }
+
+    /// Its stall has ended: while the trace is there, the path of its slowest request is found.
+    pub(crate) fn end(&mut self, with: &Context, ended: Stall) {
+        (self.stall.ended_unix_ms, self.stall.slowest) = (ended.ended_unix_ms, ended.slowest);
+        self.find_path(with);
+        self.closes_at = Some(Instant::now() + AFTER);
+    }
+
+    /// True if a provisional explanation is due.
+    pub(crate) fn is_update_due(&self) -> bool {
+        !self.has_ended() && Instant::now() >= self.next_update
+    }
+
+    /// True if nobody has been told a cause although that was due long ago.
+    pub(crate) fn is_overdue(&self) -> bool {
+        !self.has_number() && Instant::now() >= self.next_update + MAX_SILENCE
+    }
+
+    pub(crate) fn next_update(&self) -> Instant {
+        self.next_update
+    }
+
+    /// It was explained: the next explanation is later.
+    pub(crate) fn updated(&mut self) {
+        self.next_update = Instant::now() + self.update_interval;
+        self.update_interval = (self.update_interval * 2).min(MAX_UPDATE);
+    }
+
+    /// Finds the critical path of its slowest request.
+    pub(crate) fn find_path(&mut self, with: &Context) {
+        if !self.stall.monitor.needs_evidence() {
+            return;
+        }
+        let processes = self.service_processes();
+        self.known.groups = with.tracing.groups_since(self.stall.seen_unix_ms, &processes);
+        self.known.cpus = with.tracing.cpus_since(self.stall.seen_unix_ms);
+        let Some(request) = self.request(with) else { return };
+        if let Some(path) = with.tracing.path(request) {
+            self.known.path = Some(path);
+        }
+    }
+
+    fn service_processes(&self) -> Vec<u32> {
+        let processes = self.known.service.iter().flat_map(|service| &service.processes);
+        processes.map(|process| process.pid).collect()
+    }
+
+    /// The request whose path explains the stall.
+    fn request(&self, with: &Context) -> Option<Request> {
+        let canary = with.monitors.canary.as_ref();
+        let mut command = None;
+        let (task, (from, to)) = match self.stall.monitor {
+            Monitor::Probe(probe) => {
+                let prober = with.monitors.probers.get(probe)?;
+                let slowest =
+                    self.stall.slowest.or_else(|| with.stalls.slowest(self.stall.monitor))?;
+                command = slowest.command;
+                (prober.thread()?, (slowest.began_ns, slowest.ended_ns()))
+            }
+            Monitor::Canary => (canary?.thread()?, canary?.slowest_touch()?),
+            Monitor::Heartbeat => (canary?.thread()?, canary?.latest_turn()?),
+            Monitor::Pressure | Monitor::Requested | Monitor::OomKill(_) => return None,
+        };
+        let servers = self.service_processes();
+        Some(Request { task, from, to, servers, command, ..Request::default() })
+    }
+
+    /// Failure of the last request, if it failed.
+    pub(crate) fn failure(&self, with: &Context) -> Option<ProbeFailure> {
+        let Monitor::Probe(probe) = self.stall.monitor else { return None };
+        with.monitors.probers.get(probe)?.last_failure()
+    }
+
+    pub(crate) fn lacks_evidence(&self) -> bool {
+        self.evidence.is_none() && self.stall.monitor.needs_evidence()
+    }
+
+    /// Takes evidence of `[from, until]` (milliseconds since 1970) if it covers more than what is there.
+    pub(crate) fn offer(&mut self, evidence: &Arc<EpisodeEvidence>, from: u64, until: u64) {
+        let (begin, end) = (self.stall.started_unix_ms, self.ended_unix_ms().unwrap_or(u64::MAX));
+        let covers = until.min(end).saturating_sub(from.max(begin));
+        if self.evidence.as_ref().is_none_or(|(known, _)| covers > *known) {
+            self.evidence = Some((covers, Arc::clone(evidence)));
+        }
+    }
+
+    pub(crate) fn evidence(&self) -> Option<EpisodeEvidence> {
+        self.evidence.as_ref().map(|(_, evidence)| EpisodeEvidence::clone(evidence))
+    }
+
+    /// Adds kills and dropped caches, and corrects what the rows and the path have of a stall that began with a failure.
+    pub(crate) fn describe(&self, with: &mut Context, incident: &mut Incident) {
+        self.describe_kernel(with, incident);
+        // A service that is slow when it starts again did not stall.
+        if self.stall.trigger.failed_at_once() && incident.trigger.failure_kind.is_some() {
+            incident.trigger.worst_ms = self.stall.trigger.worst_ms;
+            incident.path = None;
+        }
+        let first = self.known.path.as_ref().and_then(|path| path.parts.first());
+        if let Some(cgroup) = first.and_then(|part| part.task.cgroup.as_ref()) {
+            for group in &mut incident.groups {
+                group.of_service |= *cgroup == group.path && group.path != "/";
+            }
+        }
+    }
+
+    /// Adds what the kernel told of kills and of dropped caches.
+    fn describe_kernel(&self, with: &mut Context, incident: &mut Incident) {
+        let (begin, end) = (incident.started_unix_ms, incident.ended_unix_ms);
+        let events = Arc::clone(&with.kernel_events);
+        incident.oom = match self.stall.monitor {
+            Monitor::OomKill(run) => events.kills_of(run).map(|(kills, lost)| {
+                let answers = lost
+                    .into_iter()
+                    .map(|(probe, lost)| with.answers.ask(probe, Question::Fate(Box::new(lost))));
+                let (fates, missing): (Vec<_>, Vec<_>) = answers.partition(Result::is_ok);
+                incident.unseen.extend(missing.into_iter().filter_map(Result::err));
+                let services = fates.into_iter().flatten().filter_map(|answer| answer.fate);
+                OomKills { services: services.collect(), ..kills }
+            }),
+            _ => events.kills_between(begin, end),
+        };
+        incident.cache_drops = events.drops_between(begin.saturating_sub(millis(BEFORE)), end);
+    }
+}
