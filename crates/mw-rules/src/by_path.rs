@@ -6,8 +6,8 @@
 
 use crate::diagnosis::Diagnosis;
 use crate::registry::{Precedence, Rule};
-use crate::request::Request;
-use crate::stall::Stall;
+use crate::request::RequestTime;
+use crate::stall_window::StallWindow;
 use crate::suspect::{Score, ScoredSuspect, Strength, Suspect};
 use crate::{RULES, by_scores};
 use mw_critical_path::TimeClass;
@@ -24,7 +24,10 @@ const CONTRIBUTED_PERCENT: u8 = 10;
 const CONDITION_STRENGTH: Strength = Strength(30);
 
 /// Finds the cause. Where records of most of the request were lost, counters may still show one.
-pub(crate) fn diagnose(stall: &Stall<'_>, skipped: &mut Vec<SkippedRule>) -> Option<Diagnosis> {
+pub(crate) fn diagnose(
+    stall: &StallWindow<'_>,
+    skipped: &mut Vec<SkippedRule>,
+) -> Option<Diagnosis> {
     let request = stall.request?;
     let diagnosis = of_request(stall, request, skipped);
     if diagnosis.causes.is_empty() && request.is_mostly_untraced() {
@@ -34,8 +37,8 @@ pub(crate) fn diagnose(stall: &Stall<'_>, skipped: &mut Vec<SkippedRule>) -> Opt
 }
 
 fn of_request(
-    stall: &Stall<'_>,
-    request: &Request<'_>,
+    stall: &StallWindow<'_>,
+    request: &RequestTime<'_>,
     skipped: &mut Vec<SkippedRule>,
 ) -> Diagnosis {
     let mut found: Vec<(Precedence, Suspect)> = Vec::new();
@@ -59,8 +62,8 @@ fn of_request(
 /// The condition of one rule, with how much of the request it explains.
 fn suspect(
     rule: &Rule,
-    stall: &Stall<'_>,
-    request: &Request<'_>,
+    stall: &StallWindow<'_>,
+    request: &RequestTime<'_>,
     skipped: &mut Vec<SkippedRule>,
 ) -> Option<Suspect> {
     let explains = request.explained_by(rule.explains);
@@ -106,7 +109,7 @@ fn beside(causes: &[Suspect], contributed: Vec<Suspect>) -> Vec<Suspect> {
 
 /// The score of a cause: by how much it explains, how far counters confirm its condition, and how far the path can be
 /// trusted.
-fn scored(suspect: Suspect, request: &Request<'_>) -> ScoredSuspect {
+fn scored(suspect: Suspect, request: &RequestTime<'_>) -> ScoredSuspect {
     const LEAST: f64 = 60.0;
     const MOST: f64 = 97.0;
     const CONFIRMED: f64 = 85.0;
@@ -124,7 +127,7 @@ fn scored(suspect: Suspect, request: &Request<'_>) -> ScoredSuspect {
 }
 
 /// Why the usual suspects were not the cause.
-fn ruled_out(request: &Request<'_>) -> Vec<RuledOut> {
+fn ruled_out(request: &RequestTime<'_>) -> Vec<RuledOut> {
     const SUSPECTS: &[(&str, &[TimeClass])] = &[
         (
             "memory of the machine",

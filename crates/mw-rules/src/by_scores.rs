@@ -2,7 +2,7 @@
 
 use crate::diagnosis::{Diagnosis, suspects_by};
 use crate::registry::Precedence;
-use crate::stall::Stall;
+use crate::stall_window::StallWindow;
 use crate::suspect::{Score, ScoredSuspect, Suspect};
 use crate::{RULES, Rule, find};
 use mw_model::{SkippedRule, TriggerKind};
@@ -15,12 +15,18 @@ const ROOT_BONUS: u8 = 40;
 const INTERMEDIATE_BONUS: u8 = 20;
 
 /// Finds causes of memory, and others only where no condition of memory is plausible.
-pub(crate) fn diagnose(stall: &Stall<'_>, skipped: &mut Vec<SkippedRule>) -> Option<Diagnosis> {
+pub(crate) fn diagnose(
+    stall: &StallWindow<'_>,
+    skipped: &mut Vec<SkippedRule>,
+) -> Option<Diagnosis> {
     Some(Diagnosis { causes: causes(stall, skipped), ..Diagnosis::default() })
 }
 
 /// The conditions of memory while nothing is known to have stalled: the evidence was requested.
-pub(crate) fn on_request(stall: &Stall<'_>, skipped: &mut Vec<SkippedRule>) -> Option<Diagnosis> {
+pub(crate) fn on_request(
+    stall: &StallWindow<'_>,
+    skipped: &mut Vec<SkippedRule>,
+) -> Option<Diagnosis> {
     if stall.incident.trigger.kind != TriggerKind::Requested {
         return None;
     }
@@ -31,9 +37,9 @@ pub(crate) fn on_request(stall: &Stall<'_>, skipped: &mut Vec<SkippedRule>) -> O
 
 /// The conditions of memory that counters show while the request's time was not traced: records are lost when memory is
 /// short. Whether the request waited for them is not known.
-pub(crate) fn of_untraced(stall: &Stall<'_>) -> Vec<ScoredSuspect> {
+pub(crate) fn of_untraced(stall: &StallWindow<'_>) -> Vec<ScoredSuspect> {
     const OF_UNTRACED: f64 = 0.75;
-    let without_path = Stall { request: None, ..*stall };
+    let without_path = StallWindow { request: None, ..*stall };
     let suspects = suspects_by(of_memory(), &without_path, &mut Vec::new());
     let plausible = suspects.into_iter().map(Suspect::by_strength).filter(is_plausible);
     let scaled = plausible.map(|ScoredSuspect { suspect, score }| {
@@ -42,7 +48,7 @@ pub(crate) fn of_untraced(stall: &Stall<'_>) -> Vec<ScoredSuspect> {
     ranked(scaled.collect())
 }
 
-fn causes(stall: &Stall<'_>, skipped: &mut Vec<SkippedRule>) -> Vec<ScoredSuspect> {
+fn causes(stall: &StallWindow<'_>, skipped: &mut Vec<SkippedRule>) -> Vec<ScoredSuspect> {
     let by = |rules: Vec<&Rule>, skipped: &mut Vec<SkippedRule>| -> Vec<ScoredSuspect> {
         suspects_by(rules, stall, skipped).into_iter().map(Suspect::by_strength).collect()
     };

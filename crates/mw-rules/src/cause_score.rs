@@ -8,8 +8,8 @@
 //! were none, they do not make a cause plausible.
 
 use crate::outside_memory::named;
-use crate::request::Request;
-use crate::stall::{Canary, Stall, is_canary};
+use crate::request::RequestTime;
+use crate::stall_window::{Canary, StallWindow, is_canary};
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_critical_path::kernel::{self, Functions};
@@ -51,7 +51,7 @@ pub(crate) const WORTH_NAMING: f64 = 20.0;
 
 /// The evidence for a cause, and its score.
 pub(crate) struct CauseScore<'a> {
-    stall: &'a Stall<'a>,
+    stall: &'a StallWindow<'a>,
     strengths: Vec<f64>,
     /// Scores of what the kernel did, whether or not a task waited for it.
     work: Vec<f64>,
@@ -66,7 +66,7 @@ pub(crate) struct CauseScore<'a> {
 }
 
 impl<'a> CauseScore<'a> {
-    pub(crate) fn new(stall: &'a Stall<'a>) -> Self {
+    pub(crate) fn new(stall: &'a StallWindow<'a>) -> Self {
         Self {
             stall,
             strengths: Vec::new(),
@@ -82,7 +82,7 @@ impl<'a> CauseScore<'a> {
     }
 
     /// Reclaim on the whole machine, by any task and for any reason.
-    pub(crate) fn for_reclaim(stall: &'a Stall<'a>) -> Self {
+    pub(crate) fn for_reclaim(stall: &'a StallWindow<'a>) -> Self {
         let everywhere = Self::new(stall)
             .profile(kernel::RECLAIM)
             .rate("pages scanned", &[Counter::PgscanKswapd, Counter::PgscanDirect], 10_000.0)
@@ -99,7 +99,7 @@ impl<'a> CauseScore<'a> {
     }
 
     /// Compaction by any task that allocates a large block.
-    pub(crate) fn for_compaction(stall: &'a Stall<'a>) -> Self {
+    pub(crate) fn for_compaction(stall: &'a StallWindow<'a>) -> Self {
         const STALLS_PER_S: f64 = 10.0;
         Self::new(stall)
             .waits(&[WaitKind::Compaction])
@@ -145,7 +145,7 @@ impl<'a> CauseScore<'a> {
 
     /// Share of the request that was spent on these, by its critical path. The waits of other tasks are no evidence
     /// beside it.
-    fn request_spent(mut self, request: &Request<'_>, kinds: &[WaitKind]) -> Self {
+    fn request_spent(mut self, request: &RequestTime<'_>, kinds: &[WaitKind]) -> Self {
         let on = &spent_in(kinds);
         let share = request.percent(on);
         let Some(part) = request.largest(on).filter(|_| share >= LEAST_SHARE_PERCENT) else {
@@ -275,7 +275,7 @@ impl<'a> CauseScore<'a> {
     /// The cause of a stall in which the service failed with one of these errors: the worst of these
     /// findings.
     pub(crate) fn refusal_cause(
-        stall: &Stall<'_>,
+        stall: &StallWindow<'_>,
         found: Vec<Finding>,
         headline: impl FnOnce(&Subject) -> String,
         words: &[&str],
@@ -342,7 +342,7 @@ impl<'a> CauseScore<'a> {
         }
     }
 
-    /// The score, 0 to 100.
+    /// Strength of the evidence, 0 to 100.
     pub(crate) fn strength_percent(&self) -> f64 {
         let in_vain = self.nobody_waited && self.strengths.is_empty();
         let most_of_work = if in_vain { MOST_IF_NOBODY_WAITED } else { MOST };
@@ -362,19 +362,19 @@ impl<'a> CauseScore<'a> {
         self.longest_waiter.as_deref()
     }
 
-    /// The cause, if its score is high enough; this evidence precedes that of the finding.
+    /// The cause, if its evidence is strong enough; this evidence precedes that of the finding.
     ///
     /// # Errors
     /// There is no evidence, because none could be read.
     pub(crate) fn cause(self, mut finding: Finding) -> Result<Option<Suspect>, Missing> {
-        let confidence = self.strength_percent();
-        if confidence < WORTH_NAMING {
+        let strength = self.strength_percent();
+        if strength < WORTH_NAMING {
             return self.no_cause();
         }
         let mut evidence = self.evidence;
         evidence.append(&mut finding.evidence);
         finding.evidence = evidence;
-        Ok(Some(Suspect::new(finding, confidence.round() as u8)))
+        Ok(Some(Suspect::new(finding, strength.round() as u8)))
     }
 
     /// No cause.
@@ -408,7 +408,7 @@ fn spent_in(kinds: &[WaitKind]) -> Vec<TimeClass> {
     kinds.iter().flat_map(spent).copied().collect()
 }
 
-/// The score of a share, where all of it has the score `most`.
+/// The strength of a share, where all of it has the strength `most`.
 fn strength(share_percent: f64, most: f64) -> f64 {
     LEAST + (most - LEAST) * (share_percent / 100.0).min(1.0)
 }

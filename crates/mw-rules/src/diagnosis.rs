@@ -1,7 +1,7 @@
 //! The diagnosis of a stall, and the conditions that rules find on the way to it.
 
 use crate::Rule;
-use crate::stall::Stall;
+use crate::stall_window::StallWindow;
 use crate::suspect::{ScoredSuspect, Suspect};
 use mw_model::{RuledOut, SkippedRule};
 
@@ -16,7 +16,7 @@ pub(crate) struct Diagnosis {
 /// The conditions that these rules find.
 pub(crate) fn suspects_by<'a>(
     rules: impl IntoIterator<Item = &'a Rule>,
-    stall: &Stall<'_>,
+    stall: &StallWindow<'_>,
     skipped: &mut Vec<SkippedRule>,
 ) -> Vec<Suspect> {
     let mut suspects = Vec::new();

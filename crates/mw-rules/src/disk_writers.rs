@@ -2,7 +2,7 @@
 
 use crate::request::{is_task_within, is_within};
 use crate::share::percent;
-use crate::stall::Stall;
+use crate::stall_window::StallWindow;
 use mw_critical_path::PathTask;
 use mw_critical_path::TimeClass;
 use mw_model::{DiskMetric, FloodShare, GroupIo, GroupUse, Metric};
@@ -33,7 +33,7 @@ pub(crate) struct OtherWriter<'a> {
 }
 
 /// The cgroup that wrote most to a disk of the service, where that is not the service's own.
-pub(crate) fn other_cgroup<'a>(stall: &Stall<'a>) -> Option<OtherWriter<'a>> {
+pub(crate) fn other_cgroup<'a>(stall: &StallWindow<'a>) -> Option<OtherWriter<'a>> {
     let of_service = service_io(stall);
     let own = |device: &str| {
         let used = of_service.iter().filter(|io| io.device == device);
@@ -57,7 +57,7 @@ pub(crate) fn other_cgroup<'a>(stall: &Stall<'a>) -> Option<OtherWriter<'a>> {
 /// The program that brought most pages of a file on a disk of the service into the page cache, where that is not the
 /// service, and no cgroup is charged with most of what the disk wrote: version 1 charges the root with what is
 /// written back, and so do file systems that do not know whose page it is.
-pub(crate) fn other_program<'a>(stall: &Stall<'a>) -> Option<&'a FloodShare> {
+pub(crate) fn other_program<'a>(stall: &StallWindow<'a>) -> Option<&'a FloodShare> {
     let of_service = service_io(stall);
     let journals = journals(stall);
     let is_used = |device: &str| {
@@ -75,13 +75,13 @@ pub(crate) fn other_program<'a>(stall: &Stall<'a>) -> Option<&'a FloodShare> {
 }
 
 /// Pages that a program brought into the page cache.
-pub(crate) fn flood_bytes(stall: &Stall<'_>, share: &FloodShare) -> u64 {
+pub(crate) fn flood_bytes(stall: &StallWindow<'_>, share: &FloodShare) -> u64 {
     share.pages.saturating_mul(stall.window.now.origin.page_bytes)
 }
 
 impl OtherWriter<'_> {
     /// True if what it wrote holds others up: see [`is_flooded`].
-    pub(crate) fn floods(&self, stall: &Stall<'_>, unwritten_bytes: u64) -> bool {
+    pub(crate) fn floods(&self, stall: &StallWindow<'_>, unwritten_bytes: u64) -> bool {
         // Where the disk was not recorded, what the group wrote stands for it.
         is_flooded(stall, self.device, unwritten_bytes)
             .unwrap_or(unwritten_bytes as f64 >= self.bytes_per_s * BACKLOG_S)
@@ -91,7 +91,11 @@ impl OtherWriter<'_> {
 /// True if a disk works off a backlog of dirty pages: it completes writes throughout, more than before or from when the
 /// kernel writes because too much is dirty, and needs two seconds for what waits. A disk that became slow completes
 /// less. `None` where the disk was not recorded.
-pub(crate) fn is_flooded(stall: &Stall<'_>, device: &str, unwritten_bytes: u64) -> Option<bool> {
+pub(crate) fn is_flooded(
+    stall: &StallWindow<'_>,
+    device: &str,
+    unwritten_bytes: u64,
+) -> Option<bool> {
     let incident = stall.incident;
     let rates = incident.table.rates_per_s(&Metric::Disk(device.into(), DiskMetric::Written))?;
     let rows = || incident.table.at_unix_ms.iter().zip(&rates);
@@ -117,7 +121,7 @@ pub(crate) fn is_flooded(stall: &Stall<'_>, device: &str, unwritten_bytes: u64) 
 
 /// Bytes that were dirty and not yet under writeback for half of the stall, beyond those of all recorded rows.
 /// `None` where it was not recorded.
-fn dirty_throughout(stall: &Stall<'_>) -> Option<u64> {
+fn dirty_throughout(stall: &StallWindow<'_>) -> Option<u64> {
     let values = stall.incident.table.values(&Metric::Vmstat(Counter::NrDirty))?;
     let values: Vec<Option<u64>> = values.collect();
     let always = values.iter().flatten().min().copied()?;
@@ -144,19 +148,19 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
 }
 
 /// True if so much is dirty that the kernel writes it back however young it is.
-fn exceeds_background(stall: &Stall<'_>, unwritten_bytes: u64) -> bool {
+fn exceeds_background(stall: &StallWindow<'_>, unwritten_bytes: u64) -> bool {
     let snapshot = &stall.window.now;
     let vmstat = snapshot.sample.vmstat.value();
     let pages = vmstat.and_then(|vmstat| vmstat.get(Counter::NrDirtyBackgroundThreshold));
     pages.is_some_and(|pages| unwritten_bytes > pages.saturating_mul(snapshot.origin.page_bytes))
 }
 
-fn groups<'a>(stall: &Stall<'a>) -> impl Iterator<Item = &'a GroupUse> {
+fn groups<'a>(stall: &StallWindow<'a>) -> impl Iterator<Item = &'a GroupUse> {
     stall.incident.groups.iter().filter(|group| group.path != "/")
 }
 
 /// Reads and writes of the service's cgroups, by disk.
-fn service_io<'a>(stall: &Stall<'a>) -> Vec<&'a GroupIo> {
+fn service_io<'a>(stall: &StallWindow<'a>) -> Vec<&'a GroupIo> {
     let server = server(stall);
     let own = groups(stall).filter(|group| is_of_service(group, server));
     own.flat_map(|group| &group.io).collect()
@@ -164,7 +168,7 @@ fn service_io<'a>(stall: &Stall<'a>) -> Vec<&'a GroupIo> {
 
 /// The devices of the journals that the request waited for, by the names of their threads (`jbd2/sda1-8`): version 1
 /// counts no writes of a service that only syncs.
-fn journals<'a>(stall: &Stall<'a>) -> Vec<&'a str> {
+fn journals<'a>(stall: &StallWindow<'a>) -> Vec<&'a str> {
     const JOURNAL: &str = "jbd2/";
     let path = stall.incident.path.iter();
     let parts = path.flat_map(|path| &path.parts);
@@ -181,7 +185,7 @@ fn is_of_service(group: &GroupUse, server: Option<&PathTask>) -> bool {
 
 /// Cgroup of a service that is not known, as behind a command that asks it: the first task of the path in a cgroup that is
 /// not that of the request's own task.
-fn server<'a>(stall: &Stall<'a>) -> Option<&'a PathTask> {
+fn server<'a>(stall: &StallWindow<'a>) -> Option<&'a PathTask> {
     let path = stall.incident.path.as_ref().filter(|_| stall.incident.service.is_none())?;
     let client = path.task.cgroup.as_deref();
     let is_server = |task: &&PathTask| {
@@ -191,7 +195,7 @@ fn server<'a>(stall: &Stall<'a>) -> Option<&'a PathTask> {
     of_chain.chain(path.parts.iter().map(|part| &part.task)).find(is_server)
 }
 
-fn is_process_of_service(stall: &Stall<'_>, pid: u32) -> bool {
+fn is_process_of_service(stall: &StallWindow<'_>, pid: u32) -> bool {
     let service = stall.incident.service.as_ref();
     let is_known =
         service.is_some_and(|service| service.processes.iter().any(|known| known.pid == pid));
@@ -199,21 +203,21 @@ fn is_process_of_service(stall: &Stall<'_>, pid: u32) -> bool {
 }
 
 /// True if the request waits for what this process reads: it asked a service that reads its own files.
-fn is_reader(stall: &Stall<'_>, pid: u32) -> bool {
+fn is_reader(stall: &StallWindow<'_>, pid: u32) -> bool {
     stall.request.is_some_and(|request| {
         request.on(&[TimeClass::FileRead]).any(|part| part.task.process == pid)
     })
 }
 
 /// The disks that the cgroup of a task read from or wrote to.
-pub(crate) fn disks_of<'a>(stall: &Stall<'a>, task: &PathTask) -> Vec<&'a str> {
+pub(crate) fn disks_of<'a>(stall: &StallWindow<'a>, task: &PathTask) -> Vec<&'a str> {
     let is_own = |group: &&GroupUse| task.cgroup.as_deref() == Some(group.path.as_str());
     let io = groups(stall).filter(is_own).flat_map(|group| &group.io);
     io.filter(|io| io.read_bytes > 0 || io.written_bytes > 0).map(|io| io.device.as_str()).collect()
 }
 
 /// True if cgroups below the root are charged with most of what all wrote to a disk.
-fn is_charged(stall: &Stall<'_>, device: &str) -> bool {
+fn is_charged(stall: &StallWindow<'_>, device: &str) -> bool {
     const MOST_PERCENT: f64 = 50.0;
     let written = |group: &GroupUse| -> u64 {
         let on_device = group.io.iter().filter(|io| io.device == device);
@@ -229,7 +233,7 @@ fn is_charged(stall: &Stall<'_>, device: &str) -> bool {
 }
 
 /// Pages are swapped out to it.
-fn is_swap(stall: &Stall<'_>, device: &str) -> bool {
+fn is_swap(stall: &StallWindow<'_>, device: &str) -> bool {
     let swaps = stall.window.now.swaps.value().map_or(&[][..], Vec::as_slice);
     swaps.iter().any(|swap| swap.path.strip_prefix("/dev/") == Some(device))
 }

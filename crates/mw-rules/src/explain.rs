@@ -2,73 +2,42 @@
 
 use crate::diagnosis::{Diagnosis, suspects_by};
 use crate::registry::of_oom_kills;
-use crate::request::Request;
-use crate::stall::Stall;
+use crate::request::RequestTime;
+use crate::stall_window::StallWindow;
 use crate::suspect::{PLAUSIBLE_PERCENT, Suspect};
 use crate::{by_path, by_scores, confidence, failure, find, roles};
-use mw_model::{
-    Cause, Incident, Role, RuledOut, SkippedRule, TriggerKind, Window, format_duration_ms,
-};
+use mw_model::{Cause, Incident, Role, SkippedRule, TriggerKind, Window, format_duration_ms};
 
-/// The explanation of an incident.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Explanation {
-    /// The answer in one line.
-    pub verdict: String,
-    /// Its causes, the most likely first.
-    pub causes: Vec<Cause>,
-    /// What explains less than half of the stall.
-    pub contributed: Vec<Cause>,
-    /// What did not cause it, and why not.
-    pub ruled_out: Vec<RuledOut>,
-    /// The victims, the worst first.
-    pub suffering: Vec<Role>,
-    /// The culprits, the most likely first.
-    pub causing: Vec<Role>,
-    /// Rules that could not be checked.
-    pub skipped: Vec<SkippedRule>,
-}
-
-impl Explanation {
-    /// Stores it in the incident that it is of.
-    pub fn into_incident(self, incident: &mut Incident) {
-        incident.verdict = self.verdict;
-        incident.causes = self.causes;
-        incident.contributed = self.contributed;
-        incident.ruled_out = self.ruled_out;
-        incident.suffering = self.suffering;
-        incident.causing = self.causing;
-        incident.unseen.extend(self.skipped.into_iter().map(|skipped| skipped.missing));
-    }
-}
-
-/// Explains an incident.
+/// Explains an incident: fills in its verdict, its causes and roles. Returns the rules that could not be checked, of which
+/// the incident has the reasons.
 ///
 /// `window.now` is the machine at the stall's end (settings, nodes, zones, processes…),
 /// `window.earlier[0]` the sample from just before the stall, so that rates are those of the stall.
 /// `calm` is the same over the minute before, if it was recorded.
-pub fn explain(incident: &Incident, window: &Window, calm: Option<&Window>) -> Explanation {
-    let request = Request::new(incident, window);
-    let stall = Stall { incident, window, calm, request: request.as_ref() };
+pub fn explain(
+    incident: &mut Incident,
+    window: &Window,
+    calm: Option<&Window>,
+) -> Vec<SkippedRule> {
     let mut skipped = Vec::new();
+    let request = RequestTime::new(incident, window);
+    let stall = StallWindow { incident, window, calm, request: request.as_ref() };
     let Diagnosis { causes, contributed, ruled_out } = diagnose(&stall, &mut skipped);
     let causes: Vec<Cause> = causes.into_iter().map(confidence::cause).collect();
     let contributed =
         contributed.into_iter().map(|suspect| confidence::cause(suspect.by_strength()));
     let contributed: Vec<Cause> = contributed.collect();
-    Explanation {
-        verdict: verdict(&stall, causes.first(), &contributed, skipped.len()),
-        suffering: roles::victims(&stall),
-        causing: culprits(&stall, causes.first()),
-        causes,
-        contributed,
-        ruled_out,
-        skipped,
-    }
+    let verdict = verdict(&stall, causes.first(), &contributed, skipped.len());
+    let (suffering, causing) = (roles::victims(&stall), culprits(&stall, causes.first()));
+    (incident.verdict, incident.ruled_out) = (verdict, ruled_out);
+    (incident.causes, incident.contributed) = (causes, contributed);
+    (incident.suffering, incident.causing) = (suffering, causing);
+    incident.unseen.extend(skipped.iter().map(|skipped| skipped.missing.clone()));
+    skipped
 }
 
 /// Finds the cause of a stall to which it applies. Rules that could not be checked are added to the list.
-type Diagnoser = fn(&Stall<'_>, &mut Vec<SkippedRule>) -> Option<Diagnosis>;
+type Diagnoser = fn(&StallWindow<'_>, &mut Vec<SkippedRule>) -> Option<Diagnosis>;
 
 /// In the order in which they are tried. The last applies to every stall.
 const DIAGNOSERS: &[Diagnoser] = &[
@@ -79,12 +48,12 @@ const DIAGNOSERS: &[Diagnoser] = &[
     by_scores::diagnose,
 ];
 
-fn diagnose(stall: &Stall<'_>, skipped: &mut Vec<SkippedRule>) -> Diagnosis {
+fn diagnose(stall: &StallWindow<'_>, skipped: &mut Vec<SkippedRule>) -> Diagnosis {
     DIAGNOSERS.iter().find_map(|diagnoser| diagnoser(stall, skipped)).unwrap_or_default()
 }
 
 /// The incident is a kill of the OOM killer, whether or not anything stalled.
-fn of_oom_kill(stall: &Stall<'_>, skipped: &mut Vec<SkippedRule>) -> Option<Diagnosis> {
+fn of_oom_kill(stall: &StallWindow<'_>, skipped: &mut Vec<SkippedRule>) -> Option<Diagnosis> {
     if stall.incident.trigger.kind != TriggerKind::OomKill {
         return None;
     }
@@ -92,14 +61,14 @@ fn of_oom_kill(stall: &Stall<'_>, skipped: &mut Vec<SkippedRule>) -> Option<Diag
     Some(Diagnosis { causes: suspects.map(Suspect::by_strength).collect(), ..Diagnosis::default() })
 }
 
-fn culprits(stall: &Stall<'_>, cause: Option<&Cause>) -> Vec<Role> {
+fn culprits(stall: &StallWindow<'_>, cause: Option<&Cause>) -> Vec<Role> {
     let rule = cause.and_then(|cause| Some((cause, find(&cause.finding.rule)?)));
     rule.map_or_else(Vec::new, |(cause, rule)| (rule.culprits)(stall, cause))
 }
 
 /// The headline of an incident: `TARGET stalled for TIME: ACTOR VERB OBJECT`.
 fn verdict(
-    stall: &Stall<'_>,
+    stall: &StallWindow<'_>,
     cause: Option<&Cause>,
     contributed: &[Cause],
     skipped: usize,
@@ -139,7 +108,7 @@ fn in_part(contributed: &[Cause]) -> String {
 }
 
 /// What stalled, and for how long.
-fn symptom(stall: &Stall<'_>) -> String {
+fn symptom(stall: &StallWindow<'_>) -> String {
     let trigger = &stall.incident.trigger;
     // A service that fails again and again is away until it answers well.
     let is_outage = trigger.kind == TriggerKind::Probe && trigger.failure_kind.is_some();

@@ -3,7 +3,7 @@
 
 use crate::diagnosis::{Diagnosis, suspects_by};
 use crate::oom_words::process;
-use crate::stall::Stall;
+use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_model::{
     Area, EndKind, FailureKind, Finding, ProcessEnd, Quantity, Remedy, Severity, SkippedRule, Step,
@@ -13,7 +13,7 @@ use mw_model::{
 const CERTAIN: u8 = 95;
 
 /// The cause of a stall in which the service failed at once, or the OOM killer ended it; `None` where it was slow.
-pub(crate) fn diagnose(stall: &Stall<'_>, _: &mut Vec<SkippedRule>) -> Option<Diagnosis> {
+pub(crate) fn diagnose(stall: &StallWindow<'_>, _: &mut Vec<SkippedRule>) -> Option<Diagnosis> {
     let trigger = &stall.incident.trigger;
     let kind = trigger.failure_kind.filter(|kind| *kind != FailureKind::TimedOut)?;
     let outage = stall.incident.outage.as_ref();
@@ -34,7 +34,7 @@ pub(crate) fn diagnose(stall: &Stall<'_>, _: &mut Vec<SkippedRule>) -> Option<Di
 }
 
 /// The failure in the service's own words.
-fn by_itself(stall: &Stall<'_>, kind: FailureKind) -> Suspect {
+fn by_itself(stall: &StallWindow<'_>, kind: FailureKind) -> Suspect {
     let said = stall.incident.trigger.failure.clone().unwrap_or_default();
     let (what, command) = advice(kind);
     // Where the service answered, its own words say more than that it listens.

@@ -1,7 +1,7 @@
 //! The program that used most of the CPU time.
 
 use crate::share::percent;
-use crate::stall::Stall;
+use crate::stall_window::StallWindow;
 use mw_model::derived;
 
 /// Share of the CPU time that it used.
@@ -11,7 +11,7 @@ const OF_ALL_PERCENT: f64 = 50.0;
 const OF_ONE_CPU_PERCENT: f64 = 25.0;
 
 /// The program whose processes used most of the CPU time, in percent of it.
-pub(crate) fn hog(stall: &Stall<'_>) -> Option<(String, f64)> {
+pub(crate) fn hog(stall: &StallWindow<'_>) -> Option<(String, f64)> {
     let mut names: Vec<(&str, u64)> = Vec::new();
     for task in &stall.incident.tasks {
         let ms = task.user_ms.saturating_add(task.system_ms);

@@ -3,8 +3,8 @@
 //! The kernel counts kills of the whole machine. That one falls into a stall says nothing of the service: it was of the
 //! service, or memory was so short that the service had to wait, or it is no cause.
 
-use crate::request::Request;
-use crate::stall::{Canary, Stall};
+use crate::request::RequestTime;
+use crate::stall_window::{Canary, StallWindow};
 use mw_critical_path::TimeClass;
 use mw_model::{EndKind, FailureKind, GroupUse, Resource, ServiceProcess, TriggerKind, WaitKind};
 
@@ -14,12 +14,12 @@ const LEAST_PERCENT: f64 = 10.0;
 const SIGKILL: u32 = 9;
 
 /// True if kills during a stall may be its cause.
-pub(crate) fn concern(stall: &Stall<'_>) -> bool {
+pub(crate) fn concern(stall: &StallWindow<'_>) -> bool {
     is_of_service(stall) || is_unlogged_end(stall) || shortage_was_felt(stall)
 }
 
 /// A process of the service was killed, or its cgroup met a limit for which one was.
-fn is_of_service(stall: &Stall<'_>) -> bool {
+fn is_of_service(stall: &StallWindow<'_>) -> bool {
     let incident = stall.incident;
     if stall.waits(&[WaitKind::Oom]).any(|wait| is_own(stall, wait.pid, &wait.task)) {
         return true;
@@ -37,7 +37,7 @@ fn is_of_service(stall: &Stall<'_>) -> bool {
 }
 
 /// True if a task is one of the service, or has its name.
-fn is_own(stall: &Stall<'_>, pid: u32, name: &str) -> bool {
+fn is_own(stall: &StallWindow<'_>, pid: u32, name: &str) -> bool {
     let incident = stall.incident;
     let outage = incident.outage.iter();
     let former = outage.flat_map(|outage| outage.former.iter().chain(&outage.listener));
@@ -48,7 +48,7 @@ fn is_own(stall: &Stall<'_>, pid: u32, name: &str) -> bool {
 
 /// The service, or the command of its probe, ended as the OOM killer ends a process, and the log does not say whom that
 /// killed.
-fn is_unlogged_end(stall: &Stall<'_>) -> bool {
+fn is_unlogged_end(stall: &StallWindow<'_>) -> bool {
     let incident = stall.incident;
     let logged = incident.oom.iter().flat_map(|oom| &oom.victims);
     let is_unlogged = logged.fold(0, |sum: u64, victim| sum.saturating_add(victim.count))
@@ -65,7 +65,7 @@ fn is_unlogged_end(stall: &Stall<'_>) -> bool {
 
 /// Memory was short beyond the limit of a single cgroup, and the service, or at least some task, waited for it. Who was
 /// answered at once did not.
-fn shortage_was_felt(stall: &Stall<'_>) -> bool {
+fn shortage_was_felt(stall: &StallWindow<'_>) -> bool {
     let trigger = &stall.incident.trigger;
     let is_wide = stall.incident.oom.as_ref().is_none_or(|oom| !oom.are_of_cgroups());
     if !is_wide || (trigger.kind == TriggerKind::Probe && trigger.failed_at_once()) {
@@ -77,12 +77,12 @@ fn shortage_was_felt(stall: &Stall<'_>) -> bool {
     }
 }
 
-fn has_reclaimed(request: &Request<'_>) -> bool {
+fn has_reclaimed(request: &RequestTime<'_>) -> bool {
     request.explained_by(&[TimeClass::Reclaim]) >= LEAST_PERCENT
 }
 
 /// By all that was recorded; also where nothing was.
-fn somebody_waited(stall: &Stall<'_>) -> bool {
+fn somebody_waited(stall: &StallWindow<'_>) -> bool {
     const WAITS: &[WaitKind] =
         &[WaitKind::DirectReclaim, WaitKind::ReclaimThrottle, WaitKind::Swap, WaitKind::Oom];
     let pressed = stall.pressure_percent(Resource::Memory);

@@ -2,8 +2,8 @@
 
 use crate::disk_writers::{OtherWriter, disks_of, other_cgroup};
 use crate::hog::hog;
-use crate::request::{Request, is_of_probe, is_task_within};
-use crate::stall::Stall;
+use crate::request::{RequestTime, is_of_probe, is_task_within};
+use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::{Link, PathPart, PathTask};
 use mw_critical_path::{TimeClass, kernel};
@@ -19,7 +19,7 @@ const LIKELY: u8 = 75;
 const POSSIBLE: u8 = 40;
 
 /// The cause by what the request spent most of its time on, if that is not memory.
-pub(crate) fn cause(stall: &Stall<'_>, request: &Request<'_>) -> Option<Suspect> {
+pub(crate) fn cause(stall: &StallWindow<'_>, request: &RequestTime<'_>) -> Option<Suspect> {
     let candidates = GROUPS.iter().map(|group| (request.percent(group.spent), group));
     let (percent, group) = candidates.max_by(|a, b| a.0.total_cmp(&b.0))?;
     let part = request.largest(group.spent)?;
@@ -33,7 +33,7 @@ pub(crate) fn cause(stall: &Stall<'_>, request: &Request<'_>) -> Option<Suspect>
 }
 
 /// The hypervisor, where it took at least half of the request.
-pub(crate) fn hypervisor(stall: &Stall<'_>, request: &Request<'_>) -> Option<Suspect> {
+pub(crate) fn hypervisor(stall: &StallWindow<'_>, request: &RequestTime<'_>) -> Option<Suspect> {
     const LEAST_PERCENT: f64 = 50.0;
     let cpus = stall.incident.cpus?;
     let stolen = request.stolen_percent(cpus);
@@ -56,7 +56,7 @@ pub(crate) fn hypervisor(stall: &Stall<'_>, request: &Request<'_>) -> Option<Sus
 /// Ways of spending time that have one cause.
 struct Group {
     spent: &'static [TimeClass],
-    finding: fn(&Stall<'_>, &Request<'_>, &PathPart) -> (Finding, u8),
+    finding: fn(&StallWindow<'_>, &RequestTime<'_>, &PathPart) -> (Finding, u8),
 }
 
 const GROUPS: &[Group] = &[
@@ -88,7 +88,7 @@ const SERVICE: &[TimeClass] = &[
     TimeClass::Idle,
 ];
 
-fn cpus(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
+fn cpus(stall: &StallWindow<'_>, _: &RequestTime<'_>, part: &PathPart) -> (Finding, u8) {
     let waiter = Quantity::Text(named(stall, &part.task));
     let (headline, sure) = match (&part.holder, hog(stall)) {
         (Some(holder), _) => (format!("{} used the CPU time", holder.name), CONFIRMED),
@@ -105,7 +105,7 @@ fn cpus(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
     (finding, sure)
 }
 
-fn memwright(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
+fn memwright(stall: &StallWindow<'_>, _: &RequestTime<'_>, part: &PathPart) -> (Finding, u8) {
     let waiter = Quantity::Text(named(stall, &part.task));
     let finding = Finding::new(Severity::Warning, Area::Cpus, "memwright itself used the CPU time")
         .with_evidence("ready to run", waiter, "critical path")
@@ -117,7 +117,7 @@ fn memwright(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u
     (finding, CONFIRMED)
 }
 
-fn disk(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
+fn disk(stall: &StallWindow<'_>, _: &RequestTime<'_>, part: &PathPart) -> (Finding, u8) {
     let disk = disk_of(stall, &part.task);
     let writer = other_cgroup(stall);
     let headline = match &writer {
@@ -136,7 +136,7 @@ fn disk(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
     (finding, CONFIRMED)
 }
 
-fn io_limit(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
+fn io_limit(stall: &StallWindow<'_>, _: &RequestTime<'_>, part: &PathPart) -> (Finding, u8) {
     let group = stall.incident.groups.iter().find(|group| !group.io_limits.is_empty());
     let name = group.map_or("a cgroup".to_owned(), |group| mw_model::cgroup_name(&group.path));
     let headline = format!("{name} reached its I/O limit");
@@ -153,7 +153,7 @@ fn io_limit(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8
     (finding, CONFIRMED)
 }
 
-fn stopped(_: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
+fn stopped(_: &StallWindow<'_>, _: &RequestTime<'_>, part: &PathPart) -> (Finding, u8) {
     // The number of a task outside of this PID namespace is that of another one here.
     let pid = part.task.pid().map_or_else(|| "PID".to_owned(), |pid| pid.to_string());
     let (by, remedy) = if kernel::TRACED_STOP.are_in(&part.stack) {
@@ -169,7 +169,7 @@ fn stopped(_: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
     (finding, CONFIRMED)
 }
 
-fn frozen(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
+fn frozen(stall: &StallWindow<'_>, _: &RequestTime<'_>, part: &PathPart) -> (Finding, u8) {
     let frozen = || stall.frozen_group().map(|group| group.path.clone());
     let own = frozen().filter(|path| is_task_within(&part.task, path));
     let path = own.or_else(|| part.task.cgroup.clone()).or_else(frozen);
@@ -183,7 +183,7 @@ fn frozen(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) 
     (finding, CONFIRMED)
 }
 
-fn network(stall: &Stall<'_>, request: &Request<'_>, part: &PathPart) -> (Finding, u8) {
+fn network(stall: &StallWindow<'_>, request: &RequestTime<'_>, part: &PathPart) -> (Finding, u8) {
     if part.task.tid == request.path.task.tid
         && let Some(finding) = full_queue(stall)
     {
@@ -197,7 +197,7 @@ fn network(stall: &Stall<'_>, request: &Request<'_>, part: &PathPart) -> (Findin
 }
 
 /// The probe's own connection was not accepted: the kernel drops its packets while the queue is full.
-fn full_queue(stall: &Stall<'_>) -> Option<Finding> {
+fn full_queue(stall: &StallWindow<'_>) -> Option<Finding> {
     let service = stall.incident.service.as_ref()?;
     let queue = service.listen_queue.filter(|queue| queue.is_full())?;
     let who = service
@@ -218,7 +218,7 @@ fn full_queue(stall: &Stall<'_>) -> Option<Finding> {
     )
 }
 
-fn fuse(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
+fn fuse(stall: &StallWindow<'_>, _: &RequestTime<'_>, part: &PathPart) -> (Finding, u8) {
     let headline = format!("{} waited for a FUSE server", named(stall, &part.task));
     let finding = Finding::new(Severity::Warning, Area::FuseServer, headline)
         .with_impact("Every access to files of this file system waits for its server.")
@@ -226,7 +226,7 @@ fn fuse(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
     (finding, CONFIRMED)
 }
 
-fn nfs(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
+fn nfs(stall: &StallWindow<'_>, _: &RequestTime<'_>, part: &PathPart) -> (Finding, u8) {
     let headline = format!("{} waited for an NFS server", named(stall, &part.task));
     let finding = Finding::new(Severity::Warning, Area::NfsServer, headline)
         .with_impact("Every access to files of this mount waits for the server or the network.")
@@ -234,7 +234,7 @@ fn nfs(stall: &Stall<'_>, _: &Request<'_>, part: &PathPart) -> (Finding, u8) {
     (finding, CONFIRMED)
 }
 
-fn service(stall: &Stall<'_>, request: &Request<'_>, part: &PathPart) -> (Finding, u8) {
+fn service(stall: &StallWindow<'_>, request: &RequestTime<'_>, part: &PathPart) -> (Finding, u8) {
     let spent = request.parts().iter().find(|(_, known)| std::ptr::eq(*known, part));
     let spent = spent.map(|(spent, _)| spent);
     if spent == Some(&TimeClass::Computing) && is_of_probe(stall.incident, request.path, part) {
@@ -295,8 +295,8 @@ pub(crate) fn why(task: &PathTask) -> String {
 
 /// The link at which the chain of waits leaves the service, if the task at its end is another program's.
 fn leaves_service<'a>(
-    stall: &Stall<'a>,
-    request: &Request<'a>,
+    stall: &StallWindow<'a>,
+    request: &RequestTime<'a>,
     part: &PathPart,
 ) -> Option<&'a Link> {
     let service = stall.incident.service.as_ref()?;
@@ -313,7 +313,7 @@ fn leaves_service<'a>(
 }
 
 /// The disk that was busiest during the stall, by name, of those that the task's cgroup used.
-pub(crate) fn disk_of(stall: &Stall<'_>, task: &PathTask) -> String {
+pub(crate) fn disk_of(stall: &StallWindow<'_>, task: &PathTask) -> String {
     const BUSY_PERCENT: f64 = 50.0;
     let used = disks_of(stall, task);
     let is_used = |name: &str| used.is_empty() || used.contains(&name);
@@ -322,11 +322,11 @@ pub(crate) fn disk_of(stall: &Stall<'_>, task: &PathTask) -> String {
 }
 
 /// The busiest disk, in percent of the stall.
-pub(crate) fn busiest_disk(stall: &Stall<'_>) -> Option<(String, f64)> {
+pub(crate) fn busiest_disk(stall: &StallWindow<'_>) -> Option<(String, f64)> {
     busiest(stall, |_| true)
 }
 
-fn busiest(stall: &Stall<'_>, is_wanted: impl Fn(&str) -> bool) -> Option<(String, f64)> {
+fn busiest(stall: &StallWindow<'_>, is_wanted: impl Fn(&str) -> bool) -> Option<(String, f64)> {
     let table = &stall.incident.table;
     let share = |column: &mw_model::Column| {
         let metric = column.metric();
@@ -342,7 +342,7 @@ fn busiest(stall: &Stall<'_>, is_wanted: impl Fn(&str) -> bool) -> Option<(Strin
 }
 
 /// A task of a path for a headline. The recorder's own threads wait as others do, and are nobody's service.
-pub(crate) fn named(stall: &Stall<'_>, task: &PathTask) -> String {
+pub(crate) fn named(stall: &StallWindow<'_>, task: &PathTask) -> String {
     if stall.is_recorder(task) {
         let asked = stall.incident.path.as_ref().map(|path| path.task.tid);
         let who = match stall.incident.trigger.kind {

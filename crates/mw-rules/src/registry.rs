@@ -5,7 +5,7 @@ use crate::node_condition::NodeCondition::{
 };
 use crate::roles;
 use crate::rules::*;
-use crate::stall::Stall;
+use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use Precedence::{Intermediate, LastResort, Symptom};
 use mw_critical_path::TimeClass;
@@ -37,10 +37,10 @@ pub struct Rule {
 
 type FindHazard = fn(&Window) -> Result<Vec<Finding>, Missing>;
 
-type FindCause = fn(&Stall<'_>) -> Result<Option<Suspect>, Missing>;
+type FindCause = fn(&StallWindow<'_>) -> Result<Option<Suspect>, Missing>;
 
 /// Names the tasks that brought a cause about.
-type FindCulprits = fn(&Stall<'_>, &Cause) -> Vec<Role>;
+type FindCulprits = fn(&StallWindow<'_>, &Cause) -> Vec<Role>;
 
 /// How far a cause explains *why* memory was short, which decides between plausible causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -286,7 +286,7 @@ impl Rule {
     ///
     /// # Errors
     /// Data that the rule needs could not be read, and why.
-    pub(crate) fn cause(&self, stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
+    pub(crate) fn cause(&self, stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
         let Some(cause) = self.cause else { return Ok(None) };
         let mut found = cause(stall)?;
         if let Some(cause) = &mut found {

@@ -37,7 +37,7 @@ const SHORTAGES: &[&[TimeClass]] = &[
 ];
 
 /// The time of the slowest request.
-pub(crate) struct Request<'a> {
+pub(crate) struct RequestTime<'a> {
     pub(crate) path: &'a PathSummary,
     /// Each part with what it was spent on.
     parts: Vec<(TimeClass, &'a PathPart)>,
@@ -57,7 +57,7 @@ struct Conditions<'a> {
     forced: Vec<Forced>,
 }
 
-impl<'a> Request<'a> {
+impl<'a> RequestTime<'a> {
     /// `None` where no path was found, or next to nothing of it was traced.
     pub(crate) fn new(incident: &'a Incident, window: &'a Window) -> Option<Self> {
         const LEAST_TRACED_PERCENT: f64 = 20.0;

@@ -1,7 +1,7 @@
 //! The victims and culprits of a stall.
 
 use crate::share::percent;
-use crate::stall::{Stall, is_background, is_canary};
+use crate::stall_window::{StallWindow, is_background, is_canary};
 use mw_critical_path::kernel::{self, COLLAPSE, COMPACTION, Functions, RECLAIM};
 use mw_model::{
     Area, BlockedTask, Cause, KernelWait, OomVictim, Role, Subject, TaskUse, TriggerKind, WaitKind,
@@ -34,7 +34,7 @@ struct Part {
 
 /// The victims, the worst first: the probed service, then the tasks that waited or were blocked
 /// longest.
-pub(crate) fn victims(stall: &Stall<'_>) -> Vec<Role> {
+pub(crate) fn victims(stall: &StallWindow<'_>) -> Vec<Role> {
     let mut parts = Vec::new();
     let mut pids: Vec<u32> = Vec::new();
     let long = |wait: &&KernelWait| wait.total_us >= WAITED_US || wait.kind == WaitKind::Oom;
@@ -74,14 +74,14 @@ pub(crate) fn victims(stall: &Stall<'_>) -> Vec<Role> {
 const WAS_KILLED: &str = "was killed by the OOM killer";
 
 /// Victims of the OOM killer, of an incident that this is the subject of.
-fn killed<'a>(stall: &Stall<'a>) -> impl Iterator<Item = &'a OomVictim> {
+fn killed<'a>(stall: &StallWindow<'a>) -> impl Iterator<Item = &'a OomVictim> {
     let is_subject = stall.incident.trigger.kind == TriggerKind::OomKill;
     let oom = stall.incident.oom.as_ref().filter(|_| is_subject);
     oom.into_iter().flat_map(|oom| &oom.victims)
 }
 
 /// A task's waits in one line: in total, and in which way most.
-fn waited(stall: &Stall<'_>, pid: u32, task: &str) -> Part {
+fn waited(stall: &StallWindow<'_>, pid: u32, task: &str) -> Part {
     let timed = |wait: &&KernelWait| wait.kind != WaitKind::Swap || wait.total_us > 0;
     let own = stall.incident.waits.iter().filter(|wait| wait.pid == pid);
     let own = own.filter(|wait| wait.is_worth_telling()).filter(timed);
@@ -119,7 +119,7 @@ fn blocked(task: &BlockedTask) -> String {
 }
 
 /// The process of the probed service, 0 if it is not known.
-fn pid_of_service(stall: &Stall<'_>) -> u32 {
+fn pid_of_service(stall: &StallWindow<'_>) -> u32 {
     let service = stall.incident.service.as_ref();
     let first = service.and_then(|service| service.processes.first()).map(|process| process.pid);
     let named = || stall.incident.tasks.iter().find(|task| stall.is_probed(&task.task));
@@ -127,7 +127,7 @@ fn pid_of_service(stall: &Stall<'_>) -> u32 {
 }
 
 /// The culprits of a cause that writes to files: who filled the page cache, and who wrote.
-pub(crate) fn writers(stall: &Stall<'_>, _: &Cause) -> Vec<Role> {
+pub(crate) fn writers(stall: &StallWindow<'_>, _: &Cause) -> Vec<Role> {
     let mut parts = Vec::new();
     floods(stall, &mut parts);
     wrote(stall, &mut parts);
@@ -135,7 +135,7 @@ pub(crate) fn writers(stall: &Stall<'_>, _: &Cause) -> Vec<Role> {
 }
 
 /// The culprits of a cause that compacts: who was in compaction, and whose memory grew.
-pub(crate) fn compacting(stall: &Stall<'_>, _: &Cause) -> Vec<Role> {
+pub(crate) fn compacting(stall: &StallWindow<'_>, _: &Cause) -> Vec<Role> {
     let mut parts = Vec::new();
     in_functions(stall, &[COMPACTION, &[COLLAPSE]].concat(), "compaction", &mut parts);
     growth(stall, &mut parts);
@@ -144,7 +144,7 @@ pub(crate) fn compacting(stall: &Stall<'_>, _: &Cause) -> Vec<Role> {
 
 /// The culprits of a shortage of memory: whose memory grew, who filled the page cache, and who
 /// reclaimed.
-pub(crate) fn allocating(stall: &Stall<'_>, _: &Cause) -> Vec<Role> {
+pub(crate) fn allocating(stall: &StallWindow<'_>, _: &Cause) -> Vec<Role> {
     let mut parts = Vec::new();
     growth(stall, &mut parts);
     floods(stall, &mut parts);
@@ -153,7 +153,7 @@ pub(crate) fn allocating(stall: &Stall<'_>, _: &Cause) -> Vec<Role> {
 }
 
 /// The culprits of a stall that memory did not cause, by its subject.
-pub(crate) fn outside_memory(stall: &Stall<'_>, cause: &Cause) -> Vec<Role> {
+pub(crate) fn outside_memory(stall: &StallWindow<'_>, cause: &Cause) -> Vec<Role> {
     let mut parts = Vec::new();
     match cause.finding.subject {
         Subject::Area(Area::Cpus) => busy(stall, &mut parts),
@@ -172,7 +172,7 @@ pub(crate) fn outside_memory(stall: &Stall<'_>, cause: &Cause) -> Vec<Role> {
 }
 
 /// Tasks that used the CPUs.
-fn busy(stall: &Stall<'_>, parts: &mut Vec<Part>) {
+fn busy(stall: &StallWindow<'_>, parts: &mut Vec<Part>) {
     let ms = |task: &TaskUse| task.user_ms.saturating_add(task.system_ms);
     let used = derived::total(stall.incident.tasks.iter().map(ms));
     for task in &stall.incident.tasks {
@@ -185,7 +185,7 @@ fn busy(stall: &Stall<'_>, parts: &mut Vec<Part>) {
 }
 
 /// Tasks that brought pages into the page cache.
-fn floods(stall: &Stall<'_>, parts: &mut Vec<Part>) {
+fn floods(stall: &StallWindow<'_>, parts: &mut Vec<Part>) {
     let page_bytes = stall.window.now.origin.page_bytes;
     for share in &stall.incident.flood {
         let bytes = share.pages.saturating_mul(page_bytes);
@@ -199,7 +199,7 @@ fn floods(stall: &Stall<'_>, parts: &mut Vec<Part>) {
 }
 
 /// Tasks that wrote to devices.
-fn wrote(stall: &Stall<'_>, parts: &mut Vec<Part>) {
+fn wrote(stall: &StallWindow<'_>, parts: &mut Vec<Part>) {
     for task in &stall.incident.tasks {
         let Some(bytes) = task.written_bytes.filter(|bytes| *bytes >= WRITTEN_BYTES) else {
             continue;
@@ -210,7 +210,7 @@ fn wrote(stall: &Stall<'_>, parts: &mut Vec<Part>) {
 }
 
 /// Tasks whose resident memory grew.
-fn growth(stall: &Stall<'_>, parts: &mut Vec<Part>) {
+fn growth(stall: &StallWindow<'_>, parts: &mut Vec<Part>) {
     let grown = stall.incident.tasks.iter().filter(|t| t.resident_growth_bytes >= GROWTH_BYTES);
     for task in grown {
         let bytes = task.resident_growth_bytes.unsigned_abs();
@@ -221,7 +221,12 @@ fn growth(stall: &Stall<'_>, parts: &mut Vec<Part>) {
 
 /// Tasks that were in these functions of the kernel. Kernel threads come last: they work on behalf of other
 /// tasks.
-fn in_functions(stall: &Stall<'_>, functions: &[Functions], what: &str, parts: &mut Vec<Part>) {
+fn in_functions(
+    stall: &StallWindow<'_>,
+    functions: &[Functions],
+    what: &str,
+    parts: &mut Vec<Part>,
+) {
     let Some(profile) = &stall.incident.profile else { return };
     let all = profile.stacks.iter().map(|stack| stack.samples as f64).sum::<f64>();
     let mut tasks: Vec<(u32, &str, f64)> = Vec::new();

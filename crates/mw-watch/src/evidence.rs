@@ -239,8 +239,7 @@ impl EvidenceThread {
         let (started, ended) = (incident.started_unix_ms, incident.ended_unix_ms);
         let window = assemble::window(&incident.table, snapshot, started, ended);
         let calm = assemble::calm(&incident.table, &window, started);
-        let explanation = mw_rules::explain(incident, &window, calm.as_ref());
-        explanation.into_incident(incident);
+        mw_rules::explain(incident, &window, calm.as_ref());
         incident.unseen.sort_by(|a, b| (&a.what, &a.why).cmp(&(&b.what, &b.why)));
         incident.unseen.dedup();
         cpu

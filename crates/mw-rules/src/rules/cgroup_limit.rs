@@ -34,7 +34,7 @@
 use crate::cause_score::CauseScore;
 use crate::request::{is_task_within, limit_events};
 use crate::share::percent;
-use crate::stall::Stall;
+use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_critical_path::kernel::{CGROUP_RECLAIM, MEMORY_HIGH};
@@ -67,7 +67,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     Ok(found)
 }
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
+pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     const MET_AT_LEAST: u64 = 10;
     const OF_EVENTS: f64 = 60.0;
     let mut score = CauseScore::new(stall)
@@ -116,7 +116,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
 
 /// True if the task that the limit held up is in a group, where there is a path that names it; without one, whether
 /// the service is, where that is known.
-fn is_of_request(stall: &Stall<'_>, group: &str) -> bool {
+fn is_of_request(stall: &StallWindow<'_>, group: &str) -> bool {
     let part = stall.request.and_then(|request| request.largest(BY_LIMIT));
     let Some(part) = part.filter(|part| part.task.cgroup.is_some()) else {
         let mut of_service =
@@ -127,7 +127,7 @@ fn is_of_request(stall: &Stall<'_>, group: &str) -> bool {
 }
 
 /// The group that reached its limit most often since the alarm: the service's, where one was probed.
-fn most_counted<'a>(stall: &Stall<'a>) -> Option<(&'a str, u64)> {
+fn most_counted<'a>(stall: &StallWindow<'a>) -> Option<(&'a str, u64)> {
     let is_probed = stall.incident.trigger.kind == TriggerKind::Probe;
     let groups = stall.incident.groups.iter();
     let groups = groups.filter(|group| group.path != "/" && (group.of_service || !is_probed));
@@ -137,7 +137,7 @@ fn most_counted<'a>(stall: &Stall<'a>) -> Option<(&'a str, u64)> {
 }
 
 /// The group that reached its limit most often since the minute before.
-fn most_met<'a>(stall: &Stall<'a>, cgroups: &'a Cgroups) -> Option<(&'a Cgroup, u64)> {
+fn most_met<'a>(stall: &StallWindow<'a>, cgroups: &'a Cgroups) -> Option<(&'a Cgroup, u64)> {
     let before = stall.calm?.now.cgroups.value()?;
     let times = |group: &Cgroup| {
         let (max, high) = (group.events.max.unwrap_or(0), group.events.high.unwrap_or(0));

@@ -26,7 +26,7 @@
 //! Linux, Documentation/admin-guide/cgroup-v2.rst, "Memory Interface Files"; mm/memcontrol.c,
 //! `mem_cgroup_handle_over_high`.
 
-use crate::stall::Stall;
+use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_model::{Finding, Missing, Quantity, Remedy, Severity, Step, Subject};
@@ -41,7 +41,7 @@ const OF_LIMIT: &[TimeClass] = &[
     TimeClass::GroupRefault,
 ];
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
+pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     let Some(request) = stall.request else { return Ok(None) };
     let groups = &stall.incident.groups;
     let over = groups.iter().filter(|group| group.high_events.unwrap_or(0) > 0);

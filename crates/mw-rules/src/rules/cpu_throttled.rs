@@ -26,7 +26,7 @@
 //! Interface Files".
 
 use crate::request::is_within;
-use crate::stall::Stall;
+use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_model::{Finding, GroupUse, Missing, Quantity, Remedy, Severity, Step, Subject};
@@ -34,7 +34,7 @@ use mw_model::{Finding, GroupUse, Missing, Quantity, Remedy, Severity, Step, Sub
 /// Confidence of the kernel's own counter.
 const CONFIRMED: u8 = 95;
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
+pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     let Some(request) = stall.request else { return Ok(None) };
     let Some(part) = request.largest(&[TimeClass::CpuQuota]) else { return Ok(None) };
     let throttled = |group: &&GroupUse| group.throttled_us.unwrap_or(0) > 0;

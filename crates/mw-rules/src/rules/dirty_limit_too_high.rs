@@ -43,7 +43,7 @@
 
 use crate::cause_score::CauseScore;
 use crate::share::percent;
-use crate::stall::Stall;
+use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_model::{
     Area, Disk, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Subject, Sysctl,
@@ -132,7 +132,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     Ok(vec![finding])
 }
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
+pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     let snapshot = &stall.window.now;
     limit(snapshot)?;
     let score = CauseScore::for_reclaim(stall).throttled_writers();

@@ -32,7 +32,7 @@
 
 use crate::cause_score::CauseScore;
 use crate::share::counter;
-use crate::stall::Stall;
+use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_model::{
     Area, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Window, format_bytes,
@@ -71,7 +71,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     Ok(vec![finding.with_remedy(remedy(snapshot))])
 }
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
+pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     let score = CauseScore::new(stall).throttled_writers();
     let hazard = hazard(stall.window);
     let headline = "the kernel throttled writers of dirty pages";

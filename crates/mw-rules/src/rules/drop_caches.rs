@@ -42,7 +42,7 @@
 
 use crate::cause_score::CauseScore;
 use crate::forced_work::{ForcedWork, most, named};
-use crate::stall::Stall;
+use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_model::{
@@ -155,7 +155,7 @@ struct Drop {
     pages_after: u64,
 }
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
+pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     let incident = stall.incident;
     let page_bytes = stall.window.now.origin.page_bytes;
     let drops = drops(&incident.table);
@@ -210,7 +210,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
 }
 
 /// Tasks that wrote to drop_caches.
-pub(crate) fn culprits(stall: &Stall<'_>, _: &Cause) -> Vec<Role> {
+pub(crate) fn culprits(stall: &StallWindow<'_>, _: &Cause) -> Vec<Role> {
     let role = |process: ServiceProcess| Role {
         why: format!("dropped the page cache: {}", named(stall.incident, &process)),
         pid: process.pid,
@@ -220,7 +220,7 @@ pub(crate) fn culprits(stall: &Stall<'_>, _: &Cause) -> Vec<Role> {
 }
 
 /// Without a path: tasks waited for I/O after the drop.
-fn by_pressure(stall: &Stall<'_>, finding: Finding) -> Result<Option<Suspect>, Missing> {
+fn by_pressure(stall: &StallWindow<'_>, finding: Finding) -> Result<Option<Suspect>, Missing> {
     const LEAST_PERCENT: f64 = 33.0;
     const OF_A_DROP: f64 = 60.0;
     let waited = stall.pressure_percent(Resource::Io);

@@ -28,7 +28,7 @@
 //! Linux, kernel/exit.c, `do_exit`: `exit_mm` precedes `exit_files` and `exit_notify`; process_mrelease(2).
 
 use crate::outside_memory::named;
-use crate::stall::Stall;
+use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_critical_path::{Kind, Link, PathPart, PathSummary, Wait};
@@ -37,7 +37,7 @@ use mw_proc::vmstat::Counter;
 
 const CONFIRMED: u8 = 90;
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
+pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     let Some(request) = stall.request else { return Ok(None) };
     let Some(part) = request.largest(&[TimeClass::Teardown]) else { return Ok(None) };
     let ending = match part.kind {
@@ -65,7 +65,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
 }
 
 /// Who waited for it: for its end, or for the CPU that it used.
-fn waiter(stall: &Stall<'_>, path: &PathSummary, part: &PathPart) -> Option<String> {
+fn waiter(stall: &StallWindow<'_>, path: &PathSummary, part: &PathPart) -> Option<String> {
     if matches!(part.kind, Kind::Runnable(_)) {
         return Some(named(stall, &part.task));
     }
@@ -74,7 +74,7 @@ fn waiter(stall: &Stall<'_>, path: &PathSummary, part: &PathPart) -> Option<Stri
 }
 
 /// Memory that was free after the least of the stall, in addition.
-fn freed_bytes(stall: &Stall<'_>) -> Option<u64> {
+fn freed_bytes(stall: &StallWindow<'_>) -> Option<u64> {
     let free = stall.incident.table.values(&Metric::Vmstat(Counter::NrFreePages))?;
     let free: Vec<u64> = stall.during(free.collect()).flatten().collect();
     let least = free.iter().enumerate().min_by_key(|(_, pages)| **pages)?.0;

@@ -32,7 +32,7 @@
 
 use crate::forced_work::{Forced, ForcedWork, most, named};
 use crate::request::limit_events;
-use crate::stall::Stall;
+use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_model::{
@@ -55,7 +55,7 @@ const CONFIRMED: u8 = 97;
 /// Fewer pages that were read again say nothing.
 const LEAST_AGAIN: u64 = 64;
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
+pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     let Some(request) = stall.request else { return Ok(None) };
     let own = || stall.incident.groups.iter().filter(|group| group.of_service);
     // Pages of a group count in those above it, too: theirs may be another service's.
@@ -161,7 +161,7 @@ const OF_MACHINE: &[Counter] = &[
 ];
 
 /// Task that forced the reclaim.
-pub(crate) fn culprits(stall: &Stall<'_>, _: &Cause) -> Vec<Role> {
+pub(crate) fn culprits(stall: &StallWindow<'_>, _: &Cause) -> Vec<Role> {
     let Some(Forced { process, cpu_percent, .. }) = most(stall.incident, ForcedWork::Reclaim)
     else {
         return Vec::new();

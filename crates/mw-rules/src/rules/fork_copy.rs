@@ -29,7 +29,7 @@
 //! Linux, mm/memory.c, `copy_page_range` and `do_wp_page`; fork(2).
 
 use crate::outside_memory::named;
-use crate::stall::Stall;
+use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_critical_path::{KernelWork, Kind, PathPart, RunMode};
@@ -37,7 +37,7 @@ use mw_model::{Finding, Missing, Remedy, Severity, Step, Subject};
 
 const CONFIRMED: u8 = 90;
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
+pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     let Some(request) = stall.request else { return Ok(None) };
     let Some(part) = request.largest(&[TimeClass::Fork]) else { return Ok(None) };
     let name = part.task.name.clone();
@@ -50,7 +50,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     Ok(Some(Suspect::new(finding, CONFIRMED)))
 }
 
-fn headline(stall: &Stall<'_>, part: &PathPart) -> String {
+fn headline(stall: &StallWindow<'_>, part: &PathPart) -> String {
     let who = named(stall, &part.task);
     let other = part
         .holder

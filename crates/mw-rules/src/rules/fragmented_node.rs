@@ -75,7 +75,7 @@
 use crate::cause_score::CauseScore;
 use crate::outlook::{self, HugeOutlook};
 use crate::rules::thp_compaction;
-use crate::stall::Stall;
+use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_model::zones::FreeBySize;
 use mw_model::{
@@ -110,7 +110,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         .collect())
 }
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
+pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     let snapshot = &stall.window.now;
     let score = CauseScore::for_compaction(stall);
     let mut zones = hazard(stall.window)?;

@@ -37,7 +37,7 @@ use crate::cause_score::{CauseScore, LATENT_MOST};
 use crate::forced_work::{Forced, ForcedWork, most, named};
 use crate::roles;
 use crate::share::percent;
-use crate::stall::Stall;
+use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_memory::huge_pool_dir;
@@ -68,7 +68,7 @@ pub(crate) const WITHOUT: &[TimeClass] = &[
 const CONFIRMED: u8 = 95;
 const LEAST_CPU_PERCENT: f64 = 10.0;
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
+pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     if let Some(forced) = enlarging(stall) {
         return Ok(Some(enlarged(stall, &forced)));
     }
@@ -85,13 +85,13 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
 }
 
 /// Task that enlarged a pool during the stall.
-fn enlarging(stall: &Stall<'_>) -> Option<Forced> {
+fn enlarging(stall: &StallWindow<'_>) -> Option<Forced> {
     stall.request?;
     let forced = most(stall.incident, ForcedWork::HugePages)?;
     (forced.cpu_percent >= LEAST_CPU_PERCENT).then_some(forced)
 }
 
-fn enlarged(stall: &Stall<'_>, forced: &Forced) -> Suspect {
+fn enlarged(stall: &StallWindow<'_>, forced: &Forced) -> Suspect {
     let headline = format!("{} reserved huge pages", crate::oom_words::process(&forced.process));
     let mut finding = Finding::new(Severity::Critical, Area::HugePools, headline)
         .with_evidence(
@@ -117,7 +117,7 @@ fn enlarged(stall: &Stall<'_>, forced: &Forced) -> Suspect {
 }
 
 /// Task that enlarged a pool, else the task that allocated.
-pub(crate) fn culprits(stall: &Stall<'_>, cause: &Cause) -> Vec<Role> {
+pub(crate) fn culprits(stall: &StallWindow<'_>, cause: &Cause) -> Vec<Role> {
     let Some(Forced { process, cpu_percent, .. }) = enlarging(stall) else {
         return roles::allocating(stall, cause);
     };

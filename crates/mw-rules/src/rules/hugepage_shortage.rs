@@ -35,7 +35,7 @@
 
 use crate::cause_score::CauseScore;
 use crate::preflight;
-use crate::stall::Stall;
+use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::kernel::HUGE_POOL;
 use mw_memory::huge_pool_dir;
@@ -67,7 +67,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     Ok(findings)
 }
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
+pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     const MADE: &[Counter] = &[Counter::HtlbBuddyAllocSuccess, Counter::HtlbBuddyAllocFail];
     let score = CauseScore::for_compaction(stall).blocked_in(&[HUGE_POOL]).profile(&[HUGE_POOL]);
     let made = stall.rate(MADE);

@@ -25,14 +25,14 @@
 //! Linux, Documentation/filesystems/ext4/journal.rst; fsync(2).
 
 use crate::outside_memory::{disk_of, named};
-use crate::stall::Stall;
+use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_model::{Area, Finding, Missing, Remedy, Severity, Step};
 
 const CONFIRMED: u8 = 85;
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
+pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     const OWN: &[TimeClass] = &[TimeClass::Journal, TimeClass::FileWrite];
     let Some(request) = stall.request else { return Ok(None) };
     let Some(part) = request.largest(OWN) else { return Ok(None) };

@@ -31,7 +31,7 @@
 //! Linux, Documentation/admin-guide/mm/transhuge.rst, "Khugepaged controls"; mm/khugepaged.c.
 
 use crate::cause_score::CauseScore;
-use crate::stall::Stall;
+use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::kernel::{COLLAPSE, Functions, SEMAPHORE};
 use mw_model::{Area, Finding, Missing, Quantity, Remedy, Severity, Step, Window};
@@ -96,7 +96,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     Ok(vec![finding.with_remedy(Remedy::automatic("restore khugepaged's defaults", steps))])
 }
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
+pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     const WORKING_MOST: f64 = 55.0;
     const BY_DEFAULT: f64 = 0.7;
     let active = CauseScore::new(stall).profile(&[COLLAPSE]);

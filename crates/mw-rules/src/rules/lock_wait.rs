@@ -27,8 +27,8 @@
 //! PostgreSQL, "Explicit Locking", pg_locks; MariaDB, information_schema.INNODB_LOCK_WAITS.
 
 use crate::outside_memory::{manual, named, why};
-use crate::request::Request;
-use crate::stall::Stall;
+use crate::request::RequestTime;
+use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_critical_path::{Link, PathPart, Wait};
@@ -49,7 +49,7 @@ const HOLDING: &[TimeClass] = &[
     TimeClass::Unknown,
 ];
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
+pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     let Some(request) = stall.request else { return Ok(None) };
     let Some((spent, part)) = request.main() else { return Ok(None) };
     if !HOLDING.contains(&spent) {
@@ -80,7 +80,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
 }
 
 /// Way to find the holder: as the server reports it, where it is known; else by what the waiting process does.
-fn remedy(stall: &Stall<'_>, link: Option<&Link>, part: &PathPart) -> Remedy {
+fn remedy(stall: &StallWindow<'_>, link: Option<&Link>, part: &PathPart) -> Remedy {
     const POSTGRES: &str =
         "psql -c 'SELECT pid, pg_blocking_pids(pid), query FROM pg_stat_activity'";
     const MYSQL: &str = "mysql -e 'SHOW ENGINE INNODB STATUS'";
@@ -102,7 +102,10 @@ fn remedy(stall: &Stall<'_>, link: Option<&Link>, part: &PathPart) -> Remedy {
 
 /// The session of the request that waits for another one, by the service's own view. PostgreSQL numbers sessions as
 /// their processes, which the path has; of other services the longest wait is taken.
-fn blocked_session<'a>(stall: &Stall<'a>, request: &Request<'_>) -> Option<&'a ServiceSession> {
+fn blocked_session<'a>(
+    stall: &StallWindow<'a>,
+    request: &RequestTime<'_>,
+) -> Option<&'a ServiceSession> {
     const NUMBERED: &str = "pg_";
     let view = stall.incident.service_view.as_ref()?;
     let blocked = view.sessions.iter().filter(|session| !session.blocked_by.is_empty());
@@ -117,7 +120,7 @@ fn of_sessions(session: &ServiceSession) -> String {
     format!("session {} blocked session {}", blockers.join(", "), session.session)
 }
 
-fn of_tasks(stall: &Stall<'_>, link: &Link) -> String {
+fn of_tasks(stall: &StallWindow<'_>, link: &Link) -> String {
     format!("{} blocked {}", named(stall, &link.other), named(stall, &link.waiter))
 }
 

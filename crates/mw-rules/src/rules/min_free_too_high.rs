@@ -36,7 +36,7 @@
 
 use crate::cause_score::CauseScore;
 use crate::share::{counter, high_watermark_bytes, percent};
-use crate::stall::Stall;
+use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use crate::watermark::{MIN_FREE, recommended_kib};
 use mw_model::{
@@ -90,7 +90,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     ])
 }
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
+pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     const MOST: f64 = 85.0;
     let snapshot = &stall.window.now;
     let score = CauseScore::for_reclaim(stall).at_most(MOST);

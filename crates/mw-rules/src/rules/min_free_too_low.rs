@@ -28,7 +28,7 @@
 //! Linux, mm/page_alloc.c, calculate_min_free_kbytes(); Documentation/admin-guide/sysctl/vm.rst.
 
 use crate::cause_score::{CauseScore, LATENT_MOST};
-use crate::stall::Stall;
+use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use crate::watermark::{MIN_FREE, kernel_choice_kib};
 use mw_model::{
@@ -67,7 +67,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     ])
 }
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
+pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     let score = CauseScore::for_reclaim(stall).at_most(LATENT_MOST);
     let mut found = hazard(stall.window)?.into_iter().filter(|_| kswapd_is_late(stall));
     let Some(mut finding) = found.next() else { return score.no_cause() };
@@ -76,7 +76,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
 }
 
 /// True if tasks reclaimed more than kswapd, as far as the kernel counts it.
-fn kswapd_is_late(stall: &Stall<'_>) -> bool {
+fn kswapd_is_late(stall: &StallWindow<'_>) -> bool {
     let direct = stall.rate(&[Counter::PgscanDirect]);
     let background = stall.rate(&[Counter::PgscanKswapd]);
     direct.ok().zip(background.ok()).is_none_or(|(direct, background)| direct >= background)

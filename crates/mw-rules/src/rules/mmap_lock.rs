@@ -26,7 +26,7 @@
 //! ## References
 //! Linux, Documentation/mm/process_addrs.rst; mmap(2), mlock(2), mprotect(2).
 
-use crate::stall::Stall;
+use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_critical_path::kernel::{self, Functions};
@@ -49,7 +49,7 @@ const CALLS: &[(&str, Functions)] = &[
     ("to collapse huge pages", kernel::COLLAPSE),
 ];
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
+pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     let Some(part) = stall.request.and_then(|request| request.largest(&[TimeClass::AddressSpace]))
     else {
         return Ok(None);

@@ -47,7 +47,7 @@
 use crate::cause_score::WORTH_NAMING;
 use crate::hog::hog;
 use crate::outside_memory::{busiest_disk, manual};
-use crate::stall::{Canary, Stall};
+use crate::stall_window::{Canary, StallWindow};
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_critical_path::kernel::BLOCK_LAYER;
@@ -78,7 +78,7 @@ const UNSEEN_PERCENT: f64 = 80.0;
 /// Confidence and cause.
 type Candidate = (f64, Finding);
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
+pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     if let Some(request) = stall.request {
         let unseen = request.percent(UNSEEN);
         let stopped = stopped(stall).filter(|_| unseen >= UNSEEN_PERCENT);
@@ -104,7 +104,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
 }
 
 /// A process that cannot answer because it is stopped.
-fn stopped(stall: &Stall<'_>) -> Option<Candidate> {
+fn stopped(stall: &StallWindow<'_>) -> Option<Candidate> {
     const OF_THE_SERVICE: f64 = 95.0;
     const OF_ANOTHER: f64 = 80.0;
     let tasks = stall.incident.blocked.iter().filter(|task| "Tt".contains(task.state));
@@ -129,7 +129,7 @@ fn stopped(stall: &Stall<'_>) -> Option<Candidate> {
 }
 
 /// A cgroup that was frozen.
-fn frozen(stall: &Stall<'_>) -> Option<Candidate> {
+fn frozen(stall: &StallWindow<'_>) -> Option<Candidate> {
     const OF_THE_SERVICE: f64 = 95.0;
     const OF_ANOTHER: f64 = 60.0;
     let group = stall.frozen_group()?;
@@ -149,7 +149,7 @@ fn seen_percent(task: &BlockedTask) -> f64 {
 }
 
 /// More runnable tasks than CPUs.
-fn cpus(stall: &Stall<'_>) -> Option<Candidate> {
+fn cpus(stall: &StallWindow<'_>) -> Option<Candidate> {
     const OF_THE_CANARY: f64 = 45.0;
     const OF_PRESSURE: f64 = 30.0;
     const PER_SHARE: f64 = 0.3;
@@ -197,7 +197,7 @@ fn cpus(stall: &Stall<'_>) -> Option<Candidate> {
 }
 
 /// A slow disk.
-fn disk(stall: &Stall<'_>) -> Option<Candidate> {
+fn disk(stall: &StallWindow<'_>) -> Option<Candidate> {
     const LEAST: f64 = 35.0;
     const OF_STUCK: f64 = 50.0;
     const OF_PRESSURE: f64 = 30.0;
@@ -235,7 +235,7 @@ fn disk(stall: &Stall<'_>) -> Option<Candidate> {
 }
 
 /// The task that was blocked longest in a file system, a journal or a block device.
-fn blocked_in_io<'a>(stall: &Stall<'a>) -> Option<(&'a BlockedTask, f64)> {
+fn blocked_in_io<'a>(stall: &StallWindow<'a>) -> Option<(&'a BlockedTask, f64)> {
     let in_io = |task: &&BlockedTask| task.state == 'D' && BLOCK_LAYER.are_in(&task.stack);
     let tasks = stall.incident.blocked.iter().filter(in_io);
     let task = tasks.max_by_key(|task| (stall.is_probed(&task.task), task.seen))?;
@@ -246,7 +246,7 @@ fn blocked_in_io<'a>(stall: &Stall<'a>) -> Option<(&'a BlockedTask, f64)> {
 ///
 /// # Errors
 /// Nothing could be seen.
-fn network_or_service(stall: &Stall<'_>) -> Result<Option<Candidate>, Missing> {
+fn network_or_service(stall: &StallWindow<'_>) -> Result<Option<Candidate>, Missing> {
     const LEAST: f64 = 60.0;
     const FURTHER: f64 = 5.0;
     const PER_SHARE: f64 = 0.5;

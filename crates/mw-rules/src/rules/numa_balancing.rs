@@ -27,7 +27,7 @@
 //! Linux, Documentation/admin-guide/sysctl/kernel.rst, `numa_balancing`; mm/migrate.c; numa(7).
 
 use crate::outside_memory::named;
-use crate::stall::Stall;
+use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_model::{Finding, Missing, Quantity, Remedy, Severity, Step, Subject};
@@ -41,7 +41,7 @@ const COUNTED: &[(&str, Counter)] = &[
     ("pgmigrate_success", Counter::PgmigrateSuccess),
 ];
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
+pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     let Some(request) = stall.request else { return Ok(None) };
     let Some(part) = request.largest(&[TimeClass::NumaBalancing]) else { return Ok(None) };
     let headline = format!("NUMA balancing moved pages of {}", named(stall, &part.task));

@@ -33,7 +33,7 @@
 
 use crate::cause_score::CauseScore;
 use crate::share::percent;
-use crate::stall::Stall;
+use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_model::{
     Finding, Missing, Quantity, Remedy, Severity, Step, Subject, WaitKind, Window, derived,
@@ -66,7 +66,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     Ok(exhausted.map(|room| finding(room, roomiest, reclaims_first)).collect())
 }
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
+pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     const KINDS: &[WaitKind] = &[WaitKind::DirectReclaim, WaitKind::ReclaimThrottle];
     let score = CauseScore::for_reclaim(stall);
     let waited_on = stall.waits(KINDS).max_by_key(|wait| wait.total_us).and_then(|wait| wait.node);

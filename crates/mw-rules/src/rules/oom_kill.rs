@@ -43,7 +43,7 @@
 
 use crate::cause_score::CauseScore;
 use crate::share::counter;
-use crate::stall::Stall;
+use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use crate::{oom_tie, oom_words, roles};
 use mw_model::{
@@ -127,7 +127,7 @@ fn last_words(victim: &OomVictim, days_ago: Option<f64>) -> String {
     format!("; the last was '{}'{ago}{whose}", victim.process.name)
 }
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
+pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     const OF_A_KILL: f64 = 65.0;
     const OF_A_FAILURE: f64 = 20.0;
     if let Some(cause) = killed_service(stall).or_else(|| reported(stall)) {
@@ -167,7 +167,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
 }
 
 /// Holder of most memory when it ran out.
-pub(crate) fn culprits(stall: &Stall<'_>, cause: &Cause) -> Vec<Role> {
+pub(crate) fn culprits(stall: &StallWindow<'_>, cause: &Cause) -> Vec<Role> {
     let held = |holder: &MemoryHolder| Role {
         pid: holder.process.pid,
         task: holder.process.name.clone(),
@@ -179,7 +179,7 @@ pub(crate) fn culprits(stall: &Stall<'_>, cause: &Cause) -> Vec<Role> {
 }
 
 /// The incident is of the kills themselves.
-fn reported(stall: &Stall<'_>) -> Option<Suspect> {
+fn reported(stall: &StallWindow<'_>) -> Option<Suspect> {
     const CERTAIN: u8 = 97;
     let oom = stall.incident.oom.as_ref()?;
     if stall.incident.trigger.kind != TriggerKind::OomKill {
@@ -245,7 +245,7 @@ fn subject(oom: &OomKills) -> Subject {
     }
 }
 
-fn with_holders(mut finding: Finding, stall: &Stall<'_>) -> Finding {
+fn with_holders(mut finding: Finding, stall: &StallWindow<'_>) -> Finding {
     let Some(oom) = &stall.incident.oom else { return finding };
     for holder in oom.holders.iter().take(MAX_HOLDERS) {
         let ended = if holder.has_ended { ", which has ended since" } else { "" };
@@ -268,7 +268,7 @@ fn remedy() -> Remedy {
 }
 
 /// The OOM killer ended the probed service.
-fn killed_service(stall: &Stall<'_>) -> Option<Suspect> {
+fn killed_service(stall: &StallWindow<'_>) -> Option<Suspect> {
     const CERTAIN: u8 = 97;
     let outage = stall.incident.outage.as_ref()?;
     let end = outage.ended.as_ref().filter(|end| end.how == EndKind::OomKilled)?;

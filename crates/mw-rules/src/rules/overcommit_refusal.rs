@@ -35,7 +35,7 @@
 
 use crate::cause_score::CauseScore;
 use crate::share::{field, percent};
-use crate::stall::Stall;
+use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_model::{
     Finding, Missing, Quantity, Remedy, Severity, Step, Subject, Sysctl, Window, format_bytes,
@@ -91,7 +91,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     Ok(vec![finding.with_remedy(remedy(sysctl, limit, memory))])
 }
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
+pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     CauseScore::refusal_cause(
         stall,
         hazard(stall.window)?,

@@ -60,7 +60,7 @@ use crate::disk_writers::{flood_bytes, is_flooded, other_cgroup, other_program};
 use crate::outlook;
 use crate::preflight::disk_bytes_per_s;
 use crate::share::{field, high_watermark_bytes, percent};
-use crate::stall::{Stall, swaps_out};
+use crate::stall_window::{StallWindow, swaps_out};
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_model::{
@@ -128,7 +128,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     Ok(vec![finding.with_remedy(remedy(&window.now))])
 }
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
+pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     if waits_for_writes(stall) {
         let unwritten = stall.most_unwritten().map_or(0, |(bytes, _)| bytes);
         if unwritten < DEVICE_DIRTY_BYTES {
@@ -140,7 +140,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
 }
 
 /// Tasks reclaimed memory, which buffered I/O had filled.
-fn by_reclaim(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
+fn by_reclaim(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     let snapshot = &stall.window.now;
     let memory = derived::memory_bytes(&snapshot.sample)?;
     let flood = &stall.incident.flood;
@@ -179,7 +179,7 @@ fn by_reclaim(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
 
 /// Anonymous memory that was allocated after the first recorded row, swapped out or not, at its peak, in bytes: a
 /// program that is killed gives it back.
-fn anonymous_growth_bytes(stall: &Stall<'_>) -> u64 {
+fn anonymous_growth_bytes(stall: &StallWindow<'_>) -> u64 {
     use Counter::{NrActiveAnon, NrInactiveAnon, Pswpin, Pswpout};
     let table = &stall.incident.table;
     let column = |(counter, sign): (Counter, i64)| -> Option<Vec<Option<i64>>> {
@@ -201,7 +201,7 @@ fn anonymous_growth_bytes(stall: &Stall<'_>) -> u64 {
 
 /// True if the request waited for the disk to write rather than for memory: pages that are only read do not hold that
 /// up.
-fn waits_for_writes(stall: &Stall<'_>) -> bool {
+fn waits_for_writes(stall: &StallWindow<'_>) -> bool {
     const WRITES: &[TimeClass] = &[
         TimeClass::DirtyThrottling,
         TimeClass::Writeback,
@@ -215,7 +215,7 @@ fn waits_for_writes(stall: &Stall<'_>) -> bool {
 }
 
 /// Another cgroup wrote most of what the disk has to write, by the kernel's own accounting.
-fn by_cgroup(stall: &Stall<'_>, unwritten: u64) -> Option<Suspect> {
+fn by_cgroup(stall: &StallWindow<'_>, unwritten: u64) -> Option<Suspect> {
     const SURE: u8 = 90;
     let writer = other_cgroup(stall)?;
     let name = mw_model::cgroup_name(writer.path);
@@ -225,7 +225,7 @@ fn by_cgroup(stall: &Stall<'_>, unwritten: u64) -> Option<Suspect> {
 
 /// Another program brought the pages into the page cache that the disk has to write, and the kernel does not account
 /// writeback to cgroups.
-fn by_program(stall: &Stall<'_>, unwritten: u64) -> Option<Suspect> {
+fn by_program(stall: &StallWindow<'_>, unwritten: u64) -> Option<Suspect> {
     const SURE: u8 = 75;
     let share = other_program(stall)?;
     let headline = flood_headline(&share.task, flood_bytes(stall, share));
@@ -238,7 +238,7 @@ fn flood_headline(task: &str, bytes: u64) -> String {
 }
 
 /// The request waits behind a backlog of buffered writes.
-fn backlog(stall: &Stall<'_>, headline: String, unwritten: u64, sure: u8) -> Suspect {
+fn backlog(stall: &StallWindow<'_>, headline: String, unwritten: u64, sure: u8) -> Suspect {
     let finding = Finding::new(Severity::Critical, Area::PageCache, headline)
         .with_evidence("Dirty + Writeback", Quantity::Bytes(unwritten), "/proc/meminfo")
         .with_impact("Each write and sync to this disk waits until the backlog is written.")

@@ -28,10 +28,10 @@
 
 use crate::cause_score::CauseScore;
 use crate::forced_work::{Forced, ForcedWork, is_kernel_proactive, most, named};
-use crate::request::Request;
+use crate::request::RequestTime;
 use crate::roles;
 use crate::share::percent;
-use crate::stall::Stall;
+use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_critical_path::kernel::{self, COMPACTION};
@@ -49,7 +49,7 @@ const CONFIRMED: u8 = 92;
 /// Of all compaction that the profile shows.
 const LEAST_PERCENT: f64 = 50.0;
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
+pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     let written = most(stall.incident, ForcedWork::Compaction);
     let written = written.filter(|forced| compacted_percent(stall, forced) >= LEAST_PERCENT);
     let by_kernel = is_kernel_proactive(stall.incident, stall.window);
@@ -91,7 +91,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
 }
 
 /// Without the compaction that tasks of the request did for their own allocations.
-fn moved_percent(request: &Request<'_>) -> f64 {
+fn moved_percent(request: &RequestTime<'_>) -> f64 {
     let is_own = |kind: Kind| {
         matches!(
             kind,
@@ -103,7 +103,7 @@ fn moved_percent(request: &Request<'_>) -> f64 {
 
 /// Share of the compaction that a task did, however little of a CPU it has for it: a job with a quota holds the pages
 /// that it moves the longer.
-fn compacted_percent(stall: &Stall<'_>, forced: &Forced) -> f64 {
+fn compacted_percent(stall: &StallWindow<'_>, forced: &Forced) -> f64 {
     let Some(profile) = &stall.incident.profile else { return 0.0 };
     let compacts = |stack: &&Stack| {
         let names: Vec<String> = profile.names(stack).map(str::to_owned).collect();
@@ -117,7 +117,7 @@ fn compacted_percent(stall: &Stall<'_>, forced: &Forced) -> f64 {
 }
 
 /// Task that compacted.
-pub(crate) fn culprits(stall: &Stall<'_>, cause: &Cause) -> Vec<Role> {
+pub(crate) fn culprits(stall: &StallWindow<'_>, cause: &Cause) -> Vec<Role> {
     let Some(Forced { process, cpu_percent, .. }) = most(stall.incident, ForcedWork::Compaction)
     else {
         return roles::compacting(stall, cause);

@@ -43,7 +43,7 @@
 
 use crate::cause_score::CauseScore;
 use crate::outlook;
-use crate::stall::Stall;
+use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_model::{Area, Finding, Missing, Quantity, Remedy, Severity, Step, Sysctl, Window};
 use mw_proc::vmstat::Counter;
@@ -96,7 +96,7 @@ fn with_others(finding: Finding, window: &Window) -> Finding {
     )
 }
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
+pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     let score = CauseScore::for_reclaim(stall);
     let headline = "tasks had to reclaim memory directly";
     let finding = Finding::new(Severity::Critical, Area::Reclaim, headline)

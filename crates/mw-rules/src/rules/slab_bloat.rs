@@ -38,7 +38,7 @@
 
 use crate::cause_score::{CauseScore, LATENT_MOST};
 use crate::share::{field, percent};
-use crate::stall::Stall;
+use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::kernel::SLAB_RECLAIM;
 use mw_model::{
@@ -92,7 +92,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     Ok(Vec::new())
 }
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
+pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     let own = CauseScore::new(stall).blocked_in(&[SLAB_RECLAIM]).profile(&[SLAB_RECLAIM]);
     let found = hazard(stall.window)?.pop();
     let shrinking = own.strength_percent() > 0.0;

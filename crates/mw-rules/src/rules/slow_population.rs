@@ -31,7 +31,7 @@
 
 use crate::outside_memory::named;
 use crate::request::is_of_probe;
-use crate::stall::Stall;
+use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_critical_path::{KernelWork, Kind, PathPart, RunMode};
@@ -42,7 +42,7 @@ const CONFIRMED: u8 = 90;
 /// From which growth on a process is said to have grown.
 const GROWTH_BYTES: i64 = 64 << 20;
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
+pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     let Some(request) = stall.request else { return Ok(None) };
     let Some(part) = request.largest(&[TimeClass::Population]) else { return Ok(None) };
     if is_of_probe(stall.incident, request.path, part) {
@@ -70,7 +70,7 @@ pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
     Ok(Some(Suspect::new(finding, CONFIRMED)))
 }
 
-fn headline(stall: &Stall<'_>, part: &PathPart) -> String {
+fn headline(stall: &StallWindow<'_>, part: &PathPart) -> String {
     let what = match part.kind {
         Kind::Running(RunMode::Kernel(KernelWork::PageFault)) => "took page faults one by one",
         Kind::Running(RunMode::Kernel(KernelWork::Unmap)) => "unmapped memory page by page",

@@ -37,7 +37,7 @@
 use crate::cause_score::CauseScore;
 use crate::outlook;
 use crate::share::percent;
-use crate::stall::Stall;
+use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::kernel::SWAP;
 use mw_model::{Area, Finding, Missing, Quantity, Remedy, Severity, Step, WaitKind, Window};
@@ -89,7 +89,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     Ok(vec![complete(finding)])
 }
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
+pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     if stall.window.now.swaps.required()?.is_empty() {
         return Ok(None);
     }

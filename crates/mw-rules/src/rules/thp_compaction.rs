@@ -40,7 +40,7 @@
 
 use crate::cause_score::CauseScore;
 use crate::outlook;
-use crate::stall::Stall;
+use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_model::{Area, Finding, Missing, Quantity, Remedy, Severity, Step, Thp, Window, derived};
 use mw_proc::vmstat::Counter;
@@ -90,7 +90,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     Ok(vec![finding.with_remedy(remedy(thp))])
 }
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
+pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     let snapshot = &stall.window.now;
     let thp = snapshot.thp.required()?;
     let huge_order =
@@ -141,7 +141,7 @@ pub(crate) fn every_fault_compacts(thp: &Thp) -> bool {
 }
 
 /// True if pages were allocated for a pool of huge pages at the same rate.
-fn is_for_a_pool(stall: &Stall<'_>) -> bool {
+fn is_for_a_pool(stall: &StallWindow<'_>) -> bool {
     let rate = |counters: &[Counter]| stall.rate(counters).unwrap_or(0.0);
     let of_pools = rate(&[Counter::HtlbBuddyAllocSuccess, Counter::HtlbBuddyAllocFail]);
     of_pools > 0.0 && of_pools * 2.0 >= rate(&[Counter::CompactStall])

@@ -31,7 +31,7 @@
 
 use crate::cause_score::CauseScore;
 use crate::share::percent;
-use crate::stall::Stall;
+use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_model::{
     Finding, MemoryFilesystem, Missing, Quantity, Remedy, Severity, Step, Subject, Window, derived,
@@ -52,7 +52,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         .collect())
 }
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
+pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     CauseScore::refusal_cause(
         stall,
         hazard(stall.window)?,

@@ -37,7 +37,7 @@
 
 use crate::cause_score::{CauseScore, LATENT_MOST};
 use crate::share::percent;
-use crate::stall::Stall;
+use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::kernel::NODE_RECLAIM;
 use mw_model::{
@@ -86,7 +86,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     Ok(zones::node_meminfos(snapshot).into_iter().filter_map(of_node).collect())
 }
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
+pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     const SCANNED: &[Counter] = &[Counter::PgscanDirect, Counter::PgscanKswapd];
     const STOLEN: &[Counter] = &[Counter::PgstealDirect, Counter::PgstealKswapd];
     let score =

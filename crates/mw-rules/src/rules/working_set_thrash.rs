@@ -37,7 +37,7 @@
 
 use crate::outlook;
 use crate::request::{is_limited, limit_events};
-use crate::stall::Stall;
+use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_model::{Area, Finding, Missing, Quantity, Remedy, Severity, Step, Subject, Window};
@@ -86,7 +86,7 @@ fn complete(finding: Finding) -> Finding {
         ))
 }
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
+pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     let Some(request) = stall.request else { return Ok(None) };
     let of_group = request.percent(&[TimeClass::GroupRefault]);
     let of_machine = request.percent(&[TimeClass::Refault]);

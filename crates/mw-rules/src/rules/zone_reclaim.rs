@@ -37,7 +37,7 @@
 
 use crate::cause_score::CauseScore;
 use crate::share::percent;
-use crate::stall::Stall;
+use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::kernel::NODE_RECLAIM;
 use mw_model::{
@@ -95,7 +95,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     Ok(vec![finding])
 }
 
-pub(crate) fn cause(stall: &Stall<'_>) -> Result<Option<Suspect>, Missing> {
+pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     const SCANS_PER_S: f64 = 1000.0;
     let snapshot = &stall.window.now;
     let mode = snapshot.sysctl.number(SETTING)?;

@@ -14,24 +14,27 @@ mod stalls;
 
 use made::Made;
 use mw_model::{Incident, Missing, Reading, TriggerKind, WaitKind, Window};
-use mw_rules::{Explanation, PLAUSIBLE_PERCENT, RULES, explain};
+use mw_rules::{PLAUSIBLE_PERCENT, RULES, explain};
 use std::collections::BTreeSet;
 
 /// The rule of stalls that memory did not cause.
 const NOT_MEMORY: &str = "not-memory";
 
-fn asked(made: &Made) -> Explanation {
-    explain(&made.incident, &made.window, made.calm.as_ref())
+/// The incident with its explanation.
+fn asked(made: &Made) -> Incident {
+    let mut incident = made.incident.clone();
+    explain(&mut incident, &made.window, made.calm.as_ref());
+    incident
 }
 
 /// The causes in their order with how sure they are.
-fn ranked(explanation: &Explanation) -> String {
+fn ranked(explanation: &Incident) -> String {
     let causes = explanation.causes.iter();
     let each = causes.map(|c| format!("{} {}%", c.finding.rule, c.confidence_percent));
     each.collect::<Vec<_>>().join(", ")
 }
 
-fn plausible(explanation: &Explanation) -> BTreeSet<&str> {
+fn plausible(explanation: &Incident) -> BTreeSet<&str> {
     let sure = explanation.causes.iter().filter(|c| c.score() >= PLAUSIBLE_PERCENT);
     sure.map(|cause| cause.finding.rule.as_str()).collect()
 }
@@ -83,7 +86,7 @@ fn the_verdict_is_the_answer() {
         let all = stalls::of_memory();
         asked(&all.iter().find(|stall| stall.name == name).unwrap().made)
     };
-    let check = |explanation: &Explanation, says: &str, score: u8| {
+    let check = |explanation: &Incident, says: &str, score: u8| {
         let first = &explanation.causes[0];
         assert_eq!((explanation.verdict.as_str(), first.score()), (says, score));
     };
@@ -147,12 +150,13 @@ fn who_suffered_and_who_caused_it_is_named() {
 
 #[test]
 fn an_empty_incident_has_a_sensible_verdict() {
-    let empty = explain(&Incident::default(), &Window::default(), None);
+    let mut empty = Incident::default();
+    let skipped = explain(&mut empty, &Window::default(), None);
     assert_eq!(empty.causes, []);
     assert!(empty.verdict.starts_with("a probe stalled for "), "{}", empty.verdict);
     assert!(empty.verdict.contains("cause unknown; "), "{}", empty.verdict);
-    assert!(empty.skipped.iter().any(|skipped| skipped.rule == "reclaim-storm"));
-    assert!(empty.skipped.iter().any(|skipped| skipped.rule == NOT_MEMORY));
+    assert!(skipped.iter().any(|skipped| skipped.rule == "reclaim-storm"));
+    assert!(skipped.iter().any(|skipped| skipped.rule == NOT_MEMORY));
 }
 
 #[test]
@@ -160,9 +164,9 @@ fn what_a_rule_lacks_is_said() {
     let mut made = Made::on(stalls::HEALTHY);
     made.window.now.thp = Reading::Missing(Missing::absent("transparent_hugepage", "not built in"));
     made.window.now.sysctl.values.clear();
-    let explanation = asked(&made);
+    let skipped = explain(&mut made.incident, &made.window, made.calm.as_ref());
     for rule in ["thp-compaction", "zone-reclaim"] {
-        let skipped = explanation.skipped.iter().find(|skipped| skipped.rule == rule);
+        let skipped = skipped.iter().find(|skipped| skipped.rule == rule);
         assert!(!skipped.unwrap().missing.why.is_empty(), "{rule}");
     }
 }

@@ -8,7 +8,7 @@ use mw_critical_path::{
 };
 use mw_model::{
     CpuUse, EndKind, FailureKind, GroupIo, GroupUse, Incident, ListenQueue, Outage, ProcessEnd,
-    Service, ServiceProcess, TriggerKind, WaitKind, Window,
+    Service, ServiceProcess, TriggerKind, WaitKind,
 };
 use mw_proc::vmstat::Counter;
 use mw_rules::explain;
@@ -190,11 +190,11 @@ fn row_lock() -> Made {
     made
 }
 
-pub(crate) fn explained(made: &Made) -> mw_rules::Explanation {
-    let mut incident: Incident = made.incident.clone();
+pub(crate) fn explained(made: &Made) -> Incident {
+    let mut incident = made.incident.clone();
     incident.host.page_bytes = 4096;
-    let window: &Window = &made.window;
-    explain(&incident, window, made.calm.as_ref())
+    explain(&mut incident, &made.window, made.calm.as_ref());
+    incident
 }
 
 #[test]

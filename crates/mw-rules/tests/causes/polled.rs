@@ -4,7 +4,6 @@ use crate::made::Made;
 use crate::paths::{TOTAL_MS, made};
 use mw_critical_path::{Basis, CpuHolder, KernelWork, Kind, RunMode};
 use mw_model::{CpuUse, Finding};
-use mw_rules::explain;
 
 /// The service was ready to run, and its clocks do not say who had the CPU.
 fn ready() -> Made {
@@ -14,8 +13,7 @@ fn ready() -> Made {
 }
 
 fn first(made: &Made) -> Option<Finding> {
-    let explanation = explain(&made.incident, &made.window, made.calm.as_ref());
-    explanation.causes.into_iter().next().map(|cause| cause.finding)
+    crate::asked(made).causes.into_iter().next().map(|cause| cause.finding)
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! A stall with its evidence, and the questions that rules ask about it.
+//! The incident of a stall with the windows of it, and the questions that rules ask about it.
 
-use crate::request::Request;
+use crate::request::RequestTime;
 use crate::share::{percent, pressure_percent};
 use mw_critical_path::PathTask;
 use mw_critical_path::kernel::{self, Functions, is_in};
@@ -12,17 +12,16 @@ use mw_model::{
 use mw_proc::vmstat::Counter;
 use std::cmp::Reverse;
 
-/// Input of the rules: an incident, the machine during it and the machine before it.
+/// Input of the rules that explain stalls: an incident, the machine during it and the machine before it.
 #[derive(Clone, Copy)]
-pub(crate) struct Stall<'a> {
-    /// The incident.
+pub(crate) struct StallWindow<'a> {
     pub(crate) incident: &'a Incident,
     /// The machine at the stall's end, and the sample from just before it began.
     pub(crate) window: &'a Window,
     /// The like over the minute before, where there is one.
     pub(crate) calm: Option<&'a Window>,
     /// Use of the slowest request's time, where it was traced.
-    pub(crate) request: Option<&'a Request<'a>>,
+    pub(crate) request: Option<&'a RequestTime<'a>>,
 }
 
 /// Waits of the task that waited longest, and of others of its name.
@@ -72,7 +71,7 @@ const CANARY_PREFIX: &str = "mw-canary";
 /// Kernel threads that reclaim and compact in the background: no task waits for them.
 const BACKGROUND: [&str; 3] = ["kswapd", "kcompactd", "khugepaged"];
 
-impl<'a> Stall<'a> {
+impl<'a> StallWindow<'a> {
     /// Duration, in milliseconds, at least 1.
     pub(crate) fn length_ms(&self) -> f64 {
         let lasted = self.incident.duration_ms() as f64;
