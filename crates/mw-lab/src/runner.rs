@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use mw_model::IncidentRow;
 use serde::{Deserialize, Serialize};
 
 use crate::Outcome;
@@ -10,7 +11,7 @@ use crate::case::watch::WatchSpec;
 use crate::case::{CaseKind, Variant};
 use crate::error::LabError;
 use crate::judge::run_outcome;
-use crate::judge::stall::{self, Stall};
+use crate::judge::stall;
 use crate::judge::transcript::{AppliedChange, CheckReport, Phase};
 use crate::judge::{self, MeasurementSeries};
 use crate::vm::accel::Accel;
@@ -44,7 +45,7 @@ pub struct CaseRun {
     pub changes: Vec<AppliedChange>,
     /// The longest stall, where the recorder watched.
     #[serde(skip_deserializing)]
-    pub stall: Option<Stall>,
+    pub stall: Option<IncidentRow>,
     #[serde(skip_deserializing)]
     pub troubles: Vec<Trouble>,
     #[serde(skip_deserializing)]

@@ -120,7 +120,7 @@ pub struct RuledOut {
     pub why: String,
 }
 
-/// The entry of an incident in a list.
+/// The row of an incident in a list.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IncidentRow {
@@ -495,6 +495,27 @@ impl fmt::Display for FailureKind {
 }
 
 impl Incident {
+    /// Its row in a list.
+    #[must_use]
+    pub fn row(&self) -> IncidentRow {
+        let (trigger, cause) = (&self.trigger, self.causes.first());
+        let failure = trigger.failure.as_ref().map(|_| FailureKind::Other);
+        IncidentRow {
+            id: self.id,
+            state: self.state,
+            started_unix_ms: self.started_unix_ms,
+            ended_unix_ms: self.ended_unix_ms,
+            trigger_kind: trigger.kind,
+            trigger_name: trigger.name.clone(),
+            worst_ms: trigger.worst_ms,
+            verdict: self.verdict.clone(),
+            cause: cause.map(|cause| cause.finding.rule.clone()),
+            subject: cause.map(|cause| cause.finding.subject.clone()),
+            confidence_percent: cause.map(|cause| cause.confidence_percent),
+            failure_kind: trigger.failure_kind.or(failure),
+        }
+    }
+
     /// Duration, in milliseconds.
     pub fn duration_ms(&self) -> u64 {
         self.ended_unix_ms.saturating_sub(self.started_unix_ms)

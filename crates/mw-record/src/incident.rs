@@ -2,7 +2,7 @@
 
 use crate::codec::{self, Block};
 use mw_model::fair::cgroup_tree;
-use mw_model::{FailureKind, INCIDENT_SCHEMA, Incident, IncidentRow, TriggerKind, bounded_json};
+use mw_model::{INCIDENT_SCHEMA, Incident, IncidentRow, TriggerKind, bounded_json};
 use serde::Serialize;
 use serde::de::value::{Error, StrDeserializer};
 use serde::de::{DeserializeOwned, IntoDeserializer};
@@ -53,22 +53,7 @@ pub(crate) fn source(kind: &str, name: &str, subject: Option<&str>) -> String {
 
 /// An incident as the file will hold it.
 pub(crate) fn pack(mut incident: Incident) -> io::Result<Packed> {
-    let cause = incident.causes.first();
-    let failure = incident.trigger.failure.as_ref().map(|_| FailureKind::Other);
-    let row = IncidentRow {
-        id: incident.id,
-        state: incident.state,
-        started_unix_ms: incident.started_unix_ms,
-        ended_unix_ms: incident.ended_unix_ms,
-        trigger_kind: incident.trigger.kind,
-        trigger_name: incident.trigger.name.clone(),
-        worst_ms: incident.trigger.worst_ms,
-        verdict: incident.verdict.clone(),
-        cause: cause.map(|cause| cause.finding.rule.clone()),
-        subject: cause.map(|cause| cause.finding.subject.clone()),
-        confidence_percent: cause.map(|cause| cause.confidence_percent),
-        failure_kind: incident.trigger.failure_kind.or(failure),
-    };
+    let row = incident.row();
     let columns = incident.table.columns.iter_mut();
     let block = Block {
         columns: columns.map(|column| std::mem::take(&mut column.values)).collect(),

@@ -17,7 +17,7 @@ const INDENT: usize = 6;
 const DATE_BYTES: usize = "2026-11-22".len();
 const MINUTE_BYTES: usize = "2026-11-22 21:02".len();
 
-/// An entry of the list.
+/// The list to show.
 #[derive(Debug, Clone, Copy)]
 pub struct IncidentList<'a> {
     /// In any order.
@@ -29,10 +29,7 @@ pub struct IncidentList<'a> {
     pub now_unix_ms: u64,
 }
 
-/// Incidents with the same cause, subject and probe, the earliest first.
-struct Entry<'a>(Vec<&'a IncidentRow>);
-
-/// Key that the incidents of an entry share.
+/// Key that similar incidents share.
 type Likeness<'a> =
     (Option<&'a str>, Option<&'a Subject>, TriggerKind, &'a str, Option<FailureKind>);
 
@@ -51,28 +48,29 @@ pub fn incidents(list: IncidentList<'_>, layout: Layout) -> String {
         view.open(row);
     }
     for entry in entries(ended, list.is_grouped) {
-        match entry.0.as_slice() {
+        match entry.as_slice() {
             [row] => view.single(row),
-            _ => view.group(&entry),
+            rows => view.group(rows),
         }
     }
     on_terminal(&view.page.text, layout.colour)
 }
 
-fn entries(rows: Vec<&IncidentRow>, is_grouped: bool) -> Vec<Entry<'_>> {
-    let mut entries: Vec<Entry<'_>> = if is_grouped {
+/// Incidents with the same cause, subject and probe together, the earliest first.
+fn entries(rows: Vec<&IncidentRow>, is_grouped: bool) -> Vec<Vec<&IncidentRow>> {
+    let mut entries: Vec<Vec<&IncidentRow>> = if is_grouped {
         let mut alike: BTreeMap<Likeness<'_>, Vec<&IncidentRow>> = BTreeMap::new();
         for row in rows {
             alike.entry(likeness(row)).or_default().push(row);
         }
-        alike.into_values().map(Entry).collect()
+        alike.into_values().collect()
     } else {
-        rows.into_iter().map(|row| Entry(vec![row])).collect()
+        rows.into_iter().map(|row| vec![row]).collect()
     };
-    for Entry(rows) in &mut entries {
+    for rows in &mut entries {
         rows.sort_by_key(|row| (row.started_unix_ms, row.id));
     }
-    entries.sort_by_key(|Entry(rows)| rows.last().map(|row| (row.started_unix_ms, row.id)));
+    entries.sort_by_key(|rows| rows.last().map(|row| (row.started_unix_ms, row.id)));
     entries
 }
 
@@ -146,8 +144,7 @@ impl View {
         }
     }
 
-    fn group(&mut self, entry: &Entry<'_>) {
-        let Entry(rows) = entry;
+    fn group(&mut self, rows: &[&IncidentRow]) {
         let worst = rows.iter().max_by(|a, b| a.slowest_ms().total_cmp(&b.slowest_ms()));
         let (Some(first), Some(last), Some(worst)) = (rows.first(), rows.last(), worst) else {
             return;
