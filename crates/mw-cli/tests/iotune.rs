@@ -36,7 +36,7 @@ feed() {
 memwright() { "$MEMWRIGHT" "$@"; }
 "#;
 
-/// Output of a script, with mounts and processes of its own; none where that cannot be had.
+/// Output of a script, with mounts and processes of its own; `None` where they are not permitted.
 fn play(script: &str) -> Option<Output> {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let mut command = Command::new("unshare");

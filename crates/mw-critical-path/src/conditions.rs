@@ -142,7 +142,7 @@ pub enum TimeClass {
     Network,
     Fuse,
     Nfs,
-    /// Before the trace began, or while its records were lost: it is nobody's.
+    /// Before the trace began, or while its records were lost: its cause is unknown.
     Untraced,
     Unknown,
 }

@@ -147,7 +147,7 @@ impl Path {
     /// Sums by kind, the largest first. They add up to the request.
     ///
     /// Time in which a task ran is divided by its samples, of which each stands for the same time: most
-    /// time slices are too short to have one. Waits for a CPU are one share, whoever had it.
+    /// time slices are too short to have one. Waits for a CPU are one share, of whatever task had it.
     pub fn shares(&self) -> Vec<Share> {
         let mut groups: BTreeMap<(Kind, usize), Sums> = BTreeMap::new();
         for part in &self.parts {

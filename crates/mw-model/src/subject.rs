@@ -168,7 +168,7 @@ impl fmt::Display for Area {
 }
 
 /// The systemd unit of a cgroup: `db.service` of `/system.slice/db.service`; that of a user's manager with its user; or
-/// `cgroup /path` where its path has none. The outermost unit counts, since whoever it belongs to names those within.
+/// `cgroup /path` where its path has none. The outermost unit counts, since its owner names those within.
 #[must_use]
 pub fn cgroup_name(path: &str) -> String {
     let is_unit = |part: &&str| {

@@ -1,4 +1,4 @@
-//! The queue between the recorder and one receiver. Whoever fills it loses his own messages.
+//! The queue between the recorder and one receiver. A source that fills it loses its own messages.
 
 use crate::Notice;
 use mw_model::IncidentState;

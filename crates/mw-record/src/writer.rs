@@ -30,7 +30,7 @@ const MIN_QUEUE_ROWS: usize = 8;
 /// Captures, sizes and incidents that may wait for the writer.
 const MAX_COMMANDS: usize = 16;
 
-/// Time limit for writing an incident before whoever keeps it goes on: a disk may not respond.
+/// Time limit for writing an incident before the caller goes on: a disk may not respond.
 const KEEP_LIMIT: Duration = Duration::from_secs(10);
 
 /// From one look at whether the thread has ended to the next.

@@ -100,7 +100,7 @@ fn usual_budget() -> Result<u64, Failure> {
     total.map(|total| total / 2).ok_or_else(missing)
 }
 
-/// Result of `check --for`, without measuring: whoever asks the server waits for it.
+/// Result of `check --for`, without a measurement: the client of the server waits for it.
 fn preflight(spec: &Spec, bytes: u64) -> Result<(), String> {
     let source = Source::live().map_err(|error| error.to_string())?;
     let request = Request {
