@@ -9,7 +9,7 @@ const MAX_TID: usize = 1 << 22;
 /// Of events in the order of time: all from `from` on, and of those before it the ones that say what tasks and CPUs did
 /// at that moment. Forks, samples and what was found when the trace began are kept: they are few, and tell about tasks.
 pub(crate) fn needed(mut events: Vec<&Event>, from: Nanos) -> Vec<&Event> {
-    let (mut tasks, mut cpus) = (Seen::default(), Seen::default());
+    let (mut tasks, mut cpus) = (NumberSet::default(), NumberSet::default());
     let begins = events.partition_point(|event| event.at < from);
     let mut is_needed = |event: &Event| match event.kind {
         EventKind::SwitchOut { task, next, .. } => {
@@ -32,11 +32,11 @@ pub(crate) fn needed(mut events: Vec<&Event>, from: Nanos) -> Vec<&Event> {
 
 /// A set of small numbers.
 #[derive(Default)]
-struct Seen {
+struct NumberSet {
     words: Vec<u64>,
 }
 
-impl Seen {
+impl NumberSet {
     /// Whether it is new, or too large to be kept.
     fn add(&mut self, number: Tid) -> bool {
         let Some((at, bit)) = place(number) else { return true };

@@ -99,7 +99,7 @@ impl Readings {
         for (tid, (_, readings)) in &self.tasks {
             let Some(first) = readings.first() else { continue };
             let mut told =
-                Told { task: *tid, in_kernel, now: Doing::Runnable, events: &mut events };
+                StateEvents { task: *tid, in_kernel, now: Doing::Runnable, events: &mut events };
             told.begins(self.from, first);
             for pair in readings.windows(2) {
                 if let [before, after] = pair {
@@ -147,14 +147,14 @@ enum Doing {
 }
 
 /// What a task does, told as events.
-struct Told<'a> {
+struct StateEvents<'a> {
     task: Tid,
     in_kernel: StackId,
     now: Doing,
     events: &'a mut Vec<Event>,
 }
 
-impl Told<'_> {
+impl StateEvents<'_> {
     fn begins(&mut self, at: Nanos, first: &Reading) {
         let Reading { state, stack, .. } = *first;
         self.push(at, EventKind::Found { task: self.task, state, stack });

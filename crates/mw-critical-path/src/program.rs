@@ -102,7 +102,7 @@ enum Asker {
 
 /// A cycle that has not ended.
 #[derive(Debug, Clone, Copy)]
-struct Open {
+struct OpenCycle {
     from: Nanos,
     asker: Asker,
 }
@@ -133,9 +133,9 @@ impl Looks<'_> {
     /// Adds the cycles of a thread; how long it was idle.
     fn cycles(&self, thread: Tid, sent: &[(Nanos, Tid)], cycles: &mut Vec<Cycle>) -> Nanos {
         let mut idle = 0;
-        let mut open: Option<Open> = None;
+        let mut open: Option<OpenCycle> = None;
         let mut end = self.trace.from;
-        let mut close = |open: Option<Open>, to: Nanos| {
+        let mut close = |open: Option<OpenCycle>, to: Nanos| {
             let cycle = open.map(|open| Cycle { task: thread, from: open.from, to });
             cycles.extend(cycle.filter(|cycle| cycle.duration() > 0));
         };
@@ -145,10 +145,10 @@ impl Looks<'_> {
                 Some(wakeup) => {
                     close(open, interval.from);
                     idle += interval.to - interval.from;
-                    open = Some(Open { from: interval.to, asker: self.asker(wakeup) });
+                    open = Some(OpenCycle { from: interval.to, asker: self.asker(wakeup) });
                 }
                 None if open.is_none() => {
-                    open = Some(Open { from: interval.from, asker: Asker::Unseen });
+                    open = Some(OpenCycle { from: interval.from, asker: Asker::Unseen });
                 }
                 None => {}
             }
@@ -170,7 +170,7 @@ impl Looks<'_> {
     fn idle_wakeup(
         &self,
         thread: Tid,
-        open: Option<Open>,
+        open: Option<OpenCycle>,
         interval: Interval,
         sent: &[(Nanos, Tid)],
     ) -> Option<Option<Wakeup>> {
@@ -190,7 +190,13 @@ impl Looks<'_> {
     }
 
     /// The one that asked has been waiting since, and it is for this thread to answer.
-    fn owes(&self, thread: Tid, open: Open, interval: Interval, sent: &[(Nanos, Tid)]) -> bool {
+    fn owes(
+        &self,
+        thread: Tid,
+        open: OpenCycle,
+        interval: Interval,
+        sent: &[(Nanos, Tid)],
+    ) -> bool {
         let Asker::Other(asker) = open.asker else { return false };
         let process = self.trace.process(asker);
         let since = sent.partition_point(|(at, _)| *at < open.from);
@@ -234,7 +240,7 @@ impl Looks<'_> {
     }
 
     /// A wait within work that a sibling gave, which another one ended, is for a lock.
-    fn is_lock(&self, open: Option<Open>, wakeup: Option<Wakeup>) -> bool {
+    fn is_lock(&self, open: Option<OpenCycle>, wakeup: Option<Wakeup>) -> bool {
         let giver = match open.map(|open| open.asker) {
             Some(Asker::Own(giver)) => Some(giver),
             Some(Asker::Other(_) | Asker::Remote) => None,
@@ -248,7 +254,7 @@ impl Looks<'_> {
     }
 
     /// What ended a wait for input brought work, and not what the thread had asked for.
-    fn is_for_work(&self, thread: Tid, open: Option<Open>, wakeup: Option<Wakeup>) -> bool {
+    fn is_for_work(&self, thread: Tid, open: Option<OpenCycle>, wakeup: Option<Wakeup>) -> bool {
         match self.asker(wakeup) {
             // An answer to another machine is not seen, so that the thread may owe one still.
             Asker::Own(_) => open.is_none_or(|open| {

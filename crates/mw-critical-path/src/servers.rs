@@ -35,7 +35,7 @@ pub(crate) struct Servers {
 
 /// What a thread did over an interval, as far as it tells whether it held a request.
 #[derive(Debug, Clone, Copy, Default)]
-struct Held {
+struct HoldTimes {
     /// It waited for a resource or in a kernel lock, had no CPU, or was stopped.
     stuck: Nanos,
     ran: Nanos,
@@ -119,16 +119,16 @@ pub(crate) fn most_stuck(
     let rank = |tid: Tid, time: Nanos| {
         (time / even, preferred == Some(tid), trace.process(tid) == tid, time)
     };
-    let held = threads.iter().map(|tid| (*tid, Held::new(timelines, *tid, (from, to))));
-    let held: Vec<(Tid, Held)> = held.collect();
+    let held = threads.iter().map(|tid| (*tid, HoldTimes::new(timelines, *tid, (from, to))));
+    let held: Vec<(Tid, HoldTimes)> = held.collect();
     let busy = held.iter().filter(|(_, held)| held.stuck.saturating_add(held.ran) > half);
-    let weight = |held: &Held| held.stuck.saturating_mul(2).saturating_add(held.ran);
+    let weight = |held: &HoldTimes| held.stuck.saturating_mul(2).saturating_add(held.ran);
     let busiest = busy.max_by_key(|(tid, held)| rank(*tid, weight(held)));
     let asleep = held.iter().filter(|(_, held)| held.slept > half);
     busiest.or_else(|| asleep.max_by_key(|(tid, held)| rank(*tid, held.slept))).map(|(tid, _)| *tid)
 }
 
-impl Held {
+impl HoldTimes {
     fn new(timelines: &Timelines, thread: Tid, (from, to): (Nanos, Nanos)) -> Self {
         let mut held = Self::default();
         for interval in timelines.within(thread, from, to) {

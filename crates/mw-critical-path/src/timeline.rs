@@ -5,7 +5,7 @@ use crate::needed::needed;
 use crate::trace::{
     Event, EventKind, Nanos, StackId, TaskState, Tid, Trace, UNKNOWN_OUTSIDE, WakeContext,
 };
-use crate::wait::{self, Class, Reclaim, Source, Wait};
+use crate::wait::{self, Reclaim, Wait, WaitClass, WakeSource};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Intervals between two waits of a task that are looked through.
@@ -66,7 +66,7 @@ pub(crate) struct Timelines {
     copies: Copies,
     /// When a task was first and last sampled while it freed the memory of its process.
     exits: BTreeMap<Tid, (Nanos, Nanos)>,
-    classes: Vec<Class>,
+    classes: Vec<WaitClass>,
 }
 
 impl Timelines {
@@ -132,7 +132,7 @@ impl Timelines {
         self.class(stack).is_for_room
     }
 
-    fn class(&self, stack: StackId) -> Class {
+    fn class(&self, stack: StackId) -> WaitClass {
         let at = usize::try_from(stack.0).ok();
         at.and_then(|at| self.classes.get(at)).copied().unwrap_or_default()
     }
@@ -240,14 +240,14 @@ impl Timelines {
 
 /// What a task is doing while the trace is read.
 #[derive(Debug, Clone, Copy)]
-struct Open {
+struct OpenInterval {
     since: Nanos,
     now: Now,
     /// Read from /proc, maybe a little after the trace began.
     found: bool,
 }
 
-impl Open {
+impl OpenInterval {
     fn new(since: Nanos, now: Now) -> Self {
         Self { since, now, found: false }
     }
@@ -264,13 +264,13 @@ enum Now {
 struct Builder<'a> {
     trace: &'a Trace,
     built: Timelines,
-    lines: HashMap<Tid, Line>,
+    lines: HashMap<Tid, TaskTimeline>,
 }
 
 /// What a task did so far, and what it is doing.
 #[derive(Debug, Default)]
-struct Line {
-    open: Option<Open>,
+struct TaskTimeline {
+    open: Option<OpenInterval>,
     intervals: Vec<Interval>,
 }
 
@@ -298,7 +298,7 @@ impl Builder<'_> {
             }
             EventKind::Fork { parent, child } => {
                 self.built.births.insert(child, (at, parent));
-                self.line(child).open = Some(Open::new(at, Now::Runnable));
+                self.line(child).open = Some(OpenInterval::new(at, Now::Runnable));
             }
             EventKind::Sample { task, stack } => {
                 self.built.samples.entry(task).or_default().push((at, stack));
@@ -308,7 +308,7 @@ impl Builder<'_> {
                 let from = self.trace.from;
                 let open = self.line(task).doing(from, Now::Running);
                 if open.found && matches!(open.now, Now::Runnable) {
-                    *open = Open::new(from, Now::Running);
+                    *open = OpenInterval::new(from, Now::Running);
                 }
             }
             EventKind::Found { task, state, stack } => {
@@ -316,12 +316,12 @@ impl Builder<'_> {
                 // Who is found in a wait has likely been in it since the request began.
                 let is_blocked = matches!(now, Now::Blocked { .. });
                 let since = if is_blocked { 0 } else { self.trace.from };
-                self.line(task).open.get_or_insert(Open { since, now, found: true });
+                self.line(task).open.get_or_insert(OpenInterval { since, now, found: true });
             }
         }
     }
 
-    fn line(&mut self, task: Tid) -> &mut Line {
+    fn line(&mut self, task: Tid) -> &mut TaskTimeline {
         self.lines.entry(task).or_default()
     }
 
@@ -347,7 +347,7 @@ impl Builder<'_> {
             }
             Now::Gone => {}
         }
-        line.open = Some(Open::new(at, Now::Running));
+        line.open = Some(OpenInterval::new(at, Now::Running));
     }
 
     fn leaves(&mut self, task: Tid, at: Nanos, state: TaskState, stack: StackId) {
@@ -359,10 +359,10 @@ impl Builder<'_> {
         let mut open = *line.doing(from, Now::Running);
         if open.found && !matches!(open.now, Now::Blocked { woken: Some(_), .. }) {
             // It was found on the CPU, or in the wait that begins here.
-            open = Open::new(from, Now::Running);
+            open = OpenInterval::new(from, Now::Running);
         }
         line.close(open, at);
-        line.open = Some(Open::new(at, Now::from_state(state, stack)));
+        line.open = Some(OpenInterval::new(at, Now::from_state(state, stack)));
     }
 
     fn wakes(&mut self, task: Tid, at: Nanos, wakeup: Wakeup) {
@@ -378,11 +378,11 @@ impl Builder<'_> {
         let class = self.built.class(stack);
         let waker = match class.interrupt {
             _ if by != 0 && self.built.is_sent_by_task(context, stack) => Waker::Task(by),
-            Source::Timer => Waker::Timer,
-            Source::TimerSignal => Waker::TimerSignal,
-            Source::Disk => Waker::Disk,
-            Source::Network => Waker::Network,
-            Source::Interrupt => Waker::Interrupt,
+            WakeSource::Timer => Waker::Timer,
+            WakeSource::TimerSignal => Waker::TimerSignal,
+            WakeSource::Disk => Waker::Disk,
+            WakeSource::Network => Waker::Network,
+            WakeSource::Interrupt => Waker::Interrupt,
         };
         Wakeup { waker, stack }
     }
@@ -405,7 +405,7 @@ impl Builder<'_> {
     fn reclaimers(&self) -> BTreeMap<Tid, Reclaim> {
         let by_samples = self.built.samples.iter().filter_map(|(task, samples)| {
             let classes = samples.iter().map(|(_, stack)| self.built.class(*stack));
-            let of: Vec<Reclaim> = classes.filter_map(Class::reclaim).collect();
+            let of: Vec<Reclaim> = classes.filter_map(WaitClass::reclaim).collect();
             let in_cgroup = of.iter().filter(|of| **of == Reclaim::Cgroup).count();
             let most = if in_cgroup * 2 > of.len() { Reclaim::Cgroup } else { Reclaim::Machine };
             (of.len() * 2 > samples.len()).then_some((*task, most))
@@ -422,15 +422,15 @@ impl Builder<'_> {
     }
 }
 
-impl Line {
+impl TaskTimeline {
     /// What the task is doing; where nothing is known of it yet, `now` since the trace began.
-    fn doing(&mut self, from: Nanos, now: Now) -> &mut Open {
-        self.open.get_or_insert(Open::new(from, now))
+    fn doing(&mut self, from: Nanos, now: Now) -> &mut OpenInterval {
+        self.open.get_or_insert(OpenInterval::new(from, now))
     }
 
     /// Ends what the task has been doing at `at`.
-    fn close(&mut self, open: Open, at: Nanos) {
-        let Open { since, now, .. } = open;
+    fn close(&mut self, open: OpenInterval, at: Nanos) {
+        let OpenInterval { since, now, .. } = open;
         match now {
             Now::Running => self.push(since, at, Activity::Running),
             Now::Runnable => self.push(since, at, Activity::Runnable { cpu: None }),

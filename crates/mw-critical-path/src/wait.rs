@@ -14,7 +14,7 @@ use std::collections::HashMap;
 
 /// What sent a wake-up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Source {
+pub(crate) enum WakeSource {
     Timer,
     /// A signal of an interval timer, which interrupts a wait and does not end it.
     TimerSignal,
@@ -75,14 +75,14 @@ pub(crate) fn work_function(stack: &[String]) -> Option<&str> {
 
 /// What a stack says, without who else is on the CPU.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Class {
+pub(crate) struct WaitClass {
     pub(crate) wait: Option<Wait>,
     /// The current task sent the wake-up although it comes from a softirq: loopback delivers on the sender's stack.
     pub(crate) is_sender: bool,
     /// The wake-up says that the other end of a socket has read, and may not be waited for.
     pub(crate) is_for_room: bool,
     /// Which interrupt sent the wake-up, where no task did.
-    pub(crate) interrupt: Source,
+    pub(crate) interrupt: WakeSource,
     pub(crate) is_reclaim_thread: bool,
     /// The stack is of freeing an address space.
     pub(crate) is_exit: bool,
@@ -90,7 +90,7 @@ pub(crate) struct Class {
     pub(crate) is_idle_thread: bool,
 }
 
-impl Class {
+impl WaitClass {
     /// Whose memory a task with this stack frees, if it is on a CPU.
     pub(crate) fn reclaim(self) -> Option<Reclaim> {
         if self.is_reclaim_thread {
@@ -117,11 +117,11 @@ pub(crate) enum Reclaim {
 
 /// Sources of an interrupt. The innermost function of a stack that is any of these counts: one interrupt comes in
 /// the middle of another.
-const INTERRUPTS: &[(Source, Functions)] = &[
-    (Source::Disk, DISK_COMPLETIONS),
-    (Source::TimerSignal, TIMER_SIGNALS),
-    (Source::Timer, TIMERS),
-    (Source::Network, PACKETS),
+const INTERRUPTS: &[(WakeSource, Functions)] = &[
+    (WakeSource::Disk, DISK_COMPLETIONS),
+    (WakeSource::TimerSignal, TIMER_SIGNALS),
+    (WakeSource::Timer, TIMERS),
+    (WakeSource::Network, PACKETS),
 ];
 
 /// Functions of a file system that send the wake-up at the end of its I/O.
@@ -143,12 +143,12 @@ struct Says {
 }
 
 /// Classes of stacks. Each function is looked up in the tables once: a trace has many stacks of few functions.
-pub(crate) fn classes(stacks: &[Vec<String>]) -> Vec<Class> {
+pub(crate) fn classes(stacks: &[Vec<String>]) -> Vec<WaitClass> {
     let mut known = HashMap::new();
     stacks.iter().map(|stack| class(stack, &mut known)).collect()
 }
 
-fn class<'a>(stack: &'a [String], known: &mut HashMap<&'a str, Says>) -> Class {
+fn class<'a>(stack: &'a [String], known: &mut HashMap<&'a str, Says>) -> WaitClass {
     let mut all = Says {
         wait: WAITS.len(),
         interrupt: INTERRUPTS.len(),
@@ -170,11 +170,11 @@ fn class<'a>(stack: &'a [String], known: &mut HashMap<&'a str, Says>) -> Class {
     }
     let wants_mmap_lock = || stack.first().is_some_and(|innermost| MMAP_LOCK_TAKERS.has(innermost));
     let wait = WAITS.get(all.wait).map(|row| row.wait);
-    Class {
+    WaitClass {
         wait: wait.or_else(|| wants_mmap_lock().then_some(Wait::Semaphore)),
         is_sender: all.is_sender,
         is_for_room: all.is_for_room,
-        interrupt: INTERRUPTS.get(all.interrupt).map_or(Source::Interrupt, |(from, _)| *from),
+        interrupt: INTERRUPTS.get(all.interrupt).map_or(WakeSource::Interrupt, |(from, _)| *from),
         is_reclaim_thread: all.is_reclaim_thread,
         is_exit: all.is_exit,
         is_idle_thread: is_idle_thread(stack),
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    fn class(stack: &[String]) -> Class {
+    fn class(stack: &[String]) -> WaitClass {
         super::class(stack, &mut HashMap::new())
     }
 
@@ -396,7 +396,7 @@ mod tests {
         let remote =
             "try_to_wake_up < sock_def_readable < tcp_v4_rcv < net_rx_action < common_interrupt";
         assert!(!class(&stack(remote)).is_sender);
-        assert_eq!(class(&stack(remote)).interrupt, Source::Network);
+        assert_eq!(class(&stack(remote)).interrupt, WakeSource::Network);
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub(crate) struct Attempts {
 
 /// Fate of a message that was not delivered.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum DeliveryFate {
     Again,
     GivenUp,
 }
@@ -61,15 +61,20 @@ impl Attempts {
     }
 
     /// A message was not delivered.
-    pub(crate) fn failed(&mut self, now: Duration, attempt: Attempt, failed: &Failed) -> Verdict {
+    pub(crate) fn failed(
+        &mut self,
+        now: Duration,
+        attempt: Attempt,
+        failed: &Failed,
+    ) -> DeliveryFate {
         let rest = failed.after.unwrap_or_default().max(attempt.pause);
         let is_late = now.saturating_sub(attempt.began) + rest > RETRY_FOR;
         if !failed.again || is_late {
-            return Verdict::GivenUp;
+            return DeliveryFate::GivenUp;
         }
         let pause = (attempt.pause * 2).min(MAX_PAUSE);
         self.waiting.push_back(Attempt { pause, due: now + rest, ..attempt });
-        Verdict::Again
+        DeliveryFate::Again
     }
 }
 

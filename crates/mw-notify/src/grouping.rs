@@ -15,11 +15,11 @@ const MAX_GROUPS: usize = 256;
 pub(crate) struct Grouping {
     time: Duration,
     /// By cause, source, and whether it lasts.
-    groups: BTreeMap<(String, String, bool), Group>,
+    groups: BTreeMap<(String, String, bool), NoticeGroup>,
 }
 
 #[derive(Debug)]
-struct Group {
+struct NoticeGroup {
     until: Duration,
     held: Option<Notice>,
     count: u64,
@@ -45,7 +45,7 @@ impl Grouping {
             return None;
         }
         if self.groups.len() < MAX_GROUPS {
-            self.groups.insert(key, Group { until: now + self.time, held: None, count: 0 });
+            self.groups.insert(key, NoticeGroup { until: now + self.time, held: None, count: 0 });
         }
         Some(notice)
     }

@@ -1,11 +1,11 @@
 //! Incidents that last: which are told before their end, and when. Pure: it is told the time.
 //!
-//! An outage is told once it has lasted for [`Delays::outage`], other incidents later. A service that fails again and again
+//! An outage is told once it has lasted for [`LastingDelays::outage`], other incidents later. A service that fails again and again
 //! is told each time after twice as long, so that its messages stay few, and one that stays down is told all the same.
 //! What was told while it lasted is told again at its end.
 
 use crate::Notice;
-use crate::told::Told;
+use crate::told::NoticeSummary;
 use mw_model::fair::place_to_free;
 use mw_model::{Severity, TriggerKind};
 use std::collections::{BTreeMap, VecDeque};
@@ -29,7 +29,7 @@ const OTHERS: Duration = Duration::from_secs(60);
 
 /// Shortest duration of incidents that are reported while they last.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Delays {
+pub(crate) struct LastingDelays {
     pub(crate) outage: Duration,
     /// Shorter stalls are not told.
     pub(crate) least: Duration,
@@ -37,9 +37,9 @@ pub(crate) struct Delays {
 
 #[derive(Debug)]
 pub(crate) struct Lasting {
-    delays: Delays,
+    delays: LastingDelays,
     pending: VecDeque<Pending>,
-    told: VecDeque<Told>,
+    told: VecDeque<NoticeSummary>,
     /// Times of the reports of a source's outages.
     outages: BTreeMap<String, VecDeque<Duration>>,
 }
@@ -54,7 +54,7 @@ struct Pending {
 }
 
 impl Lasting {
-    pub(crate) fn new(delays: Delays) -> Self {
+    pub(crate) fn new(delays: LastingDelays) -> Self {
         let (pending, told, outages) = Default::default();
         Self { delays, pending, told, outages }
     }
@@ -129,7 +129,7 @@ impl Lasting {
         if notice.trigger == TriggerKind::Probe {
             self.outages.entry(notice.source.clone()).or_default().push_back(now);
         }
-        self.told.push_back(Told {
+        self.told.push_back(NoticeSummary {
             key: notice.key(),
             source: notice.source.clone(),
             cause: notice.cause.clone(),
@@ -140,7 +140,7 @@ impl Lasting {
     }
 
     /// An incident is over: what was told of it while it lasted.
-    pub(crate) fn close(&mut self, key: &str) -> Option<Told> {
+    pub(crate) fn close(&mut self, key: &str) -> Option<NoticeSummary> {
         self.pending.retain(|pending| pending.key != key);
         let place = self.told.iter().position(|told| told.key == key)?;
         self.told.remove(place)
@@ -159,7 +159,8 @@ mod tests {
     use super::*;
     use mw_model::IncidentState;
 
-    const DELAYS: Delays = Delays { outage: Duration::from_secs(5), least: Duration::ZERO };
+    const DELAYS: LastingDelays =
+        LastingDelays { outage: Duration::from_secs(5), least: Duration::ZERO };
 
     fn at(seconds: u64) -> Duration {
         Duration::from_secs(seconds)

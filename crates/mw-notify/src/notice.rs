@@ -1,6 +1,6 @@
 //! What a notification says of an incident: small and bounded, unlike its evidence.
 
-use crate::told::Told;
+use crate::told::NoticeSummary;
 use mw_model::fair::cgroup_tree;
 use mw_model::{
     Cause, Incident, IncidentState, Severity, Subject, TriggerKind, format_duration_ms, visible,
@@ -52,7 +52,7 @@ pub struct Notice {
     pub(crate) lasts_ms: Option<f64>,
     /// The notification of the open incident, if there was one.
     #[serde(skip)]
-    pub(crate) opened_as: Option<Told>,
+    pub(crate) opened_as: Option<NoticeSummary>,
 }
 
 impl Notice {

@@ -1,9 +1,9 @@
 //! The threads that deliver, one for each table.
 
 use crate::Notice;
-use crate::attempts::{Attempt, Attempts, Verdict};
+use crate::attempts::{Attempt, Attempts, DeliveryFate};
 use crate::deliver::deliver;
-use crate::queue::{MAX_QUEUED, Next, Queue};
+use crate::queue::{MAX_QUEUED, Next, NoticeQueue};
 use crate::schedule::Schedule;
 use crate::table::Table;
 use mw_model::{Incident, IncidentState, format_count};
@@ -30,14 +30,14 @@ const MAX_OPEN: usize = 1024;
 
 #[derive(Debug)]
 pub struct Notifier {
-    workers: Vec<Worker>,
+    workers: Vec<ReceiverThread>,
     lines: Receiver<String>,
 }
 
 #[derive(Debug)]
-struct Worker {
+struct ReceiverThread {
     table: Arc<Table>,
-    queue: Arc<Queue>,
+    queue: Arc<NoticeQueue>,
     /// Messages that are tried, or tried again.
     trying: Arc<AtomicUsize>,
     /// Keys of incidents that were passed on while they lasted.
@@ -52,7 +52,7 @@ impl Notifier {
         let (log, lines) = sync_channel(MAX_LINES);
         let mut workers = Vec::new();
         for (place, table) in tables.into_iter().enumerate() {
-            let (queue, trying) = (Arc::<Queue>::default(), Arc::<AtomicUsize>::default());
+            let (queue, trying) = (Arc::<NoticeQueue>::default(), Arc::<AtomicUsize>::default());
             let table = Arc::new(table);
             let delivery = Delivery {
                 schedule: Schedule::new(&table),
@@ -66,7 +66,7 @@ impl Notifier {
             };
             let thread = std::thread::Builder::new().name(format!("mw-notify-{place}"));
             let thread = thread.spawn(move || delivery.run())?;
-            workers.push(Worker { table, queue, trying, open: Mutex::default(), thread });
+            workers.push(ReceiverThread { table, queue, trying, open: Mutex::default(), thread });
         }
         Ok(Self { workers, lines })
     }
@@ -90,7 +90,7 @@ impl Notifier {
         self.workers.iter().for_each(|worker| worker.queue.close());
         let until = Instant::now() + FINISH_LIMIT;
         let mut lines = Vec::new();
-        for Worker { table, queue, thread, trying, .. } in self.workers {
+        for ReceiverThread { table, queue, thread, trying, .. } in self.workers {
             join_within(thread, until.saturating_duration_since(Instant::now()));
             let left = queue.len() + trying.load(Ordering::Relaxed);
             if left > 0 {
@@ -102,7 +102,7 @@ impl Notifier {
     }
 }
 
-impl Worker {
+impl ReceiverThread {
     /// True if a message is for this table, by its filter; that an incident is over, wherever its beginning was.
     fn wants(&self, notice: &Notice) -> bool {
         let takes = self.table.filter.takes(notice);
@@ -120,7 +120,7 @@ impl Worker {
 /// The work of one thread.
 struct Delivery {
     table: Arc<Table>,
-    queue: Arc<Queue>,
+    queue: Arc<NoticeQueue>,
     schedule: Schedule,
     attempts: Attempts,
     trying: Arc<AtomicUsize>,
@@ -174,18 +174,18 @@ impl Delivery {
             Err(failed) => {
                 let now = self.began.elapsed();
                 let verdict = if is_last {
-                    Verdict::GivenUp
+                    DeliveryFate::GivenUp
                 } else {
                     self.attempts.failed(now, attempt, &failed)
                 };
                 match verdict {
-                    Verdict::GivenUp => {
+                    DeliveryFate::GivenUp => {
                         self.say(format!("incident {incident} not delivered: {failed}"));
                     }
-                    Verdict::Again if tries == 1 => {
+                    DeliveryFate::Again if tries == 1 => {
                         self.say(format!("incident {incident} not yet delivered: {failed}"));
                     }
-                    Verdict::Again => {}
+                    DeliveryFate::Again => {}
                 }
             }
         }

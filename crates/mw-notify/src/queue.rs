@@ -11,13 +11,13 @@ use std::time::Duration;
 pub const MAX_QUEUED: usize = 64;
 
 #[derive(Debug, Default)]
-pub(crate) struct Queue {
-    state: Mutex<State>,
+pub(crate) struct NoticeQueue {
+    state: Mutex<NoticeQueueState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct NoticeQueueState {
     notices: VecDeque<Notice>,
     is_closed: bool,
     dropped: u64,
@@ -32,7 +32,7 @@ pub(crate) enum Next {
     Closed,
 }
 
-impl Queue {
+impl NoticeQueue {
     /// Never waits. How many messages wait more than before: none where one had to go.
     pub(crate) fn push(&self, notice: Notice) {
         let state = &mut *self.state();
@@ -52,7 +52,7 @@ impl Queue {
 
     /// The next message, waited for at most so long.
     pub(crate) fn pop(&self, at_most: Duration) -> Next {
-        let is_idle = |state: &mut State| state.notices.is_empty() && !state.is_closed;
+        let is_idle = |state: &mut NoticeQueueState| state.notices.is_empty() && !state.is_closed;
         let waited = self.changed.wait_timeout_while(self.state(), at_most, is_idle);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         match state.notices.pop_front() {
@@ -81,7 +81,7 @@ impl Queue {
         std::mem::take(&mut self.state().dropped)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, NoticeQueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_flood_drops_its_own_and_not_the_database_s() {
-        let queue = Queue::default();
+        let queue = NoticeQueue::default();
         let of = |source: &str, at| Notice { source: source.to_owned(), ..Notice::test("h", at) };
         queue.push(of("canary", 0));
         queue.push(Notice { severity: Severity::Critical, ..of("probe/db", 1) });

@@ -4,7 +4,7 @@ use crate::Notice;
 use crate::budget::Budget;
 use crate::filter::{Filter, WhileOpen};
 use crate::grouping::Grouping;
-use crate::lasting::{Delays, Lasting};
+use crate::lasting::{Lasting, LastingDelays};
 use crate::table::Table;
 use mw_model::{IncidentState, TriggerKind};
 use std::time::Duration;
@@ -23,7 +23,7 @@ impl Schedule {
         let least = filter.min_stall.unwrap_or_default();
         Self {
             filter,
-            lasting: Lasting::new(Delays { outage: table.outage, least }),
+            lasting: Lasting::new(LastingDelays { outage: table.outage, least }),
             grouping: Grouping::new(table.group),
             budget: Budget::new(table.max_per_hour),
         }

@@ -96,15 +96,15 @@ fn time(unix_ms: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::told::Told;
+    use crate::told::NoticeSummary;
 
     fn notice(verdict: &str) -> Notice {
         Notice { verdict: verdict.to_owned(), ..Notice::test("db1", 1000) }
     }
 
-    fn told(notice: &Notice) -> Told {
+    fn told(notice: &Notice) -> NoticeSummary {
         let Notice { source, cause, severity, cgroup, .. } = notice.clone();
-        Told { key: notice.key(), source, cause, severity, cgroup }
+        NoticeSummary { key: notice.key(), source, cause, severity, cgroup }
     }
 
     #[test]

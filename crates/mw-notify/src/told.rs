@@ -3,7 +3,7 @@
 use mw_model::Severity;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct NoticeSummary {
     /// The same at its end.
     pub(crate) key: String,
     pub(crate) source: String,

@@ -2,7 +2,7 @@
 
 use crate::link::Endpoint;
 use crate::protocol::Probe;
-use crate::view::View;
+use crate::view::ViewSource;
 use std::fmt::{Debug, Display};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ pub(crate) trait Address: Debug + Display + Send + Sync {
     fn probe(&self) -> Box<dyn Probe>;
 
     /// Protocol by which the service is asked about itself, where it can.
-    fn view(&self) -> Option<Box<dyn View>> {
+    fn view(&self) -> Option<Box<dyn ViewSource>> {
         None
     }
 

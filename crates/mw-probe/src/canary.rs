@@ -21,7 +21,7 @@
 //! After the start neither thread allocates anything else, opens a file or takes a lock.
 
 use crate::clock::{NANOS_PER_MICRO, nanos};
-use crate::threads::{STACK_BYTES, Threads};
+use crate::threads::{EndingThreads, STACK_BYTES};
 use mw_model::CanaryTick;
 use mw_sys::Scratch;
 use mw_sys::monotonic_ns;
@@ -59,13 +59,13 @@ const MAX_REST_NS: u64 = 10_000_000;
 /// The two threads; they end with it.
 #[derive(Debug)]
 pub struct Canary {
-    shared: Arc<Shared>,
-    _threads: Threads,
+    shared: Arc<CanaryState>,
+    _threads: EndingThreads,
 }
 
 /// Values of the threads; every time is of the monotonic clock, in nanoseconds.
 #[derive(Debug)]
-struct Shared {
+struct CanaryState {
     /// The thread that touches; 0 until it runs.
     thread: AtomicU32,
     slowest_touch: Slowest,
@@ -99,9 +99,9 @@ impl Canary {
         let base = Scratch::with_base_pages((RETAINED_BYTES / bytes).max(1) * bytes)?;
         let huge = mw_sys::huge_page_bytes().ok().filter(|bytes| *bytes <= MAX_HUGE_BYTES);
         let huge = huge.map(Scratch::with_default_pages).transpose()?;
-        let shared = Arc::new(Shared::new(interval));
+        let shared = Arc::new(CanaryState::new(interval));
         let stopped = Arc::clone(&shared);
-        let mut threads = Threads::new(move || stopped.stop());
+        let mut threads = EndingThreads::new(move || stopped.stop());
         let (touching, idling) = (Arc::clone(&shared), Arc::clone(&shared));
         threads.spawn("mw-canary", STACK_BYTES, move || {
             Toucher::new(base, bytes, huge).run(&touching)
@@ -203,7 +203,7 @@ impl Slowest {
     }
 }
 
-impl Shared {
+impl CanaryState {
     fn new(interval: Duration) -> Self {
         Self {
             thread: AtomicU32::new(0),
@@ -297,7 +297,7 @@ impl Toucher {
         Self { base, bytes, next: 0, huge, huge_due_ns: 0, huge_touched: false }
     }
 
-    fn run(mut self, shared: &Shared) {
+    fn run(mut self, shared: &CanaryState) {
         let thread = rustix::thread::gettid().as_raw_nonzero().get();
         shared.thread.store(thread.unsigned_abs(), SeqCst);
         shared.threads[0].get_or_init(std::thread::current);
@@ -349,7 +349,7 @@ impl Toucher {
     }
 }
 
-fn idle(shared: &Shared) {
+fn idle(shared: &CanaryState) {
     shared.threads[1].get_or_init(std::thread::current);
     let beats = || if shared.touch_is_overdue() { 1 } else { IDLE_BEATS };
     let (mut turn, mut rest_ns) = (Turn::begin(), 0);
@@ -406,7 +406,7 @@ mod tests {
 
     #[test]
     fn where_turns_are_expensive_the_beat_is_slower() {
-        let shared = Shared::new(MIN_INTERVAL);
+        let shared = CanaryState::new(MIN_INTERVAL);
         let earliest = monotonic_ns() + 30_000_000;
         let next = shared.next(1, earliest);
         assert!((earliest..=earliest + nanos(MIN_INTERVAL)).contains(&next));
@@ -415,7 +415,7 @@ mod tests {
 
     #[test]
     fn at_rest_the_thread_that_touches_nothing_rests_twice_as_long() {
-        let shared = Shared::new(MAX_INTERVAL);
+        let shared = CanaryState::new(MAX_INTERVAL);
         let (second, due) = (nanos(MAX_IDLE_INTERVAL), shared.next(IDLE_BEATS, 0));
         assert!(
             due.is_multiple_of(second) && due.saturating_sub(monotonic_ns()) <= second,
@@ -430,7 +430,7 @@ mod tests {
 
     #[test]
     fn a_thread_at_rest_ends_when_it_is_told_to() {
-        let shared = Arc::new(Shared::new(MAX_INTERVAL));
+        let shared = Arc::new(CanaryState::new(MAX_INTERVAL));
         let waiting = Arc::clone(&shared);
         let thread = std::thread::spawn(move || {
             waiting.threads[1].get_or_init(std::thread::current);
@@ -447,8 +447,10 @@ mod tests {
 
     #[test]
     fn a_shorter_beat_is_due_at_once_also_for_a_thread_that_gets_no_processor() {
-        let canary =
-            Canary { shared: Arc::new(Shared::new(MAX_INTERVAL)), _threads: Threads::new(|| {}) };
+        let canary = Canary {
+            shared: Arc::new(CanaryState::new(MAX_INTERVAL)),
+            _threads: EndingThreads::new(|| {}),
+        };
         canary.shared.idle_due_ns.store(canary.shared.next(IDLE_BEATS, 0), SeqCst);
         canary.set_interval(MIN_INTERVAL);
         std::thread::sleep(2 * MIN_INTERVAL * IDLE_BEATS as u32);

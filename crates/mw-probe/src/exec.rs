@@ -122,25 +122,27 @@ impl Probe for Exec {
         }
         let waited = running.wait(deadline);
         let ended = running.end();
-        if matches!(ended, Ended::NotYet) {
+        if matches!(ended, ProgramEnd::NotYet) {
             self.killed = Some(running.child);
             return waited;
         }
         waited?;
         match ended {
-            Ended::With(status) if !status.success() => {
+            ProgramEnd::With(status) if !status.success() => {
                 let is_killed = status.signal() == Some(Signal::KILL.as_raw());
                 let kind = if is_killed { FailureKind::Killed } else { FailureKind::ExitCode };
                 Err(Failure::answer(kind, running.failure_text(status)))
             }
-            Ended::Unseen => Err(Failure::answer(FailureKind::Other, "its exit code was lost")),
-            Ended::With(_) | Ended::NotYet => Ok(()),
+            ProgramEnd::Unseen => {
+                Err(Failure::answer(FailureKind::Other, "its exit code was lost"))
+            }
+            ProgramEnd::With(_) | ProgramEnd::NotYet => Ok(()),
         }
     }
 }
 
 /// Outcome of a program that was to end.
-enum Ended {
+enum ProgramEnd {
     With(ExitStatus),
     Unseen,
     NotYet,
@@ -200,15 +202,15 @@ impl Running {
     }
 
     /// Kills what is left of its group and reaps it; the program, should the kernel hold it.
-    fn end(&mut self) -> Ended {
+    fn end(&mut self) -> ProgramEnd {
         let _ = kill_process_group(self.pid, Signal::KILL);
         let begun = Instant::now();
         loop {
             match self.child.try_wait() {
-                Ok(Some(status)) => return Ended::With(status),
+                Ok(Some(status)) => return ProgramEnd::With(status),
                 // Somebody has the kernel reap children by itself, and how it ended is lost.
-                Err(_) => return Ended::Unseen,
-                Ok(None) if begun.elapsed() >= KILLED => return Ended::NotYet,
+                Err(_) => return ProgramEnd::Unseen,
+                Ok(None) if begun.elapsed() >= KILLED => return ProgramEnd::NotYet,
                 Ok(None) => std::thread::sleep(KILLED / 100),
             }
         }

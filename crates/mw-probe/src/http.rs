@@ -34,22 +34,22 @@ pub(crate) fn parse(rest: &str) -> Parsed {
         ));
     }
     let path = if path.is_empty() { "/" } else { path }.to_owned();
-    Ok(Arc::new(Page { endpoint: endpoint("http", place, Some(80))?, path }))
+    Ok(Arc::new(HttpAddress { endpoint: endpoint("http", place, Some(80))?, path }))
 }
 
 #[derive(Debug)]
-struct Page {
+struct HttpAddress {
     endpoint: Endpoint,
     path: String,
 }
 
-impl fmt::Display for Page {
+impl fmt::Display for HttpAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "http://{}{}", self.endpoint, self.path)
     }
 }
 
-impl Address for Page {
+impl Address for HttpAddress {
     fn default_name(&self) -> String {
         name("http", &self.endpoint)
     }
@@ -89,7 +89,7 @@ impl Protocol for Http {
             return Err(Failure::malformed("not an HTTP server"));
         }
         let head = link.take_until(b"\r\n\r\n", deadline)?;
-        let head = Head::parse(&String::from_utf8_lossy(&head));
+        let head = HttpHead::parse(&String::from_utf8_lossy(&head));
         match head.status {
             Some(FIRST_FINAL..FIRST_ERROR) => {}
             Some(status) => {
@@ -107,7 +107,7 @@ impl Protocol for Http {
 
 /// Fields that are needed of the head of a reply.
 #[derive(Debug, Default, PartialEq)]
-struct Head {
+struct HttpHead {
     status: Option<u16>,
     /// The server's word for it: `Service Unavailable`.
     reason: String,
@@ -115,7 +115,7 @@ struct Head {
     stays_open: bool,
 }
 
-impl Head {
+impl HttpHead {
     fn parse(text: &str) -> Self {
         let (first, fields) = text.split_once("\r\n").unwrap_or((text, ""));
         let mut words = first.trim_end().splitn(3, ' ');
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn heads_are_read() {
-        let head = |status, reason: &str, body_bytes, stays_open| Head {
+        let head = |status, reason: &str, body_bytes, stays_open| HttpHead {
             status,
             reason: reason.to_owned(),
             body_bytes,
@@ -166,7 +166,7 @@ mod tests {
             ("HTTP/1.1 x\r\nContent-Length: -1\r\n\r\n", head(None, "", None, true)),
             ("", head(None, "", None, false)),
         ] {
-            assert_eq!(Head::parse(text), expected, "{text}");
+            assert_eq!(HttpHead::parse(text), expected, "{text}");
         }
     }
 }

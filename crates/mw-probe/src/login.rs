@@ -3,7 +3,7 @@
 use crate::address::{Address, TargetError, endpoint, name, socket};
 use crate::link::Endpoint;
 use crate::protocol::Probe;
-use crate::view::View;
+use crate::view::ViewSource;
 use std::fmt;
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use std::path::Path;
 pub(crate) struct Login {
     pub(crate) endpoint: Endpoint,
     pub(crate) user: Option<String>,
-    pub(crate) password: Option<Secret>,
+    pub(crate) password: Option<LoginSecret>,
     pub(crate) database: Option<String>,
 }
 
@@ -21,7 +21,7 @@ pub(crate) struct LoginAddress {
     pub(crate) scheme: &'static str,
     pub(crate) login: Login,
     pub(crate) probe: fn(Login) -> Box<dyn Probe>,
-    pub(crate) view: fn(Login) -> Box<dyn View>,
+    pub(crate) view: fn(Login) -> Box<dyn ViewSource>,
 }
 
 impl fmt::Display for LoginAddress {
@@ -45,7 +45,7 @@ impl Address for LoginAddress {
         (self.probe)(self.login.clone())
     }
 
-    fn view(&self) -> Option<Box<dyn View>> {
+    fn view(&self) -> Option<Box<dyn ViewSource>> {
         Some((self.view)(self.login.clone()))
     }
 
@@ -64,15 +64,15 @@ impl Address for LoginAddress {
 
 /// A text that is shown nowhere.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Secret(String);
+pub(crate) struct LoginSecret(String);
 
-impl Secret {
+impl LoginSecret {
     pub(crate) fn reveal(&self) -> &str {
         &self.0
     }
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for LoginSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("…")
     }
@@ -86,7 +86,7 @@ impl Login {
         let (authority, path) = text.split_once('/').unwrap_or((text, ""));
         let (who, place) = authority.rsplit_once('@').unwrap_or(("", authority));
         let (user, password) = match who.split_once(':') {
-            Some((user, password)) => (user, Some(Secret(decoded(scheme, password)?))),
+            Some((user, password)) => (user, Some(LoginSecret(decoded(scheme, password)?))),
             None => (who, None),
         };
         let filled = |text: &str| -> Result<Option<String>, TargetError> {
@@ -133,7 +133,7 @@ impl Login {
     /// The text without the password.
     fn conceal(&self, text: &str) -> String {
         match &self.password {
-            Some(Secret(password)) if !password.is_empty() => text.replace(password, "…"),
+            Some(LoginSecret(password)) if !password.is_empty() => text.replace(password, "…"),
             _ => text.to_owned(),
         }
     }

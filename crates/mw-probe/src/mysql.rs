@@ -9,7 +9,7 @@ use crate::link::{Connector, Deadline, Endpoint, Failure, Link, MAX_ANSWER_BYTES
 use crate::login::{Login, LoginAddress};
 use crate::persistent::Persistent;
 use crate::protocol::Protocol;
-use crate::view::{Connected, MAX_SESSIONS, Viewing, plain};
+use crate::view::{MAX_SESSIONS, ViewConnection, Viewing, plain};
 use mw_model::{FailureKind, ServiceSession, ServiceView};
 use sha1::{Digest, Sha1};
 use sha2::Sha256;
@@ -60,7 +60,7 @@ const CACHING: &[u8] = b"caching_sha2_password";
 
 pub(crate) fn parse(rest: &str) -> Parsed {
     let probe = |login| Box::new(Persistent::new(Mysql::new(login))) as _;
-    let view = |login| Box::new(Connected::new(Mysql::new(login))) as _;
+    let view = |login| Box::new(ViewConnection::new(Mysql::new(login))) as _;
     let login = Login::parse("mysql", rest, 3306)?;
     Ok(Arc::new(LoginAddress { scheme: "mysql", login, probe, view }))
 }

@@ -8,7 +8,7 @@ use crate::link::{Connector, Deadline, Endpoint, Failure, Link, MAX_ANSWER_BYTES
 use crate::login::{Login, LoginAddress};
 use crate::persistent::Persistent;
 use crate::protocol::Protocol;
-use crate::view::{Connected, MAX_SESSIONS, Viewing, plain};
+use crate::view::{MAX_SESSIONS, ViewConnection, Viewing, plain};
 use bytes::BytesMut;
 use fallible_iterator::FallibleIterator;
 use mw_model::{FailureKind, ServiceSession, ServiceView};
@@ -26,7 +26,7 @@ const HEADER_BYTES: usize = 5;
 pub(crate) fn parse(rest: &str) -> Parsed {
     let login = in_folder(Login::parse("postgres", rest, 5432)?);
     let probe = |login| Box::new(Persistent::new(Postgres::new(login))) as _;
-    let view = |login| Box::new(Connected::new(Postgres::new(login))) as _;
+    let view = |login| Box::new(ViewConnection::new(Postgres::new(login))) as _;
     Ok(Arc::new(LoginAddress { scheme: "postgres", login, probe, view }))
 }
 

@@ -9,7 +9,7 @@ use crate::jvm_log;
 use crate::link::{Deadline, Failure};
 use crate::observation::{Observation, ProbeFailure, ProbeReading, ProbeRequest};
 use crate::target::Target;
-use crate::threads::{STACK_BYTES, Threads};
+use crate::threads::{EndingThreads, STACK_BYTES};
 use crate::view::{self, Viewer};
 use mw_model::{Connection, ProbeTick, Reading, ServiceView};
 use mw_sys::unix_ms;
@@ -61,7 +61,7 @@ pub struct Prober {
     spec: Spec,
     state: Arc<Observation>,
     viewer: Option<Viewer>,
-    _thread: Threads,
+    _thread: EndingThreads,
 }
 
 impl Prober {
@@ -78,7 +78,7 @@ impl Prober {
         let viewer = view.map(|view| Viewer::new(view, spec.details.queries)).transpose()?;
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let told = Arc::clone(&stop);
-        let mut thread = Threads::new(move || {
+        let mut thread = EndingThreads::new(move || {
             let _ = rustix::io::write(&*told, &1_u64.to_ne_bytes());
         });
         let (theirs, shared) = (spec.clone(), Arc::clone(&state));

@@ -5,13 +5,13 @@ use crate::link::{Connector, Deadline, Failure, Link, MAX_ANSWER_BYTES};
 use crate::login::{Login, LoginAddress};
 use crate::persistent::Persistent;
 use crate::protocol::Protocol;
-use crate::view::{Connected, Viewing, plain};
+use crate::view::{ViewConnection, Viewing, plain};
 use mw_model::{FailureKind, ServiceEvent, ServiceValue, ServiceView};
 use std::sync::Arc;
 
 pub(crate) fn parse(rest: &str) -> Parsed {
     let probe = |login| Box::new(Persistent::new(Redis::new(login))) as _;
-    let view = |login| Box::new(Connected::new(Redis::new(login))) as _;
+    let view = |login| Box::new(ViewConnection::new(Redis::new(login))) as _;
     let login = Login::parse("redis", rest, 6379)?;
     Ok(Arc::new(LoginAddress { scheme: "redis", login, probe, view }))
 }
@@ -110,9 +110,9 @@ fn values(info: &str) -> Vec<ServiceValue> {
 }
 
 /// Number, time of day, microseconds, the command with its arguments, and who sent it.
-fn slow_entry(entry: &Value, queries: bool) -> Option<ServiceEvent> {
+fn slow_entry(entry: &RedisValue, queries: bool) -> Option<ServiceEvent> {
     let fields = entry.items();
-    let words = fields.get(3)?.items().iter().filter_map(Value::text);
+    let words = fields.get(3)?.items().iter().filter_map(RedisValue::text);
     let words: Vec<&str> = words.take(if queries { usize::MAX } else { 1 }).collect();
     let seconds = u64::try_from(fields.get(1)?.number()?).ok()?;
     Some(ServiceEvent {
@@ -124,7 +124,7 @@ fn slow_entry(entry: &Value, queries: bool) -> Option<ServiceEvent> {
 }
 
 /// Event, time of day, milliseconds of the latest and of the longest.
-fn latency_entry(entry: &Value) -> Option<ServiceEvent> {
+fn latency_entry(entry: &RedisValue) -> Option<ServiceEvent> {
     let fields = entry.items();
     let what = plain(fields.first()?.text()?);
     let seconds = u64::try_from(fields.get(1)?.number()?).ok()?;
@@ -138,7 +138,7 @@ fn latency_entry(entry: &Value) -> Option<ServiceEvent> {
 
 /// An answer (RESP 2).
 #[derive(Debug, Clone, PartialEq)]
-enum Value {
+enum RedisValue {
     Text(String),
     Number(i64),
     Items(Vec<Self>),
@@ -146,7 +146,7 @@ enum Value {
     Nothing,
 }
 
-impl Value {
+impl RedisValue {
     fn text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
@@ -169,28 +169,28 @@ impl Value {
     }
 }
 
-fn answer(link: &mut Link, deadline: &Deadline<'_>) -> Result<Value, Failure> {
+fn answer(link: &mut Link, deadline: &Deadline<'_>) -> Result<RedisValue, Failure> {
     value(link, deadline, MAX_DEPTH)
 }
 
-fn value(link: &mut Link, deadline: &Deadline<'_>, depth: usize) -> Result<Value, Failure> {
+fn value(link: &mut Link, deadline: &Deadline<'_>, depth: usize) -> Result<RedisValue, Failure> {
     let malformed = || Failure::malformed("not a Redis server");
     let line = link.take_until(b"\r\n", deadline)?;
     let line = String::from_utf8_lossy(&line).trim_end().to_owned();
     let (kind, rest) = line.split_at_checked(1).ok_or_else(malformed)?;
     let number = || rest.parse::<i64>().map_err(|_| malformed());
     match kind {
-        "+" => Ok(Value::Text(rest.to_owned())),
-        "-" => Ok(Value::Nothing),
-        ":" => Ok(Value::Number(number()?)),
+        "+" => Ok(RedisValue::Text(rest.to_owned())),
+        "-" => Ok(RedisValue::Nothing),
+        ":" => Ok(RedisValue::Number(number()?)),
         "$" => {
-            let Ok(bytes) = usize::try_from(number()?) else { return Ok(Value::Nothing) };
+            let Ok(bytes) = usize::try_from(number()?) else { return Ok(RedisValue::Nothing) };
             if bytes > MAX_ANSWER_BYTES {
                 return Err(malformed());
             }
             let text = link.take(bytes + 2, deadline)?;
             let text = text.get(..bytes).unwrap_or_default();
-            Ok(Value::Text(String::from_utf8_lossy(text).into_owned()))
+            Ok(RedisValue::Text(String::from_utf8_lossy(text).into_owned()))
         }
         "*" => {
             let items = usize::try_from(number()?).unwrap_or(0);
@@ -200,7 +200,7 @@ fn value(link: &mut Link, deadline: &Deadline<'_>, depth: usize) -> Result<Value
             (0..items)
                 .map(|_| value(link, deadline, depth - 1))
                 .collect::<Result<_, _>>()
-                .map(Value::Items)
+                .map(RedisValue::Items)
         }
         _ => Err(malformed()),
     }

@@ -6,7 +6,7 @@ use crate::mysql;
 #[cfg(feature = "postgres")]
 use crate::postgres;
 use crate::protocol::Probe;
-use crate::view::View;
+use crate::view::ViewSource;
 use crate::{exec, http, redis, tcp};
 use std::fmt;
 use std::path::Path;
@@ -88,7 +88,7 @@ impl Target {
     }
 
     /// Protocol by which the service is asked about itself, where it can.
-    pub(crate) fn view(&self) -> Option<Box<dyn View>> {
+    pub(crate) fn view(&self) -> Option<Box<dyn ViewSource>> {
         self.0.view()
     }
 

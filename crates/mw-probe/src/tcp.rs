@@ -13,17 +13,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub(crate) fn parse(rest: &str) -> Parsed {
-    Ok(Arc::new(Connection(endpoint("tcp", rest, None)?)))
+    Ok(Arc::new(TcpAddress(endpoint("tcp", rest, None)?)))
 }
 
 pub(crate) fn parse_unix(rest: &str) -> Parsed {
-    Ok(Arc::new(Connection(socket("unix", rest)?)))
+    Ok(Arc::new(TcpAddress(socket("unix", rest)?)))
 }
 
 #[derive(Debug)]
-struct Connection(Endpoint);
+struct TcpAddress(Endpoint);
 
-impl fmt::Display for Connection {
+impl fmt::Display for TcpAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Endpoint::Tcp(..) => write!(f, "tcp://{}", self.0),
@@ -32,7 +32,7 @@ impl fmt::Display for Connection {
     }
 }
 
-impl Address for Connection {
+impl Address for TcpAddress {
     fn default_name(&self) -> String {
         let scheme = if matches!(self.0, Endpoint::Tcp(..)) { "tcp" } else { "unix" };
         name(scheme, &self.0)

@@ -13,12 +13,12 @@ pub(crate) const STACK_BYTES: usize = 256 << 10;
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Threads and how they are told to end; told when it is dropped.
-pub(crate) struct Threads {
+pub(crate) struct EndingThreads {
     stop: Box<dyn Fn() + Send + Sync>,
     handles: Vec<JoinHandle<()>>,
 }
 
-impl Threads {
+impl EndingThreads {
     /// None yet; `stop` has those to come end soon.
     pub(crate) fn new(stop: impl Fn() + Send + Sync + 'static) -> Self {
         Self { stop: Box::new(stop), handles: Vec::new() }
@@ -40,7 +40,7 @@ impl Threads {
     }
 }
 
-impl Drop for Threads {
+impl Drop for EndingThreads {
     fn drop(&mut self) {
         (self.stop)();
         let begun = Instant::now();
@@ -50,7 +50,7 @@ impl Drop for Threads {
     }
 }
 
-impl std::fmt::Debug for Threads {
+impl std::fmt::Debug for EndingThreads {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_list().entries(&self.handles).finish()
     }

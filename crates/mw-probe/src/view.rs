@@ -33,23 +33,23 @@ pub(crate) trait Viewing: Protocol {
 }
 
 /// A service with the connection for its views.
-pub(crate) trait View: Send {
+pub(crate) trait ViewSource: Send {
     fn open(&mut self, deadline: &Deadline<'_>) -> Result<(), Failure>;
     fn look(&mut self, queries: bool, deadline: &Deadline<'_>) -> Result<ServiceView, Failure>;
 }
 
-pub(crate) struct Connected<P> {
+pub(crate) struct ViewConnection<P> {
     protocol: P,
     link: Option<Link>,
 }
 
-impl<P> Connected<P> {
+impl<P> ViewConnection<P> {
     pub(crate) fn new(protocol: P) -> Self {
         Self { protocol, link: None }
     }
 }
 
-impl<P: Viewing + Send> View for Connected<P> {
+impl<P: Viewing + Send> ViewSource for ViewConnection<P> {
     fn open(&mut self, deadline: &Deadline<'_>) -> Result<(), Failure> {
         self.link = self.link.take().filter(Link::is_quiet);
         if self.link.is_none() {
@@ -71,14 +71,14 @@ impl<P: Viewing + Send> View for Connected<P> {
 
 /// The view of a prober's service.
 pub(crate) struct Viewer {
-    view: Mutex<Box<dyn View>>,
+    view: Mutex<Box<dyn ViewSource>>,
     queries: bool,
     /// Never readable: a deadline alone ends a view.
     stop: OwnedFd,
 }
 
 impl Viewer {
-    pub(crate) fn new(view: Box<dyn View>, queries: bool) -> io::Result<Self> {
+    pub(crate) fn new(view: Box<dyn ViewSource>, queries: bool) -> io::Result<Self> {
         let stop = eventfd(0, EventfdFlags::CLOEXEC)?;
         Ok(Self { view: Mutex::new(view), queries, stop })
     }

@@ -3,7 +3,7 @@
 //! A stall begins before it is noticed. What was sampled in the last seconds is therefore kept
 //! apart, and dropped when a stall is noticed.
 
-use crate::table::{Span, Table};
+use crate::table::{StackPeriod, Table};
 use std::time::{Duration, Instant};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -12,7 +12,7 @@ const YOUNG: Duration = Duration::from_secs(5);
 
 /// A rolling table of stacks.
 #[derive(Debug)]
-pub(crate) struct Baseline {
+pub(crate) struct RollingStacks {
     before: Period,
     now: Period,
     /// The last seconds, the older first.
@@ -36,7 +36,7 @@ impl Period {
     }
 }
 
-impl Baseline {
+impl RollingStacks {
     /// An empty one that counts from `now` on.
     pub(crate) fn new(now: Instant) -> Self {
         Self {
@@ -89,15 +89,17 @@ impl Baseline {
     }
 
     /// All of it together; `None` where nothing was sampled yet.
-    pub(crate) fn sum(&mut self, now: Instant, hz: u32, cpus: u32) -> Option<(Table, Span)> {
+    pub(crate) fn sum(&mut self, now: Instant, hz: u32, cpus: u32) -> Option<(Table, StackPeriod)> {
         self.advance(now);
         let mut sum = Period::default();
         for period in [&self.before, &self.now, &self.young[0], &self.young[1]] {
             sum.merge(period);
         }
         let span_ms = u64::try_from(sum.span.as_millis()).unwrap_or(u64::MAX);
-        (span_ms > 0)
-            .then_some((sum.table, Span { hz, cpus, span_ms, first_us: None, lost: sum.lost }))
+        (span_ms > 0).then_some((
+            sum.table,
+            StackPeriod { hz, cpus, span_ms, first_us: None, lost: sum.lost },
+        ))
     }
 }
 
@@ -107,20 +109,20 @@ mod tests {
     use crate::names::Names;
     use crate::symbols::Symbols;
 
-    fn check(baseline: &mut Baseline, now: Instant, samples: u64, span_ms: u64) {
+    fn check(baseline: &mut RollingStacks, now: Instant, samples: u64, span_ms: u64) {
         let (table, span) = baseline.sum(now, 7, 1).unwrap();
         let profile = table.profile(&Symbols::default(), &Names::default(), span);
         assert_eq!((profile.samples(), profile.span_ms), (samples, span_ms));
     }
 
-    fn sample(baseline: &mut Baseline) {
+    fn sample(baseline: &mut RollingStacks) {
         baseline.add(2, [1].into_iter());
     }
 
     #[test]
     fn it_holds_two_hours() {
         let start = Instant::now();
-        let mut baseline = Baseline::new(start);
+        let mut baseline = RollingStacks::new(start);
         assert!(baseline.sum(start, 7, 1).is_none());
         let minute = HOUR / 60;
         for minutes in 1..=4 * 60 {
@@ -137,7 +139,7 @@ mod tests {
     fn a_stall_and_what_led_to_it_is_not_counted() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let mut baseline = Baseline::new(start);
+        let mut baseline = RollingStacks::new(start);
         for second in 0..20 {
             sample(&mut baseline);
             baseline.advance(at(second + 1));
@@ -154,7 +156,7 @@ mod tests {
     #[test]
     fn the_last_seconds_count_where_there_is_nothing_else() {
         let start = Instant::now();
-        let mut baseline = Baseline::new(start);
+        let mut baseline = RollingStacks::new(start);
         sample(&mut baseline);
         baseline.pause(start + Duration::from_secs(3));
         check(&mut baseline, start + Duration::from_secs(60), 1, 3000);

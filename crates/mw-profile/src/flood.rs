@@ -16,16 +16,16 @@ const MAX_KEYS: usize = 1024;
 
 /// One process and one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Writer {
+pub(crate) struct FileWriter {
     pub(crate) pid: u32,
     pub(crate) device: u32,
     pub(crate) inode: u64,
 }
 
 #[derive(Debug, Default)]
-struct Bucket {
+struct FloodSecond {
     number: u64,
-    written: HashMap<Writer, Written>,
+    written: HashMap<FileWriter, Written>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -53,16 +53,16 @@ impl Written {
 /// A rolling minute.
 #[derive(Debug, Default)]
 pub(crate) struct Flood {
-    buckets: VecDeque<Bucket>,
+    buckets: VecDeque<FloodSecond>,
     paths: Paths,
 }
 
 impl Flood {
     /// Counts a sample that stands for `pages`; `name` is the process's, by number.
-    pub(crate) fn add(&mut self, time_ns: u64, writer: Writer, name: u32, pages: u64) {
+    pub(crate) fn add(&mut self, time_ns: u64, writer: FileWriter, name: u32, pages: u64) {
         let number = time_ns / BUCKET_NS;
         if self.buckets.back().is_none_or(|bucket| bucket.number < number) {
-            self.buckets.push_back(Bucket { number, ..Bucket::default() });
+            self.buckets.push_back(FloodSecond { number, ..FloodSecond::default() });
             self.drop_old(number);
         }
         let Some(bucket) = self.buckets.back_mut() else { return };
@@ -93,13 +93,13 @@ impl Flood {
     pub(crate) fn shares(&mut self, now_ns: u64, name: impl Fn(u32) -> String) -> Vec<FloodShare> {
         self.drop_old(now_ns / BUCKET_NS);
         self.find_paths();
-        let mut sums: HashMap<Writer, Written> = HashMap::new();
+        let mut sums: HashMap<FileWriter, Written> = HashMap::new();
         for (writer, written) in self.buckets.iter().flat_map(|bucket| &bucket.written) {
             sums.entry(*writer).or_default().add(*written);
         }
         let mut sums: Vec<_> = sums.into_iter().collect();
         sums.sort_by_key(|(writer, written)| (std::cmp::Reverse(written.pages), *writer));
-        let share = |(writer, written): (Writer, Written)| FloodShare {
+        let share = |(writer, written): (FileWriter, Written)| FloodShare {
             pid: writer.pid,
             task: name(written.name),
             path: self.paths.path(writer.device, writer.inode),
@@ -125,8 +125,8 @@ fn device_name(device: u32) -> String {
 mod tests {
     use super::*;
 
-    fn writer(pid: u32) -> Writer {
-        Writer { pid, device: 8 << 20 | 1, inode: 42 }
+    fn writer(pid: u32) -> FileWriter {
+        FileWriter { pid, device: 8 << 20 | 1, inode: 42 }
     }
 
     fn shares(flood: &mut Flood, now_ns: u64) -> Vec<(u32, u64)> {
@@ -150,7 +150,7 @@ mod tests {
     fn a_file_without_a_path_is_named_by_its_numbers() {
         let mut flood = Flood::default();
         flood.add(0, writer(u32::MAX), 0, 1);
-        flood.add(0, Writer { device: 253 << 20 | 4095, ..writer(u32::MAX - 1) }, 0, 2);
+        flood.add(0, FileWriter { device: 253 << 20 | 4095, ..writer(u32::MAX - 1) }, 0, 2);
         let shares = flood.shares(0, |_| String::new());
         let names: Vec<_> = shares.iter().map(|s| (s.path.as_str(), s.device.as_str())).collect();
         assert_eq!(names[0], ("253:4095:42", "253:4095"));

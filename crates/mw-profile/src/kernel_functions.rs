@@ -36,7 +36,7 @@ pub(crate) struct FoundFunction {
 }
 
 /// A line of kallsyms: a place in the text of all names, and the number of its module, 0 for none.
-struct Entry {
+struct FunctionEntry {
     begin: u64,
     name: (u32, u32),
     module: u32,
@@ -73,7 +73,7 @@ impl KernelFunctions {
                 let at = u32::try_from(names.len()).unwrap_or(u32::MAX);
                 names.push_str(name);
                 let length = u32::try_from(name.len()).unwrap_or(0);
-                entries.push(Entry { begin, name: (at, length), module });
+                entries.push(FunctionEntry { begin, name: (at, length), module });
             }
             line.clear();
         }
@@ -84,13 +84,13 @@ impl KernelFunctions {
         Ok(Self::pack(&entries, &names))
     }
 
-    fn pack(entries: &[Entry], names: &str) -> Self {
+    fn pack(entries: &[FunctionEntry], names: &str) -> Self {
         let page = mw_sys::page_bytes() as u64;
         let base = entries.first().map_or(0, |first| first.begin);
         let of_modules = entries.iter().filter(|entry| entry.module != 0);
         let modules_from = of_modules.map(|entry| entry.begin).min().unwrap_or(u64::MAX);
         let mut packed = Packer { base, ..Packer::default() };
-        let text = |entry: &Entry| {
+        let text = |entry: &FunctionEntry| {
             let (at, length) = (entry.name.0 as usize, entry.name.1 as usize);
             names.get(at..at.saturating_add(length)).unwrap_or_default()
         };

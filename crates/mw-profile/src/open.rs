@@ -1,6 +1,6 @@
 //! Opening events on every CPU, and saying what may not be opened.
 
-use crate::points::{Decoder, FLOOD, Point, WAITS};
+use crate::points::{Decoder, FLOOD, PointSpec, WAITS};
 use crate::tracefs::Tracefs;
 use crate::user_namespace;
 use mw_model::Missing;
@@ -32,7 +32,7 @@ pub(crate) enum Origin {
 
 /// Events that could be opened, all disabled.
 #[derive(Debug, Default)]
-pub(crate) struct Opened {
+pub(crate) struct EventSet {
     pub(crate) cpus: u32,
     pub(crate) baseline: Vec<PerfEvent>,
     pub(crate) stall: Vec<PerfEvent>,
@@ -51,7 +51,7 @@ pub(crate) struct Rings {
     pub(crate) origins: HashMap<u64, Origin>,
 }
 
-/// List of [`Opened`] that an event belongs to.
+/// List of [`EventSet`] that an event belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum List {
     Faults,
@@ -59,7 +59,7 @@ enum List {
     Flood,
 }
 
-impl Opened {
+impl EventSet {
     fn list(&mut self, list: List) -> &mut Vec<PerfEvent> {
         match list {
             List::Faults => &mut self.faults,
@@ -77,8 +77,8 @@ pub(crate) struct Rates {
 }
 
 /// Opens what may be opened.
-pub(crate) fn open(rates: Rates, missing: &mut Vec<Missing>) -> (Opened, Rings) {
-    let (mut opened, mut rings) = (Opened::default(), Rings::default());
+pub(crate) fn open(rates: Rates, missing: &mut Vec<Missing>) -> (EventSet, Rings) {
+    let (mut opened, mut rings) = (EventSet::default(), Rings::default());
     let cpus = cpus().unwrap_or_else(|why| {
         missing.push(why);
         Vec::new()
@@ -100,8 +100,8 @@ pub(crate) fn open(rates: Rates, missing: &mut Vec<Missing>) -> (Opened, Rings) 
 ///
 /// # Errors
 /// One of them may not be opened.
-pub(crate) fn open_waits(rates: Rates) -> Result<(Opened, Rings), Missing> {
-    let (mut opened, mut rings) = (Opened::default(), Rings::default());
+pub(crate) fn open_waits(rates: Rates) -> Result<(EventSet, Rings), Missing> {
+    let (mut opened, mut rings) = (EventSet::default(), Rings::default());
     let (cpus, mut missing) = (cpus()?, Vec::new());
     raise_descriptors(cpus.len(), WAITS.len() + 2);
     let points = WAITS.iter().filter(|point| point.is_of_machine()).chain([&FLOOD]);
@@ -141,7 +141,7 @@ pub(crate) fn ring_bytes(cpus: usize, share_bytes: usize, most: usize) -> usize 
 }
 
 fn open_stacks(
-    opened: &mut Opened,
+    opened: &mut EventSet,
     rings: &mut Rings,
     cpus: &[u32],
     rates: Rates,
@@ -179,7 +179,7 @@ pub(crate) fn wake_bytes(ring_bytes: usize) -> u32 {
 }
 
 /// An event to open on every CPU.
-struct Wanted {
+struct EventSpec {
     source: PerfSource,
     period: u64,
     origin: Origin,
@@ -187,10 +187,10 @@ struct Wanted {
 }
 
 fn open_points(
-    opened: &mut Opened,
+    opened: &mut EventSet,
     rings: &mut Rings,
     cpus: &[u32],
-    wanted: Vec<Wanted>,
+    wanted: Vec<EventSpec>,
 ) -> Result<(), Missing> {
     let bytes = ring_bytes(cpus.len(), RINGS_BYTES / 3, MAX_POINT_RING_BYTES);
     for cpu in cpus {
@@ -234,10 +234,10 @@ fn open_into(
 /// Major faults, and the tracepoints that this kernel has.
 fn wanted(
     rates: Rates,
-    points: impl Iterator<Item = &'static Point>,
+    points: impl Iterator<Item = &'static PointSpec>,
     missing: &mut Vec<Missing>,
-) -> Vec<Wanted> {
-    let mut wanted = vec![Wanted {
+) -> Vec<EventSpec> {
+    let mut wanted = vec![EventSpec {
         source: PerfSource::MajorFaults,
         period: 1,
         origin: Origin::MajorFault,
@@ -256,7 +256,7 @@ fn wanted(
             false => (List::Waits, 1),
         };
         match tracefs.format(point.path) {
-            Ok(format) => wanted.push(Wanted {
+            Ok(format) => wanted.push(EventSpec {
                 source: PerfSource::Tracepoint(format.id),
                 period,
                 origin: Origin::Point(Decoder::new(point, &format)),

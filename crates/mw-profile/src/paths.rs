@@ -22,30 +22,30 @@ const PATIENCE: Duration = Duration::from_millis(200);
 
 /// Name of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Name {
+enum FileName {
     Path(String),
     /// The file system that it is on: another process may know the path.
     Place(String),
 }
 
 #[derive(Debug, Default)]
-struct Known {
-    name: Option<Name>,
+struct FileLookup {
+    name: Option<FileName>,
     tries: u32,
 }
 
-impl Known {
+impl FileLookup {
     fn is_settled(&self) -> bool {
-        matches!(self.name, Some(Name::Path(_))) || self.tries >= MAX_TRIES
+        matches!(self.name, Some(FileName::Path(_))) || self.tries >= MAX_TRIES
     }
 }
 
 /// Names, by device as the kernel keeps it inside, and inode.
 #[derive(Debug)]
 pub(crate) struct Paths {
-    known: HashMap<File, Known>,
+    known: HashMap<File, FileLookup>,
     wanted: VecDeque<(u32, File)>,
-    finder: io::Result<HelperThread<File, Option<Name>>>,
+    finder: io::Result<HelperThread<File, Option<FileName>>>,
 }
 
 impl Default for Paths {
@@ -56,11 +56,11 @@ impl Default for Paths {
 }
 
 /// Name of the file in process `pid`, or its numbers.
-fn find(pid: u32, file: File) -> Option<Name> {
+fn find(pid: u32, file: File) -> Option<FileName> {
     let own = used_file::of_process("self")?;
     let path = used_file::find(pid, file, &own);
     let path = path.or_else(|| file_numbers::block_device(file, &own));
-    path.map(Name::Path).or_else(|| file_numbers::place(file, &own).map(Name::Place))
+    path.map(FileName::Path).or_else(|| file_numbers::place(file, &own).map(FileName::Place))
 }
 
 impl Paths {
@@ -68,7 +68,7 @@ impl Paths {
     pub(crate) fn want(&mut self, pid: u32, device: u32, inode: u64) {
         let file = (device, inode);
         let waiting = self.wanted.contains(&(pid, file));
-        let is_settled = self.known.get(&file).is_some_and(Known::is_settled);
+        let is_settled = self.known.get(&file).is_some_and(FileLookup::is_settled);
         if !waiting && self.wanted.len() < MAX_WANTED && !is_settled {
             self.wanted.push_back((pid, file));
         }
@@ -88,7 +88,7 @@ impl Paths {
             }
             let known = self.known.entry(*file).or_default();
             known.tries += 1;
-            if !matches!(known.name, Some(Name::Path(_))) {
+            if !matches!(known.name, Some(FileName::Path(_))) {
                 known.name = name.flatten().or(known.name.take());
             }
         }
@@ -97,7 +97,7 @@ impl Paths {
     /// The path, what the file is where it has none, or `device:inode`.
     pub(crate) fn path(&self, device: u32, inode: u64) -> String {
         match self.known.get(&(device, inode)).and_then(|known| known.name.clone()) {
-            Some(Name::Path(name) | Name::Place(name)) => name,
+            Some(FileName::Path(name) | FileName::Place(name)) => name,
             None => format!("{}:{inode}", used_file::numbers(device)),
         }
     }

@@ -1,18 +1,18 @@
 //! The tracepoints that are listened to, and what each says.
 
-use crate::tracepoint::{Field, Format};
-use crate::waits::Step;
+use crate::tracepoint::{Field, TracepointFormat};
+use crate::waits::WaitStep;
 use mw_model::WaitKind;
 
 /// A tracepoint that is listened to.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Point {
+pub(crate) struct PointSpec {
     /// `events/SYSTEM/NAME`.
     pub(crate) path: &'static str,
     meaning: Meaning,
 }
 
-impl Point {
+impl PointSpec {
     /// True where a wait for the machine's memory begins or ends: direct and node reclaim, compaction.
     pub(crate) fn is_of_machine(&self) -> bool {
         use WaitKind::{Compaction, DirectReclaim, NodeReclaim};
@@ -41,13 +41,13 @@ enum Meaning {
     Caches,
 }
 
-const fn point(path: &'static str, meaning: Meaning) -> Point {
-    Point { path, meaning }
+const fn point(path: &'static str, meaning: Meaning) -> PointSpec {
+    PointSpec { path, meaning }
 }
 
 /// Tracepoints at which waits begin and end. All are rare when all is well: they stay on, so that what began
 /// before a stall was noticed is seen.
-pub(crate) const WAITS: [Point; 12] = [
+pub(crate) const WAITS: [PointSpec; 12] = [
     point("vmscan/mm_vmscan_direct_reclaim_begin", Meaning::Begins(WaitKind::DirectReclaim)),
     point("vmscan/mm_vmscan_direct_reclaim_end", Meaning::Ends(WaitKind::DirectReclaim)),
     point("vmscan/mm_vmscan_memcg_reclaim_begin", Meaning::Begins(WaitKind::CgroupReclaim)),
@@ -63,11 +63,11 @@ pub(crate) const WAITS: [Point; 12] = [
 ];
 
 /// Tracepoints at which pages enter the page cache.
-pub(crate) const FLOOD: Point = point("filemap/mm_filemap_add_to_page_cache", Meaning::Caches);
+pub(crate) const FLOOD: PointSpec = point("filemap/mm_filemap_add_to_page_cache", Meaning::Caches);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PointData {
-    Step(Step),
+    Step(WaitStep),
     Cached(Cached),
 }
 
@@ -95,7 +95,7 @@ pub(crate) struct Decoder {
 
 impl Decoder {
     /// A reader of `point`'s records, laid out as `format` says.
-    pub(crate) fn new(point: &Point, format: &Format) -> Self {
+    pub(crate) fn new(point: &PointSpec, format: &TracepointFormat) -> Self {
         Self {
             meaning: point.meaning,
             current: format.field("common_pid"),
@@ -126,21 +126,21 @@ impl Decoder {
             Meaning::Begins(kind) => {
                 let zone = value(self.zone_start).map(i64::cast_unsigned);
                 let node = small(self.node).or_else(|| zones.node(zone?));
-                Step::Begin { kind, order, node }
+                WaitStep::Begin { kind, order, node }
             }
-            Meaning::Ends(kind) => Step::End { kind },
-            Meaning::Wants => Step::Wants { order: order? },
+            Meaning::Ends(kind) => WaitStep::End { kind },
+            Meaning::Wants => WaitStep::Wants { order: order? },
             Meaning::Pauses => {
                 let lasted_us = u64::try_from(value(self.lasted)?).ok()?.checked_mul(1000)?;
                 let kind = WaitKind::DirtyThrottle;
-                (lasted_us > 0).then_some(Step::Whole { kind, node: None, lasted_us })?
+                (lasted_us > 0).then_some(WaitStep::Whole { kind, node: None, lasted_us })?
             }
-            Meaning::Throttles => Step::Whole {
+            Meaning::Throttles => WaitStep::Whole {
                 kind: WaitKind::ReclaimThrottle,
                 node: small(self.node),
                 lasted_us: u64::try_from(value(self.lasted)?).ok()?,
             },
-            Meaning::Chooses => Step::Of { tid: small(self.pid)?, kind: WaitKind::Oom },
+            Meaning::Chooses => WaitStep::Of { tid: small(self.pid)?, kind: WaitKind::Oom },
             Meaning::Caches => {
                 return Some(PointData::Cached(Cached {
                     device: small(self.device)?,
@@ -184,10 +184,10 @@ mod tests {
     ];
 
     /// The format of a tracepoint among those of a kernel.
-    fn format(kernel: &str, path: &str) -> Format {
+    fn format(kernel: &str, path: &str) -> TracepointFormat {
         let name = path.rsplit('/').next().unwrap();
         let all = kernel.split("name: ").find(|text| text.lines().next() == Some(name));
-        Format::parse(all.unwrap_or_else(|| unreachable!("{path}"))).unwrap()
+        TracepointFormat::parse(all.unwrap_or_else(|| unreachable!("{path}"))).unwrap()
     }
 
     /// A record with these fields at their usual places.
@@ -208,7 +208,7 @@ mod tests {
         }
     }
 
-    fn step(step: Step) -> Option<PointData> {
+    fn step(step: WaitStep) -> Option<PointData> {
         Some(PointData::Step(step))
     }
 
@@ -220,35 +220,35 @@ mod tests {
         check(
             "vmscan/mm_vmscan_direct_reclaim_begin",
             &[(8, &nine)],
-            step(Step::Begin { kind, order: Some(9), node: None }),
+            step(WaitStep::Begin { kind, order: Some(9), node: None }),
         );
-        check("vmscan/mm_vmscan_direct_reclaim_end", &[], step(Step::End { kind }));
+        check("vmscan/mm_vmscan_direct_reclaim_end", &[], step(WaitStep::End { kind }));
         let kind = WaitKind::CgroupReclaim;
         check(
             "vmscan/mm_vmscan_memcg_reclaim_begin",
             &[],
-            step(Step::Begin { kind, order: Some(0), node: None }),
+            step(WaitStep::Begin { kind, order: Some(0), node: None }),
         );
-        check("vmscan/mm_vmscan_memcg_reclaim_end", &[], step(Step::End { kind }));
+        check("vmscan/mm_vmscan_memcg_reclaim_end", &[], step(WaitStep::End { kind }));
         let kind = WaitKind::NodeReclaim;
         check(
             "vmscan/mm_vmscan_node_reclaim_begin",
             &[(8, &one), (12, &nine)],
-            step(Step::Begin { kind, order: Some(9), node: Some(1) }),
+            step(WaitStep::Begin { kind, order: Some(9), node: Some(1) }),
         );
-        check("vmscan/mm_vmscan_node_reclaim_end", &[], step(Step::End { kind }));
+        check("vmscan/mm_vmscan_node_reclaim_end", &[], step(WaitStep::End { kind }));
         check(
             "compaction/mm_compaction_try_to_compact_pages",
             &[(8, &nine)],
-            step(Step::Wants { order: 9 }),
+            step(WaitStep::Wants { order: 9 }),
         );
         let kind = WaitKind::Compaction;
         check(
             "compaction/mm_compaction_begin",
             &[(8, &1_048_576_u64.to_ne_bytes())],
-            step(Step::Begin { kind, order: None, node: Some(1) }),
+            step(WaitStep::Begin { kind, order: None, node: Some(1) }),
         );
-        check("compaction/mm_compaction_end", &[], step(Step::End { kind }));
+        check("compaction/mm_compaction_end", &[], step(WaitStep::End { kind }));
     }
 
     #[test]
@@ -256,7 +256,7 @@ mod tests {
         let paused = |ms: i64| [(112, ms.to_ne_bytes())];
         let kind = WaitKind::DirtyThrottle;
         for (ms, expected) in [
-            (200, step(Step::Whole { kind, node: None, lasted_us: 200_000 })),
+            (200, step(WaitStep::Whole { kind, node: None, lasted_us: 200_000 })),
             (0, None),
             (-3, None),
         ] {
@@ -266,7 +266,11 @@ mod tests {
         check(
             "vmscan/mm_vmscan_throttled",
             &[(8, &1_i32.to_ne_bytes()), (16, &4000_i32.to_ne_bytes())],
-            step(Step::Whole { kind: WaitKind::ReclaimThrottle, node: Some(1), lasted_us: 4000 }),
+            step(WaitStep::Whole {
+                kind: WaitKind::ReclaimThrottle,
+                node: Some(1),
+                lasted_us: 4000,
+            }),
         );
         let formats = KERNELS.map(|(_, kernel)| format(kernel, FLOOD.path));
         let currents = formats.map(|format| {
@@ -276,7 +280,7 @@ mod tests {
         check(
             "oom/mark_victim",
             &[(8, &77_i32.to_ne_bytes())],
-            step(Step::Of { tid: 77, kind: WaitKind::Oom }),
+            step(WaitStep::Of { tid: 77, kind: WaitKind::Oom }),
         );
         check(
             "filemap/mm_filemap_add_to_page_cache",

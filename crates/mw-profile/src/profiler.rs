@@ -2,10 +2,10 @@
 //! stall turns.
 
 use crate::mute::{Mute, Switch};
-use crate::open::{Opened, Rates, open};
-use crate::reader::{Reader, StallSamples};
+use crate::open::{EventSet, Rates, open};
+use crate::reader::{RingReader, StallSamples};
 use crate::symbols::{Symbols, visible};
-use crate::table::{Span, Table};
+use crate::table::{StackPeriod, Table};
 use crate::task_numbers::TaskNumbers;
 use mw_model::{FloodShare, KernelWait, Missing, Profile};
 use mw_sys::{PerfEvent, join_within, monotonic_ns};
@@ -59,15 +59,15 @@ pub struct ProfileEvidence {
 /// Samples the kernel as long as it lives.
 #[derive(Debug)]
 pub struct Profiler {
-    shared: Arc<Shared>,
+    shared: Arc<ProfilerState>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct ProfilerState {
     options: Options,
-    opened: Opened,
-    reader: Mutex<Reader>,
+    opened: EventSet,
+    reader: Mutex<RingReader>,
     symbols: Arc<Mutex<Symbols>>,
     /// Beginning of the stall under way (`CLOCK_MONOTONIC`); 0 is none.
     stalled_ns: AtomicU64,
@@ -93,7 +93,7 @@ impl Profiler {
         if opened.cpus > 0 {
             missing.extend(visible().err());
         }
-        let reader = Mutex::new(Reader::new(
+        let reader = Mutex::new(RingReader::new(
             rings,
             numbers.unwrap_or_default(),
             flood_period,
@@ -102,7 +102,7 @@ impl Profiler {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let wake =
             wake.map_err(|error| missing.push(Missing::failed("eventfd", error.to_string()))).ok();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ProfilerState {
             options,
             opened,
             reader,
@@ -203,9 +203,9 @@ impl Drop for Profiler {
     }
 }
 
-impl Shared {
+impl ProfilerState {
     fn enable_always(&self) {
-        let Opened { baseline, faults, waits, flood, .. } = &self.opened;
+        let EventSet { baseline, faults, waits, flood, .. } = &self.opened;
         for events in [baseline, faults, waits, flood] {
             enable(events);
         }
@@ -224,7 +224,7 @@ impl Shared {
             .ok()
     }
 
-    fn reader(&self) -> MutexGuard<'_, Reader> {
+    fn reader(&self) -> MutexGuard<'_, RingReader> {
         self.reader.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -286,7 +286,7 @@ impl Shared {
     }
 
     /// Empties the rings into the stall under way, if there is one.
-    fn drain(&self, reader: &mut Reader) -> usize {
+    fn drain(&self, reader: &mut RingReader) -> usize {
         let (now_ns, began_ns) = (monotonic_ns(), self.stalled_ns.load(Ordering::Acquire));
         if began_ns != 0 {
             let lead_ns = self.options.lead_ms.saturating_mul(1_000_000);
@@ -317,7 +317,7 @@ impl Shared {
         self.symbols.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn profile(&self, table: &Table, span: Span) -> Profile {
+    fn profile(&self, table: &Table, span: StackPeriod) -> Profile {
         table.profile(&self.symbols(), &self.reader().names, span)
     }
 }

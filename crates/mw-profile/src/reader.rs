@@ -1,14 +1,14 @@
 //! What the rings held, sorted into the baseline, the stall under way, waits and the flood.
 
-use crate::baseline::Baseline;
-use crate::flood::{Flood, Writer};
+use crate::baseline::RollingStacks;
+use crate::flood::{FileWriter, Flood};
 use crate::names::Names;
 use crate::open::{Origin, Rings};
 use crate::points::{PointData, Zones};
-use crate::records::{Record, Sample, records};
-use crate::table::{Span, Table};
+use crate::records::{PerfRecord, PerfSample, records};
+use crate::table::{StackPeriod, Table};
 use crate::task_numbers::TaskNumbers;
-use crate::waits::{Step, Waits};
+use crate::waits::{WaitStep, Waits};
 use mw_critical_path::UNKNOWN_OUTSIDE;
 use mw_model::{FloodShare, KernelWait, Missing, WaitKind};
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ struct PointEvent {
 
 /// All that is known, and the rings that it comes from.
 #[derive(Debug)]
-pub(crate) struct Reader {
+pub(crate) struct RingReader {
     rings: Rings,
     zones: Zones,
     flood_period: u64,
@@ -37,26 +37,26 @@ pub(crate) struct Reader {
     pending: Vec<PointEvent>,
     pub(crate) names: Names,
     numbers: TaskNumbers,
-    baseline: Baseline,
+    baseline: RollingStacks,
     during: Table,
     waits: Waits,
     flood: Flood,
-    stall: Option<Stall>,
+    stall: Option<StallBegin>,
     lost: Lost,
     refreshed_ns: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Stall {
+struct StallBegin {
     began_ns: u64,
     /// Time of the first stack of a task.
     first_ns: Option<u64>,
     lost: Lost,
 }
 
-impl Stall {
+impl StallBegin {
     /// Rings are read one after the other: the first stack is not the first that is read.
-    fn note(&mut self, sample: &Sample<'_>) {
+    fn note(&mut self, sample: &PerfSample<'_>) {
         if sample.pid != 0 && sample.stack().next().is_some() {
             let first_ns = self.first_ns.unwrap_or(u64::MAX);
             self.first_ns = Some(first_ns.min(sample.time_ns));
@@ -73,14 +73,14 @@ struct Lost {
 
 #[derive(Debug, Default)]
 pub(crate) struct StallSamples {
-    pub(crate) baseline: Option<(Table, Span)>,
+    pub(crate) baseline: Option<(Table, StackPeriod)>,
     pub(crate) table: Table,
-    pub(crate) span: Span,
+    pub(crate) span: StackPeriod,
     pub(crate) waits: Vec<KernelWait>,
     pub(crate) lost: u64,
 }
 
-impl Reader {
+impl RingReader {
     pub(crate) fn new(rings: Rings, numbers: TaskNumbers, flood_period: u64, now: Instant) -> Self {
         Self {
             rings,
@@ -90,7 +90,7 @@ impl Reader {
             pending: Vec::new(),
             names: Names::new(numbers.is_nested()),
             numbers,
-            baseline: Baseline::new(now),
+            baseline: RollingStacks::new(now),
             during: Table::default(),
             waits: Waits::default(),
             flood: Flood::default(),
@@ -105,7 +105,7 @@ impl Reader {
         if self.stall.is_some() {
             return;
         }
-        self.stall = Some(Stall { began_ns, first_ns: None, lost: self.lost });
+        self.stall = Some(StallBegin { began_ns, first_ns: None, lost: self.lost });
         self.waits.stall(waits_since_ns);
         // The rings still have what was sampled before.
         self.drain_stacks();
@@ -136,7 +136,7 @@ impl Reader {
         StallSamples {
             baseline,
             table: std::mem::take(&mut self.during),
-            span: Span { hz, cpus, span_ms, first_us, lost },
+            span: StackPeriod { hz, cpus, span_ms, first_us, lost },
             waits,
             lost: lost + self.lost.points - stall.lost.points,
         }
@@ -171,11 +171,11 @@ impl Reader {
             ring.drain(&mut self.bytes);
             for record in records(&self.bytes) {
                 match record {
-                    Record::Lost { records, .. } => {
+                    PerfRecord::Lost { records, .. } => {
                         self.lost.stacks += records;
                         self.baseline.lost(records);
                     }
-                    Record::Sample(sample) => match self.rings.origins.get(&sample.event) {
+                    PerfRecord::Sample(sample) => match self.rings.origins.get(&sample.event) {
                         Some(Origin::Baseline) if is_calm(sample.time_ns) => {
                             self.baseline.add(self.names.index(sample.tid), sample.stack());
                         }
@@ -188,7 +188,9 @@ impl Reader {
                         }
                         _ => {}
                     },
-                    Record::Name { .. } | Record::SwitchIn { .. } | Record::Fork { .. } => {}
+                    PerfRecord::Name { .. }
+                    | PerfRecord::SwitchIn { .. }
+                    | PerfRecord::Fork { .. } => {}
                 }
             }
         }
@@ -201,15 +203,15 @@ impl Reader {
             ring.drain(&mut self.bytes);
             for record in records(&self.bytes) {
                 match record {
-                    Record::Lost { records, .. } => lost += records,
-                    Record::Name { tid, name } => {
+                    PerfRecord::Lost { records, .. } => lost += records,
+                    PerfRecord::Name { tid, name } => {
                         self.names.learn(tid, &String::from_utf8_lossy(name));
                     }
-                    Record::SwitchIn { .. } | Record::Fork { .. } => {}
-                    Record::Sample(_) if self.pending.len() >= MAX_PENDING => lost += 1,
-                    Record::Sample(sample) => {
+                    PerfRecord::SwitchIn { .. } | PerfRecord::Fork { .. } => {}
+                    PerfRecord::Sample(_) if self.pending.len() >= MAX_PENDING => lost += 1,
+                    PerfRecord::Sample(sample) => {
                         let Some(origin) = self.rings.origins.get(&sample.event) else { continue };
-                        let Sample { time_ns, pid, .. } = sample;
+                        let PerfSample { time_ns, pid, .. } = sample;
                         let tid = current(origin, &sample, &mut self.numbers);
                         if let Some(data) = decode(origin, &sample, &self.zones, &self.numbers) {
                             self.pending.push(PointEvent { time_ns, pid, tid, data });
@@ -240,7 +242,7 @@ impl Reader {
                 let (pid, name) = (event.pid, self.names.index(task));
                 let (device, inode) = (cached.device, cached.inode);
                 let pages = cached.pages.saturating_mul(self.flood_period);
-                self.flood.add(event.time_ns, Writer { pid, device, inode }, name, pages);
+                self.flood.add(event.time_ns, FileWriter { pid, device, inode }, name, pages);
                 false
             }
         }
@@ -259,7 +261,7 @@ impl Reader {
         self.waits.forget(|tid| !std::path::Path::new(&format!("/proc/{tid}")).exists());
     }
 
-    pub(crate) fn baseline(&mut self, hz: u32, cpus: u32) -> Option<(Table, Span)> {
+    pub(crate) fn baseline(&mut self, hz: u32, cpus: u32) -> Option<(Table, StackPeriod)> {
         self.baseline.sum(Instant::now(), hz, cpus)
     }
 
@@ -280,7 +282,7 @@ impl Reader {
 }
 
 /// The task in whose context a record was written.
-fn current(origin: &Origin, sample: &Sample<'_>, numbers: &mut TaskNumbers) -> u32 {
+fn current(origin: &Origin, sample: &PerfSample<'_>, numbers: &mut TaskNumbers) -> u32 {
     match origin {
         Origin::Point(decoder) if numbers.is_nested() => {
             numbers.current(decoder.current(sample.fields()), sample.tid)
@@ -293,21 +295,23 @@ fn current(origin: &Origin, sample: &Sample<'_>, numbers: &mut TaskNumbers) -> u
 
 fn decode(
     origin: &Origin,
-    sample: &Sample<'_>,
+    sample: &PerfSample<'_>,
     zones: &Zones,
     numbers: &TaskNumbers,
 ) -> Option<PointData> {
     match origin {
         Origin::Point(decoder) => match decoder.read(sample.fields(), zones)? {
-            PointData::Step(Step::Of { tid, kind }) => {
-                Some(PointData::Step(Step::Of { tid: numbers.task(tid), kind }))
+            PointData::Step(WaitStep::Of { tid, kind }) => {
+                Some(PointData::Step(WaitStep::Of { tid: numbers.task(tid), kind }))
             }
             data => Some(data),
         },
         // How long a fault waited no event says.
-        Origin::MajorFault => {
-            Some(PointData::Step(Step::Whole { kind: WaitKind::Swap, node: None, lasted_us: 0 }))
-        }
+        Origin::MajorFault => Some(PointData::Step(WaitStep::Whole {
+            kind: WaitKind::Swap,
+            node: None,
+            lasted_us: 0,
+        })),
         Origin::Baseline | Origin::Stall => None,
     }
 }

@@ -17,8 +17,8 @@ const HEADER_BYTES: usize = 8;
 const CONTEXT_MARKS: u64 = -4095_i64 as u64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Record<'a> {
-    Sample(Sample<'a>),
+pub(crate) enum PerfRecord<'a> {
+    Sample(PerfSample<'a>),
     /// So many records found no room.
     Lost {
         records: u64,
@@ -45,7 +45,7 @@ pub(crate) enum Record<'a> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Sample<'a> {
+pub(crate) struct PerfSample<'a> {
     pub(crate) event: u64,
     /// The process, 0 on an idle CPU.
     pub(crate) pid: u32,
@@ -55,7 +55,7 @@ pub(crate) struct Sample<'a> {
     body: &'a [u8],
 }
 
-impl<'a> Sample<'a> {
+impl<'a> PerfSample<'a> {
     /// The addresses of its stack, innermost first.
     pub(crate) fn stack(&self) -> impl Iterator<Item = u64> + use<'a> {
         let (count, addresses) = self.body.split_at_checked(8).unwrap_or_default();
@@ -88,7 +88,7 @@ fn raw(body: &[u8]) -> &[u8] {
 }
 
 /// The records of `bytes`, up to the first that is cut.
-pub(crate) fn records(bytes: &[u8]) -> impl Iterator<Item = Record<'_>> {
+pub(crate) fn records(bytes: &[u8]) -> impl Iterator<Item = PerfRecord<'_>> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
         loop {
@@ -104,11 +104,11 @@ pub(crate) fn records(bytes: &[u8]) -> impl Iterator<Item = Record<'_>> {
     })
 }
 
-fn record(kind: u32, misc: u16, body: &[u8]) -> Option<Record<'_>> {
+fn record(kind: u32, misc: u16, body: &[u8]) -> Option<PerfRecord<'_>> {
     match kind {
         SWITCH_CPU_WIDE if misc & SWITCH_OUT == 0 => switch_in(body),
         FORK => fork(body),
-        SAMPLE => sample(body).map(Record::Sample),
+        SAMPLE => sample(body).map(PerfRecord::Sample),
         COMM => name(body),
         LOST => lost(number(body, 8)?, body),
         LOST_SAMPLES => lost(number(body, 0)?, body),
@@ -116,30 +116,30 @@ fn record(kind: u32, misc: u16, body: &[u8]) -> Option<Record<'_>> {
     }
 }
 
-fn name(body: &[u8]) -> Option<Record<'_>> {
+fn name(body: &[u8]) -> Option<PerfRecord<'_>> {
     let tid = u32::from_ne_bytes(body.get(4..8)?.try_into().ok()?);
     let name = body.get(8..)?.split(|byte| *byte == 0).next()?;
-    Some(Record::Name { tid, name })
+    Some(PerfRecord::Name { tid, name })
 }
 
-fn switch_in(body: &[u8]) -> Option<Record<'_>> {
+fn switch_in(body: &[u8]) -> Option<PerfRecord<'_>> {
     let trailer = trailer(body)?;
     let [pid, tid] = halves(number(trailer, 0)?);
-    Some(Record::SwitchIn { pid, tid, time_ns: number(trailer, 8)? })
+    Some(PerfRecord::SwitchIn { pid, tid, time_ns: number(trailer, 8)? })
 }
 
-fn lost(records: u64, body: &[u8]) -> Option<Record<'_>> {
+fn lost(records: u64, body: &[u8]) -> Option<PerfRecord<'_>> {
     let time_ns = trailer(body).and_then(|trailer| number(trailer, 8));
-    Some(Record::Lost { records, time_ns })
+    Some(PerfRecord::Lost { records, time_ns })
 }
 
 fn trailer(body: &[u8]) -> Option<&[u8]> {
     body.get(body.len().checked_sub(TRAILER_BYTES)?..)
 }
 
-fn fork(body: &[u8]) -> Option<Record<'_>> {
+fn fork(body: &[u8]) -> Option<PerfRecord<'_>> {
     let ([pid, _], [tid, parent_tid]) = (halves(number(body, 0)?), halves(number(body, 8)?));
-    Some(Record::Fork { pid, tid, parent_tid, time_ns: number(body, 16)? })
+    Some(PerfRecord::Fork { pid, tid, parent_tid, time_ns: number(body, 16)? })
 }
 
 /// The two numbers of 32 bits that lie in these 8 bytes.
@@ -150,9 +150,9 @@ fn halves(number: u64) -> [u32; 2] {
     [half(0), half(4)]
 }
 
-fn sample(body: &[u8]) -> Option<Sample<'_>> {
+fn sample(body: &[u8]) -> Option<PerfSample<'_>> {
     let [pid, tid] = halves(number(body, 8)?);
-    Some(Sample {
+    Some(PerfSample {
         event: number(body, 0)?,
         pid,
         tid,
@@ -193,7 +193,8 @@ mod tests {
         ];
         let ring = ring.concat();
         let found: Vec<_> = records(&ring).collect();
-        let [Record::Sample(sample), Record::Lost { records: 5, time_ns: Some(123) }] = found[..]
+        let [PerfRecord::Sample(sample), PerfRecord::Lost { records: 5, time_ns: Some(123) }] =
+            found[..]
         else {
             unreachable!("{found:?}");
         };
@@ -206,21 +207,24 @@ mod tests {
         let mut body = numbers(&[7, TASK, 99]);
         body.extend([&4_u32.to_ne_bytes()[..], &[1, 2, 3, 4], &[0; 4]].concat());
         let ring = bytes(SAMPLE, &body);
-        let Some(Record::Sample(sample)) = records(&ring).next() else { unreachable!() };
+        let Some(PerfRecord::Sample(sample)) = records(&ring).next() else { unreachable!() };
         assert_eq!(sample.fields(), [1, 2, 3, 4]);
     }
 
     #[test]
     fn a_new_name() {
         let ring = bytes(COMM, &[&numbers(&[TASK])[..], b"dd\0\0\0\0\0\0"].concat());
-        assert_eq!(records(&ring).next(), Some(Record::Name { tid: 42, name: b"dd" }));
+        assert_eq!(records(&ring).next(), Some(PerfRecord::Name { tid: 42, name: b"dd" }));
     }
 
     #[test]
     fn a_record_that_is_cut_ends_the_walk() {
         let whole = bytes(LOST, &numbers(&[1, 2]));
         let cut = [&whole[..], &whole[..20]].concat();
-        assert_eq!(records(&cut).collect::<Vec<_>>(), [Record::Lost { records: 2, time_ns: None }]);
+        assert_eq!(
+            records(&cut).collect::<Vec<_>>(),
+            [PerfRecord::Lost { records: 2, time_ns: None }]
+        );
         assert_eq!(records(&bytes(LOST, &[0; 4])).count(), 0);
         assert_eq!(records(&[0; 64]).count(), 0, "a size of zero");
     }
@@ -229,7 +233,7 @@ mod tests {
         #[test]
         fn any_bytes_are_walked(ring in proptest::collection::vec(any::<u8>(), 0..2048)) {
             for record in records(&ring) {
-                if let Record::Sample(sample) = record {
+                if let PerfRecord::Sample(sample) = record {
                     prop_assert!(sample.stack().count() <= ring.len() / 8);
                     prop_assert!(sample.fields().len() <= ring.len());
                 }
@@ -244,7 +248,7 @@ mod tests {
         ) {
             let ring: Vec<u8> = bodies.iter().flat_map(|(kind, body)| bytes(*kind, body)).collect();
             for record in records(&ring) {
-                if let Record::Sample(sample) = record {
+                if let PerfRecord::Sample(sample) = record {
                     prop_assert!(sample.stack().count() <= ring.len() / 8);
                     prop_assert!(sample.fields().len() <= ring.len());
                 }

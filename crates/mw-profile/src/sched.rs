@@ -18,7 +18,7 @@ use crate::records::records;
 use crate::symbols::Symbols;
 use crate::task_numbers::TaskNumbers;
 use crate::tracefs::Tracefs;
-use crate::tracepoint::Format;
+use crate::tracepoint::TracepointFormat;
 pub use copy::TraceCopy;
 use hashbrown::HashMap;
 use mw_critical_path::{Tid, Trace};
@@ -283,7 +283,7 @@ fn point_attr(id: u64, ring_bytes: usize) -> PerfAttr {
     }
 }
 
-fn format(name: &str) -> Result<Format, Missing> {
+fn format(name: &str) -> Result<TracepointFormat, Missing> {
     Tracefs::open()?.format(&format!("sched/{name}"))
 }
 

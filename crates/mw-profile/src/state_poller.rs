@@ -3,7 +3,7 @@
 //! Reading needs no privilege for the caller's own tasks. Stacks need CAP_SYS_ADMIN; without it the function in
 //! which a task waits is read instead (`wchan`), which the kernel shows to who may trace the task.
 
-use crate::process::{Stat, Text, functions, numbers};
+use crate::process::{FileText, Stat, functions, numbers};
 use mw_critical_path::{Reading, Readings, StackId, Task, TaskState, Tid, Trace};
 use mw_sys::monotonic_ns;
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ pub struct StatePoller {
     next: usize,
     rounds: u32,
     readings: Readings,
-    text: Text,
+    text: FileText,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +49,7 @@ impl StatePoller {
             next: 0,
             rounds: 0,
             readings: Readings::new(monotonic_ns()),
-            text: Text::default(),
+            text: FileText::default(),
         };
         poller.poll();
         poller
@@ -108,7 +108,7 @@ impl Polled {
         Self { process, tid, times_run: None, gone: false }
     }
 
-    fn read(&mut self, readings: &mut Readings, text: &mut Text) {
+    fn read(&mut self, readings: &mut Readings, text: &mut FileText) {
         if self.gone {
             return;
         }
@@ -155,7 +155,7 @@ fn clocks(text: &str) -> Option<(u64, u64, u64)> {
 }
 
 /// Place of a task's wait: its stack, or the one function that is shown without a privilege.
-fn stack(dir: &str, text: &mut Text) -> Vec<String> {
+fn stack(dir: &str, text: &mut FileText) -> Vec<String> {
     let found = text.read(&format!("{dir}/stack")).map(functions).unwrap_or_default();
     if !found.is_empty() {
         return found;

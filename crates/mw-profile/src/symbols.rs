@@ -29,7 +29,7 @@ pub struct Symbols {
 
 /// A function that an address lies in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Function {
+struct FunctionRange {
     begin: u64,
     /// Address of the next one.
     end: u64,
@@ -119,7 +119,7 @@ pub(crate) fn visible() -> Result<(), Missing> {
 
 /// The functions that `wanted`, ascending, lie in, one for each; an address before the first symbol is a function of
 /// its own.
-fn resolve(kallsyms: impl Read, wanted: &[u64]) -> Result<Vec<Function>, Missing> {
+fn resolve(kallsyms: impl Read, wanted: &[u64]) -> Result<Vec<FunctionRange>, Missing> {
     // For each address the last symbol at or below it, but above the address before, and the first above it.
     let mut best: Vec<(u64, String)> = vec![(0, String::new()); wanted.len()];
     let mut above = vec![u64::MAX; wanted.len()];
@@ -148,18 +148,18 @@ fn resolve(kallsyms: impl Read, wanted: &[u64]) -> Result<Vec<Function>, Missing
         end = end.min(*above);
         *above = end;
     }
-    let mut functions: Vec<Function> = Vec::with_capacity(best.len());
+    let mut functions: Vec<FunctionRange> = Vec::with_capacity(best.len());
     for (((begin, name), end), address) in best.into_iter().zip(above).zip(wanted) {
         let before = functions.last().filter(|before| before.name != UNKNOWN);
         functions.push(match (begin, before) {
             // What has no symbol since the address before lies in its function.
-            (0, Some(before)) => Function { end, ..before.clone() },
-            (0, None) => Function {
+            (0, Some(before)) => FunctionRange { end, ..before.clone() },
+            (0, None) => FunctionRange {
                 begin: *address,
                 end: address.saturating_add(1),
                 name: UNKNOWN.to_owned(),
             },
-            _ => Function { begin, end, name },
+            _ => FunctionRange { begin, end, name },
         });
     }
     Ok(functions)
@@ -196,7 +196,7 @@ ffffffff81000600 t out_of_place
     fn check(address: u64, name: &str) {
         let functions = resolve(TABLE.as_bytes(), &[address]).unwrap();
         assert_eq!(functions.len(), 1);
-        let Function { begin, end, name: found } = &functions[0];
+        let FunctionRange { begin, end, name: found } = &functions[0];
         assert_eq!(found, name, "{address:#x}");
         assert!((*begin..*end).contains(&address), "{address:#x} in {begin:#x}..{end:#x}");
     }

@@ -21,7 +21,7 @@ pub(crate) struct Table {
 
 /// Period and events over which a table was sampled.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Span {
+pub(crate) struct StackPeriod {
     pub(crate) hz: u32,
     pub(crate) cpus: u32,
     pub(crate) span_ms: u64,
@@ -64,8 +64,8 @@ impl Table {
     }
 
     /// The profile with names, the most frequent stack first; idle CPUs have no stack.
-    pub(crate) fn profile(&self, symbols: &Symbols, names: &Names, span: Span) -> Profile {
-        let mut functions = Functions::default();
+    pub(crate) fn profile(&self, symbols: &Symbols, names: &Names, span: StackPeriod) -> Profile {
+        let mut functions = FunctionNames::default();
         let mut sums: HashMap<(u32, u32, Vec<u32>), u64> = HashMap::new();
         for (key, samples) in &self.stacks {
             let &[pid, name, ..] = key.as_ref() else { continue };
@@ -96,7 +96,7 @@ impl Table {
         stacks.sort_by(|a, b| {
             b.samples.cmp(&a.samples).then_with(|| (&a.task, &a.frames).cmp(&(&b.task, &b.frames)))
         });
-        let Span { hz, cpus, span_ms, first_us, lost } = span;
+        let StackPeriod { hz, cpus, span_ms, first_us, lost } = span;
         Profile { hz, cpus, span_ms, first_us, functions: functions.names, stacks, lost }
     }
 }
@@ -117,12 +117,12 @@ fn is_idle(function: &str) -> bool {
 }
 
 #[derive(Debug, Default)]
-struct Functions {
+struct FunctionNames {
     names: Vec<String>,
     index: HashMap<String, u32>,
 }
 
-impl Functions {
+impl FunctionNames {
     fn index(&mut self, name: &str) -> u32 {
         if let Some(index) = self.index.get(name) {
             return *index;
@@ -148,7 +148,7 @@ mod tests {
             }
         }
         assert_eq!((table.stacks.len(), table.others), (MAX_STACKS, 20));
-        let span = Span { hz: 7, cpus: 2, span_ms: 1000, first_us: None, lost: 3 };
+        let span = StackPeriod { hz: 7, cpus: 2, span_ms: 1000, first_us: None, lost: 3 };
         let profile = table.profile(&Symbols::default(), &names, span);
         assert_eq!(profile.samples(), 2 * MAX_STACKS as u64 + 20, "merged by name, none lost");
         assert_eq!((profile.hz, profile.cpus, profile.span_ms, profile.lost), (7, 2, 1000, 3));

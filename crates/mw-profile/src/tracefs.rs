@@ -1,6 +1,6 @@
 //! tracefs, which describes the tracepoints: where it is mounted, or as a mount of this process's own.
 
-use crate::tracepoint::Format;
+use crate::tracepoint::TracepointFormat;
 use crate::user_namespace;
 use mw_model::Missing;
 use mw_proc::version::KernelVersion;
@@ -82,14 +82,14 @@ impl Tracefs {
     }
 
     /// Format of the records of an event such as `sched/sched_switch`.
-    pub(crate) fn format(&self, event: &str) -> Result<Format, Missing> {
+    pub(crate) fn format(&self, event: &str) -> Result<TracepointFormat, Missing> {
         let file = format!("{event}/format");
         let what = format!("{}/events/{file}", Self::MOUNTS[0]);
         let text = self.read(&file).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => Missing::absent(&what, "this kernel does not have it"),
             _ => Missing::failed(&what, error.to_string()),
         })?;
-        Format::parse(&text).ok_or_else(|| Missing::failed(what, "has no line `ID:`"))
+        TracepointFormat::parse(&text).ok_or_else(|| Missing::failed(what, "has no line `ID:`"))
     }
 }
 

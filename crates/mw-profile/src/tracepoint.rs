@@ -2,7 +2,7 @@
 
 /// Positions of the fields of a tracepoint.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Format {
+pub(crate) struct TracepointFormat {
     /// Number of it for perf_event_open(2).
     pub(crate) id: u64,
     fields: Vec<(String, Field)>,
@@ -19,7 +19,7 @@ pub(crate) struct Field {
 /// The most fields of a tracepoint that are kept.
 const MAX_FIELDS: usize = 64;
 
-impl Format {
+impl TracepointFormat {
     /// Reads a format file; `None` where it names no id.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let id = text.lines().find_map(|line| line.strip_prefix("ID:"))?.trim().parse().ok()?;
@@ -93,7 +93,7 @@ print fmt: \"nid=%d order=%d\", REC->nid, REC->order
 
     #[test]
     fn fields_are_found_by_name_and_read() {
-        let format = Format::parse(NODE_RECLAIM).unwrap();
+        let format = TracepointFormat::parse(NODE_RECLAIM).unwrap();
         assert_eq!(format.id, 624);
         let mut record = [0_u8; 60];
         record[8..12].copy_from_slice(&(-1_i32).to_ne_bytes());
@@ -108,16 +108,17 @@ print fmt: \"nid=%d order=%d\", REC->nid, REC->order
 
     #[test]
     fn what_is_no_format_is_refused() {
-        assert_eq!(Format::parse(""), None);
-        assert_eq!(Format::parse("ID: many\n"), None);
-        let sparse = Format::parse("ID: 1\n\tfield:int x;\toffset:a;\n\tfield:;\n").unwrap();
+        assert_eq!(TracepointFormat::parse(""), None);
+        assert_eq!(TracepointFormat::parse("ID: many\n"), None);
+        let sparse =
+            TracepointFormat::parse("ID: 1\n\tfield:int x;\toffset:a;\n\tfield:;\n").unwrap();
         assert_eq!(sparse.fields, []);
     }
 
     proptest! {
         #[test]
         fn any_text_is_read(text in ".{0,400}", record in proptest::collection::vec(any::<u8>(), 0..64)) {
-            if let Some(format) = Format::parse(&format!("ID: 5\n{text}")) {
+            if let Some(format) = TracepointFormat::parse(&format!("ID: 5\n{text}")) {
                 for (_, field) in format.fields {
                     let _ = field.read(&record);
                 }

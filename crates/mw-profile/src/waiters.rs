@@ -1,8 +1,8 @@
 //! Who waits for memory, over a short time: the tracepoints alone, without stacks and without a thread.
 
-use crate::open::{Opened, Rates, open_waits};
+use crate::open::{EventSet, Rates, open_waits};
 use crate::profiler::enable;
-use crate::reader::Reader;
+use crate::reader::RingReader;
 use crate::task_numbers::TaskNumbers;
 use mw_model::{FloodShare, KernelWait, Missing, WaitKind, Waiter, Waiters};
 use mw_proc::status::Status;
@@ -25,10 +25,10 @@ pub fn waiters(span: Duration) -> Result<Waiters, Missing> {
     let rates = Rates { baseline_hz: 1, stall_hz: 1, flood_period: FLOOD_PERIOD };
     let (opened, rings) = open_waits(rates)?;
     let began = Instant::now();
-    let mut reader = Reader::new(rings, numbers, FLOOD_PERIOD, began);
+    let mut reader = RingReader::new(rings, numbers, FLOOD_PERIOD, began);
     let began_ns = monotonic_ns();
     reader.begin(began_ns, began_ns, began_ns);
-    let Opened { waits, flood, .. } = &opened;
+    let EventSet { waits, flood, .. } = &opened;
     enable(waits);
     enable(flood);
     while let Some(left) = span.checked_sub(began.elapsed()) {

@@ -13,7 +13,7 @@ const MAX_RECENT: usize = 4096;
 
 /// Record of a tracepoint about a thread's wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum WaitStep {
     Begin {
         kind: WaitKind,
         order: Option<u32>,
@@ -41,7 +41,7 @@ pub(crate) enum Step {
 
 /// Key of the sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Key {
+struct WaitKey {
     tid: u32,
     kind: WaitKind,
     order: Option<u32>,
@@ -49,23 +49,23 @@ struct Key {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Sum {
+struct WaitSum {
     count: u64,
     total_us: u64,
     max_us: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Open {
+struct WaitBegin {
     began_ns: u64,
     order: Option<u32>,
     node: Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Ended {
+struct WaitEnd {
     ended_ns: u64,
-    key: Key,
+    key: WaitKey,
     lasted_us: u64,
 }
 
@@ -73,10 +73,10 @@ struct Ended {
 /// time.
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
-    open: HashMap<(u32, WaitKind), Open>,
+    open: HashMap<(u32, WaitKind), WaitBegin>,
     wanted: HashMap<u32, u32>,
-    recent: VecDeque<Ended>,
-    sums: HashMap<Key, Sum>,
+    recent: VecDeque<WaitEnd>,
+    sums: HashMap<WaitKey, WaitSum>,
     /// Since when waits that end belong to a stall.
     stalled_ns: Option<u64>,
     dropped: u64,
@@ -84,20 +84,20 @@ pub(crate) struct Waits {
 
 impl Waits {
     /// Takes what a tracepoint said.
-    pub(crate) fn take(&mut self, time_ns: u64, tid: u32, step: Step) {
+    pub(crate) fn take(&mut self, time_ns: u64, tid: u32, step: WaitStep) {
         match step {
-            Step::Begin { kind, order, node } => self.began(time_ns, tid, kind, order, node),
-            Step::End { kind } => self.ended(time_ns, tid, kind),
-            Step::Wants { order } => {
+            WaitStep::Begin { kind, order, node } => self.began(time_ns, tid, kind, order, node),
+            WaitStep::End { kind } => self.ended(time_ns, tid, kind),
+            WaitStep::Wants { order } => {
                 if self.wanted.len() < MAX_OPEN || self.wanted.contains_key(&tid) {
                     self.wanted.insert(tid, order);
                 }
             }
-            Step::Whole { kind, node, lasted_us } => {
-                self.add(time_ns, Key { tid, kind, order: None, node }, lasted_us);
+            WaitStep::Whole { kind, node, lasted_us } => {
+                self.add(time_ns, WaitKey { tid, kind, order: None, node }, lasted_us);
             }
-            Step::Of { tid, kind } => {
-                self.add(time_ns, Key { tid, kind, order: None, node: None }, 0);
+            WaitStep::Of { tid, kind } => {
+                self.add(time_ns, WaitKey { tid, kind, order: None, node: None }, 0);
             }
         }
     }
@@ -116,18 +116,18 @@ impl Waits {
             self.dropped += 1;
             return;
         }
-        self.open.insert((tid, kind), Open { began_ns, order, node });
+        self.open.insert((tid, kind), WaitBegin { began_ns, order, node });
     }
 
     fn ended(&mut self, time_ns: u64, tid: u32, kind: WaitKind) {
         // What ends without a beginning began before tracing; how long it took is not known.
         if let Some(open) = self.open.remove(&(tid, kind)) {
             let lasted_us = time_ns.saturating_sub(open.began_ns) / 1000;
-            self.add(time_ns, Key { tid, kind, order: open.order, node: open.node }, lasted_us);
+            self.add(time_ns, WaitKey { tid, kind, order: open.order, node: open.node }, lasted_us);
         }
     }
 
-    fn add(&mut self, ended_ns: u64, key: Key, lasted_us: u64) {
+    fn add(&mut self, ended_ns: u64, key: WaitKey, lasted_us: u64) {
         if let Some(since_ns) = self.stalled_ns {
             if ended_ns >= since_ns {
                 self.sum(key, lasted_us);
@@ -137,10 +137,10 @@ impl Waits {
         if self.recent.len() >= MAX_RECENT {
             self.recent.pop_front();
         }
-        self.recent.push_back(Ended { ended_ns, key, lasted_us });
+        self.recent.push_back(WaitEnd { ended_ns, key, lasted_us });
     }
 
-    fn sum(&mut self, key: Key, lasted_us: u64) {
+    fn sum(&mut self, key: WaitKey, lasted_us: u64) {
         if self.sums.len() >= MAX_SUMS && !self.sums.contains_key(&key) {
             self.dropped += 1;
             return;
@@ -172,7 +172,7 @@ impl Waits {
         let open: Vec<_> = self.open.iter().map(|(key, open)| (*key, *open)).collect();
         for ((tid, kind), open) in open {
             let lasted_us = now_ns.saturating_sub(open.began_ns) / 1000;
-            self.sum(Key { tid, kind, order: open.order, node: open.node }, lasted_us);
+            self.sum(WaitKey { tid, kind, order: open.order, node: open.node }, lasted_us);
         }
         let mut waits: Vec<_> = self
             .sums
@@ -212,12 +212,12 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn begin(kind: WaitKind) -> Step {
-        Step::Begin { kind, order: None, node: None }
+    fn begin(kind: WaitKind) -> WaitStep {
+        WaitStep::Begin { kind, order: None, node: None }
     }
 
-    fn end(kind: WaitKind) -> Step {
-        Step::End { kind }
+    fn end(kind: WaitKind) -> WaitStep {
+        WaitStep::End { kind }
     }
 
     fn finish(waits: &mut Waits, now_ns: u64) -> Vec<KernelWait> {
@@ -229,13 +229,13 @@ mod tests {
         let mut waits = Waits::default();
         waits.stall(0);
         let (reclaim, cgroup) = (WaitKind::DirectReclaim, WaitKind::CgroupReclaim);
-        waits.take(MS, 1, Step::Begin { kind: reclaim, order: Some(2), node: None });
+        waits.take(MS, 1, WaitStep::Begin { kind: reclaim, order: Some(2), node: None });
         waits.take(2 * MS, 2, begin(reclaim));
         waits.take(3 * MS, 1, begin(cgroup));
         waits.take(4 * MS, 1, end(reclaim));
         waits.take(5 * MS, 1, end(cgroup));
         waits.take(9 * MS, 2, end(reclaim));
-        waits.take(10 * MS, 1, Step::Begin { kind: reclaim, order: Some(2), node: None });
+        waits.take(10 * MS, 1, WaitStep::Begin { kind: reclaim, order: Some(2), node: None });
         waits.take(11 * MS, 1, end(reclaim));
         let found = finish(&mut waits, 20 * MS);
         let of = |pid, kind| found.iter().find(|w| (w.pid, w.kind) == (pid, kind)).unwrap();
@@ -275,7 +275,7 @@ mod tests {
     fn compaction_is_for_the_order_that_was_wanted_last() {
         let mut waits = Waits::default();
         waits.stall(0);
-        waits.take(MS, 1, Step::Wants { order: 9 });
+        waits.take(MS, 1, WaitStep::Wants { order: 9 });
         waits.take(2 * MS, 1, begin(WaitKind::Compaction));
         waits.take(3 * MS, 1, end(WaitKind::Compaction));
         waits.take(4 * MS, 1, begin(WaitKind::NodeReclaim));
@@ -300,9 +300,9 @@ mod tests {
         waits.stall(0);
         let threads = u32::try_from(2 * MAX_OPEN).unwrap();
         for tid in 0..threads {
-            waits.take(MS, tid, Step::Wants { order: 1 });
+            waits.take(MS, tid, WaitStep::Wants { order: 1 });
             waits.take(MS, tid, begin(WaitKind::DirectReclaim));
-            waits.take(MS, tid, Step::Of { tid, kind: WaitKind::Oom });
+            waits.take(MS, tid, WaitStep::Of { tid, kind: WaitKind::Oom });
         }
         assert!(waits.open.len() <= MAX_OPEN && waits.wanted.len() <= MAX_OPEN);
         assert!(waits.sums.len() <= MAX_SUMS);

@@ -2,7 +2,7 @@
 
 /// A chunk, as its head says.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Chunk {
+pub(crate) struct ChunkHead {
     pub(crate) seq: u64,
     pub(crate) since_unix_ms: u64,
     pub(crate) until_unix_ms: u64,
@@ -17,7 +17,7 @@ pub(crate) struct Chunk {
 pub(crate) const CHUNKS: &str = "SELECT seq, since_unix_ms, until_unix_ms, rows, span_ms, step_ms, \
                                  layout, length(body) FROM chunk";
 
-impl Chunk {
+impl ChunkHead {
     /// The number of the row after its last; of a thinned chunk, not beyond it.
     pub(crate) fn end(&self) -> u64 {
         self.seq.saturating_add(self.rows)

@@ -27,12 +27,12 @@ const ZSTD_LEVEL: i32 = 6;
 
 /// Rows of the same columns, in the order in which they were taken.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Block {
+pub(crate) struct RowBlock {
     pub(crate) at_unix_ms: Vec<u64>,
     pub(crate) columns: Vec<Vec<u64>>,
 }
 
-impl Block {
+impl RowBlock {
     pub(crate) fn with_columns(columns: usize) -> Self {
         Self { at_unix_ms: Vec::new(), columns: vec![Vec::new(); columns] }
     }
@@ -74,7 +74,7 @@ impl Block {
 ///
 /// # Errors
 /// There is no memory for the compressor.
-pub(crate) fn pack(block: &Block) -> io::Result<Vec<u8>> {
+pub(crate) fn pack(block: &RowBlock) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     put(&mut bytes, block.rows() as u64);
     put(&mut bytes, block.columns.len() as u64);
@@ -88,7 +88,7 @@ pub(crate) fn pack(block: &Block) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// What is wrong with the bytes.
-pub(crate) fn unpack(packed: &[u8], columns: usize) -> Result<Block, &'static str> {
+pub(crate) fn unpack(packed: &[u8], columns: usize) -> Result<RowBlock, &'static str> {
     unpack_rows(packed, columns, None)
 }
 
@@ -100,7 +100,7 @@ pub(crate) fn unpack_rows(
     packed: &[u8],
     columns: usize,
     known_rows: Option<usize>,
-) -> Result<Block, &'static str> {
+) -> Result<RowBlock, &'static str> {
     let bytes = decompress(packed, MAX_UNPACKED_BYTES)?;
     let mut rest = bytes.as_slice();
     let size = |value| usize::try_from(value).map_err(|_| "too many rows");
@@ -119,7 +119,7 @@ pub(crate) fn unpack_rows(
     if !rest.is_empty() {
         return Err("data after the last column");
     }
-    Ok(Block { at_unix_ms, columns })
+    Ok(RowBlock { at_unix_ms, columns })
 }
 
 /// Compresses bytes; the size and a checksum are in the frame.
@@ -231,9 +231,9 @@ mod tests {
     use mw_model::NO_VALUE;
     use proptest::prelude::*;
 
-    fn block(columns: Vec<Vec<u64>>) -> Block {
+    fn block(columns: Vec<Vec<u64>>) -> RowBlock {
         let rows = columns.first().map_or(0, Vec::len) as u64;
-        Block { at_unix_ms: (0..rows).map(|row| row * 1000).collect(), columns }
+        RowBlock { at_unix_ms: (0..rows).map(|row| row * 1000).collect(), columns }
     }
 
     #[test]
@@ -269,7 +269,7 @@ mod tests {
         ) {
             let columns: Vec<Vec<u64>> = seed.chunks(20).map(|c| c[..rows].to_vec()).collect();
             let at_unix_ms = seed[..rows].to_vec();
-            let block = Block { at_unix_ms, columns };
+            let block = RowBlock { at_unix_ms, columns };
             let packed = pack(&block).unwrap();
             prop_assert_eq!(unpack(&packed, 3), Ok(block));
             for cut in 0..packed.len() {

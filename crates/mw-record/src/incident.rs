@@ -1,6 +1,6 @@
 //! Incidents as the file holds them: what is listed, the body, and the rows of the table.
 
-use crate::codec::{self, Block};
+use crate::codec::{self, RowBlock};
 use mw_model::fair::cgroup_tree;
 use mw_model::{INCIDENT_SCHEMA, Incident, IncidentRow, TriggerKind, bounded_json};
 use serde::Serialize;
@@ -55,7 +55,7 @@ pub(crate) fn source(kind: &str, name: &str, subject: Option<&str>) -> String {
 pub(crate) fn pack(mut incident: Incident) -> io::Result<Packed> {
     let row = incident.row();
     let columns = incident.table.columns.iter_mut();
-    let block = Block {
+    let block = RowBlock {
         columns: columns.map(|column| std::mem::take(&mut column.values)).collect(),
         at_unix_ms: std::mem::take(&mut incident.table.at_unix_ms),
     };

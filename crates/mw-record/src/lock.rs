@@ -26,11 +26,11 @@ const RECENT: Duration = Duration::from_secs(60);
 
 /// The right to write a recording; it ends with the process that has it.
 #[derive(Debug)]
-pub(crate) struct Lock {
+pub(crate) struct WriterLock {
     _file: File,
 }
 
-impl Lock {
+impl WriterLock {
     /// Takes the lock, and notes this process in it.
     pub(crate) fn take(path: &Path) -> Result<Self, RecordError> {
         let name = beside(path, "-writer");

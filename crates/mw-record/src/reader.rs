@@ -10,12 +10,12 @@ mod view;
 
 use crate::RecordError;
 use mw_model::{Host, Incident, IncidentRow, Layout, SizeHistory, SizedHolder, Table, Tick};
-use open::Opened;
+use open::OpenRecording;
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 pub(crate) use union::append;
 pub use view::MAX_TABLE_VALUES;
-use view::View;
+use view::RecordingView;
 
 /// The most ticks that [`Recording::ticks`] gives at once.
 pub const MAX_TICKS: u64 = 10_000;
@@ -29,9 +29,9 @@ pub const MAX_TICKS: u64 = 10_000;
 #[derive(Debug)]
 pub struct Recording {
     path: PathBuf,
-    first: Opened,
+    first: OpenRecording,
     /// Beside a writer that has begun since.
-    beside: OnceCell<Opened>,
+    beside: OnceCell<OpenRecording>,
 }
 
 impl Recording {
@@ -82,7 +82,7 @@ impl Recording {
     /// # Errors
     /// Nothing of the rows can be read.
     pub fn range(&self) -> Result<Option<(u64, u64)>, RecordError> {
-        self.look(View::range)
+        self.look(RecordingView::range)
     }
 
     /// Names of all columns that there are between two times, both included, in the order in which
@@ -181,7 +181,7 @@ impl Recording {
     /// # Errors
     /// They cannot be read.
     pub fn incidents(&self) -> Result<Vec<IncidentRow>, RecordError> {
-        self.look(View::incidents)
+        self.look(RecordingView::incidents)
     }
 
     /// The number of the last incident; the others are not read.
@@ -189,7 +189,7 @@ impl Recording {
     /// # Errors
     /// It cannot be read.
     pub fn last_incident(&self) -> Result<Option<u64>, RecordError> {
-        self.look(View::last_incident)
+        self.look(RecordingView::last_incident)
     }
 
     /// An incident; `None` where there is none of this number.
@@ -239,13 +239,13 @@ impl Recording {
     /// # Errors
     /// They cannot be read.
     pub fn last_sizes(&self) -> Result<Option<u64>, RecordError> {
-        self.look(View::last_sizes)
+        self.look(RecordingView::last_sizes)
     }
 
     /// Looks, and looks again where a writer has begun meanwhile.
     fn look<'a, T>(
         &'a self,
-        look: impl Fn(View<'a>) -> Result<T, RecordError>,
+        look: impl Fn(RecordingView<'a>) -> Result<T, RecordError>,
     ) -> Result<T, RecordError> {
         let view = self.view()?;
         let found = look(view);
@@ -253,7 +253,7 @@ impl Recording {
     }
 
     /// The file as it can be read now.
-    fn view(&self) -> Result<View<'_>, RecordError> {
+    fn view(&self) -> Result<RecordingView<'_>, RecordError> {
         let opened = match self.beside.get() {
             Some(beside) => beside,
             None if self.first.is_as_it_was(&self.path) => &self.first,
@@ -263,11 +263,11 @@ impl Recording {
             }
         };
         opened.work.begin();
-        Ok(View { opened, path: &self.path })
+        Ok(RecordingView { opened, path: &self.path })
     }
 
     /// True if what a view has shown is of one state of the file.
-    fn is_current(&self, view: View<'_>) -> Result<bool, RecordError> {
+    fn is_current(&self, view: RecordingView<'_>) -> Result<bool, RecordError> {
         Ok(std::ptr::eq(self.view()?.opened, view.opened))
     }
 }

@@ -1,7 +1,7 @@
 //! Retention: how densely and for how long rows are stored.
 
 use crate::RecordError;
-use crate::chunk::{Chunk, Merge};
+use crate::chunk::{ChunkHead, Merge};
 use crate::format::{AS_TAKEN, LOOSE};
 use crate::incident::IncidentSize;
 use crate::store::Store;
@@ -112,9 +112,9 @@ fn shrink(store: &mut Store, max_bytes: u64) -> Result<(), RecordError> {
 }
 
 /// The chunks that are young enough, and the numbers of the others.
-fn expired(chunks: &[Chunk], max_age: Duration) -> (&[Chunk], Vec<u64>) {
+fn expired(chunks: &[ChunkHead], max_age: Duration) -> (&[ChunkHead], Vec<u64>) {
     let mut age_ms = 0_u64;
-    let young = |chunk: &&Chunk| {
+    let young = |chunk: &&ChunkHead| {
         let young = Duration::from_millis(age_ms) < max_age;
         age_ms = age_ms.saturating_add(chunk.span_ms);
         young
@@ -126,7 +126,7 @@ fn expired(chunks: &[Chunk], max_age: Duration) -> (&[Chunk], Vec<u64>) {
 
 /// Chunks to merge: runs of chunks of one layout that are old enough for a wider step. A run
 /// that younger chunks will lengthen waits until it fills a chunk.
-fn merges(chunks: &[Chunk], retention: &Retention, rows_per_chunk: usize) -> Vec<Merge> {
+fn merges(chunks: &[ChunkHead], retention: &Retention, rows_per_chunk: usize) -> Vec<Merge> {
     let mut merges = Vec::new();
     let mut run: Option<Merge> = None;
     let mut age_ms = chunks.iter().fold(0, |sum: u64, chunk| sum.saturating_add(chunk.span_ms));
@@ -160,12 +160,12 @@ mod tests {
 
     const PACK_MS: u64 = 300_000;
 
-    fn chunk(seq: u64, layout: u64, step_ms: u64, span_ms: u64) -> Chunk {
-        Chunk { seq, layout, step_ms, span_ms, ..Chunk::default() }
+    fn chunk(seq: u64, layout: u64, step_ms: u64, span_ms: u64) -> ChunkHead {
+        ChunkHead { seq, layout, step_ms, span_ms, ..ChunkHead::default() }
     }
 
     /// Packed chunks of five minutes, as many as `hours` hold.
-    fn hours(hours: u64, layout: u64) -> Vec<Chunk> {
+    fn hours(hours: u64, layout: u64) -> Vec<ChunkHead> {
         (0..hours * 12).map(|at| chunk(1 + at * 300, layout, AS_TAKEN, PACK_MS)).collect()
     }
 
@@ -208,7 +208,7 @@ mod tests {
     fn another_layout_ends_a_run() {
         let mut chunks = hours(1, 1);
         chunks.truncate(4);
-        chunks.extend(hours(25, 2).into_iter().map(|c| Chunk { seq: c.seq + 1200, ..c }));
+        chunks.extend(hours(25, 2).into_iter().map(|c| ChunkHead { seq: c.seq + 1200, ..c }));
         let merges = merges(&chunks, &Retention::default(), 300);
         assert_eq!(merges[0].seqs, [1, 301, 601, 901]);
         assert_eq!(merges[1].layout, 2);

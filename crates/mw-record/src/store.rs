@@ -4,8 +4,8 @@ mod create;
 mod sizes;
 
 use crate::RecordError;
-use crate::chunk::{CHUNKS, Chunk, Merge};
-use crate::codec::{self, Block};
+use crate::chunk::{CHUNKS, ChunkHead, Merge};
+use crate::codec::{self, RowBlock};
 use crate::format::{AS_TAKEN, LOOSE, damaged, failed, log, size};
 use crate::incident::{self, IncidentSize, Packed};
 use crate::thin::thin;
@@ -57,7 +57,7 @@ pub(crate) struct Store {
 
 /// One row of one layout, on its way to the file.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Row<'a> {
+pub(crate) struct LayoutRow<'a> {
     pub(crate) unix_ms: u64,
     pub(crate) layout: u64,
     pub(crate) values: &'a [u64],
@@ -121,18 +121,19 @@ impl Store {
     }
 
     /// Adds rows in one transaction.
-    pub(crate) fn add(&mut self, rows: &[Row<'_>]) -> Result<(), RecordError> {
+    pub(crate) fn add(&mut self, rows: &[LayoutRow<'_>]) -> Result<(), RecordError> {
         let mut seq = self.next_seq;
         let mut last = self.last_unix_ms;
         let mut chunks = Vec::with_capacity(rows.len());
         for row in rows {
-            let block = Block {
+            let block = RowBlock {
                 at_unix_ms: vec![row.unix_ms],
                 columns: row.values.iter().map(|value| vec![*value]).collect(),
             };
             let body = codec::pack(&block).map_err(|error| self.io(error))?;
             let span_ms = span_ms(last, row.unix_ms);
-            let head = Chunk { seq, span_ms, step_ms: LOOSE, layout: row.layout, ..head(&block) };
+            let head =
+                ChunkHead { seq, span_ms, step_ms: LOOSE, layout: row.layout, ..head(&block) };
             chunks.push((head, body));
             last = Some(row.unix_ms);
             seq += 1;
@@ -172,11 +173,11 @@ impl Store {
         let names = self.names(merge.layout)?;
         let aggregations: Vec<Aggregation> =
             names.iter().map(|name| Metric::from_name(name).aggregation()).collect();
-        let thinned = |block: Block| match merge.step_ms {
+        let thinned = |block: RowBlock| match merge.step_ms {
             AS_TAKEN => block,
             step_ms => thin(&block, &aggregations, step_ms),
         };
-        let mut all = Block::with_columns(names.len());
+        let mut all = RowBlock::with_columns(names.len());
         for seq in &merge.seqs {
             // A chunk that cannot be read must not keep the others from being packed.
             if let Ok(block) = self.block(*seq, names.len()) {
@@ -189,7 +190,7 @@ impl Store {
         };
         let body = codec::pack(&all).map_err(|error| self.io(error))?;
         let (step_ms, span_ms) = (merge.step_ms, merge.span_ms);
-        let head = Chunk { seq, span_ms, step_ms, layout: merge.layout, ..head(&all) };
+        let head = ChunkHead { seq, span_ms, step_ms, layout: merge.layout, ..head(&all) };
         self.write(|transaction| {
             delete(transaction, &merge.seqs)?;
             insert(transaction, &head, &body)
@@ -201,19 +202,19 @@ impl Store {
         names(&self.connection, layout).map_err(|error| error.at(&self.path))
     }
 
-    fn block(&self, seq: u64, columns: usize) -> Result<Block, RecordError> {
+    fn block(&self, seq: u64, columns: usize) -> Result<RowBlock, RecordError> {
         block(&self.connection, seq, columns, None).map_err(|error| error.at(&self.path))
     }
 
     /// The heads of all chunks, in the order in which they were taken.
-    pub(crate) fn chunks(&self) -> Result<Vec<Chunk>, RecordError> {
+    pub(crate) fn chunks(&self) -> Result<Vec<ChunkHead>, RecordError> {
         self.heads(&format!("{CHUNKS} ORDER BY seq"))
     }
 
-    fn heads(&self, query: &str) -> Result<Vec<Chunk>, RecordError> {
+    fn heads(&self, query: &str) -> Result<Vec<ChunkHead>, RecordError> {
         let heads = || {
             let mut statement = self.connection.prepare_cached(query)?;
-            statement.query_map([], Chunk::read)?.collect::<rusqlite::Result<_>>()
+            statement.query_map([], ChunkHead::read)?.collect::<rusqlite::Result<_>>()
         };
         heads().map_err(|error| failed(&self.path, error))
     }
@@ -426,7 +427,7 @@ pub(crate) fn block(
     seq: u64,
     columns: usize,
     rows: Option<usize>,
-) -> Result<Block, Unreadable> {
+) -> Result<RowBlock, Unreadable> {
     let mut statement = connection.prepare_cached("SELECT body FROM chunk WHERE seq = ?")?;
     let body: Vec<u8> = statement.query_row([seq], |row| row.get(0))?;
     codec::unpack_rows(&body, columns, rows)
@@ -434,16 +435,16 @@ pub(crate) fn block(
 }
 
 /// The head of a chunk of these rows; what they do not say is 0.
-fn head(block: &Block) -> Chunk {
-    Chunk {
+fn head(block: &RowBlock) -> ChunkHead {
+    ChunkHead {
         since_unix_ms: block.at_unix_ms.iter().copied().min().unwrap_or(0),
         until_unix_ms: block.at_unix_ms.iter().copied().max().unwrap_or(0),
         rows: block.rows() as u64,
-        ..Chunk::default()
+        ..ChunkHead::default()
     }
 }
 
-fn insert(transaction: &Transaction<'_>, head: &Chunk, body: &[u8]) -> rusqlite::Result<()> {
+fn insert(transaction: &Transaction<'_>, head: &ChunkHead, body: &[u8]) -> rusqlite::Result<()> {
     let insert = "INSERT INTO chunk VALUES (?, ?, ?, ?, ?, ?, ?, ?)";
     let mut statement = transaction.prepare_cached(insert)?;
     statement.execute(params![

@@ -1,6 +1,6 @@
 //! Thinning: one row for those of a longer step.
 
-use crate::codec::Block;
+use crate::codec::RowBlock;
 use mw_model::{Aggregation, NO_VALUE};
 
 fn join(aggregation: Aggregation, before: u64, value: u64) -> u64 {
@@ -14,7 +14,7 @@ fn join(aggregation: Aggregation, before: u64, value: u64) -> u64 {
 }
 
 /// One row for each run of rows whose times fall into the same step; it has the time of the last.
-pub(crate) fn thin(block: &Block, aggregations: &[Aggregation], step_ms: u64) -> Block {
+pub(crate) fn thin(block: &RowBlock, aggregations: &[Aggregation], step_ms: u64) -> RowBlock {
     let starts = starts(&block.at_unix_ms, step_ms.max(1));
     let series = |values: &[u64], aggregation: Aggregation| {
         let ends = starts.iter().skip(1).copied().chain([values.len()]);
@@ -25,7 +25,7 @@ pub(crate) fn thin(block: &Block, aggregations: &[Aggregation], step_ms: u64) ->
         starts.iter().zip(ends).map(run).collect()
     };
     let aggregations = aggregations.iter().copied().chain(std::iter::repeat(Aggregation::Last));
-    Block {
+    RowBlock {
         at_unix_ms: series(&block.at_unix_ms, Aggregation::Last),
         columns: block
             .columns
@@ -52,7 +52,7 @@ mod tests {
         let names =
             ["vmstat.pgscan_direct", "probe.db.worst_us", "probe.db.answers", "canary.late_us"];
         let aggregations = names.map(|name| Metric::from_name(name).aggregation());
-        let block = Block {
+        let block = RowBlock {
             at_unix_ms: vec![10_000, 15_000, 19_999, 20_000],
             columns: vec![
                 vec![1, 2, 3, 4],
@@ -69,12 +69,13 @@ mod tests {
 
     #[test]
     fn a_clock_that_goes_back_begins_a_new_row() {
-        let block = Block { at_unix_ms: vec![60_000, 1_000, 60_001], columns: vec![vec![1, 2, 3]] };
+        let block =
+            RowBlock { at_unix_ms: vec![60_000, 1_000, 60_001], columns: vec![vec![1, 2, 3]] };
         assert_eq!(thin(&block, &[Aggregation::Last], 10_000), block);
     }
 
     #[test]
     fn nothing_stays_nothing() {
-        assert_eq!(thin(&Block::with_columns(2), &[], 10_000), Block::with_columns(2));
+        assert_eq!(thin(&RowBlock::with_columns(2), &[], 10_000), RowBlock::with_columns(2));
     }
 }

@@ -4,19 +4,19 @@ mod shared;
 mod worker;
 
 use crate::codec::MAX_COLUMNS;
-use crate::lock::Lock;
+use crate::lock::WriterLock;
 use crate::store::Store;
 use crate::{RecordError, Retention};
 use crossbeam_queue::ArrayQueue;
 use mw_model::{HolderSize, Host, Incident, NO_VALUE};
-use shared::{Command, MAX_LAYOUTS, Row, Shared, held};
+use shared::{MAX_LAYOUTS, QueuedRow, WriterCommand, WriterState, held};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use worker::Worker;
+use worker::WriterThread;
 
 /// Rows that may wait for the writer: a minute of a disk that does not answer.
 const QUEUE_ROWS: usize = 64;
@@ -41,7 +41,7 @@ const LOOK: Duration = Duration::from_millis(2);
 pub struct Writer {
     path: PathBuf,
     notice: Option<String>,
-    shared: Arc<Shared>,
+    shared: Arc<WriterState>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -54,10 +54,10 @@ impl Writer {
     /// # Errors
     /// Another process records into it, it is another kind of file, or the file system refuses it.
     pub fn start(path: &Path, host: &Host, retention: Retention) -> Result<Self, RecordError> {
-        let lock = Lock::take(path)?;
+        let lock = WriterLock::take(path)?;
         let (mut store, notice) = Store::open(path, host)?;
         store.interrupt_open_incidents()?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(WriterState {
             free: ArrayQueue::new(QUEUE_ROWS),
             full: ArrayQueue::new(QUEUE_ROWS),
             layouts: Mutex::default(),
@@ -68,7 +68,7 @@ impl Writer {
             stop: AtomicBool::new(false),
             given_up: AtomicBool::new(false),
         });
-        let worker = Worker::new(path, host, retention, shared.clone(), store, lock);
+        let worker = WriterThread::new(path, host, retention, shared.clone(), store, lock);
         let thread = thread::Builder::new()
             .name("mw-record".to_owned())
             .spawn(|| worker.run())
@@ -99,7 +99,7 @@ impl Writer {
         let rows = (QUEUE_CELLS / names.len().max(1)).clamp(MIN_QUEUE_ROWS, QUEUE_ROWS);
         for _ in 0..rows {
             let values = vec![NO_VALUE; names.len()].into_boxed_slice();
-            let _ = self.shared.free.push(Row { layout, unix_ms: 0, values });
+            let _ = self.shared.free.push(QueuedRow { layout, unix_ms: 0, values });
         }
     }
 
@@ -149,7 +149,7 @@ impl Writer {
         let id = if incident.id == 0 { self.number_incident() } else { incident.id };
         let (reply, answer) = mpsc::channel();
         let incident = Box::new(Incident { id, ..incident });
-        if !self.command(Command::Incident(incident, Some(reply))) {
+        if !self.command(WriterCommand::Incident(incident, Some(reply))) {
             return Err(stopped());
         }
         match answer.recv_timeout(limit) {
@@ -169,14 +169,14 @@ impl Writer {
     pub fn update_incident(&self, incident: Incident) {
         let mut incident = Box::new(incident);
         for command in held(&self.shared.commands).iter_mut() {
-            if let Command::Incident(queued, _) = command
+            if let WriterCommand::Incident(queued, _) = command
                 && queued.id == incident.id
             {
                 std::mem::swap(queued, &mut incident);
                 return;
             }
         }
-        if !self.command(Command::Incident(incident, None)) {
+        if !self.command(WriterCommand::Incident(incident, None)) {
             self.shared.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -184,7 +184,7 @@ impl Writer {
     /// Keeps a capture, as `memwright capture` writes it, without waiting; one that finds a long
     /// queue is dropped, and counted.
     pub fn keep_capture(&self, unix_ms: u64, bytes: Vec<u8>) {
-        if !self.command(Command::Capture(unix_ms, bytes)) {
+        if !self.command(WriterCommand::Capture(unix_ms, bytes)) {
             self.shared.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -192,12 +192,12 @@ impl Writer {
     /// Keeps the sizes of holders at a time, without waiting: of more than 256 the first. Sizes that find a
     /// long queue are dropped, and counted.
     pub fn keep_sizes(&self, unix_ms: u64, sizes: Vec<HolderSize>) {
-        if !self.command(Command::Sizes(unix_ms, sizes)) {
+        if !self.command(WriterCommand::Sizes(unix_ms, sizes)) {
             self.shared.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    fn command(&self, command: Command) -> bool {
+    fn command(&self, command: WriterCommand) -> bool {
         {
             let mut commands = held(&self.shared.commands);
             if commands.len() == MAX_COMMANDS {

@@ -9,7 +9,7 @@
 
 use crate::outside_memory::named;
 use crate::request::RequestTime;
-use crate::stall_window::{Canary, StallWindow, is_canary};
+use crate::stall_window::{CanaryVerdict, StallWindow, is_canary};
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_critical_path::kernel::{self, Functions};
@@ -89,7 +89,7 @@ impl<'a> CauseScore<'a> {
             .rate("allocstall", &[Counter::Allocstall], 10.0)
             .pressure();
         let everywhere = match stall.canary() {
-            Canary::Calm => everywhere.each_at_most(MOST_IF_NOBODY_WAITED),
+            CanaryVerdict::Calm => everywhere.each_at_most(MOST_IF_NOBODY_WAITED),
             _ => everywhere,
         };
         everywhere
@@ -263,7 +263,7 @@ impl<'a> CauseScore<'a> {
     /// memory was the cause, but not which condition.
     #[must_use]
     pub(crate) fn canary(mut self) -> Self {
-        let Canary::Memory(us) = self.stall.canary() else { return self };
+        let CanaryVerdict::Memory(us) = self.stall.canary() else { return self };
         if self.strengths.is_empty() && self.work.is_empty() {
             return self;
         }

@@ -4,7 +4,7 @@
 //! service, or memory was so short that the service had to wait, or it is no cause.
 
 use crate::request::RequestTime;
-use crate::stall_window::{Canary, StallWindow};
+use crate::stall_window::{CanaryVerdict, StallWindow};
 use mw_critical_path::TimeClass;
 use mw_model::{EndKind, FailureKind, GroupUse, Resource, ServiceProcess, TriggerKind, WaitKind};
 
@@ -90,6 +90,9 @@ fn somebody_waited(stall: &StallWindow<'_>) -> bool {
     let waited = stall.longest_wait(WAITS).map(|waited| stall.share_percent(&waited));
     let is_long = |share: Option<f64>| share.is_some_and(|share| share >= LEAST_PERCENT);
     let nobody_looked =
-        pressed.is_none() && canary == Canary::Unknown && !stall.waits_were_looked_for();
-    is_long(pressed) || is_long(waited) || matches!(canary, Canary::Memory(_)) || nobody_looked
+        pressed.is_none() && canary == CanaryVerdict::Unknown && !stall.waits_were_looked_for();
+    is_long(pressed)
+        || is_long(waited)
+        || matches!(canary, CanaryVerdict::Memory(_))
+        || nobody_looked
 }

@@ -25,7 +25,7 @@ pub(crate) struct StallWindow<'a> {
 }
 
 /// Waits of the task that waited longest, and of others of its name.
-pub(crate) struct Waited {
+pub(crate) struct LongestWait {
     /// The thread, or the process.
     pub(crate) pid: u32,
     /// Its name.
@@ -46,7 +46,7 @@ pub(crate) struct Waited {
 
 /// Measurements of the canary's two threads during the stall.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Canary {
+pub(crate) enum CanaryVerdict {
     /// It did not run, or nothing of it was recorded.
     Unknown,
     /// Neither thread was delayed: memory and CPUs were available.
@@ -82,8 +82,8 @@ impl<'a> StallWindow<'a> {
 
     /// The task that waited longest in one of these ways, background threads left out; by the
     /// kernel's own accounting where no single wait was seen.
-    pub(crate) fn longest_wait(&self, kinds: &[WaitKind]) -> Option<Waited> {
-        let mut tasks: Vec<Waited> = Vec::new();
+    pub(crate) fn longest_wait(&self, kinds: &[WaitKind]) -> Option<LongestWait> {
+        let mut tasks: Vec<LongestWait> = Vec::new();
         for wait in self.waits(kinds).filter(|wait| !is_background(&wait.task)) {
             match tasks.iter_mut().find(|known| known.pid == wait.pid) {
                 Some(known) => {
@@ -91,7 +91,7 @@ impl<'a> StallWindow<'a> {
                     known.max_us = known.max_us.max(wait.max_us);
                     known.count = known.count.map(|count| count.saturating_add(wait.count));
                 }
-                None => tasks.push(Waited {
+                None => tasks.push(LongestWait {
                     pid: wait.pid,
                     task: wait.task.clone(),
                     total_us: wait.total_us,
@@ -107,10 +107,10 @@ impl<'a> StallWindow<'a> {
             tasks.extend(self.incident.tasks.iter().filter_map(|task| accounted(task, kinds)));
         }
         with_namesakes(&mut tasks);
-        let weight = |w: &Waited| (self.share_percent(w) * self.weight_of(&w.task)) as u64;
+        let weight = |w: &LongestWait| (self.share_percent(w) * self.weight_of(&w.task)) as u64;
         let longest = tasks.into_iter().max_by_key(|w| (weight(w), w.total_us))?;
         let most_us = (self.length_ms() * 1000.0) as u64;
-        Some(Waited { total_us: longest.total_us.min(most_us), ..longest })
+        Some(LongestWait { total_us: longest.total_us.min(most_us), ..longest })
     }
 
     /// True if a task of the path is one of the recorder's threads.
@@ -138,7 +138,7 @@ impl<'a> StallWindow<'a> {
     /// Share of the stall that a task waited, in percent: all of its waits of the whole; or the longest
     /// one of the slowest answer, where a stall is made of several; or, for less, what all tasks of
     /// its name waited, since the threads of a server wait for one another.
-    pub(crate) fn share_percent(&self, waited: &Waited) -> f64 {
+    pub(crate) fn share_percent(&self, waited: &LongestWait) -> f64 {
         const OF_ALL: f64 = 0.7;
         let trigger = &self.incident.trigger;
         let slowest_us = trigger.worst_ms.max(trigger.limit_ms) * 1000.0;
@@ -239,7 +239,7 @@ impl<'a> StallWindow<'a> {
 
     /// Measurement of the paired probe. A row has what is under way, too, so that no row counts for more
     /// than the time since the one before.
-    pub(crate) fn canary(&self) -> Canary {
+    pub(crate) fn canary(&self) -> CanaryVerdict {
         let (mut touched, mut held, mut excess) = (0_u64, 0_u64, 0_u64);
         let (mut worst_held, mut worst_excess) = (0, 0);
         let mut rows = 0_u32;
@@ -253,13 +253,13 @@ impl<'a> StallWindow<'a> {
             worst_excess = worst_excess.max(more);
         }
         if rows == 0 {
-            Canary::Unknown
+            CanaryVerdict::Unknown
         } else if worst_excess >= DELAYED_US && touched >= held.saturating_mul(2) {
-            Canary::Memory(excess.max(worst_excess))
+            CanaryVerdict::Memory(excess.max(worst_excess))
         } else if worst_held >= DELAYED_US {
-            Canary::Cpus(worst_held)
+            CanaryVerdict::Cpus(worst_held)
         } else {
-            Canary::Calm
+            CanaryVerdict::Calm
         }
     }
 
@@ -361,7 +361,7 @@ pub(crate) fn is_background(task: &str) -> bool {
 }
 
 /// Fills in how many of each name there are, and how long they waited in all.
-fn with_namesakes(tasks: &mut [Waited]) {
+fn with_namesakes(tasks: &mut [LongestWait]) {
     let mut names: Vec<(String, u32, u64)> = Vec::new();
     for waited in tasks.iter() {
         match names.iter_mut().find(|(name, ..)| *name == waited.task) {
@@ -380,7 +380,7 @@ fn with_namesakes(tasks: &mut [Waited]) {
 }
 
 /// The kernel's delay accounting of a process in these ways.
-fn accounted(task: &TaskUse, kinds: &[WaitKind]) -> Option<Waited> {
+fn accounted(task: &TaskUse, kinds: &[WaitKind]) -> Option<LongestWait> {
     let delays = task.delays?;
     let us = |kind: &WaitKind| match kind {
         WaitKind::DirectReclaim => delays.free_pages_us,
@@ -390,7 +390,7 @@ fn accounted(task: &TaskUse, kinds: &[WaitKind]) -> Option<Waited> {
     };
     let total_us = total(kinds.iter().map(us));
     let (pid, name) = (task.pid, task.task.clone());
-    (total_us > 0).then_some(Waited {
+    (total_us > 0).then_some(LongestWait {
         pid,
         task: name,
         total_us,

@@ -3,8 +3,8 @@
 use crate::cpu_budget::CpuBudget;
 use crate::kernel_events::KernelEvents;
 use crate::monitors::Monitors;
-use crate::requests::Requests;
-use crate::ring::Ring;
+use crate::requests::EvidenceRequests;
+use crate::ring::RowRing;
 use crate::service_answers::ServiceAnswers;
 use crate::stall_queue::StallQueue;
 use crate::tracing::Tracing;
@@ -23,10 +23,10 @@ pub const BEFORE: Duration = Duration::from_secs(45);
 
 pub(crate) struct Context {
     pub(crate) monitors: Arc<Monitors>,
-    pub(crate) ring: Arc<Ring>,
+    pub(crate) ring: Arc<RowRing>,
     pub(crate) writer: Arc<Writer>,
     pub(crate) stalls: Arc<StallQueue>,
-    pub(crate) requests: Arc<Requests>,
+    pub(crate) requests: Arc<EvidenceRequests>,
     pub(crate) tracing: Arc<Tracing>,
     pub(crate) kernel_events: Arc<KernelEvents>,
     /// Looks at the whole machine: a mount or a device may not answer.

@@ -11,7 +11,7 @@
 use crate::context::AFTER;
 use crate::detector::{QUIET_MS, REQUESTED_MS};
 use crate::progress::Beat;
-use crate::requests::{Progress, Requests};
+use crate::requests::{EvidenceRequests, RequestProgress};
 use crate::wakeup::Wakeup;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, openat, statat, unlinkat};
@@ -42,16 +42,16 @@ fn request_limit() -> Duration {
 
 /// The socket of a recorder, which removes it when it ends.
 #[derive(Debug)]
-pub(crate) struct Control {
+pub(crate) struct ControlSocket {
     listener: UnixListener,
-    place: Place,
+    place: SocketPlace,
     stop: Wakeup,
 }
 
-impl Control {
+impl ControlSocket {
     /// Call it while this process has the right to write the recording: a socket that is there was left by another.
     pub(crate) fn open(recording: &Path) -> io::Result<Self> {
-        let place = Place::open(recording)?;
+        let place = SocketPlace::open(recording)?;
         match statat(&place.dir, &place.name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(found) if FileType::from_raw_mode(found.st_mode) == FileType::Socket => {
                 unlinkat(&place.dir, &place.name, AtFlags::empty())?;
@@ -67,7 +67,7 @@ impl Control {
     }
 
     /// Serves until the recorder stops.
-    pub(crate) fn run(&self, requests: &Requests, trigger: &Wakeup, beat: &Beat) {
+    pub(crate) fn run(&self, requests: &EvidenceRequests, trigger: &Wakeup, beat: &Beat) {
         loop {
             let mut fds = [
                 PollFd::new(&self.listener, PollFlags::IN),
@@ -91,13 +91,13 @@ impl Control {
     }
 }
 
-impl Drop for Control {
+impl Drop for ControlSocket {
     fn drop(&mut self) {
         let _ = unlinkat(&self.place.dir, &self.place.name, AtFlags::empty());
     }
 }
 
-fn serve(client: UnixStream, requests: &Requests, trigger: &Wakeup) -> io::Result<()> {
+fn serve(client: UnixStream, requests: &EvidenceRequests, trigger: &Wakeup) -> io::Result<()> {
     let peer = mw_sys::peer_credentials(client.as_fd())?.user;
     if peer != 0 && peer != rustix::process::geteuid().as_raw() {
         return Ok(());
@@ -111,10 +111,10 @@ fn serve(client: UnixStream, requests: &Requests, trigger: &Wakeup) -> io::Resul
         return Ok(());
     }
     requests.ask(trigger);
-    let mut known = Progress::Asked;
+    let mut known = RequestProgress::Asked;
     while let Some(progress) = requests.next(&known, request_limit()) {
         writeln!(&client, "{}", line(&progress))?;
-        if !matches!(progress, Progress::Begun(_)) {
+        if !matches!(progress, RequestProgress::Begun(_)) {
             break;
         }
         known = progress;
@@ -122,24 +122,24 @@ fn serve(client: UnixStream, requests: &Requests, trigger: &Wakeup) -> io::Resul
     Ok(())
 }
 
-fn line(progress: &Progress) -> String {
+fn line(progress: &RequestProgress) -> String {
     let line = match progress {
-        Progress::Asked => String::new(),
-        Progress::Begun(id) => format!("incident {id}"),
-        Progress::Kept(id, verdict) => format!("kept {id} {verdict}"),
-        Progress::NotKept(why) => format!("failed {why}"),
+        RequestProgress::Asked => String::new(),
+        RequestProgress::Begun(id) => format!("incident {id}"),
+        RequestProgress::Kept(id, verdict) => format!("kept {id} {verdict}"),
+        RequestProgress::NotKept(why) => format!("failed {why}"),
     };
     line.replace('\n', " ").chars().take(MAX_LINE_BYTES as usize / 4 - 1).collect()
 }
 
 /// The socket by its directory: the path of a socket may have 107 bytes, that of a recording more.
 #[derive(Debug)]
-struct Place {
+struct SocketPlace {
     dir: OwnedFd,
     name: OsString,
 }
 
-impl Place {
+impl SocketPlace {
     fn open(recording: &Path) -> io::Result<Self> {
         let dir = recording.parent().filter(|dir| !dir.as_os_str().is_empty());
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -156,7 +156,7 @@ impl Place {
 
 /// The reason why a recorder took no evidence.
 #[derive(Debug, thiserror::Error)]
-pub enum RequestError {
+pub enum EvidenceRequestError {
     #[error(
         "no recorder is recording to {0}; start one with 'systemctl start memwright' or 'memwright \
          watch', or name its file with --recording"
@@ -176,7 +176,7 @@ pub enum RequestError {
 
 /// An incident that was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Requested {
+pub struct EvidenceRequest {
     pub id: u64,
     pub verdict: String,
 }
@@ -185,26 +185,26 @@ pub struct Requested {
 /// number of the incident as soon as evidence is taken.
 ///
 /// # Errors
-/// [`RequestError`].
+/// [`EvidenceRequestError`].
 pub fn request_evidence(
     recording: &Path,
     begun: impl FnOnce(u64),
-) -> Result<Requested, RequestError> {
+) -> Result<EvidenceRequest, EvidenceRequestError> {
     let failed = |source: io::Error| match source.kind() {
         ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
-            RequestError::NoRecorder(recording.to_owned())
+            EvidenceRequestError::NoRecorder(recording.to_owned())
         }
-        ErrorKind::PermissionDenied => RequestError::Denied(recording.to_owned()),
-        _ => RequestError::Io { path: recording.to_owned(), source },
+        ErrorKind::PermissionDenied => EvidenceRequestError::Denied(recording.to_owned()),
+        _ => EvidenceRequestError::Io { path: recording.to_owned(), source },
     };
-    let place = Place::open(recording).map_err(failed)?;
+    let place = SocketPlace::open(recording).map_err(failed)?;
     let server = UnixStream::connect(place.path()).map_err(failed)?;
     // Another request may be under way, and shares nothing with this one but the socket.
     server.set_read_timeout(Some(request_limit() * 2)).map_err(failed)?;
     (&server).write_all(NOW.as_bytes()).map_err(|error| lost(&error, failed))?;
     let mut lines = BufReader::new(server.take(2 * MAX_LINE_BYTES)).lines();
-    let mut next = || -> Result<String, RequestError> {
-        lines.next().ok_or(RequestError::Stopped)?.map_err(|error| lost(&error, failed))
+    let mut next = || -> Result<String, EvidenceRequestError> {
+        lines.next().ok_or(EvidenceRequestError::Stopped)?.map_err(|error| lost(&error, failed))
     };
     let mut line = next()?;
     if let Some(id) = line.strip_prefix("incident ").and_then(|id| id.parse().ok()) {
@@ -214,19 +214,22 @@ pub fn request_evidence(
     let kept = line.strip_prefix("kept ").and_then(|rest| rest.split_once(' '));
     match (kept, line.strip_prefix("failed ")) {
         (Some((id, verdict)), _) => {
-            let id = id.parse().map_err(|_| RequestError::Stopped)?;
-            Ok(Requested { id, verdict: verdict.to_owned() })
+            let id = id.parse().map_err(|_| EvidenceRequestError::Stopped)?;
+            Ok(EvidenceRequest { id, verdict: verdict.to_owned() })
         }
-        (None, Some(why)) => Err(RequestError::NotKept(why.to_owned())),
-        (None, None) => Err(RequestError::Stopped),
+        (None, Some(why)) => Err(EvidenceRequestError::NotKept(why.to_owned())),
+        (None, None) => Err(EvidenceRequestError::Stopped),
     }
 }
 
-fn lost(error: &io::Error, failed: impl Fn(io::Error) -> RequestError) -> RequestError {
+fn lost(
+    error: &io::Error,
+    failed: impl Fn(io::Error) -> EvidenceRequestError,
+) -> EvidenceRequestError {
     match error.kind() {
-        ErrorKind::WouldBlock | ErrorKind::TimedOut => RequestError::Silent,
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => EvidenceRequestError::Silent,
         // The recorder closes the connection of a user that it does not serve, and when it stops.
-        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => RequestError::Stopped,
+        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => EvidenceRequestError::Stopped,
         kind => failed(kind.into()),
     }
 }

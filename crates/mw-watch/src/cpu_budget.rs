@@ -31,7 +31,7 @@ pub(crate) struct CpuBudget {
 
 /// Evidence that may be left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Work {
+pub(crate) enum SkippableWork {
     /// A look at all tasks.
     Look,
     /// A poll of the states of threads.
@@ -56,13 +56,13 @@ impl CpuBudget {
     }
 
     /// True if there is room for a piece of work; one that is left out is counted.
-    pub(crate) fn permits(&self, work: Work) -> bool {
+    pub(crate) fn permits(&self, work: SkippableWork) -> bool {
         let permits = self.has_room();
         if !permits {
             let count = match work {
-                Work::Look => &self.looks,
-                Work::Poll => &self.polls,
-                Work::Trace => &self.suspensions,
+                SkippableWork::Look => &self.looks,
+                SkippableWork::Poll => &self.polls,
+                SkippableWork::Trace => &self.suspensions,
             };
             count.fetch_add(1, Ordering::Relaxed);
         }
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn what_was_left_out_is_counted() {
         let budget = CpuBudget::new(1);
-        assert!(budget.permits(Work::Look) && budget.left_out().is_nothing());
+        assert!(budget.permits(SkippableWork::Look) && budget.left_out().is_nothing());
         let before = budget.left_out();
         budget.suspensions.fetch_add(1, Ordering::Relaxed);
         let left_out = budget.left_out().since(before);

@@ -120,9 +120,9 @@ impl MonitorReadings<'_> {
 #[derive(Debug)]
 pub(crate) struct Detector {
     limits: Limits,
-    probes: Vec<Followed>,
+    probes: Vec<FollowedMonitor>,
     /// In the order of [`OTHERS`].
-    others: [Followed; OTHERS.len()],
+    others: [FollowedMonitor; OTHERS.len()],
     /// Time at which the kernel's pressure trigger last fired.
     pressure_at_ms: Option<f64>,
     /// Time at which evidence was last requested.
@@ -131,7 +131,7 @@ pub(crate) struct Detector {
 
 /// One monitor.
 #[derive(Debug)]
-struct Followed {
+struct FollowedMonitor {
     monitor: Monitor,
     /// Its name, where it is a probe.
     name: String,
@@ -162,7 +162,7 @@ impl Detector {
         Self {
             limits,
             probes: probes
-                .map(|(place, name)| Followed::new(Monitor::Probe(place), name, 0.0))
+                .map(|(place, name)| FollowedMonitor::new(Monitor::Probe(place), name, 0.0))
                 .collect(),
             others: OTHERS.map(|monitor| {
                 let limit_ms = match monitor {
@@ -171,7 +171,7 @@ impl Detector {
                     Monitor::Pressure => pressure_ms,
                     Monitor::Probe(_) | Monitor::Requested | Monitor::OomKill(_) => 0.0,
                 };
-                Followed::new(monitor, String::new(), limit_ms)
+                FollowedMonitor::new(monitor, String::new(), limit_ms)
             }),
             pressure_at_ms: None,
             requested_at_ms: None,
@@ -180,7 +180,7 @@ impl Detector {
 
     /// True if there is a stall of any monitor.
     pub(crate) fn is_stalled(&self) -> bool {
-        self.followed().any(Followed::is_stalled)
+        self.followed().any(FollowedMonitor::is_stalled)
     }
 
     /// True if all monitors are within their limits, stall or not.
@@ -219,14 +219,15 @@ impl Detector {
 
     /// True if a stall is under way of which others are evidence; one that was asked for is not.
     fn hides(&self, now_ms: f64) -> bool {
-        let is_young =
-            |followed: &&Followed| followed.is_stalled() && now_ms - followed.began_ms < HIDES_MS;
+        let is_young = |followed: &&FollowedMonitor| {
+            followed.is_stalled() && now_ms - followed.began_ms < HIDES_MS
+        };
         let others = self.others.iter().filter(|other| other.monitor != Monitor::Requested);
         let mut measured = others.filter(is_young);
         self.probes.iter().any(|probe| is_young(&probe)) || measured.any(|other| !other.follows)
     }
 
-    fn followed(&self) -> impl Iterator<Item = &Followed> {
+    fn followed(&self) -> impl Iterator<Item = &FollowedMonitor> {
         self.probes.iter().chain(&self.others)
     }
 
@@ -284,7 +285,7 @@ impl Limits {
     }
 }
 
-impl Followed {
+impl FollowedMonitor {
     fn new(monitor: Monitor, name: String, limit_ms: f64) -> Self {
         Self {
             monitor,

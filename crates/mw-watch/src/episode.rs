@@ -2,7 +2,7 @@
 
 use crate::assemble::{self, EpisodeEvidence};
 use crate::context::Context;
-use crate::cpu_budget::{LeftOut, Work};
+use crate::cpu_budget::{LeftOut, SkippableWork};
 use crate::detector::MAX_EVIDENCE_MS;
 use crate::open_incident::OpenIncident;
 use mw_collect::service::writer_process;
@@ -60,7 +60,7 @@ impl Episode {
     /// Looks at tasks once, unless it is too early.
     pub(crate) fn look(&mut self, with: &mut Context) {
         let began = Instant::now();
-        if began < self.next_look || !with.budget.permits(Work::Look) {
+        if began < self.next_look || !with.budget.permits(SkippableWork::Look) {
             return;
         }
         if !with.stalls.is_good() {

@@ -9,7 +9,7 @@ use crate::event::Event;
 use crate::open_incident::OpenIncident;
 use crate::priority::yield_on_few_cpus;
 use crate::progress::Beat;
-use crate::requests::Progress;
+use crate::requests::RequestProgress;
 use crate::stall::Stall;
 use crate::stall_queue::NextChange;
 use mw_model::{Host, Incident, IncidentState, Missing, Origin, Snapshot};
@@ -90,7 +90,7 @@ impl EvidenceThread {
         incident.ask_service(&mut self.context);
         if incident.is_requested() {
             let id = incident.number(&self.context.writer);
-            self.context.requests.report(Progress::Begun(id));
+            self.context.requests.report(RequestProgress::Begun(id));
         }
         Ok(incident)
     }
@@ -166,8 +166,8 @@ impl EvidenceThread {
             let kept = self.context.writer.keep_incident(incident.clone());
             if open.is_requested() {
                 self.context.requests.report(match &kept {
-                    Ok(id) => Progress::Kept(*id, incident.verdict.clone()),
-                    Err(error) => Progress::NotKept(error.to_string()),
+                    Ok(id) => RequestProgress::Kept(*id, incident.verdict.clone()),
+                    Err(error) => RequestProgress::NotKept(error.to_string()),
                 });
             }
             let event = match kept {

@@ -45,14 +45,14 @@ const BEFORE_STALL_MS: u64 = 2_000;
 #[derive(Debug)]
 pub(crate) struct KernelEvents {
     log: Arc<Mutex<KernelLog>>,
-    state: Mutex<State>,
+    state: Mutex<KernelState>,
     /// The kernel's counter of kills; none was read yet where it is the largest number.
     counter: AtomicU64,
     wakeup: Wakeup,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct KernelState {
     kills: VecDeque<Kill>,
     drops: VecDeque<CacheDrop>,
     runs: OomRuns<LostProcess>,
@@ -258,7 +258,7 @@ impl KernelEvents {
         state.drops.iter().filter(|drop| times.contains(&drop.at_unix_ms)).cloned().collect()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, KernelState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

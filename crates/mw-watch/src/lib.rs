@@ -54,10 +54,10 @@ mod wakeup;
 mod watch;
 
 pub use context::{AFTER, BEFORE};
-pub use control::{RequestError, Requested, request_evidence};
+pub use control::{EvidenceRequest, EvidenceRequestError, request_evidence};
 pub use detector::{HEARTBEAT_PERCENT, MAX_EVIDENCE_MS, QUIET_MS, REQUESTED_MS};
 pub use event::Event;
-pub use progress::Stuck;
+pub use progress::StuckThread;
 pub use ring::RING_ROWS;
 pub use watch::{CanaryOptions, MAX_END, Options, SIZES_INTERVAL, Watch, WatchError};
 

@@ -50,7 +50,7 @@ enum Scope {
 }
 
 #[derive(Debug)]
-struct Followed {
+struct FollowedScope {
     scope: Scope,
     detector: OomDetector,
     began_ms: f64,
@@ -61,7 +61,7 @@ struct Followed {
 
 #[derive(Debug)]
 pub(crate) struct OomRuns<L> {
-    followed: Vec<Followed>,
+    followed: Vec<FollowedScope>,
     runs: VecDeque<OomRun<L>>,
     last_number: u64,
 }
@@ -161,7 +161,7 @@ impl<L: Clone> OomRuns<L> {
     fn crowded_above(&self, path: &str) -> Option<String> {
         MAX_BELOW.iter().find_map(|(levels, most)| {
             let above = first_levels(path, *levels);
-            let is_below = |followed: &&Followed| match &followed.scope {
+            let is_below = |followed: &&FollowedScope| match &followed.scope {
                 Scope::Cgroup(other) => first_levels(other, *levels) == above,
                 _ => false,
             };
@@ -172,7 +172,7 @@ impl<L: Clone> OomRuns<L> {
     /// An open run of this user's processes at the limits of cgroups, or one of its own.
     fn place_of_user(&mut self, user: Option<u32>) -> Option<usize> {
         let hit = user.filter(|user| *user != 0).map(of_user);
-        let is_his = |followed: &Followed| {
+        let is_his = |followed: &FollowedScope| {
             let is_of_cgroup = matches!(followed.scope, Scope::Cgroup(_) | Scope::Below(_));
             is_of_cgroup
                 && followed.detector.is_open()
@@ -181,7 +181,7 @@ impl<L: Clone> OomRuns<L> {
         if let Some(place) = self.followed.iter().position(is_his) {
             return Some(place);
         }
-        let is_of_user = |followed: &&Followed| matches!(followed.scope, Scope::User(Some(_)));
+        let is_of_user = |followed: &&FollowedScope| matches!(followed.scope, Scope::User(Some(_)));
         let is_full = self.followed.iter().filter(is_of_user).count() >= MAX_USERS;
         let is_known = self.find(&Scope::User(user)).is_some();
         self.find_or_add(Scope::User(user.filter(|_| is_known || !is_full)))
@@ -199,7 +199,7 @@ impl<L: Clone> OomRuns<L> {
             let all = self.followed.iter().enumerate();
             all.filter(|(_, followed)| followed.scope == Scope::Machine)
         };
-        let is_same = |followed: &Followed| {
+        let is_same = |followed: &FollowedScope| {
             let is_young =
                 followed.detector.is_open() && now_ms - followed.began_ms < LEAST_QUIET_MS;
             is_young || hits.first().is_some_and(|hit| followed.hit.contains(hit))
@@ -219,7 +219,7 @@ impl<L: Clone> OomRuns<L> {
     }
 
     fn add(&mut self, scope: Scope) -> usize {
-        self.followed.push(Followed {
+        self.followed.push(FollowedScope {
             scope,
             detector: OomDetector::default(),
             began_ms: 0.0,

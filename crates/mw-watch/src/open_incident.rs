@@ -3,7 +3,7 @@
 use crate::assemble::EpisodeEvidence;
 use crate::clock::millis;
 use crate::context::{AFTER, BEFORE, Context};
-use crate::service_answers::Question;
+use crate::service_answers::ServiceQuestion;
 use crate::stall::{Monitor, Stall};
 use mw_critical_path::Request;
 use mw_model::{Host, INCIDENT_SCHEMA, Incident, OomKills};
@@ -106,7 +106,7 @@ impl OpenIncident {
     pub(crate) fn ask_service(&mut self, with: &mut Context) {
         let Monitor::Probe(probe) = self.stall.monitor else { return };
         let seen_unix_ms = self.stall.seen_unix_ms;
-        match with.answers.ask(probe, Question::Begin { seen_unix_ms }) {
+        match with.answers.ask(probe, ServiceQuestion::Begin { seen_unix_ms }) {
             Ok(answer) => {
                 let known = &mut self.known;
                 (known.service, known.outage) = (answer.service, answer.outage);
@@ -130,7 +130,7 @@ impl OpenIncident {
         }
         self.was_asked = true;
         let failed_unix_ms = mw_sys::unix_ms();
-        match with.answers.ask(probe, Question::Outage { failed_unix_ms }) {
+        match with.answers.ask(probe, ServiceQuestion::Outage { failed_unix_ms }) {
             Ok(answer) => self.known.outage = answer.outage,
             Err(missing) => self.known.unseen.push(missing),
         }
@@ -247,9 +247,9 @@ impl OpenIncident {
         let events = Arc::clone(&with.kernel_events);
         incident.oom = match self.stall.monitor {
             Monitor::OomKill(run) => events.kills_of(run).map(|(kills, lost)| {
-                let answers = lost
-                    .into_iter()
-                    .map(|(probe, lost)| with.answers.ask(probe, Question::Fate(Box::new(lost))));
+                let answers = lost.into_iter().map(|(probe, lost)| {
+                    with.answers.ask(probe, ServiceQuestion::Fate(Box::new(lost)))
+                });
                 let (fates, missing): (Vec<_>, Vec<_>) = answers.partition(Result::is_ok);
                 incident.unseen.extend(missing.into_iter().filter_map(Result::err));
                 let services = fates.into_iter().flatten().filter_map(|answer| answer.fate);

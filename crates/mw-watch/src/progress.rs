@@ -15,7 +15,7 @@ const RESTS: u64 = 0;
 
 /// The threads of a recorder.
 #[derive(Debug, Default)]
-pub(crate) struct Threads {
+pub(crate) struct ThreadBeats {
     beats: Mutex<Vec<Arc<Beat>>>,
 }
 
@@ -30,19 +30,19 @@ pub(crate) struct Beat {
 
 /// A thread that makes no progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stuck {
+pub struct StuckThread {
     pub thread: String,
     pub for_at_least: Duration,
 }
 
-impl fmt::Display for Stuck {
+impl fmt::Display for StuckThread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { thread, for_at_least } = self;
         write!(f, "thread {thread} has made no progress for {} s", for_at_least.as_secs())
     }
 }
 
-impl Threads {
+impl ThreadBeats {
     /// A new thread, which may take `bound` for one step.
     pub(crate) fn add(&self, name: &str, bound: Duration) -> Arc<Beat> {
         let since_ms = AtomicU64::new(RESTS);
@@ -52,7 +52,7 @@ impl Threads {
     }
 
     /// The thread that has been stuck for longest, where one is.
-    pub(crate) fn stuck(&self) -> Option<Stuck> {
+    pub(crate) fn stuck(&self) -> Option<StuckThread> {
         let now_ms = now_ms();
         let beats = self.beats.lock().unwrap_or_else(PoisonError::into_inner);
         beats.iter().filter_map(|beat| beat.stuck(now_ms)).max_by_key(|stuck| stuck.for_at_least)
@@ -70,11 +70,11 @@ impl Beat {
         self.since_ms.store(RESTS, Ordering::Relaxed);
     }
 
-    fn stuck(&self, now_ms: u64) -> Option<Stuck> {
+    fn stuck(&self, now_ms: u64) -> Option<StuckThread> {
         let since_ms = self.since_ms.load(Ordering::Relaxed);
         let for_at_least = Duration::from_millis(now_ms.saturating_sub(since_ms));
         let is_stuck = since_ms != RESTS && for_at_least > self.bound;
-        is_stuck.then(|| Stuck { thread: self.name.clone(), for_at_least })
+        is_stuck.then(|| StuckThread { thread: self.name.clone(), for_at_least })
     }
 }
 
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_thread_is_stuck_when_a_step_takes_longer_than_its_bound() {
-        let threads = Threads::default();
+        let threads = ThreadBeats::default();
         let (quick, slow) =
             (threads.add("quick", Duration::ZERO), threads.add("slow", Duration::from_secs(60)));
         assert_eq!(threads.stuck(), None, "they have nothing to do");

@@ -7,21 +7,21 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 #[derive(Debug, Default)]
-pub(crate) struct Requests {
+pub(crate) struct EvidenceRequests {
     asked: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<RequestState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    progress: Progress,
+struct RequestState {
+    progress: RequestProgress,
     stopped: bool,
 }
 
 /// Progress of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) enum Progress {
+pub(crate) enum RequestProgress {
     /// No evidence is taken yet.
     #[default]
     Asked,
@@ -33,10 +33,10 @@ pub(crate) enum Progress {
     NotKept(String),
 }
 
-impl Requests {
+impl EvidenceRequests {
     /// Asks for evidence.
     pub(crate) fn ask(&self, trigger: &Wakeup) {
-        self.state().progress = Progress::Asked;
+        self.state().progress = RequestProgress::Asked;
         self.asked.store(true, Ordering::Release);
         trigger.wake();
     }
@@ -46,14 +46,18 @@ impl Requests {
         self.asked.swap(false, Ordering::AcqRel)
     }
 
-    pub(crate) fn report(&self, progress: Progress) {
+    pub(crate) fn report(&self, progress: RequestProgress) {
         self.state().progress = progress;
         self.changed.notify_all();
     }
 
     /// Changes since `known`, waited for at most so long; none where the recorder stops or nothing has changed.
-    pub(crate) fn next(&self, known: &Progress, at_most: Duration) -> Option<Progress> {
-        let same = |state: &mut State| state.progress == *known && !state.stopped;
+    pub(crate) fn next(
+        &self,
+        known: &RequestProgress,
+        at_most: Duration,
+    ) -> Option<RequestProgress> {
+        let same = |state: &mut RequestState| state.progress == *known && !state.stopped;
         let waited = self.changed.wait_timeout_while(self.state(), at_most, same);
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         (state.progress != *known).then(|| state.progress.clone())
@@ -64,7 +68,7 @@ impl Requests {
         self.changed.notify_all();
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, RequestState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

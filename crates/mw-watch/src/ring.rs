@@ -9,23 +9,23 @@ pub const RING_ROWS: usize = 1200;
 
 /// Rows of numbers, the oldest of which each new one replaces.
 #[derive(Debug)]
-pub(crate) struct Ring {
+pub(crate) struct RowRing {
     names: Vec<String>,
-    rows: Mutex<Rows>,
+    rows: Mutex<RingRows>,
 }
 
 #[derive(Debug)]
-struct Rows {
+struct RingRows {
     at_unix_ms: Vec<u64>,
     values: Vec<u64>,
     /// Rows that were ever added: the number of the next one.
     pushed: usize,
 }
 
-impl Ring {
+impl RowRing {
     /// An empty ring of these columns; its memory is touched, so that it is there when it is needed.
     pub(crate) fn new(names: &[String]) -> Self {
-        let rows = Rows {
+        let rows = RingRows {
             at_unix_ms: vec![1; RING_ROWS],
             values: vec![1; RING_ROWS * names.len()],
             pushed: 0,
@@ -75,7 +75,7 @@ impl Ring {
         Some(unix_ms)
     }
 
-    fn rows(&self) -> MutexGuard<'_, Rows> {
+    fn rows(&self) -> MutexGuard<'_, RingRows> {
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn the_oldest_rows_make_room() {
-        let ring = Ring::new(&["a".to_owned(), "b".to_owned()]);
+        let ring = RowRing::new(&["a".to_owned(), "b".to_owned()]);
         assert_eq!(ring.table(0, u64::MAX).rows(), 0);
         for row in 0..RING_ROWS as u64 + 5 {
             ring.push(row, &[row * 2, row * 3]);

@@ -6,7 +6,7 @@ use crate::clock;
 use crate::kernel_events::KernelEvents;
 use crate::monitors::Monitors;
 use crate::pace::Signs;
-use crate::ring::Ring;
+use crate::ring::RowRing;
 use mw_collect::{DiskSampler, OwnMemory, Sampler, Source};
 use mw_model::{CanaryTick, Layout, ProbeTick, Tick, derived};
 use mw_record::Writer;
@@ -23,7 +23,7 @@ pub(crate) struct Sampling {
     disks: DiskSampler,
     own: OwnMemory,
     monitors: Arc<Monitors>,
-    ring: Arc<Ring>,
+    ring: Arc<RowRing>,
     writer: Arc<Writer>,
     kernel_events: Arc<KernelEvents>,
     fast: Layout,
@@ -77,7 +77,7 @@ impl Sampling {
         writer.layout(whole.names());
         Self {
             own: OwnMemory::open(source),
-            ring: Arc::new(Ring::new(fast.names())),
+            ring: Arc::new(RowRing::new(fast.names())),
             row: Vec::with_capacity(whole.names().len()),
             signs: Signs::default(),
             is_queued: false,
@@ -93,7 +93,7 @@ impl Sampling {
         }
     }
 
-    pub(crate) fn ring(&self) -> Arc<Ring> {
+    pub(crate) fn ring(&self) -> Arc<RowRing> {
         Arc::clone(&self.ring)
     }
 

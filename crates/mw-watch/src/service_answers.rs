@@ -14,7 +14,7 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone)]
-pub(crate) enum Question {
+pub(crate) enum ServiceQuestion {
     /// The service, with its own view of its sessions, or its state where it failed.
     Begin { seen_unix_ms: u64 },
     /// Its state.
@@ -34,7 +34,7 @@ pub(crate) struct ServiceAnswer {
 }
 
 pub(crate) struct ServiceAnswers {
-    helper: HelperThread<Question, ServiceAnswer>,
+    helper: HelperThread<ServiceQuestion, ServiceAnswer>,
 }
 
 impl ServiceAnswers {
@@ -42,7 +42,7 @@ impl ServiceAnswers {
     /// The kernel gives no thread.
     pub(crate) fn start(services: &Arc<Services>, monitors: &Arc<Monitors>) -> io::Result<Self> {
         let (services, monitors) = (Arc::clone(services), Arc::clone(monitors));
-        let answer = move |probe: u32, question: &Question| {
+        let answer = move |probe: u32, question: &ServiceQuestion| {
             answer(&services, &monitors, probe as usize, question).unwrap_or_default()
         };
         Ok(Self { helper: HelperThread::new(LIMIT, answer)? })
@@ -55,7 +55,7 @@ impl ServiceAnswers {
     pub(crate) fn ask(
         &mut self,
         probe: usize,
-        question: Question,
+        question: ServiceQuestion,
     ) -> Result<ServiceAnswer, Missing> {
         let place = u32::try_from(probe).unwrap_or(u32::MAX);
         self.helper.run(&[(place, question)]).pop().flatten().ok_or_else(|| {
@@ -69,12 +69,12 @@ fn answer(
     services: &Services,
     monitors: &Monitors,
     probe: usize,
-    question: &Question,
+    question: &ServiceQuestion,
 ) -> Option<ServiceAnswer> {
     let prober = monitors.probers.get(probe)?;
     let none = ServiceAnswer::default();
     Some(match question {
-        Question::Begin { seen_unix_ms } => {
+        ServiceQuestion::Begin { seen_unix_ms } => {
             let service = services.service(probe).map(|service| Service {
                 listen_queue: prober.connection().as_ref().and_then(listen_queue),
                 ..service
@@ -87,10 +87,12 @@ fn answer(
                 ServiceAnswer { view: Services::view(prober), ..known }
             }
         }
-        Question::Outage { failed_unix_ms } => {
+        ServiceQuestion::Outage { failed_unix_ms } => {
             let outage = services.outage(probe, prober, *failed_unix_ms);
             ServiceAnswer { outage, ..none }
         }
-        Question::Fate(lost) => ServiceAnswer { fate: services.fate(lost, monitors), ..none },
+        ServiceQuestion::Fate(lost) => {
+            ServiceAnswer { fate: services.fate(lost, monitors), ..none }
+        }
     })
 }

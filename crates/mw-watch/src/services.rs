@@ -24,7 +24,7 @@ const VIEW_LIMIT: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
 pub(crate) struct Services {
-    known: Mutex<Known>,
+    known: Mutex<KnownServices>,
     changed: Condvar,
     stop: AtomicBool,
     /// Log of the ends of processes.
@@ -41,7 +41,7 @@ pub(crate) struct LostProcess {
 }
 
 #[derive(Debug)]
-struct Known {
+struct KnownServices {
     /// One for each probe.
     trackers: Vec<Option<ServiceTracker>>,
 }
@@ -60,7 +60,7 @@ impl Services {
         };
         let trackers = monitors.probers.iter().map(tracker).collect();
         Self {
-            known: Mutex::new(Known { trackers }),
+            known: Mutex::new(KnownServices { trackers }),
             changed: Condvar::new(),
             stop: AtomicBool::new(false),
             log,
@@ -179,7 +179,7 @@ impl Services {
 
     /// Lets time pass; `false` when the recorder stops.
     fn rest(&self, time: Duration) -> bool {
-        let waits = |_: &mut Known| !self.is_stopped();
+        let waits = |_: &mut KnownServices| !self.is_stopped();
         drop(self.changed.wait_timeout_while(self.known(), time, waits));
         !self.is_stopped()
     }
@@ -188,7 +188,7 @@ impl Services {
         self.stop.load(Ordering::Relaxed)
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, KnownServices> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

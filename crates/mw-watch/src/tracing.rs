@@ -11,7 +11,7 @@
 //! traced, the states of the clients' and the services' threads are polled instead.
 
 use crate::clock::thread_time_since;
-use crate::cpu_budget::{CpuBudget, Work};
+use crate::cpu_budget::{CpuBudget, SkippableWork};
 use crate::progress::Beat;
 use mw_collect::service::upstreams;
 use mw_collect::{CpuSample, GroupSample, GroupSampler, Source};
@@ -74,7 +74,7 @@ pub(crate) struct Tracing {
     symbols: Arc<Mutex<Symbols>>,
     state: Mutex<TraceState>,
     changed: Condvar,
-    groups: Mutex<Option<Groups>>,
+    groups: Mutex<Option<GroupSamples>>,
     services: Mutex<TracedServices>,
     /// Upstreams of the services when a stall began, and theirs: pairs of processes.
     upstreams: Mutex<Vec<(u32, u32)>>,
@@ -102,7 +102,7 @@ impl TracedServices {
 
 /// Counters of cgroups, from the alarm on.
 #[derive(Debug)]
-struct Groups {
+struct GroupSamples {
     sampler: GroupSampler,
     /// At the latest alarms and beginnings of stalls, in milliseconds since 1970.
     samples: VecDeque<(u64, GroupSample)>,
@@ -149,7 +149,7 @@ impl Tracing {
             symbols,
             state: Mutex::default(),
             changed: Condvar::new(),
-            groups: Mutex::new(groups.map(|sampler| Groups {
+            groups: Mutex::new(groups.map(|sampler| GroupSamples {
                 sampler,
                 samples: VecDeque::new(),
                 cpus: VecDeque::new(),
@@ -234,7 +234,7 @@ impl Tracing {
     fn find_cgroups(&self, path: &mut PathSummary, trace: &Trace) {
         let services = locked(&self.services).groups.clone();
         let groups = locked(&self.groups);
-        let Some(Groups { sampler, .. }) = groups.as_ref() else { return };
+        let Some(GroupSamples { sampler, .. }) = groups.as_ref() else { return };
         let mut known: BTreeMap<u32, Vec<String>> = BTreeMap::new();
         let find = |tid: u32| {
             let of = |tid: u32| sampler.cgroups_of(tid);
@@ -254,7 +254,7 @@ impl Tracing {
     /// The cgroups of these processes and threads, below the hierarchy's root; of those that live.
     pub(crate) fn cgroups(&self, tids: BTreeSet<u32>) -> BTreeMap<u32, String> {
         let groups = locked(&self.groups);
-        let Some(Groups { sampler, .. }) = groups.as_ref() else { return BTreeMap::new() };
+        let Some(GroupSamples { sampler, .. }) = groups.as_ref() else { return BTreeMap::new() };
         let cgroup = |tid| Some((tid, sampler.cgroups_of(tid).into_iter().next()?));
         tids.into_iter().filter_map(cgroup).collect()
     }
@@ -267,7 +267,9 @@ impl Tracing {
         let of_service = self.groups_of(processes);
         let cgroups = locked(&self.services).cgroups();
         let mut groups = locked(&self.groups);
-        let Some(Groups { sampler, samples, .. }) = groups.as_mut() else { return Vec::new() };
+        let Some(GroupSamples { sampler, samples, .. }) = groups.as_mut() else {
+            return Vec::new();
+        };
         let earlier = samples.partition_point(|(at, _)| *at <= seen_unix_ms);
         let last = earlier.checked_sub(1).and_then(|last| samples.get(last));
         let recent = last.filter(|(at, _)| at.saturating_add(SHORTLY_MS) >= seen_unix_ms);
@@ -409,7 +411,7 @@ impl Tracing {
 
     /// Polls states once; how long to wait for the next time.
     fn poll(&self, services: &TracedServices) -> Duration {
-        if !self.budget.permits(Work::Poll) {
+        if !self.budget.permits(SkippableWork::Poll) {
             return ROUND;
         }
         let began = Instant::now();
@@ -422,7 +424,7 @@ impl Tracing {
 
     fn sample_groups(&self, first: &[String]) {
         let mut groups = locked(&self.groups);
-        let Some(Groups { sampler, samples, cpus }) = groups.as_mut() else { return };
+        let Some(GroupSamples { sampler, samples, cpus }) = groups.as_mut() else { return };
         if cpus.len() >= MAX_SAMPLES {
             cpus.pop_front();
         }
@@ -459,7 +461,8 @@ impl Tracing {
         let Some(switch) = self.switch.as_ref().filter(|_| state.wanted) else { return };
         let takes = |percent: u32| cpu * 100 > lasted * percent;
         let is_dear = || lasted >= LEAST_JUDGED && takes(MAX_CPU_PERCENT);
-        if !state.suspended && (is_long || is_dear() || !self.budget.permits(Work::Trace)) {
+        if !state.suspended && (is_long || is_dear() || !self.budget.permits(SkippableWork::Trace))
+        {
             switch.off();
             state.suspended = true;
         } else if state.suspended

@@ -8,7 +8,7 @@ use crate::detector::{Detector, Limits, MonitorReadings, TurnTime};
 use crate::monitors::Monitors;
 use crate::pace::FAST_INTERVAL;
 use crate::progress::Beat;
-use crate::requests::Requests;
+use crate::requests::EvidenceRequests;
 use crate::stall::Stall;
 use crate::stall_queue::StallQueue;
 use crate::tracing::Tracing;
@@ -35,7 +35,7 @@ pub(crate) struct TriggerThread<'a> {
     pub(crate) pressure: Option<&'a PressureTrigger>,
     pub(crate) stalls: &'a StallQueue,
     pub(crate) tracing: &'a Tracing,
-    pub(crate) requests: &'a Requests,
+    pub(crate) requests: &'a EvidenceRequests,
 }
 
 impl TriggerThread<'_> {

@@ -2,7 +2,7 @@
 
 use crate::clock::thread_time_since;
 use crate::context::Context;
-use crate::control::Control;
+use crate::control::ControlSocket;
 use crate::cpu_budget::CpuBudget;
 use crate::detector::Limits;
 use crate::event::Event;
@@ -11,8 +11,8 @@ use crate::kernel_events::KernelEvents;
 use crate::monitors::Monitors;
 use crate::pace::Pace;
 use crate::priority::yield_to_others;
-use crate::progress::{Beat, Stuck, Threads};
-use crate::requests::Requests;
+use crate::progress::{Beat, StuckThread, ThreadBeats};
+use crate::requests::EvidenceRequests;
 use crate::sampling::{SampleAge, Sampling};
 use crate::service_answers::ServiceAnswers;
 use crate::services::Services;
@@ -135,8 +135,8 @@ const WRITER_GRACE: Duration = Duration::from_secs(5);
 pub struct Watch {
     stop: Arc<AtomicBool>,
     stalls: Arc<StallQueue>,
-    requests: Arc<Requests>,
-    control: Option<Arc<Control>>,
+    requests: Arc<EvidenceRequests>,
+    control: Option<Arc<ControlSocket>>,
     tracing: Arc<Tracing>,
     services: Arc<Services>,
     sizes: Arc<Sizes>,
@@ -144,7 +144,7 @@ pub struct Watch {
     monitors: Arc<Monitors>,
     writer: Arc<Writer>,
     sample_age: Arc<SampleAge>,
-    progress: Threads,
+    progress: ThreadBeats,
     budget: Arc<CpuBudget>,
     events: Receiver<Event>,
     teller: Sender<Event>,
@@ -199,7 +199,7 @@ impl Watch {
             kernel_events,
             monitors: Arc::clone(&monitors),
             sample_age: Arc::default(),
-            progress: Threads::default(),
+            progress: ThreadBeats::default(),
             budget,
             writer: Arc::clone(&writer),
             threads: Vec::new(),
@@ -301,7 +301,7 @@ impl Watch {
 
     /// Serves requests for evidence; without it the recorder still records.
     fn listen(&mut self, recording: &Path) -> Result<(), WatchError> {
-        let control = match Control::open(recording) {
+        let control = match ControlSocket::open(recording) {
             Ok(control) => Arc::new(control),
             Err(error) => {
                 let socket = format!("requests at {}-control", recording.display());
@@ -354,7 +354,7 @@ impl Watch {
 
     /// The thread that makes no progress, where one has made none for its bound. The one that writes the recording is not
     /// among them: [`Watch::trouble`] says what keeps it, and a recorder that is started again would wait for the same disk.
-    pub fn stuck(&self) -> Option<Stuck> {
+    pub fn stuck(&self) -> Option<StuckThread> {
         self.progress.stuck()
     }
 

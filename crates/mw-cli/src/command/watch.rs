@@ -12,8 +12,8 @@ use mw_notify::{Address, FINISH_LIMIT, Notifier, Table, Target};
 use mw_probe::Spec;
 use mw_record::{RecordError, Retention};
 use mw_watch::{
-    CanaryOptions, Event, MAX_END, Options, REQUESTED_MS, RequestError, Requested, SIZES_INTERVAL,
-    Watch, WatchError, request_evidence,
+    CanaryOptions, Event, EvidenceRequest, EvidenceRequestError, MAX_END, Options, REQUESTED_MS,
+    SIZES_INTERVAL, Watch, WatchError, request_evidence,
 };
 use mw_web::WebConfig;
 use sd_notify::NotifyState;
@@ -130,9 +130,9 @@ fn now(recording: &Path) -> Result<Exit, Failure> {
         let time = format_duration_ms(REQUESTED_MS);
         terminal::tell(format_args!("incident {id}: taking evidence for {time}"));
     };
-    let Requested { id, verdict } =
+    let EvidenceRequest { id, verdict } =
         request_evidence(recording, begun).map_err(|error| match error {
-            RequestError::Denied(_) => {
+            EvidenceRequestError::Denied(_) => {
                 Failure::new(Exit::PermissionDenied, advice::with_sudo(&error, true))
             }
             _ => Failure::new(Exit::CouldNotCheck, error),

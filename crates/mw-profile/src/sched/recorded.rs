@@ -5,9 +5,9 @@ use super::options::{MAX_GAPS, MAX_SLEEPERS, MAX_TASKS, STATES_LIMIT, TraceOptio
 use super::stacks::Stacks;
 use super::states::{StackChoice, StateReader, Thread};
 use crate::process::numbers;
-use crate::records::{Record, Sample};
+use crate::records::{PerfRecord, PerfSample};
 use crate::task_numbers::{RELEASED, TaskNumbers};
-use crate::tracepoint::{Field, Format};
+use crate::tracepoint::{Field, TracepointFormat};
 use hashbrown::HashMap;
 use mw_critical_path::{
     Event, EventKind, Nanos, StackId, Task, TaskState, Tid, UNKNOWN_OUTSIDE, WakeContext,
@@ -89,7 +89,7 @@ struct LastRecord {
 }
 
 impl Origin {
-    pub(super) fn switch(format: &Format) -> Result<Self, Missing> {
+    pub(super) fn switch(format: &TracepointFormat) -> Result<Self, Missing> {
         let need = |name| need(format, "sched_switch", name);
         Ok(Self::Switch(SwitchFields {
             current: need("common_pid")?,
@@ -100,7 +100,7 @@ impl Origin {
         }))
     }
 
-    pub(super) fn waking(format: &Format) -> Result<Self, Missing> {
+    pub(super) fn waking(format: &TracepointFormat) -> Result<Self, Missing> {
         let need = |name| need(format, "sched_waking", name);
         Ok(Self::Waking(WakingFields {
             current: need("common_pid")?,
@@ -166,21 +166,26 @@ impl Recorded {
         }
     }
 
-    pub(super) fn take(&mut self, cpu: u16, record: &Record<'_>, origins: &HashMap<u64, Origin>) {
+    pub(super) fn take(
+        &mut self,
+        cpu: u16,
+        record: &PerfRecord<'_>,
+        origins: &HashMap<u64, Origin>,
+    ) {
         let next = self.cpus.get_mut(&cpu).and_then(|last| last.next.take());
         match *record {
-            Record::Lost { records, time_ns } => self.lose(cpu, records, time_ns),
-            Record::Name { tid, name } => self.rename(tid, name),
-            Record::SwitchIn { pid, tid, time_ns } => {
+            PerfRecord::Lost { records, time_ns } => self.lose(cpu, records, time_ns),
+            PerfRecord::Name { tid, name } => self.rename(tid, name),
+            PerfRecord::SwitchIn { pid, tid, time_ns } => {
                 let Some(task) = self.numbers.entering(next, tid) else { return };
                 self.belongs(task, pid);
                 self.push(time_ns, cpu, EventKind::SwitchIn { task });
                 self.cpus.entry(cpu).or_default().task = task;
             }
-            Record::Fork { pid, tid, parent_tid, time_ns } => {
+            PerfRecord::Fork { pid, tid, parent_tid, time_ns } => {
                 self.fork(cpu, (pid, tid), parent_tid, time_ns)
             }
-            Record::Sample(sample) => {
+            PerfRecord::Sample(sample) => {
                 if let Some(kind) =
                     origins.get(&sample.event).and_then(|o| self.kind(*o, cpu, &sample))
                 {
@@ -204,7 +209,7 @@ impl Recorded {
         }
     }
 
-    fn kind(&mut self, origin: Origin, cpu: u16, sample: &Sample<'_>) -> Option<EventKind> {
+    fn kind(&mut self, origin: Origin, cpu: u16, sample: &PerfSample<'_>) -> Option<EventKind> {
         let is_wait = matches!(origin, Origin::Switch(_));
         let stack = self.stack(sample.stack(), is_wait);
         let fields = sample.fields_after_stack();
@@ -233,7 +238,7 @@ impl Recorded {
     }
 
     /// The task in whose context a tracepoint was recorded.
-    fn current(&mut self, number: Field, sample: &Sample<'_>) -> Tid {
+    fn current(&mut self, number: Field, sample: &PerfSample<'_>) -> Tid {
         let initial = number.read(sample.fields_after_stack()).and_then(tid);
         let task = self.numbers.current(initial, sample.tid);
         if sample.tid != RELEASED {
@@ -249,7 +254,7 @@ impl Recorded {
 
     /// The task that ran at a tick of the clock, which does not number tasks outside of this PID namespace; none on an
     /// idle CPU.
-    fn sampled(&mut self, cpu: u16, sample: &Sample<'_>) -> Option<Tid> {
+    fn sampled(&mut self, cpu: u16, sample: &PerfSample<'_>) -> Option<Tid> {
         let task = match sample.tid {
             0 | RELEASED if self.numbers.is_nested() => {
                 self.cpus.get(&cpu).map_or(0, |last| last.task)
@@ -435,7 +440,7 @@ fn index(id: StackId) -> usize {
     usize::try_from(id.0).unwrap_or(usize::MAX)
 }
 
-fn need(format: &Format, event: &str, field: &str) -> Result<Field, Missing> {
+fn need(format: &TracepointFormat, event: &str, field: &str) -> Result<Field, Missing> {
     let lacks = || Missing::failed(format!("sched/{event}"), format!("has no field {field}"));
     format.field(field).ok_or_else(lacks)
 }

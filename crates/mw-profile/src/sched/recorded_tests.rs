@@ -75,7 +75,7 @@ impl Ring {
         let options =
             TraceOptions { resident_events: 0, resident_stacks: 0, ..TraceOptions::RECORDER };
         let mut recorded = Recorded::new(options, numbers);
-        let parsed = |text| Format::parse(text).unwrap();
+        let parsed = |text| TracepointFormat::parse(text).unwrap();
         let origins = HashMap::from([
             (1, Origin::switch(&parsed(SWITCH)).unwrap()),
             (2, Origin::waking(&parsed(WAKING)).unwrap()),

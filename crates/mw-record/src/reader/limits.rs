@@ -21,9 +21,9 @@ const MAX_INSTRUCTIONS: u64 = 50_000_000;
 
 /// The work that a connection has left for a look.
 #[derive(Debug, Clone)]
-pub(super) struct Work(Arc<AtomicU64>);
+pub(super) struct WorkLimit(Arc<AtomicU64>);
 
-impl Work {
+impl WorkLimit {
     /// Has a connection end a query that takes too much work.
     pub(super) fn limit(connection: &mut Connection) -> rusqlite::Result<Self> {
         let work = Self(Arc::new(AtomicU64::new(MAX_INSTRUCTIONS_OF_OPENING)));
@@ -46,28 +46,28 @@ impl Work {
 
 /// The order that keys have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum KeyOrder {
     Ascending,
     Descending,
 }
 
 /// Counts the rows of a query.
 #[derive(Debug)]
-pub(super) struct Rows {
+pub(super) struct RowLimits {
     what: &'static str,
-    order: Order,
+    order: KeyOrder,
     last_key: Option<u64>,
     rows_left: usize,
     bytes_left: usize,
 }
 
-impl Rows {
+impl RowLimits {
     pub(super) fn new(what: &'static str, max_rows: usize, max_bytes: usize) -> Self {
-        let order = Order::Ascending;
+        let order = KeyOrder::Ascending;
         Self { what, order, last_key: None, rows_left: max_rows, bytes_left: max_bytes }
     }
 
-    pub(super) fn ordered(self, order: Order) -> Self {
+    pub(super) fn ordered(self, order: KeyOrder) -> Self {
         Self { order, ..self }
     }
 
@@ -78,8 +78,8 @@ impl Rows {
     pub(super) fn add(&mut self, key: u64) -> Result<(), String> {
         let what = self.what;
         let follows = |last: u64| match self.order {
-            Order::Ascending => key > last,
-            Order::Descending => key < last,
+            KeyOrder::Ascending => key > last,
+            KeyOrder::Descending => key < last,
         };
         if !self.last_key.replace(key).is_none_or(follows) {
             return Err(format!("{what} {key} comes twice or out of order"));
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn rows_come_once_in_order_and_within_limits() {
-        let mut rows = Rows::new("chunk", 3, 10);
+        let mut rows = RowLimits::new("chunk", 3, 10);
         assert_eq!(rows.add(1), Ok(()));
         assert_eq!(rows.add(5), Ok(()));
         assert!(rows.add(5).unwrap_err().contains("chunk 5 comes twice"));
@@ -115,7 +115,7 @@ mod tests {
         assert!(rows.add(7).unwrap_err().contains("more chunks"));
         assert_eq!(rows.take(10), Ok(()));
         assert!(rows.take(1).unwrap_err().contains("larger"));
-        let mut rows = Rows::new("chunk", 3, 10).ordered(Order::Descending);
+        let mut rows = RowLimits::new("chunk", 3, 10).ordered(KeyOrder::Descending);
         assert_eq!((rows.add(9), rows.add(8)), (Ok(()), Ok(())));
         assert!(rows.add(8).is_err());
     }
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn a_query_without_end_is_ended_and_the_next_one_is_not() {
         let mut connection = Connection::open_in_memory().unwrap();
-        let work = Work::limit(&mut connection).unwrap();
+        let work = WorkLimit::limit(&mut connection).unwrap();
         let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) \
                        SELECT max(i) FROM n";
         let error = connection.query_row(endless, [], |_| Ok(())).unwrap_err();

@@ -1,6 +1,6 @@
 //! Opening a recording for reading only.
 
-use super::limits::Work;
+use super::limits::WorkLimit;
 use super::rest::QuietFile;
 use crate::RecordError;
 use crate::format::{self, damaged, failed, log, meta, size};
@@ -30,9 +30,9 @@ const COPY_MODE: u32 = 0o600;
 
 /// A recording of which at least the tables and the facts can be read.
 #[derive(Debug)]
-pub(super) struct Opened {
+pub(super) struct OpenRecording {
     pub(super) connection: Connection,
-    pub(super) work: Work,
+    pub(super) work: WorkLimit,
     pub(super) host: Host,
     pub(super) memwright: String,
     pub(super) created_unix_ms: u64,
@@ -46,14 +46,14 @@ pub(super) struct Opened {
     _copy: Option<TempDir>,
 }
 
-impl Opened {
+impl OpenRecording {
     /// True if what is read of it is of one state: no writer has begun since.
     pub(super) fn is_as_it_was(&self, path: &Path) -> bool {
         self.rest.as_ref().is_none_or(|rest| rest.lasts(path))
     }
 }
 
-pub(super) fn open(path: &Path) -> Result<Opened, RecordError> {
+pub(super) fn open(path: &Path) -> Result<OpenRecording, RecordError> {
     look_at(path)?;
     let Some(rest) = QuietFile::open(path) else { return beside_a_writer(path) };
     let opened = immutable(path)
@@ -62,23 +62,23 @@ pub(super) fn open(path: &Path) -> Result<Opened, RecordError> {
     if !rest.lasts(path) {
         return beside_a_writer(path);
     }
-    Ok(Opened { rest: Some(rest), ..opened? })
+    Ok(OpenRecording { rest: Some(rest), ..opened? })
 }
 
 /// Opens a recording that is written, or was until its writer was killed.
-pub(super) fn beside_a_writer(path: &Path) -> Result<Opened, RecordError> {
+pub(super) fn beside_a_writer(path: &Path) -> Result<OpenRecording, RecordError> {
     let (confined, copy) = connect(path)?;
-    Ok(Opened { _copy: copy, ..examine(path, confined)? })
+    Ok(OpenRecording { _copy: copy, ..examine(path, confined)? })
 }
 
 /// A connection whose work is limited.
 struct Confined {
     connection: Connection,
-    work: Work,
+    work: WorkLimit,
 }
 
 /// Reads the facts about a recording.
-fn examine(path: &Path, confined: Confined) -> Result<Opened, RecordError> {
+fn examine(path: &Path, confined: Confined) -> Result<OpenRecording, RecordError> {
     let Confined { connection, work } = confined;
     let fail = |error| failed(path, error);
     let problem = match first_look(&connection).map_err(fail) {
@@ -98,7 +98,7 @@ fn examine(path: &Path, confined: Confined) -> Result<Opened, RecordError> {
     let memwright = meta(&connection, "memwright").map_err(fail)?;
     let created = meta(&connection, "created_unix_ms").map_err(fail)?;
     let created_unix_ms = created.parse().unwrap_or_default();
-    Ok(Opened {
+    Ok(OpenRecording {
         connection,
         work,
         host,
@@ -181,7 +181,7 @@ fn immutable(path: &Path) -> rusqlite::Result<Confined> {
 fn ready(mut connection: Connection) -> rusqlite::Result<Confined> {
     connection.busy_timeout(BUSY)?;
     // Before the first page is read.
-    let work = Work::limit(&mut connection)?;
+    let work = WorkLimit::limit(&mut connection)?;
     format::confine(&connection)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     Ok(Confined { connection, work })

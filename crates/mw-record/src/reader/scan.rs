@@ -1,7 +1,7 @@
 //! The heads of all chunks, as far as they can be read.
 
-use super::limits::{Order, Rows};
-use crate::chunk::{CHUNKS, Chunk};
+use super::limits::{KeyOrder, RowLimits};
+use crate::chunk::{CHUNKS, ChunkHead};
 use rusqlite::Connection;
 
 /// The most chunks that a recording has: beyond it, it is none of memwright's.
@@ -9,9 +9,9 @@ const MAX_CHUNKS: usize = 200_000;
 
 /// Readable part of the list of chunks.
 #[derive(Debug, Default)]
-pub(super) struct Scan {
+pub(super) struct ChunkScan {
     /// In the order in which they were taken.
-    pub(super) chunks: Vec<Chunk>,
+    pub(super) chunks: Vec<ChunkHead>,
     /// Gaps in that list, from the first chunk that could not be read.
     gap: Option<usize>,
     /// The reason why there is a gap.
@@ -19,25 +19,25 @@ pub(super) struct Scan {
 }
 
 /// Reads the heads of all chunks; where some cannot be read, those before and those after them.
-pub(super) fn scan(connection: &Connection) -> Scan {
+pub(super) fn scan(connection: &Connection) -> ChunkScan {
     let (mut chunks, problem) =
-        walk(connection, &format!("{CHUNKS} ORDER BY seq"), Order::Ascending);
-    let Some(problem) = problem else { return Scan { chunks, gap: None, problem: None } };
+        walk(connection, &format!("{CHUNKS} ORDER BY seq"), KeyOrder::Ascending);
+    let Some(problem) = problem else { return ChunkScan { chunks, gap: None, problem: None } };
     let gap = chunks.len();
     let last = chunks.last().map_or(0, |chunk| chunk.seq);
     let after = format!("{CHUNKS} WHERE seq > {last} ORDER BY seq DESC");
-    let (mut after, _) = walk(connection, &after, Order::Descending);
+    let (mut after, _) = walk(connection, &after, KeyOrder::Descending);
     after.reverse();
     chunks.extend(after);
-    Scan { chunks, gap: Some(gap), problem: Some(problem) }
+    ChunkScan { chunks, gap: Some(gap), problem: Some(problem) }
 }
 
-fn walk(connection: &Connection, query: &str, order: Order) -> (Vec<Chunk>, Option<String>) {
+fn walk(connection: &Connection, query: &str, order: KeyOrder) -> (Vec<ChunkHead>, Option<String>) {
     let mut chunks = Vec::new();
-    let mut heads = Rows::new("chunk", MAX_CHUNKS, usize::MAX).ordered(order);
+    let mut heads = RowLimits::new("chunk", MAX_CHUNKS, usize::MAX).ordered(order);
     let mut read = || {
         let mut statement = connection.prepare_cached(query)?;
-        for chunk in statement.query_map([], Chunk::read)? {
+        for chunk in statement.query_map([], ChunkHead::read)? {
             let chunk = chunk?;
             if let Err(problem) = heads.add(chunk.seq) {
                 return Ok(Some(problem));
@@ -50,7 +50,7 @@ fn walk(connection: &Connection, query: &str, order: Order) -> (Vec<Chunk>, Opti
     (chunks, problem)
 }
 
-impl Scan {
+impl ChunkScan {
     /// The earliest and the latest time.
     pub(super) fn range(&self) -> Option<(u64, u64)> {
         range(&self.chunks)
@@ -84,7 +84,7 @@ impl Scan {
     }
 }
 
-fn range(chunks: &[Chunk]) -> Option<(u64, u64)> {
+fn range(chunks: &[ChunkHead]) -> Option<(u64, u64)> {
     let since = chunks.iter().map(|chunk| chunk.since_unix_ms).min()?;
     Some((since, chunks.iter().map(|chunk| chunk.until_unix_ms).max()?))
 }

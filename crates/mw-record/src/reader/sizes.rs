@@ -1,7 +1,7 @@
 //! Sizes of holders, as series.
 
-use super::limits::Rows;
-use super::view::View;
+use super::limits::RowLimits;
+use super::view::RecordingView;
 use crate::RecordError;
 use crate::format::failed;
 use crate::store::{SizeBlock, Unreadable, read_sizes};
@@ -24,7 +24,7 @@ const MAX_ROWS: usize = 10_080;
 /// The most bytes that rows are unpacked to, one after the other. Two hundred holders take 60 days of 0.3 GB.
 const MAX_UNPACKED_BYTES: usize = 2 << 30;
 
-impl View<'_> {
+impl RecordingView<'_> {
     /// Of the row that was written last: the clock may have been set back since.
     pub(super) fn last_sizes(self) -> Result<Option<u64>, RecordError> {
         let connection = &self.opened.connection;
@@ -47,7 +47,7 @@ impl View<'_> {
         let signed = |ms: u64| i64::try_from(ms).unwrap_or(i64::MAX);
         let range = [signed(since), signed(until)];
         let within = "FROM sizes WHERE until_unix_ms >= ? AND since_unix_ms <= ? ORDER BY id";
-        let mut reading = Reading {
+        let mut reading = SeriesRead {
             range: (since, until),
             is_wanted,
             stride: self.samples(within, range)?.div_ceil(MAX_SAMPLES).max(1),
@@ -58,7 +58,7 @@ impl View<'_> {
         };
         let rows = format!("SELECT samples, holders, body {within}");
         let mut statement = connection.prepare_cached(&rows).map_err(fail)?;
-        let mut limits = Rows::new("size", MAX_ROWS, MAX_UNPACKED_BYTES);
+        let mut limits = RowLimits::new("size", MAX_ROWS, MAX_UNPACKED_BYTES);
         for block in statement.query_map(range, read_sizes).map_err(fail)? {
             let block = block.map_err(fail)?;
             let block = block.map_err(|why| self.damaged(format!("sizes: {why}")))?;
@@ -75,7 +75,7 @@ impl View<'_> {
             let heads = format!("SELECT id, samples {within}");
             let mut statement = self.opened.connection.prepare_cached(&heads)?;
             let mut heads = statement.query(range)?;
-            let mut limits = Rows::new("size", MAX_ROWS, usize::MAX);
+            let mut limits = RowLimits::new("size", MAX_ROWS, usize::MAX);
             let mut samples = 0_u64;
             while let Some(head) = heads.next()? {
                 limits.add(head.get(0)?).map_err(Unreadable::Content)?;
@@ -87,7 +87,7 @@ impl View<'_> {
     }
 }
 
-struct Reading<'a> {
+struct SeriesRead<'a> {
     range: (u64, u64),
     is_wanted: &'a dyn Fn(&SizedHolder) -> bool,
     /// One in so many samples is given.
@@ -98,7 +98,7 @@ struct Reading<'a> {
     history: SizeHistory,
 }
 
-impl Reading<'_> {
+impl SeriesRead<'_> {
     fn add(&mut self, block: SizeBlock) {
         let SizeBlock { names, at_unix_ms, bytes, limits } = block;
         let (since, until) = self.range;

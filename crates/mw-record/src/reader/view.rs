@@ -1,11 +1,11 @@
 //! The recording as one connection sees it.
 
-use super::limits::Rows;
-use super::open::Opened;
+use super::limits::RowLimits;
+use super::open::OpenRecording;
 use super::scan;
 use super::union::{Union, append};
 use crate::RecordError;
-use crate::chunk::Chunk;
+use crate::chunk::ChunkHead;
 use crate::format::{self, LIST_INDEX, damaged, failed};
 use crate::incident;
 use crate::lock::is_recorded;
@@ -27,12 +27,12 @@ const MAX_INCIDENTS: usize = 200_000;
 const MAX_LIST_BYTES: usize = 64 << 20;
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct View<'a> {
-    pub(super) opened: &'a Opened,
+pub(super) struct RecordingView<'a> {
+    pub(super) opened: &'a OpenRecording,
     pub(super) path: &'a Path,
 }
 
-impl<'a> View<'a> {
+impl<'a> RecordingView<'a> {
     /// Until it is dropped, every look is at the same state of the file; nothing where another one
     /// holds it already.
     pub(super) fn hold(self) -> Result<Option<Transaction<'a>>, RecordError> {
@@ -90,7 +90,7 @@ impl<'a> View<'a> {
                  FROM incident {by} ORDER BY id"
             ))?;
             let mut found = statement.query([])?;
-            let mut limits = Rows::new("incident", MAX_INCIDENTS, MAX_LIST_BYTES);
+            let mut limits = RowLimits::new("incident", MAX_INCIDENTS, MAX_LIST_BYTES);
             let mut rows = Vec::new();
             while let Some(row) = found.next()? {
                 limits.add(row.get(0)?).map_err(Unreadable::Content)?;
@@ -149,14 +149,15 @@ impl<'a> View<'a> {
     }
 
     /// The chunks that may have rows of this time.
-    pub(super) fn chunks(self, since: u64, until: u64) -> Result<Vec<Chunk>, RecordError> {
+    pub(super) fn chunks(self, since: u64, until: u64) -> Result<Vec<ChunkHead>, RecordError> {
         let scan = scan::scan(&self.opened.connection);
         if !scan.is_whole(since, until) {
             let (path, readable) = (self.path.to_owned(), scan.readable());
             let problem = scan.problem.unwrap_or_default();
             return Err(RecordError::Damaged { path, problem, readable });
         }
-        let touches = |chunk: &Chunk| chunk.since_unix_ms <= until && chunk.until_unix_ms >= since;
+        let touches =
+            |chunk: &ChunkHead| chunk.since_unix_ms <= until && chunk.until_unix_ms >= since;
         Ok(scan.chunks.into_iter().filter(touches).collect())
     }
 
@@ -169,7 +170,7 @@ impl<'a> View<'a> {
     /// The rows of a chunk from number `from` on that lie between two times.
     pub(super) fn rows(
         self,
-        chunk: &Chunk,
+        chunk: &ChunkHead,
         from: u64,
         since: u64,
         until: u64,
@@ -222,7 +223,7 @@ impl<'a> View<'a> {
     }
 
     /// Says how to read what is before and after a chunk that cannot be read.
-    fn around(self, error: RecordError, chunk: &Chunk) -> RecordError {
+    fn around(self, error: RecordError, chunk: &ChunkHead) -> RecordError {
         let RecordError::Damaged { path, problem, .. } = error else { return error };
         let readable = format!(
             "readable before {} and after {} (milliseconds since 1970)",

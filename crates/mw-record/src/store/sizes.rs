@@ -5,7 +5,7 @@
 
 use super::{Store, oldest_beyond, signed};
 use crate::RecordError;
-use crate::codec::{self, Block};
+use crate::codec::{self, RowBlock};
 use crate::format::failed;
 use mw_model::{HolderSize, NO_VALUE};
 use rusqlite::{Transaction, params};
@@ -96,7 +96,7 @@ impl SizeBlock {
     fn pack(mut self) -> std::io::Result<(Vec<u8>, Vec<u8>)> {
         let names = codec::compress(self.names.join("\n").as_bytes())?;
         self.bytes.append(&mut self.limits);
-        Ok((names, codec::pack(&Block { at_unix_ms: self.at_unix_ms, columns: self.bytes })?))
+        Ok((names, codec::pack(&RowBlock { at_unix_ms: self.at_unix_ms, columns: self.bytes })?))
     }
 
     /// Of so many samples.
@@ -116,7 +116,7 @@ impl SizeBlock {
         if names.len() > MAX_PACKED_HOLDERS {
             return Err("more holders than any that memwright writes");
         }
-        let Block { at_unix_ms, columns: mut bytes } =
+        let RowBlock { at_unix_ms, columns: mut bytes } =
             codec::unpack_rows(body, names.len() * 2, Some(samples))?;
         let limits = bytes.split_off(names.len());
         Ok(Self { names, at_unix_ms, bytes, limits })

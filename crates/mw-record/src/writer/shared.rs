@@ -13,11 +13,11 @@ pub(super) const MAX_LAYOUTS: usize = 16;
 
 /// State that the writer's thread and its users share.
 #[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) free: ArrayQueue<Row>,
-    pub(super) full: ArrayQueue<Row>,
+pub(super) struct WriterState {
+    pub(super) free: ArrayQueue<QueuedRow>,
+    pub(super) full: ArrayQueue<QueuedRow>,
     pub(super) layouts: Mutex<Layouts>,
-    pub(super) commands: Mutex<VecDeque<Command>>,
+    pub(super) commands: Mutex<VecDeque<WriterCommand>>,
     pub(super) trouble: Mutex<Option<String>>,
     pub(super) dropped: AtomicU64,
     /// The highest number that an incident has.
@@ -35,14 +35,14 @@ pub(super) struct Layouts {
 }
 
 #[derive(Debug)]
-pub(super) struct Row {
+pub(super) struct QueuedRow {
     pub(super) layout: u64,
     pub(super) unix_ms: u64,
     pub(super) values: Box<[u64]>,
 }
 
 #[derive(Debug)]
-pub(super) enum Command {
+pub(super) enum WriterCommand {
     /// Whoever waits for the result is told it.
     Incident(Box<Incident>, Option<Sender<Result<(), RecordError>>>),
     Capture(u64, Vec<u8>),

@@ -1,8 +1,8 @@
 //! What the writer's thread does.
 
-use super::shared::{Command, MAX_LAYOUTS, Row, Shared, held};
+use super::shared::{MAX_LAYOUTS, QueuedRow, WriterCommand, WriterState, held};
 use crate::incident::{self, Packed};
-use crate::lock::Lock;
+use crate::lock::WriterLock;
 use crate::store::{self, Store};
 use crate::{RecordError, Retention, retention};
 use mw_model::Host;
@@ -23,37 +23,37 @@ const CHUNKS_PER_ROUND: u32 = 12;
 /// Incidents to write again after an error; beyond this limit the oldest of whoever has most are dropped.
 const MAX_WAITING: usize = 8;
 
-pub(super) struct Worker {
+pub(super) struct WriterThread {
     path: PathBuf,
     host: Host,
     retention: Retention,
-    shared: Arc<Shared>,
+    shared: Arc<WriterState>,
     /// Open file for writing; nothing after a failure.
-    open: Option<(Store, Lock)>,
+    open: Option<(Store, WriterLock)>,
     retry_at: Instant,
-    layouts: Vec<Known>,
+    layouts: Vec<KnownLayout>,
     /// Rows that were taken from the queue and are not written yet.
-    pending: Vec<Row>,
+    pending: Vec<QueuedRow>,
     /// Incidents that could not be written yet.
     waiting: VecDeque<Packed>,
     packed: u32,
 }
 
 /// A list of columns, and its number in the file that is open.
-struct Known {
+struct KnownLayout {
     layout: u64,
     names: Vec<String>,
     stored: Option<u64>,
 }
 
-impl Worker {
+impl WriterThread {
     pub(super) fn new(
         path: &Path,
         host: &Host,
         retention: Retention,
-        shared: Arc<Shared>,
+        shared: Arc<WriterState>,
         store: Store,
-        lock: Lock,
+        lock: WriterLock,
     ) -> Self {
         Self {
             path: path.to_owned(),
@@ -101,14 +101,14 @@ impl Worker {
         if new.is_empty() {
             return;
         }
-        let known = |(layout, names)| Known { layout, names, stored: None };
+        let known = |(layout, names)| KnownLayout { layout, names, stored: None };
         self.layouts.extend(new.into_iter().map(known));
         let excess = self.layouts.len().saturating_sub(MAX_LAYOUTS);
         self.layouts.drain(..excess);
     }
 
     fn reopen(&mut self) -> Result<(), RecordError> {
-        let lock = Lock::take(&self.path)?;
+        let lock = WriterLock::take(&self.path)?;
         let (store, notice) = Store::open(&self.path, &self.host)?;
         self.shared.last_incident.fetch_max(store.last_incident()?, Ordering::Relaxed);
         self.open = Some((store, lock));
@@ -139,12 +139,12 @@ impl Worker {
         for known in self.layouts.iter_mut().filter(|known| known.stored.is_none()) {
             known.stored = Some(store.layout(&known.names)?);
         }
-        let rows: Vec<store::Row<'_>> = self
+        let rows: Vec<store::LayoutRow<'_>> = self
             .pending
             .iter()
             .filter_map(|row| {
                 let layout = stored(&self.layouts, row)?;
-                Some(store::Row { unix_ms: row.unix_ms, layout, values: &row.values })
+                Some(store::LayoutRow { unix_ms: row.unix_ms, layout, values: &row.values })
             })
             .collect();
         store.add(&rows)?;
@@ -209,7 +209,7 @@ impl Worker {
         loop {
             let Some(command) = held(&self.shared.commands).pop_front() else { return };
             match command {
-                Command::Incident(incident, reply) => {
+                WriterCommand::Incident(incident, reply) => {
                     let packed = incident::pack(*incident)
                         .map_err(|source| RecordError::Io { path: self.path.clone(), source });
                     let kept = packed.and_then(|incident| self.keep(incident));
@@ -219,10 +219,10 @@ impl Worker {
                         None => self.note(kept),
                     }
                 }
-                Command::Capture(unix_ms, bytes) => {
+                WriterCommand::Capture(unix_ms, bytes) => {
                     self.store(|store| store.add_capture(unix_ms, &bytes));
                 }
-                Command::Sizes(unix_ms, sizes) => {
+                WriterCommand::Sizes(unix_ms, sizes) => {
                     self.store(|store| store.add_sizes(unix_ms, &sizes));
                 }
             }
@@ -254,6 +254,6 @@ impl Worker {
 }
 
 /// The number that the columns of a row have in the file.
-fn stored(layouts: &[Known], row: &Row) -> Option<u64> {
+fn stored(layouts: &[KnownLayout], row: &QueuedRow) -> Option<u64> {
     layouts.iter().find(|known| known.layout == row.layout)?.stored
 }

@@ -47,7 +47,7 @@
 use crate::cause_score::WORTH_NAMING;
 use crate::hog::hog;
 use crate::outside_memory::{busiest_disk, manual};
-use crate::stall_window::{Canary, StallWindow};
+use crate::stall_window::{CanaryVerdict, StallWindow};
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_critical_path::kernel::BLOCK_LAYER;
@@ -89,7 +89,7 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
             .or_else(stolen)
             .or_else(|| crate::outside_memory::cause(stall, request)));
     }
-    let of_memory = matches!(stall.canary(), Canary::Memory(_))
+    let of_memory = matches!(stall.canary(), CanaryVerdict::Memory(_))
         || stall.incident.trigger.kind == TriggerKind::Pressure;
     if of_memory {
         return Ok(None);
@@ -161,7 +161,7 @@ fn cpus(stall: &StallWindow<'_>) -> Option<Candidate> {
     // A single late turn in seconds is no contention if the kernel reports no task waiting.
     let calm = waited.is_some_and(|share| share < CPU_PRESSURE_PERCENT);
     let least_us = if calm { stall.incident.duration_ms().saturating_mul(1000) / 20 } else { 0 };
-    if let Canary::Cpus(us) = stall.canary()
+    if let CanaryVerdict::Cpus(us) = stall.canary()
         && us >= least_us
     {
         sure += OF_THE_CANARY;
@@ -258,7 +258,7 @@ fn network_or_service(stall: &StallWindow<'_>) -> Result<Option<Candidate>, Miss
         ("io", stall.pressure_percent(Resource::Io)),
         ("cpu", stall.pressure_percent(Resource::Cpu)),
     ];
-    let calm = stall.canary() == Canary::Calm;
+    let calm = stall.canary() == CanaryVerdict::Calm;
     let known: Vec<f64> = pressures.iter().filter_map(|(_, share)| *share).collect();
     if known.is_empty() && !calm {
         let why = "neither the canary nor pressure stall information was recorded";
