@@ -6,7 +6,7 @@
 use crate::kernel::{self, Functions};
 use serde::{Deserialize, Serialize};
 
-/// What a blocked task waits for.
+/// The resource or event that a blocked task waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Wait {
@@ -53,7 +53,7 @@ pub enum Wait {
     Exit,
 }
 
-/// What a running task does in the kernel, where that is no [`Wait`].
+/// Work of a running task in the kernel, where that is no [`Wait`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KernelWork {
@@ -194,7 +194,7 @@ impl WaitRow {
         Self { is_for_task: true, is_held_in_kernel: true, ..self }
     }
 
-    /// What a task that runs does for itself, where others wait: to free memory, or to read it back from swap.
+    /// Work of a running task for itself, where others wait: to free memory, or to read it back from swap.
     const fn memory_work(self) -> Self {
         Self { is_memory_work: true, ..self }
     }
@@ -529,7 +529,7 @@ const fn work(
     WorkRow { work, label, time, functions }
 }
 
-/// What a running task does in the kernel, in the order in which a stack is searched. What a fork, an exit or a copy on
+/// Work of a running task in the kernel, in the order in which a stack is searched. What a fork, an exit or a copy on
 /// write spins for is its own.
 pub(crate) const WORKS: &[WorkRow] = &[
     work(

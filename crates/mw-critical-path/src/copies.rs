@@ -32,7 +32,7 @@ impl Copies {
         Self { parents: forked.into_iter().filter(is_one).collect() }
     }
 
-    /// Whether the process of `child` is such a copy of the process of `task`.
+    /// True if the process of `child` is such a copy of the process of `task`.
     pub(crate) fn is_of(&self, trace: &Trace, child: Tid, task: Tid) -> bool {
         self.parents.get(&trace.process(child)) == Some(&trace.process(task))
     }

@@ -24,7 +24,7 @@ impl Functions {
         Self(prefixes)
     }
 
-    /// Whether a function is one of these.
+    /// True if a function is one of these.
     pub fn has(self, function: &str) -> bool {
         self.0.iter().any(|prefix| match prefix.strip_suffix(WHOLE) {
             Some(name) => function.strip_prefix(name).is_some_and(is_suffix),
@@ -32,18 +32,18 @@ impl Functions {
         })
     }
 
-    /// Whether a stack has one of these.
+    /// True if a stack has one of these.
     pub fn are_in(self, stack: &[String]) -> bool {
         stack.iter().any(|function| self.has(function))
     }
 }
 
-/// Whether a function is in one of the groups.
+/// True if a function is in one of the groups.
 pub fn is_of(groups: &[Functions], function: &str) -> bool {
     groups.iter().any(|group| group.has(function))
 }
 
-/// Whether a stack has a function of one of the groups.
+/// True if a stack has a function of one of the groups.
 pub fn is_in(stack: &[String], groups: &[Functions]) -> bool {
     groups.iter().any(|group| group.are_in(stack))
 }

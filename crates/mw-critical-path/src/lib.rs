@@ -1,4 +1,4 @@
-//! Where the time of a request went.
+//! Attribution of the time of a request to the tasks and resources that it waited for.
 //!
 //! A request begins at one moment and ends when its answer wakes the task that waited for it. The critical
 //! path is found backwards: which task sent that wake-up, and what did it do since the request began?

@@ -37,7 +37,7 @@ struct NumberSet {
 }
 
 impl NumberSet {
-    /// Whether it is new, or too large to be kept.
+    /// True if it is new, or too large to be kept.
     fn add(&mut self, number: Tid) -> bool {
         let Some((at, bit)) = place(number) else { return true };
         if at >= self.words.len() {
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
     use crate::test_trace::{CLIENT, OTHER, SERVER, Traced};
 
-    /// When the events happened that are kept for a request that begins at 100.
+    /// Times of the events that are kept for a request that begins at 100.
     fn kept(traced: &Traced) -> Vec<Nanos> {
         needed(traced.trace.events.iter().collect(), 100).iter().map(|event| event.at).collect()
     }

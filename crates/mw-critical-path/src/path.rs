@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 pub struct SiblingWait {
     pub task: Tid,
     pub wait: Wait,
-    /// How much of the request it covers.
+    /// Time of the request that it covers.
     pub total: Nanos,
 }
 
@@ -21,9 +21,9 @@ pub struct Path {
     pub from: Nanos,
     pub to: Nanos,
     pub parts: Vec<Part>,
-    /// Which task waited for which. The first is the request's own task.
+    /// The tasks in the order in which each waited for the next. The first is the request's own task.
     pub hops: Vec<Hop>,
-    /// What likely held the request, where the path ends in threads of a run-time that were idle.
+    /// The likely holder of the request, where the path ends in threads of a run-time that were idle.
     #[serde(default)]
     pub sibling: Option<SiblingWait>,
 }
@@ -47,15 +47,15 @@ pub struct Part {
     pub kind: Kind,
     /// Index of the task in [`Path::hops`].
     pub hop: usize,
-    /// Where in the kernel.
+    /// Stack in the kernel.
     pub stack: StackId,
-    /// What sent the wake-up that ended it.
+    /// Stack of the wake-up that ended it.
     pub waker_stack: StackId,
     /// Ticks of the sampling clock that it stands for, where the task ran.
     pub samples: u32,
 }
 
-/// How a part of the time was spent.
+/// Use of a part of the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -73,7 +73,7 @@ pub enum Kind {
     Unseen(Unseen),
 }
 
-/// How a task ran.
+/// Mode in which a task ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunMode {
@@ -85,7 +85,7 @@ pub enum RunMode {
     Unsampled,
 }
 
-/// Who had the CPU that a runnable task waited for.
+/// Holder of the CPU that a runnable task waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CpuHolder {
@@ -105,7 +105,7 @@ pub enum CpuHolder {
     Unknown,
 }
 
-/// Why the trace does not say what happened.
+/// Reason why the trace does not show what happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unseen {
@@ -121,7 +121,7 @@ pub enum Unseen {
     TooDeep,
 }
 
-/// What one kind of time amounts to.
+/// Sum of the time of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
     pub kind: Kind,
@@ -191,7 +191,7 @@ impl Kind {
     }
 }
 
-/// What the parts of one kind and hop amount to.
+/// Sum of the parts of one kind and hop.
 #[derive(Debug, Clone, Default)]
 struct Sums {
     total: Nanos,

@@ -17,12 +17,12 @@ const NEGLIGIBLE_PART: Nanos = 50;
 /// Ticks between two readings that are counted.
 const MAX_TICKS: u64 = 10;
 
-/// What one task was found to do.
+/// State of one task at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading {
     pub at: Nanos,
     pub state: TaskState,
-    /// Where in the kernel it is blocked.
+    /// Stack in the kernel where it is blocked.
     pub stack: StackId,
     /// Time on a CPU and runnable without one so far, as `/proc/PID/task/TID/schedstat` has them.
     pub ran: Nanos,
@@ -91,15 +91,19 @@ impl Readings {
         self.tasks.len()
     }
 
-    /// What each task did between its readings, as scheduler events would have it.
+    /// Converts the readings to the scheduler events that would give them.
     pub fn into_trace(mut self, to: Nanos) -> Trace {
         // Where a task that runs is in the kernel cannot be read.
         let in_kernel = self.stack(vec!["kernel".to_owned()]);
         let mut events = Vec::new();
         for (tid, (_, readings)) in &self.tasks {
             let Some(first) = readings.first() else { continue };
-            let mut told =
-                StateEvents { task: *tid, in_kernel, now: Doing::Runnable, events: &mut events };
+            let mut told = StateEvents {
+                task: *tid,
+                in_kernel,
+                now: PolledActivity::Runnable,
+                events: &mut events,
+            };
             told.begins(self.from, first);
             for pair in readings.windows(2) {
                 if let [before, after] = pair {
@@ -130,27 +134,27 @@ impl Reading {
         Self { at: other.at, ..*self } == *other
     }
 
-    fn doing(&self) -> Doing {
+    fn doing(&self) -> PolledActivity {
         match self.state {
-            TaskState::Runnable => Doing::Runnable,
-            state => Doing::Off(state, self.stack),
+            TaskState::Runnable => PolledActivity::Runnable,
+            state => PolledActivity::Off(state, self.stack),
         }
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Doing {
+enum PolledActivity {
     Running,
     Runnable,
     /// Blocked, stopped or gone.
     Off(TaskState, StackId),
 }
 
-/// What a task does, told as events.
+/// Converts the states of a task to events.
 struct StateEvents<'a> {
     task: Tid,
     in_kernel: StackId,
-    now: Doing,
+    now: PolledActivity,
     events: &'a mut Vec<Event>,
 }
 
@@ -172,19 +176,22 @@ impl StateEvents<'_> {
         // What is left of the time, before and after the task was ready.
         let (first, delayed, last) = match (was, is) {
             // The kernel counts a wait for a CPU when it ends.
-            (Doing::Runnable, Doing::Runnable) => (0, delayed + rest, 0),
-            (Doing::Runnable, _) => (0, delayed, rest),
-            (_, Doing::Runnable) => (rest, delayed, 0),
+            (PolledActivity::Runnable, PolledActivity::Runnable) => (0, delayed + rest, 0),
+            (PolledActivity::Runnable, _) => (0, delayed, rest),
+            (_, PolledActivity::Runnable) => (rest, delayed, 0),
             _ if was == is => (rest, delayed, 0),
             _ => (rest - rest / 2, delayed, rest / 2),
         };
         let mut at = before.at;
-        for (doing, time) in
-            [(was, first), (Doing::Runnable, delayed), (Doing::Running, ran), (is, last)]
-        {
+        for (doing, time) in [
+            (was, first),
+            (PolledActivity::Runnable, delayed),
+            (PolledActivity::Running, ran),
+            (is, last),
+        ] {
             if time > 0 {
                 self.does(doing, at);
-                if doing == Doing::Running {
+                if doing == PolledActivity::Running {
                     self.samples(at, before, after);
                 }
                 at += time;
@@ -196,23 +203,23 @@ impl StateEvents<'_> {
     }
 
     /// The task does something else from a time on.
-    fn does(&mut self, doing: Doing, at: Nanos) {
+    fn does(&mut self, doing: PolledActivity, at: Nanos) {
         let task = self.task;
         if doing == self.now {
             return;
         }
         let stack = StackId::default();
         match (self.now, doing) {
-            (_, Doing::Running) => self.push(at, EventKind::SwitchIn { task }),
-            (Doing::Running, Doing::Runnable) => {
+            (_, PolledActivity::Running) => self.push(at, EventKind::SwitchIn { task }),
+            (PolledActivity::Running, PolledActivity::Runnable) => {
                 let state = TaskState::Runnable;
                 self.push(at, EventKind::SwitchOut { task, state, stack, next: 0 });
             }
-            (_, Doing::Runnable) => {
+            (_, PolledActivity::Runnable) => {
                 let context = WakeContext::HardIrq;
                 self.push(at, EventKind::Waking { task, by: 0, context, stack });
             }
-            (_, Doing::Off(state, stack)) => {
+            (_, PolledActivity::Off(state, stack)) => {
                 // Between two waits it ran for less than could be told.
                 self.push(at, EventKind::SwitchIn { task });
                 self.push(at, EventKind::SwitchOut { task, state, stack, next: 0 });

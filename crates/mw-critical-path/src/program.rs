@@ -1,4 +1,4 @@
-//! What the threads of a running program did: how much of it was idle, and its slowest requests.
+//! Time of the threads of a running program: the idle share, and the slowest requests.
 //!
 //! A thread of a server waits for work, does it, and waits again. The time between two such waits is a *cycle*:
 //! a request, where the thread serves one at a time. A wait within a cycle is not idle: for a disk, a lock, or
@@ -23,14 +23,14 @@ pub struct Program {
     pub listens: bool,
 }
 
-/// What a program did while it was traced.
+/// Time of a program while it was traced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgramTime {
     pub threads: usize,
     /// Of all threads together.
     pub idle: Nanos,
-    /// What the threads did when they were not idle, without what they waited for: its parts are of all threads,
-    /// a hop a thread, and its duration is their sum.
+    /// Time of the threads when they were not idle, without that of tasks they waited for: its parts are of all
+    /// threads, a hop a thread, and its duration is their sum.
     pub busy: Path,
     pub cycle_count: usize,
     /// The slowest first.
@@ -52,13 +52,13 @@ impl Cycle {
 }
 
 impl Program {
-    /// What its threads did.
+    /// Time of its threads.
     pub fn time(&self, trace: &Trace) -> ProgramTime {
         let timelines = Timelines::new(trace);
         let processes = self.with_children(trace, &timelines);
         let threads: BTreeSet<Tid> =
             timelines.tasks().filter(|task| processes.contains(&trace.process(*task))).collect();
-        let looks = Looks { trace, timelines: &timelines, threads, listens: self.listens };
+        let looks = ProgramView { trace, timelines: &timelines, threads, listens: self.listens };
         let sent = looks.sent();
         let mut cycles: Vec<Cycle> = Vec::new();
         let mut idle = 0;
@@ -87,7 +87,7 @@ impl Program {
     }
 }
 
-/// Who gave a thread the work that it does.
+/// Source of the work that a thread does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asker {
     /// A task of another program.
@@ -107,14 +107,14 @@ struct OpenCycle {
     asker: Asker,
 }
 
-struct Looks<'a> {
+struct ProgramView<'a> {
     trace: &'a Trace,
     timelines: &'a Timelines,
     threads: BTreeSet<Tid>,
     listens: bool,
 }
 
-impl Looks<'_> {
+impl ProgramView<'_> {
     /// Wake-ups by which the program's threads sent something, in the order of time.
     fn sent(&self) -> BTreeMap<Tid, Vec<(Nanos, Tid)>> {
         let mut sent: BTreeMap<Tid, Vec<(Nanos, Tid)>> = BTreeMap::new();
@@ -166,7 +166,7 @@ impl Looks<'_> {
         }
     }
 
-    /// What ended an interval in which the thread was idle; `None` where it was not.
+    /// Wake-up that ended an interval in which the thread was idle; `None` where it was not.
     fn idle_wakeup(
         &self,
         thread: Tid,
@@ -219,8 +219,8 @@ impl Looks<'_> {
         !is_answered && waits && !self.goes_on(asker, open.from, interval)
     }
 
-    /// Whether a task that has asked `since` did something else during the interval. That its request was read wakes it,
-    /// too, and it goes on waiting.
+    /// True if a task that has asked `since` did something else during the interval. That its request was read wakes
+    /// it, too, and it goes on waiting.
     fn goes_on(&self, asker: Tid, since: Nanos, interval: Interval) -> bool {
         let mut is_for_room = false;
         self.timelines.within(asker, since, interval.to).any(|of_asker| match of_asker.activity {
@@ -253,7 +253,7 @@ impl Looks<'_> {
         }
     }
 
-    /// What ended a wait for input brought work, and not what the thread had asked for.
+    /// True if the end of a wait for input brought work, and not an answer to the thread.
     fn is_for_work(&self, thread: Tid, open: Option<OpenCycle>, wakeup: Option<Wakeup>) -> bool {
         match self.asker(wakeup) {
             // An answer to another machine is not seen, so that the thread may owe one still.

@@ -1,15 +1,15 @@
-//! What is explained.
+//! The request whose time is explained.
 
 use crate::trace::{Nanos, Tid};
 
-/// What is explained: the time of one task.
+/// An interval of one task whose time is explained.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Request {
     /// The task that waited for the answer.
     pub task: Tid,
-    /// When it asked.
+    /// Time at which it asked.
     pub from: Nanos,
-    /// When the answer woke it.
+    /// Time at which the answer woke it.
     pub to: Nanos,
     /// Processes that have the other end of its connection, or listen at the address: where no task woke the
     /// request's, their threads are searched for the one that likely held it. May be empty.

@@ -1,4 +1,5 @@
-//! Who holds a request where no wake-up says so: it is still under way, or a time limit ended the wait for it.
+//! Finds the thread that holds a request where no wake-up shows it: it is still under way, or a time limit ended the
+//! wait for it.
 //!
 //! The caller may know which processes have the other end of the connection. Of their threads, the one that
 //! was stuck for most of the wait is the likely reason; those that wait for work are not.
@@ -33,7 +34,7 @@ pub(crate) struct Servers {
     least: Nanos,
 }
 
-/// What a thread did over an interval, as far as it tells whether it held a request.
+/// Times of a thread over an interval that show if it held a request.
 #[derive(Debug, Clone, Copy, Default)]
 struct HoldTimes {
     /// It waited for a resource or in a kernel lock, had no CPU, or was stopped.

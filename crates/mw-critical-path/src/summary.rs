@@ -13,7 +13,7 @@ const MAX_FUNCTIONS: usize = 24;
 /// Links of a chain that are kept: those next to the largest part.
 const MAX_CHAIN: usize = 12;
 
-/// Where the time of a request went. Its parts and `rest_ns` add up to `total_ns`.
+/// Attribution of the time of a request. Its parts and `rest_ns` add up to `total_ns`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PathSummary {
@@ -25,16 +25,16 @@ pub struct PathSummary {
     pub rest_ns: Nanos,
     /// From the request's own task to that of the largest part: which task waited for which.
     pub chain: Vec<Link>,
-    /// What likely held the request, where the path ends in idle threads of a run-time.
+    /// The likely holder of the request, where the path ends in idle threads of a run-time.
     pub sibling: Option<Sibling>,
     /// Records that the kernel or the reader dropped: with any, the parts may be wrong.
     pub lost: u64,
-    /// How long after the request's begin the trace began.
+    /// Time from the request's beginning to that of the trace.
     pub untraced_ns: Nanos,
     pub basis: Basis,
 }
 
-/// What one kind of time amounts to, and whose it was.
+/// Sum of the time of one kind and task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathPart {
     pub kind: Kind,
@@ -195,7 +195,7 @@ impl PathTask {
         }
     }
 
-    /// Whether it is outside of the tracer's PID namespace: its process, cgroup and earlier state are not known.
+    /// True if it is outside of the tracer's PID namespace: its process, cgroup and earlier state are not known.
     pub fn is_outside(&self) -> bool {
         outside_number(self.tid).is_some()
     }

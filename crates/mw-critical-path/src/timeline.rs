@@ -1,4 +1,4 @@
-//! What each task did when: running, runnable or blocked, without gaps from its first event on.
+//! States of each task over time: running, runnable or blocked, without gaps from its first event on.
 
 use crate::copies::Copies;
 use crate::needed::needed;
@@ -33,7 +33,7 @@ pub(crate) enum Activity {
     },
 }
 
-/// What ended a wait.
+/// Wake-up that ended a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Wakeup {
     pub(crate) waker: Waker,
@@ -54,9 +54,9 @@ pub(crate) enum Waker {
 #[derive(Debug, Default)]
 pub(crate) struct Timelines {
     tasks: BTreeMap<Tid, Vec<Interval>>,
-    /// Who created a task, and when.
+    /// Time of a task's creation, and its creator.
     births: BTreeMap<Tid, (Nanos, Tid)>,
-    /// Which task was on a CPU from when on.
+    /// Tasks of a CPU, each with the time from which on it ran.
     occupancy: BTreeMap<u16, Vec<(Nanos, Tid)>>,
     samples: BTreeMap<Tid, Vec<(Nanos, StackId)>>,
     /// Whom a task woke, and when.
@@ -64,7 +64,7 @@ pub(crate) struct Timelines {
     /// Tasks that mostly free memory where they run.
     reclaimers: BTreeMap<Tid, Reclaim>,
     copies: Copies,
-    /// When a task was first and last sampled while it freed the memory of its process.
+    /// Times at which a task was first and last sampled while it freed the memory of its process.
     exits: BTreeMap<Tid, (Nanos, Nanos)>,
     classes: Vec<WaitClass>,
 }
@@ -108,7 +108,7 @@ impl Timelines {
         clipped.into_iter()
     }
 
-    /// What a task with this stack waits for; `None` where no function is known.
+    /// Wait of a task with this stack; `None` where no function is known.
     pub(crate) fn wait(&self, stack: StackId) -> Option<Wait> {
         self.class(stack).wait
     }
@@ -127,7 +127,7 @@ impl Timelines {
         }
     }
 
-    /// Whether a wake-up with this stack only says that the other end of a socket has read.
+    /// True if a wake-up with this stack only says that the other end of a socket has read.
     pub(crate) fn is_for_room(&self, stack: StackId) -> bool {
         self.class(stack).is_for_room
     }
@@ -158,7 +158,7 @@ impl Timelines {
             .copied()
     }
 
-    /// Whose memory a task frees, if most of its samples are of that.
+    /// Memory that a task frees, if most of its samples are of that.
     pub(crate) fn reclaims(&self, task: Tid) -> Option<Reclaim> {
         self.reclaimers.get(&task).copied()
     }
@@ -168,17 +168,17 @@ impl Timelines {
         &self.copies
     }
 
-    /// Whether `task` freed the memory of its process within `[from, to)`.
+    /// True if `task` freed the memory of its process within `[from, to)`.
     pub(crate) fn exits(&self, task: Tid, from: Nanos, to: Nanos) -> bool {
         self.exits.get(&task).is_some_and(|(first, last)| *first < to && *last >= from)
     }
 
-    /// Who created `task`, and when.
+    /// Time of the creation of `task`, and its creator.
     pub(crate) fn birth(&self, task: Tid) -> Option<(Nanos, Tid)> {
         self.births.get(&task).copied()
     }
 
-    /// Who was created by whom, in the order of time.
+    /// Tasks with their creators, in the order of time.
     pub(crate) fn births(&self) -> Vec<(Tid, Tid)> {
         let mut births: Vec<_> = self.births.iter().collect();
         births.sort_by_key(|(_, (at, _))| *at);
@@ -210,7 +210,7 @@ impl Timelines {
         all.get(begin..end).unwrap_or_default()
     }
 
-    /// Who was on `cpu` over `[from, to)`, in pieces that cover it; `None` where that is not known.
+    /// Tasks on `cpu` over `[from, to)`, in pieces that cover it; `None` where that is not known.
     pub(crate) fn on_cpu(
         &self,
         cpu: u16,
@@ -238,23 +238,23 @@ impl Timelines {
     }
 }
 
-/// What a task is doing while the trace is read.
+/// State of a task while the trace is read.
 #[derive(Debug, Clone, Copy)]
 struct OpenInterval {
     since: Nanos,
-    now: Now,
+    now: PresentState,
     /// Read from /proc, maybe a little after the trace began.
     found: bool,
 }
 
 impl OpenInterval {
-    fn new(since: Nanos, now: Now) -> Self {
+    fn new(since: Nanos, now: PresentState) -> Self {
         Self { since, now, found: false }
     }
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Now {
+enum PresentState {
     Running,
     Runnable,
     Blocked { stopped: bool, stack: StackId, woken: Option<(Nanos, Wakeup)> },
@@ -267,7 +267,7 @@ struct Builder<'a> {
     lines: HashMap<Tid, TaskTimeline>,
 }
 
-/// What a task did so far, and what it is doing.
+/// Intervals of a task so far, and its present state.
 #[derive(Debug, Default)]
 struct TaskTimeline {
     open: Option<OpenInterval>,
@@ -298,7 +298,7 @@ impl Builder<'_> {
             }
             EventKind::Fork { parent, child } => {
                 self.built.births.insert(child, (at, parent));
-                self.line(child).open = Some(OpenInterval::new(at, Now::Runnable));
+                self.line(child).open = Some(OpenInterval::new(at, PresentState::Runnable));
             }
             EventKind::Sample { task, stack } => {
                 self.built.samples.entry(task).or_default().push((at, stack));
@@ -306,15 +306,15 @@ impl Builder<'_> {
                     self.built.exits.entry(task).or_insert((at, at)).1 = at;
                 }
                 let from = self.trace.from;
-                let open = self.line(task).doing(from, Now::Running);
-                if open.found && matches!(open.now, Now::Runnable) {
-                    *open = OpenInterval::new(from, Now::Running);
+                let open = self.line(task).doing(from, PresentState::Running);
+                if open.found && matches!(open.now, PresentState::Runnable) {
+                    *open = OpenInterval::new(from, PresentState::Running);
                 }
             }
             EventKind::Found { task, state, stack } => {
-                let now = Now::from_state(state, stack);
+                let now = PresentState::from_state(state, stack);
                 // Who is found in a wait has likely been in it since the request began.
-                let is_blocked = matches!(now, Now::Blocked { .. });
+                let is_blocked = matches!(now, PresentState::Blocked { .. });
                 let since = if is_blocked { 0 } else { self.trace.from };
                 self.line(task).open.get_or_insert(OpenInterval { since, now, found: true });
             }
@@ -333,11 +333,13 @@ impl Builder<'_> {
         }
         let from = self.trace.from;
         let line = self.line(task);
-        let open = *line.doing(from, Now::Runnable);
+        let open = *line.doing(from, PresentState::Runnable);
         match open.now {
-            Now::Running => return,
-            Now::Runnable => line.push(open.since, at, Activity::Runnable { cpu: Some(cpu) }),
-            Now::Blocked { stopped, stack, woken } => {
+            PresentState::Running => return,
+            PresentState::Runnable => {
+                line.push(open.since, at, Activity::Runnable { cpu: Some(cpu) })
+            }
+            PresentState::Blocked { stopped, stack, woken } => {
                 // A wake-up that was not seen was an interrupt on an idle CPU whose tracepoints are silent.
                 let unseen = Wakeup { waker: Waker::Interrupt, stack: StackId::default() };
                 let (until, wakeup) = woken.unwrap_or((at, unseen));
@@ -345,9 +347,9 @@ impl Builder<'_> {
                 line.push(open.since, until, Activity::Blocked { stopped, stack, wakeup });
                 line.push(until, at, Activity::Runnable { cpu: Some(cpu) });
             }
-            Now::Gone => {}
+            PresentState::Gone => {}
         }
-        line.open = Some(OpenInterval::new(at, Now::Running));
+        line.open = Some(OpenInterval::new(at, PresentState::Running));
     }
 
     fn leaves(&mut self, task: Tid, at: Nanos, state: TaskState, stack: StackId) {
@@ -356,20 +358,21 @@ impl Builder<'_> {
         }
         let from = self.trace.from;
         let line = self.line(task);
-        let mut open = *line.doing(from, Now::Running);
-        if open.found && !matches!(open.now, Now::Blocked { woken: Some(_), .. }) {
+        let mut open = *line.doing(from, PresentState::Running);
+        if open.found && !matches!(open.now, PresentState::Blocked { woken: Some(_), .. }) {
             // It was found on the CPU, or in the wait that begins here.
-            open = OpenInterval::new(from, Now::Running);
+            open = OpenInterval::new(from, PresentState::Running);
         }
         line.close(open, at);
-        line.open = Some(OpenInterval::new(at, Now::from_state(state, stack)));
+        line.open = Some(OpenInterval::new(at, PresentState::from_state(state, stack)));
     }
 
     fn wakes(&mut self, task: Tid, at: Nanos, wakeup: Wakeup) {
-        let unknown = Now::Blocked { stopped: false, stack: StackId::default(), woken: None };
+        let unknown =
+            PresentState::Blocked { stopped: false, stack: StackId::default(), woken: None };
         let from = self.trace.from;
         let open = self.line(task).doing(from, unknown);
-        if let Now::Blocked { woken: woken @ None, .. } = &mut open.now {
+        if let PresentState::Blocked { woken: woken @ None, .. } = &mut open.now {
             *woken = Some((at, wakeup));
         }
     }
@@ -423,8 +426,8 @@ impl Builder<'_> {
 }
 
 impl TaskTimeline {
-    /// What the task is doing; where nothing is known of it yet, `now` since the trace began.
-    fn doing(&mut self, from: Nanos, now: Now) -> &mut OpenInterval {
+    /// Present state of the task; where nothing is known of it yet, `now` since the trace began.
+    fn doing(&mut self, from: Nanos, now: PresentState) -> &mut OpenInterval {
         self.open.get_or_insert(OpenInterval::new(from, now))
     }
 
@@ -432,15 +435,15 @@ impl TaskTimeline {
     fn close(&mut self, open: OpenInterval, at: Nanos) {
         let OpenInterval { since, now, .. } = open;
         match now {
-            Now::Running => self.push(since, at, Activity::Running),
-            Now::Runnable => self.push(since, at, Activity::Runnable { cpu: None }),
-            Now::Blocked { stopped, stack, woken } => {
+            PresentState::Running => self.push(since, at, Activity::Running),
+            PresentState::Runnable => self.push(since, at, Activity::Runnable { cpu: None }),
+            PresentState::Blocked { stopped, stack, woken } => {
                 let until = woken.map_or(at, |(woken_at, _)| woken_at);
                 let wakeup = woken.map(|(_, wakeup)| wakeup);
                 self.push(since, until, Activity::Blocked { stopped, stack, wakeup });
                 self.push(until, at, Activity::Runnable { cpu: None });
             }
-            Now::Gone => {}
+            PresentState::Gone => {}
         }
     }
 
@@ -451,7 +454,7 @@ impl TaskTimeline {
     }
 }
 
-impl Now {
+impl PresentState {
     fn from_state(state: TaskState, stack: StackId) -> Self {
         match state {
             TaskState::Runnable => Self::Runnable,

@@ -1,4 +1,4 @@
-//! What the scheduler did, as recorded.
+//! Recorded events of the scheduler.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -40,9 +40,9 @@ pub struct StackId(pub u32);
 /// Scheduler events of all CPUs over an interval.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trace {
-    /// When tracing began.
+    /// Beginning of tracing.
     pub from: Nanos,
-    /// When it ended.
+    /// End of tracing.
     pub to: Nanos,
     /// In any order.
     pub events: Vec<Event>,
@@ -64,7 +64,7 @@ pub struct Trace {
     pub tracer: Option<Tid>,
 }
 
-/// What a trace was made from.
+/// Source of a trace.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
@@ -122,7 +122,7 @@ pub enum TaskState {
     Dead,
 }
 
-/// Where a wake-up was sent from.
+/// Context that a wake-up was sent from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WakeContext {
@@ -142,8 +142,8 @@ impl Trace {
         self.tasks.get(&tid).map_or("", |task| &task.name)
     }
 
-    /// Whose cgroups a thread has, if it has ended itself: its process, and the tasks that forked it and those before
-    /// it, as long as they run the same program.
+    /// Tasks of which a thread has the cgroups, if it has ended itself: its process, and the tasks that forked it and
+    /// those before it, as long as they run the same program.
     pub fn kin(&self, tid: Tid) -> Vec<Tid> {
         let parent = |child: &Tid| {
             let born = self.events.iter().rev().find_map(|event| match event.kind {
@@ -160,7 +160,7 @@ impl Trace {
         kin
     }
 
-    /// When a thread was created and when it ended, as far as that was traced.
+    /// Times of the creation and the end of a thread, as far as that was traced.
     pub fn lifetime(&self, tid: Tid) -> (Option<Nanos>, Option<Nanos>) {
         let born = self.events.iter().find_map(|event| match event.kind {
             EventKind::Fork { child, .. } if child == tid => Some(event.at),

@@ -18,10 +18,10 @@ const MAX_LOOKS: usize = 256;
 #[derive(Debug, Default)]
 pub(crate) struct Upstreams {
     of_process: BTreeMap<Tid, Upstream>,
-    /// When the request began, and the length of a part of it.
+    /// Beginning of the request, and the length of a part of it.
     from: Nanos,
     part: Nanos,
-    /// Who was stuck over parts of the request, beside whom and when: hop, process, beginning of the part.
+    /// Threads that were stuck over parts of the request: by hop, process, beginning of the part.
     stuck: RefCell<BTreeMap<(usize, Tid, Nanos), Option<Tid>>>,
 }
 
@@ -56,7 +56,7 @@ impl Upstreams {
         Some((begins, begins + self.part))
     }
 
-    /// What `find` finds for a hop, a process and the beginning of a part; it is called once for each of them, and for
+    /// Result of `find` for a hop, a process and the beginning of a part; it is called once for each of them, and for
     /// [`MAX_LOOKS`] at most.
     pub(crate) fn once(
         &self,
@@ -81,7 +81,7 @@ impl Upstreams {
         [first.threads.clone(), behind.flat_map(|upstream| &upstream.threads).copied().collect()]
     }
 
-    /// Whether a process asks that of a thread.
+    /// True if a process asks that of a thread.
     pub(crate) fn has(&self, process: Tid, thread: Tid) -> bool {
         let upstream = self.of_process.get(&process);
         upstream.is_some_and(|upstream| upstream.threads.binary_search(&thread).is_ok())
@@ -92,7 +92,7 @@ impl Upstreams {
         self.of_process.keys().copied()
     }
 
-    /// Whether connections of `process` are known, and none of them is to the process of another.
+    /// True if connections of `process` are known, and none of them is to the process of another.
     pub(crate) fn excludes(&self, process: Tid, other: Tid) -> bool {
         self.of_process.get(&process).is_some_and(|upstream| !upstream.processes.contains(&other))
     }

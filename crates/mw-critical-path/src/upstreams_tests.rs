@@ -28,7 +28,7 @@ fn proxied() -> Traced {
     traced
 }
 
-/// What most of the request was spent on, and the tasks that lead to it with whether each is inferred.
+/// The largest part of the request, and the tasks that lead to it, each with a mark if it is inferred.
 fn largest(traced: &Traced, upstreams: &[(Tid, Tid)]) -> (Kind, Vec<(Tid, bool)>) {
     let request = Request {
         task: CLIENT,

@@ -1,4 +1,4 @@
-//! What a task waits for, and what it does in the kernel, by the functions on its stack.
+//! Classifies waits and kernel work of tasks by the functions on their stacks.
 //!
 //! Each table is searched in order for the first entry of which any function is anywhere on the stack.
 //! Entries that cause others come first: a task that waits for the disk while it swaps pages out in direct
@@ -12,7 +12,7 @@ use crate::kernel::{
 };
 use std::collections::HashMap;
 
-/// What sent a wake-up.
+/// Sender of a wake-up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum WakeSource {
     Timer,
@@ -24,7 +24,7 @@ pub(crate) enum WakeSource {
     Interrupt,
 }
 
-/// What a running task with this stack does.
+/// Work of a running task with this stack.
 pub(crate) fn work(stack: &[String]) -> KernelWork {
     let by_it = |row: &&WorkRow| stack.iter().any(|function| row.is_by(function));
     WORKS.iter().find(by_it).map_or(KernelWork::Other, |row| row.work)
@@ -35,17 +35,17 @@ pub(crate) fn is_kill(stack: &[String]) -> bool {
     KILLS.are_in(stack)
 }
 
-/// Whether the task that sent a wake-up opened a connection: it is a client of the task that it woke.
+/// True if the task that sent a wake-up opened a connection: it is a client of the task that it woke.
 pub(crate) fn is_connect(waker_stack: &[String]) -> bool {
     CONNECTS.are_in(waker_stack)
 }
 
-/// Whether the task that sent a wake-up sent it over a socket, or closed one.
+/// True if the task that sent a wake-up sent it over a socket, or closed one.
 pub(crate) fn is_socket(waker_stack: &[String]) -> bool {
     SENDERS.are_in(waker_stack)
 }
 
-/// What a wait was for, where the wake-up that ended it tells: the file system over which a file was read, or that
+/// Object of a wait, where the wake-up that ended it tells: the file system over which a file was read, or that
 /// its task was frozen.
 pub(crate) fn told_by_waker(wait: Wait, waker_stack: &[String]) -> Wait {
     if THAWS.are_in(waker_stack) {
@@ -60,7 +60,8 @@ pub(crate) fn told_by_waker(wait: Wait, waker_stack: &[String]) -> Wait {
     is_for_file.then(remote).flatten().unwrap_or(wait)
 }
 
-/// Whether a thread of the kernel waits for work: what it sleeps in is its own loop, and nothing that it was called for.
+/// True if a thread of the kernel waits for work: what it sleeps in is its own loop, and nothing that it was called
+/// for.
 fn is_idle_thread(stack: &[String]) -> bool {
     let mut functions = stack.iter().skip_while(|function| function.contains("schedule"));
     let innermost = functions.next().map_or("", String::as_str);
@@ -73,7 +74,7 @@ pub(crate) fn work_function(stack: &[String]) -> Option<&str> {
     stack.get(called.checked_sub(1)?).map(String::as_str)
 }
 
-/// What a stack says, without who else is on the CPU.
+/// Classification of a stack, without regard to the CPU.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct WaitClass {
     pub(crate) wait: Option<Wait>,
@@ -81,7 +82,7 @@ pub(crate) struct WaitClass {
     pub(crate) is_sender: bool,
     /// The wake-up says that the other end of a socket has read, and may not be waited for.
     pub(crate) is_for_room: bool,
-    /// Which interrupt sent the wake-up, where no task did.
+    /// Interrupt that sent the wake-up, where no task did.
     pub(crate) interrupt: WakeSource,
     pub(crate) is_reclaim_thread: bool,
     /// The stack is of freeing an address space.
@@ -91,7 +92,7 @@ pub(crate) struct WaitClass {
 }
 
 impl WaitClass {
-    /// Whose memory a task with this stack frees, if it is on a CPU.
+    /// Memory that a task with this stack frees, if it is on a CPU.
     pub(crate) fn reclaim(self) -> Option<Reclaim> {
         if self.is_reclaim_thread {
             return Some(Reclaim::Machine);
@@ -106,7 +107,7 @@ impl WaitClass {
     }
 }
 
-/// Whose memory is freed.
+/// Owner of the memory that is freed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reclaim {
     /// That of the machine, or of a node.
@@ -131,9 +132,9 @@ const REMOTE_COMPLETIONS: &[(Wait, Functions)] = &[
     (Wait::RemoteFs, Functions::new(&["cifs_", "smb2_", "ceph_", "p9_", "netfs_"])),
 ];
 
-/// What one function says: indices of the first entry that has it.
+/// Indices of the first entries that have a function.
 #[derive(Clone, Copy)]
-struct Says {
+struct FunctionClass {
     wait: usize,
     interrupt: usize,
     is_sender: bool,
@@ -148,8 +149,8 @@ pub(crate) fn classes(stacks: &[Vec<String>]) -> Vec<WaitClass> {
     stacks.iter().map(|stack| class(stack, &mut known)).collect()
 }
 
-fn class<'a>(stack: &'a [String], known: &mut HashMap<&'a str, Says>) -> WaitClass {
-    let mut all = Says {
+fn class<'a>(stack: &'a [String], known: &mut HashMap<&'a str, FunctionClass>) -> WaitClass {
+    let mut all = FunctionClass {
         wait: WAITS.len(),
         interrupt: INTERRUPTS.len(),
         is_sender: false,
@@ -158,7 +159,7 @@ fn class<'a>(stack: &'a [String], known: &mut HashMap<&'a str, Says>) -> WaitCla
         is_exit: false,
     };
     for function in stack {
-        let says = *known.entry(function).or_insert_with(|| Says::new(function));
+        let says = *known.entry(function).or_insert_with(|| FunctionClass::new(function));
         all.wait = all.wait.min(says.wait);
         if all.interrupt == INTERRUPTS.len() {
             all.interrupt = says.interrupt;
@@ -181,7 +182,7 @@ fn class<'a>(stack: &'a [String], known: &mut HashMap<&'a str, Says>) -> WaitCla
     }
 }
 
-impl Says {
+impl FunctionClass {
     fn new(function: &str) -> Self {
         let wait = WAITS.iter().position(|row| row.is_by(function));
         let interrupt = INTERRUPTS.iter().position(|(_, functions)| functions.has(function));

@@ -46,7 +46,7 @@ fn path_within(trace: &Trace, timelines: &Timelines, request: Request) -> Path {
     path
 }
 
-/// What tasks did themselves within spans of their time, whatever it was that they waited for.
+/// Parts of the time of tasks within spans: waits are parts of the waiting task, and what it waited for is not followed.
 pub(crate) fn own_time(
     trace: &Trace,
     timelines: &Timelines,
@@ -73,9 +73,9 @@ struct Walk<'a> {
     upstreams: Upstreams,
     /// The process of the request's task.
     client: Tid,
-    /// When the request began.
+    /// Beginning of the request.
     from: Nanos,
-    /// Whether a task that was waited for is explained instead.
+    /// True if a task that was waited for is explained instead.
     follows: bool,
     hops: Vec<Hop>,
     parts: Vec<Part>,
@@ -102,7 +102,7 @@ impl Walk<'_> {
         self.gap(hop, task, at, to);
     }
 
-    /// What happened before a task was created is what its parent did.
+    /// Explains the time before a task was created as that of its parent.
     fn before_birth(
         &mut self,
         hop: usize,
@@ -216,7 +216,7 @@ impl Walk<'_> {
         }
     }
 
-    /// When records were first lost in `[from, to)`; `to` where none were.
+    /// Time at which records were first lost in `[from, to)`; `to` where none were.
     fn lost_from(&self, from: Nanos, to: Nanos) -> Nanos {
         let gaps = self.trace.gaps.iter().filter(|(begin, end)| *begin < to && *end > from);
         gaps.map(|(begin, _)| (*begin).max(from)).min().unwrap_or(to)
@@ -256,8 +256,8 @@ impl Walk<'_> {
         self.push_at(hop, from, to, kind, (stack, waker_stack));
     }
 
-    /// What ended a wait. A signal of an interval timer only interrupts it, and some programs wait for a lock in
-    /// slices of a second: what counts is what ended the next wait, where that is of the same kind and the task sent
+    /// Wake-up that ended a wait. A signal of an interval timer only interrupts it, and some programs wait for a lock
+    /// in slices of a second: what counts is what ended the next wait, where that is of the same kind and the task sent
     /// nothing in between.
     fn beyond_timers(
         &self,
@@ -286,7 +286,7 @@ impl Walk<'_> {
         wakeup
     }
 
-    /// Whether a task sent nothing after a wait, until the next one for work: it had nothing to do. In between it may
+    /// True if a task sent nothing after a wait, until the next one for work: it had nothing to do. In between it may
     /// wait for a disk or a lock.
     fn is_silent_after(&self, hop: usize, to: Nanos) -> bool {
         let Some(task) = self.hops.get(hop).map(|hop| hop.task) else { return false };
@@ -330,8 +330,8 @@ impl Walk<'_> {
         })
     }
 
-    /// Whether who woke a server from its wait asks it: it opened a connection, or the server's own connections are
-    /// known and none is to it, or it did not exist when the wait began.
+    /// True if the task that woke a server from its wait asks it: it opened a connection, or the server's own
+    /// connections are known and none is to it, or it did not exist when the wait began.
     fn is_client(&self, task: Tid, (waker, stack): (Tid, StackId), waits_since: Nanos) -> bool {
         let (trace, stack) = (self.trace, self.trace.stack(stack));
         let (process, other) = (trace.process(task), trace.process(waker));
@@ -342,7 +342,7 @@ impl Walk<'_> {
             || self.is_newcomer(task, waker, waits_since)
     }
 
-    /// Whether the waker of a server was created after `since`, and neither by the process of `task` nor by one that it
+    /// True if the waker of a server was created after `since`, and neither by the process of `task` nor by one that it
     /// asked. What answers a client may be a thread of its own.
     fn is_newcomer(&self, task: Tid, waker: Tid, since: Nanos) -> bool {
         let Some((born, parent)) = self.timelines.birth(waker) else { return false };
@@ -463,7 +463,7 @@ impl Walk<'_> {
     }
 }
 
-/// What tasks did while the records of a CPU were lost is not known.
+/// Marks the times in which the records of a CPU were lost as untraced: the state of tasks is not known.
 fn without_gaps(parts: Vec<Part>, gaps: &[(Nanos, Nanos)]) -> Vec<Part> {
     let gaps = joined(gaps);
     let mut cut = Vec::with_capacity(parts.len());

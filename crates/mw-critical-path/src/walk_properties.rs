@@ -1,4 +1,4 @@
-//! What holds of the path of any request, whatever the trace.
+//! Properties of the path of any request, for all traces.
 
 use super::*;
 use crate::test_trace::assert_partition;

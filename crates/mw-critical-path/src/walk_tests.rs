@@ -124,7 +124,7 @@ fn a_cpu_on_which_a_stranger_ends_is_told_from_others() {
     assert_eq!(holder(false, &["unmap_page_range < __vm_munmap"]), CpuHolder::Task(OTHER));
 }
 
-/// What a copy on write and a fork spin for, or wait for on other CPUs, is their own.
+/// Time that a copy on write and a fork spin, or wait for other CPUs, is their own.
 #[test]
 fn what_memory_costs_precedes_what_it_spins_for() {
     for (functions, work) in [
