@@ -147,7 +147,7 @@ impl Config {
     }
 
     /// Receivers of notifications.
-    pub(crate) fn notify(&self) -> Result<Vec<mw_notify::Table>, Failure> {
+    pub(crate) fn notify(&self) -> Result<Vec<mw_notify::ReceiverConfig>, Failure> {
         notify::tables(&self.notify)
     }
 

@@ -2,7 +2,7 @@
 //! told the time.
 
 use crate::Notice;
-use crate::failed::Failed;
+use crate::delivery_error::DeliveryError;
 use crate::queue::free;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -65,7 +65,7 @@ impl Attempts {
         &mut self,
         now: Duration,
         attempt: Attempt,
-        failed: &Failed,
+        failed: &DeliveryError,
     ) -> DeliveryFate {
         let rest = failed.after.unwrap_or_default().max(attempt.pause);
         let is_late = now.saturating_sub(attempt.began) + rest > RETRY_FOR;
@@ -92,7 +92,7 @@ mod tests {
             now = now.max(next);
             let Some(attempt) = attempts.take(now, false) else { break };
             tries = attempt.tries;
-            let failed = Failed { text: String::new(), again: true, after };
+            let failed = DeliveryError { text: String::new(), again: true, after };
             attempts.failed(now, attempt, &failed);
         }
         tries
@@ -110,7 +110,7 @@ mod tests {
         let mut attempts = Attempts::default();
         attempts.add(Duration::ZERO, Notice::test("h", 0));
         let first = attempts.take(Duration::ZERO, false).unwrap();
-        attempts.failed(Duration::ZERO, first, &Failed::for_now("x"));
+        attempts.failed(Duration::ZERO, first, &DeliveryError::for_now("x"));
         attempts.add(Duration::ZERO, Notice::test("h", 1));
         attempts
             .add(Duration::ZERO, Notice { severity: Severity::Critical, ..Notice::test("h", 2) });

@@ -1,5 +1,5 @@
-//! How many messages a receiver gets in an hour: so many of each probe, and of each user, service or container for what
-//! happened in its cgroups. Nobody uses up the budget of another. Pure: it is told the time.
+//! The number of messages that a receiver gets in an hour: so many of each probe, and of each user, service or
+//! container for what happened in its cgroups. Nobody uses up the budget of another. Pure: it is told the time.
 
 use crate::Notice;
 use std::collections::VecDeque;

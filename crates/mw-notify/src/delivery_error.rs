@@ -1,11 +1,11 @@
-//! Why a message was not delivered.
+//! Errors of the delivery of a message.
 
 use std::time::Duration;
 
 /// The reason why a message was not delivered; without a secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
-pub struct Failed {
+pub struct DeliveryError {
     pub text: String,
     /// True if another try may succeed.
     pub again: bool,
@@ -13,7 +13,7 @@ pub struct Failed {
     pub after: Option<Duration>,
 }
 
-impl Failed {
+impl DeliveryError {
     pub(crate) fn for_now(text: impl Into<String>) -> Self {
         Self { text: text.into(), again: true, after: None }
     }

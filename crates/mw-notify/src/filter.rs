@@ -1,4 +1,4 @@
-//! Which incidents a table is notified of. Pure.
+//! Selects the incidents that a table is notified of. Pure.
 
 use crate::Notice;
 use mw_model::{IncidentState, Severity, TriggerKind};

@@ -1,7 +1,7 @@
 //! A message to journald by its native protocol (systemd, JOURNAL_NATIVE_PROTOCOL).
 
 use crate::Notice;
-use crate::failed::Failed;
+use crate::delivery_error::DeliveryError;
 use mw_model::Severity;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
@@ -10,9 +10,9 @@ use std::time::Duration;
 /// Marks the messages of incidents: `journalctl MESSAGE_ID=…`.
 pub const MESSAGE_ID: &str = "6f1c5b0e2f0a4d0f9c3e7a51d84b26ce";
 
-pub(crate) fn send(socket: &Path, notice: &Notice, limit: Duration) -> Result<(), Failed> {
+pub(crate) fn send(socket: &Path, notice: &Notice, limit: Duration) -> Result<(), DeliveryError> {
     let failed = |error: std::io::Error| {
-        Failed::for_now(format!("{}: {error}; does systemd-journald run?", socket.display()))
+        DeliveryError::for_now(format!("{}: {error}; does systemd-journald run?", socket.display()))
     };
     let sender = UnixDatagram::unbound().map_err(failed)?;
     sender.set_write_timeout(Some(limit)).map_err(failed)?;

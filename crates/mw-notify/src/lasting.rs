@@ -1,11 +1,11 @@
 //! Incidents that last: which are told before their end, and when. Pure: it is told the time.
 //!
-//! An outage is told once it has lasted for [`LastingDelays::outage`], other incidents later. A service that fails again and again
-//! is told each time after twice as long, so that its messages stay few, and one that stays down is told all the same.
-//! What was told while it lasted is told again at its end.
+//! An outage is told once it has lasted for [`LastingDelays::outage`], other incidents later. A service that fails
+//! again and again is told each time after twice as long, so that its messages stay few, and one that stays down is
+//! told all the same. What was told while it lasted is told again at its end.
 
 use crate::Notice;
-use crate::told::NoticeSummary;
+use crate::notice_summary::NoticeSummary;
 use mw_model::fair::place_to_free;
 use mw_model::{Severity, TriggerKind};
 use std::collections::{BTreeMap, VecDeque};
@@ -36,16 +36,16 @@ pub(crate) struct LastingDelays {
 }
 
 #[derive(Debug)]
-pub(crate) struct Lasting {
+pub(crate) struct OpenIncidents {
     delays: LastingDelays,
-    pending: VecDeque<Pending>,
+    pending: VecDeque<PendingNotice>,
     told: VecDeque<NoticeSummary>,
     /// Times of the reports of a source's outages.
     outages: BTreeMap<String, VecDeque<Duration>>,
 }
 
 #[derive(Debug)]
-struct Pending {
+struct PendingNotice {
     key: String,
     notice: Notice,
     /// Its beginning.
@@ -53,7 +53,7 @@ struct Pending {
     due: Duration,
 }
 
-impl Lasting {
+impl OpenIncidents {
     pub(crate) fn new(delays: LastingDelays) -> Self {
         let (pending, told, outages) = Default::default();
         Self { delays, pending, told, outages }
@@ -76,7 +76,7 @@ impl Lasting {
         let lasted = notice.ended_unix_ms.saturating_sub(notice.started_unix_ms);
         let began = now.saturating_sub(Duration::from_millis(lasted));
         let due = began + self.delay(now, &notice);
-        self.pending.push_back(Pending { key, notice, began, due });
+        self.pending.push_back(PendingNotice { key, notice, began, due });
         free(&mut self.pending, |pending| &pending.notice.source);
     }
 
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn an_outage_is_told_after_its_first_seconds_and_once() {
-        let mut lasting = Lasting::new(DELAYS);
+        let mut lasting = OpenIncidents::new(DELAYS);
         lasting.wait(at(101), open(100));
         assert_eq!(lasting.next(), Some(at(105)));
         lasting.wait(at(103), open(100));
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn one_that_is_over_before_is_not_told_to_last() {
-        let mut lasting = Lasting::new(DELAYS);
+        let mut lasting = OpenIncidents::new(DELAYS);
         lasting.wait(at(101), open(100));
         assert_eq!(lasting.close(&open(100).key()), None);
         assert_eq!(lasting.next(), None);
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_service_that_fails_again_and_again_is_told_later_each_time_and_always() {
-        let mut lasting = Lasting::new(DELAYS);
+        let mut lasting = OpenIncidents::new(DELAYS);
         let (mut told, mut began) = (0, 0);
         // Down for 6 s, up for 14 s, for an hour.
         for second in 0..3600 {
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn nobody_s_incidents_push_out_another_s() {
-        let mut lasting = Lasting::new(DELAYS);
+        let mut lasting = OpenIncidents::new(DELAYS);
         lasting.wait(at(101), Notice { source: "probe/db".to_owned(), ..open(100) });
         for n in 0..2 * MAX_REMEMBERED as u64 {
             let source = format!("oom_kill/user.slice/{n}");

@@ -8,28 +8,30 @@
 mod attempts;
 mod budget;
 mod deliver;
-mod failed;
+mod delivery_error;
 mod filter;
 mod grouping;
 mod journal;
 mod lasting;
 mod mail;
 mod notice;
+mod notice_summary;
 mod notifier;
 mod program;
 mod queue;
+mod receiver_config;
 mod schedule;
-mod table;
 mod templates;
-mod told;
 mod webhook;
 
 pub use deliver::deliver;
-pub use failed::Failed;
+pub use delivery_error::DeliveryError;
 pub use filter::{Filter, WhileOpen};
 pub use journal::MESSAGE_ID;
 pub use mw_http::SecretFile;
 pub use notice::{NOTICE_SCHEMA, Notice, UNKNOWN};
 pub use notifier::{FINISH_LIMIT, Notifier};
 pub use queue::MAX_QUEUED;
-pub use table::{Address, Format, Table, TableError, Target, Webhook};
+pub use receiver_config::{
+    ReceiverConfig, ReceiverError, ReceiverTarget, Webhook, WebhookFormat, WebhookUrl,
+};

@@ -1,6 +1,6 @@
-//! What a notification says of an incident: small and bounded, unlike its evidence.
+//! The summary of an incident in a notification: small and bounded, unlike its evidence.
 
-use crate::told::NoticeSummary;
+use crate::notice_summary::NoticeSummary;
 use mw_model::fair::cgroup_tree;
 use mw_model::{
     Cause, Incident, IncidentState, Severity, Subject, TriggerKind, format_duration_ms, visible,

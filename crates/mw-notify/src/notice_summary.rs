@@ -1,4 +1,4 @@
-//! What a receiver was told of an incident while it lasted.
+//! Content of the message about an incident that lasts.
 
 use mw_model::Severity;
 

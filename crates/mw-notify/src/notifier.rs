@@ -3,9 +3,9 @@
 use crate::Notice;
 use crate::attempts::{Attempt, Attempts, DeliveryFate};
 use crate::deliver::deliver;
-use crate::queue::{MAX_QUEUED, Next, NoticeQueue};
+use crate::queue::{MAX_QUEUED, NextNotice, NoticeQueue};
+use crate::receiver_config::ReceiverConfig;
 use crate::schedule::Schedule;
-use crate::table::Table;
 use mw_model::{Incident, IncidentState, format_count};
 use mw_sys::join_within;
 use std::collections::BTreeSet;
@@ -36,7 +36,7 @@ pub struct Notifier {
 
 #[derive(Debug)]
 struct ReceiverThread {
-    table: Arc<Table>,
+    table: Arc<ReceiverConfig>,
     queue: Arc<NoticeQueue>,
     /// Messages that are tried, or tried again.
     trying: Arc<AtomicUsize>,
@@ -48,7 +48,7 @@ struct ReceiverThread {
 impl Notifier {
     /// # Errors
     /// The kernel gives no thread.
-    pub fn start(tables: Vec<Table>) -> io::Result<Self> {
+    pub fn start(tables: Vec<ReceiverConfig>) -> io::Result<Self> {
         let (log, lines) = sync_channel(MAX_LINES);
         let mut workers = Vec::new();
         for (place, table) in tables.into_iter().enumerate() {
@@ -119,7 +119,7 @@ impl ReceiverThread {
 
 /// The work of one thread.
 struct Delivery {
-    table: Arc<Table>,
+    table: Arc<ReceiverConfig>,
     queue: Arc<NoticeQueue>,
     schedule: Schedule,
     attempts: Attempts,
@@ -136,12 +136,12 @@ impl Delivery {
             let now = self.began.elapsed();
             let next = self.schedule.next().into_iter().chain(self.attempts.next()).min();
             match self.queue.pop(next.map_or(IDLE, |next| next.saturating_sub(now))) {
-                Next::Notice(notice) => {
+                NextNotice::Notice(notice) => {
                     let ready = self.schedule.offer(self.began.elapsed(), *notice);
                     ready.into_iter().for_each(|notice| self.add(notice));
                 }
-                Next::Nothing => {}
-                Next::Closed => break,
+                NextNotice::Nothing => {}
+                NextNotice::Closed => break,
             }
             for notice in self.schedule.due(self.began.elapsed()) {
                 self.add(notice);

@@ -1,6 +1,6 @@
 //! Runs a program with a message on its standard input.
 
-use crate::failed::Failed;
+use crate::delivery_error::DeliveryError;
 use mw_sys::{ProgramEnd, ProgramError, ProgramLimits, run_program};
 use std::process::Command;
 use std::time::Duration;
@@ -15,9 +15,9 @@ const OOM_SCORE_ADJUSTMENT: &str = "500";
 const OWN_VARIABLES: [&str; 5] =
     ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS", "LISTEN_PID"];
 
-pub(crate) fn run(words: &[String], input: &[u8], limit: Duration) -> Result<(), Failed> {
+pub(crate) fn run(words: &[String], input: &[u8], limit: Duration) -> Result<(), DeliveryError> {
     let Some((program, arguments)) = words.split_first() else {
-        return Err(Failed::for_good("no command"));
+        return Err(DeliveryError::for_good("no command"));
     };
     let mut command = Command::new(program);
     command.args(arguments);
@@ -32,15 +32,15 @@ pub(crate) fn run(words: &[String], input: &[u8], limit: Duration) -> Result<(),
     match run_program(command, limits, started, || false) {
         Ok(ProgramEnd { status, .. }) if status.success() => Ok(()),
         Ok(ProgramEnd { status, errors, .. }) => {
-            Err(Failed::for_now(format!("{program}: {status}{}", first_line(&errors))))
+            Err(DeliveryError::for_now(format!("{program}: {status}{}", first_line(&errors))))
         }
         Err(ProgramError::NotStarted(error)) => {
-            Err(Failed::for_good(format!("{program}: {error}")))
+            Err(DeliveryError::for_good(format!("{program}: {error}")))
         }
         Err(ProgramError::TimedOut | ProgramError::Interrupted) => {
-            Err(Failed::for_now(format!("{program}: killed after {limit:?}")))
+            Err(DeliveryError::for_now(format!("{program}: killed after {limit:?}")))
         }
-        Err(ProgramError::Held(count)) => Err(Failed::for_now(format!(
+        Err(ProgramError::Held(count)) => Err(DeliveryError::for_now(format!(
             "{program}: not started: the kernel holds {count} programs that were killed"
         ))),
     }

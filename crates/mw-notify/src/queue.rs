@@ -25,7 +25,7 @@ struct NoticeQueueState {
 
 /// Result of a wait for a message.
 #[derive(Debug)]
-pub(crate) enum Next {
+pub(crate) enum NextNotice {
     Notice(Box<Notice>),
     Nothing,
     /// There is no other one.
@@ -51,14 +51,14 @@ impl NoticeQueue {
     }
 
     /// The next message, waited for at most so long.
-    pub(crate) fn pop(&self, at_most: Duration) -> Next {
+    pub(crate) fn pop(&self, at_most: Duration) -> NextNotice {
         let is_idle = |state: &mut NoticeQueueState| state.notices.is_empty() && !state.is_closed;
         let waited = self.changed.wait_timeout_while(self.state(), at_most, is_idle);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         match state.notices.pop_front() {
-            Some(notice) => Next::Notice(Box::new(notice)),
-            None if state.is_closed => Next::Closed,
-            None => Next::Nothing,
+            Some(notice) => NextNotice::Notice(Box::new(notice)),
+            None if state.is_closed => NextNotice::Closed,
+            None => NextNotice::Nothing,
         }
     }
 
@@ -119,7 +119,9 @@ mod tests {
         }
         assert_eq!((queue.len(), queue.take_dropped()), (MAX_QUEUED, 1002 - MAX_QUEUED as u64));
         for expected in ["canary", "probe/db"] {
-            let Next::Notice(notice) = queue.pop(Duration::ZERO) else { panic!("it is empty") };
+            let NextNotice::Notice(notice) = queue.pop(Duration::ZERO) else {
+                panic!("it is empty")
+            };
             assert_eq!(notice.source, expected);
         }
     }

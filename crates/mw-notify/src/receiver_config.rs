@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Table {
+pub struct ReceiverConfig {
     pub name: String,
-    pub target: Target,
+    pub target: ReceiverTarget,
     pub filter: Filter,
     /// One try may take so long.
     pub timeout: Duration,
@@ -21,7 +21,7 @@ pub struct Table {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Target {
+pub enum ReceiverTarget {
     /// A program and its arguments.
     Command(Vec<String>),
     Webhook(Webhook),
@@ -35,21 +35,21 @@ pub enum Target {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Webhook {
-    pub format: Format,
-    pub address: Address,
+    pub format: WebhookFormat,
+    pub address: WebhookUrl,
     pub token: Option<SecretFile>,
     pub ca_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Address {
+pub enum WebhookUrl {
     Url(Uri),
     /// The URL is a secret.
     File(SecretFile),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum WebhookFormat {
     Json,
     Slack,
     PagerDuty,
@@ -57,7 +57,7 @@ pub enum Format {
 }
 
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum TableError {
+pub enum ReceiverError {
     #[error("url and url-file are both set; keep one")]
     TwoUrls,
     #[error("no url; set url, or url-file where it is a secret")]
@@ -78,53 +78,55 @@ const PAGERDUTY: &str = "https://events.pagerduty.com/v2/enqueue";
 
 impl Webhook {
     /// # Errors
-    /// [`TableError`]
+    /// [`ReceiverError`]
     pub fn new(
-        format: Format,
+        format: WebhookFormat,
         url: Option<&str>,
         url_file: Option<SecretFile>,
         token: Option<SecretFile>,
         ca_file: Option<PathBuf>,
-    ) -> Result<Self, TableError> {
-        if format == Format::PagerDuty && token.is_none() {
-            return Err(TableError::NoKey);
+    ) -> Result<Self, ReceiverError> {
+        if format == WebhookFormat::PagerDuty && token.is_none() {
+            return Err(ReceiverError::NoKey);
         }
-        let usual = (format == Format::PagerDuty && url_file.is_none()).then_some(PAGERDUTY);
+        let usual = (format == WebhookFormat::PagerDuty && url_file.is_none()).then_some(PAGERDUTY);
         let address = match (url, url_file) {
-            (Some(_), Some(_)) => return Err(TableError::TwoUrls),
-            (Some(_), None) if format == Format::Slack => return Err(TableError::SlackUrl),
-            (None, Some(file)) => Address::File(file),
+            (Some(_), Some(_)) => return Err(ReceiverError::TwoUrls),
+            (Some(_), None) if format == WebhookFormat::Slack => {
+                return Err(ReceiverError::SlackUrl);
+            }
+            (None, Some(file)) => WebhookUrl::File(file),
             (url, None) => {
-                let url = url.or(usual).ok_or(TableError::NoUrl)?;
-                Address::Url(checked(url, token.is_some()).map_err(TableError::Url)?)
+                let url = url.or(usual).ok_or(ReceiverError::NoUrl)?;
+                WebhookUrl::Url(checked(url, token.is_some()).map_err(ReceiverError::Url)?)
             }
         };
         Ok(Self { format, address, token, ca_file })
     }
 }
 
-impl Target {
+impl ReceiverTarget {
     /// # Errors
-    /// [`TableError`]
-    pub fn mail(to: Vec<String>, sendmail: Option<PathBuf>) -> Result<Self, TableError> {
+    /// [`ReceiverError`]
+    pub fn mail(to: Vec<String>, sendmail: Option<PathBuf>) -> Result<Self, ReceiverError> {
         let is_wrong = |address: &&String| {
             let odd = |c: char| c.is_control() || c.is_whitespace() || ",<>\"".contains(c);
             address.is_empty() || address.starts_with('-') || address.chars().any(odd)
         };
         if let Some(wrong) = to.iter().find(is_wrong) {
-            return Err(TableError::Mail(wrong.clone()));
+            return Err(ReceiverError::Mail(wrong.clone()));
         }
         if to.is_empty() {
-            return Err(TableError::Mail(String::new()));
+            return Err(ReceiverError::Mail(String::new()));
         }
         Ok(Self::Mail { to, sendmail: sendmail.unwrap_or_else(|| "/usr/sbin/sendmail".into()) })
     }
 
     /// # Errors
-    /// [`TableError`]
-    pub fn command(words: Vec<String>) -> Result<Self, TableError> {
+    /// [`ReceiverError`]
+    pub fn command(words: Vec<String>) -> Result<Self, ReceiverError> {
         if words.first().is_none_or(String::is_empty) {
-            return Err(TableError::NoCommand);
+            return Err(ReceiverError::NoCommand);
         }
         Ok(Self::Command(words))
     }
@@ -136,7 +138,7 @@ impl Target {
 }
 
 /// Description of it, without a secret: no path of a URL, no argument of a command.
-impl fmt::Display for Target {
+impl fmt::Display for ReceiverTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Command(words) => {
@@ -144,17 +146,17 @@ impl fmt::Display for Target {
             }
             Self::Webhook(Webhook { format, address, .. }) => {
                 let format = match format {
-                    Format::Json => "webhook",
-                    Format::Slack => "Slack",
-                    Format::PagerDuty => "PagerDuty",
-                    Format::Alertmanager => "Alertmanager",
+                    WebhookFormat::Json => "webhook",
+                    WebhookFormat::Slack => "Slack",
+                    WebhookFormat::PagerDuty => "PagerDuty",
+                    WebhookFormat::Alertmanager => "Alertmanager",
                 };
                 match address {
-                    Address::Url(uri) => {
+                    WebhookUrl::Url(uri) => {
                         let authority = uri.authority().map_or("", |authority| authority.as_str());
                         write!(f, "{format} at {authority}")
                     }
-                    Address::File(file) => write!(f, "{format} by {}", file.0),
+                    WebhookUrl::File(file) => write!(f, "{format} by {}", file.0),
                 }
             }
             Self::Mail { to, .. } => write!(f, "mail to {}", to.join(", ")),
@@ -170,15 +172,15 @@ mod tests {
     #[test]
     fn the_url_of_slack_is_a_secret() {
         let slack =
-            Webhook::new(Format::Slack, Some("https://hooks.slack.com/x"), None, None, None);
-        assert_eq!(slack, Err(TableError::SlackUrl));
+            Webhook::new(WebhookFormat::Slack, Some("https://hooks.slack.com/x"), None, None, None);
+        assert_eq!(slack, Err(ReceiverError::SlackUrl));
     }
 
     #[test]
     fn an_address_is_no_option_and_adds_no_header() {
         for wrong in ["-oX/etc/passwd", "a@b\nBcc: c@d", "a@b, c@d", ""] {
-            assert!(Target::mail(vec![wrong.to_owned()], None).is_err(), "{wrong}");
+            assert!(ReceiverTarget::mail(vec![wrong.to_owned()], None).is_err(), "{wrong}");
         }
-        assert!(Target::mail(vec!["dba@example.com".to_owned()], None).is_ok());
+        assert!(ReceiverTarget::mail(vec!["dba@example.com".to_owned()], None).is_ok());
     }
 }

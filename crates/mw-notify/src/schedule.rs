@@ -1,29 +1,29 @@
-//! What a receiver is told, and when: filter, groups and budget of one table. Pure: it is told the time.
+//! Content and time of a receiver's messages: filter, groups and budget of one table. Pure: it is told the time.
 
 use crate::Notice;
 use crate::budget::Budget;
 use crate::filter::{Filter, WhileOpen};
 use crate::grouping::Grouping;
-use crate::lasting::{Lasting, LastingDelays};
-use crate::table::Table;
+use crate::lasting::{LastingDelays, OpenIncidents};
+use crate::receiver_config::ReceiverConfig;
 use mw_model::{IncidentState, TriggerKind};
 use std::time::Duration;
 
 #[derive(Debug)]
 pub(crate) struct Schedule {
     filter: Filter,
-    lasting: Lasting,
+    lasting: OpenIncidents,
     grouping: Grouping,
     budget: Budget,
 }
 
 impl Schedule {
-    pub(crate) fn new(table: &Table) -> Self {
+    pub(crate) fn new(table: &ReceiverConfig) -> Self {
         let filter = table.filter.clone();
         let least = filter.min_stall.unwrap_or_default();
         Self {
             filter,
-            lasting: Lasting::new(LastingDelays { outage: table.outage, least }),
+            lasting: OpenIncidents::new(LastingDelays { outage: table.outage, least }),
             grouping: Grouping::new(table.group),
             budget: Budget::new(table.max_per_hour),
         }
@@ -101,13 +101,13 @@ impl Schedule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::Target;
+    use crate::receiver_config::ReceiverTarget;
     use mw_model::Severity;
 
-    fn table() -> Table {
-        Table {
+    fn table() -> ReceiverConfig {
+        ReceiverConfig {
             name: "test".to_owned(),
-            target: Target::journal(),
+            target: ReceiverTarget::journal(),
             filter: Filter::default(),
             timeout: Duration::from_secs(1),
             outage: Duration::from_secs(5),
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn the_end_of_what_was_told_passes_every_filter() {
         let filter = Filter { min_severity: Some(Severity::Critical), ..Filter::default() };
-        let mut schedule = Schedule::new(&Table { filter, max_per_hour: 1, ..table() });
+        let mut schedule = Schedule::new(&ReceiverConfig { filter, max_per_hour: 1, ..table() });
         schedule.offer(at(201), probe(IncidentState::Open, 200));
         assert_eq!(schedule.due(at(205)).len(), 1);
         let note = Notice { severity: Severity::Note, ..probe(IncidentState::Closed, 200) };
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn short_stalls_are_told_at_their_end_and_no_outage_before_the_least_length() {
         let filter = Filter { min_stall: Some(at(30)), ..Filter::default() };
-        let mut schedule = Schedule::new(&Table { filter, ..table() });
+        let mut schedule = Schedule::new(&ReceiverConfig { filter, ..table() });
         schedule.offer(at(201), probe(IncidentState::Open, 200));
         assert_eq!(schedule.next(), Some(at(230)));
         let short = Notice { stall_ms: 2000.0, ..probe(IncidentState::Closed, 200) };
@@ -188,7 +188,10 @@ mod tests {
     #[test]
     fn all_are_told_at_once_where_that_is_wanted_and_none_where_not() {
         let open = |open| {
-            Schedule::new(&Table { filter: Filter { open, ..Filter::default() }, ..table() })
+            Schedule::new(&ReceiverConfig {
+                filter: Filter { open, ..Filter::default() },
+                ..table()
+            })
         };
         let mut at_once = open(WhileOpen::AtOnce);
         assert!(at_once.offer(at(201), probe(IncidentState::Open, 200)).is_some());

@@ -1,19 +1,24 @@
 //! The bodies of webhooks. Pure.
 
 use crate::Notice;
-use crate::table::Format;
+use crate::receiver_config::WebhookFormat;
 use mw_model::{IncidentState, Severity};
 use serde_json::{Value, json};
 
 /// Duration for which an open stall counts as lasting where nobody ends it.
 const OPEN_MS: u64 = 24 * 3600 * 1000;
 
-pub(crate) fn body(format: Format, notice: &Notice, key: Option<&str>, now_unix_ms: u64) -> Value {
+pub(crate) fn body(
+    format: WebhookFormat,
+    notice: &Notice,
+    key: Option<&str>,
+    now_unix_ms: u64,
+) -> Value {
     match format {
-        Format::Json => serde_json::to_value(notice).unwrap_or_default(),
-        Format::Slack => json!({ "text": slack(notice) }),
-        Format::PagerDuty => pagerduty(notice, key.unwrap_or_default()),
-        Format::Alertmanager => alertmanager(notice, now_unix_ms),
+        WebhookFormat::Json => serde_json::to_value(notice).unwrap_or_default(),
+        WebhookFormat::Slack => json!({ "text": slack(notice) }),
+        WebhookFormat::PagerDuty => pagerduty(notice, key.unwrap_or_default()),
+        WebhookFormat::Alertmanager => alertmanager(notice, now_unix_ms),
     }
 }
 
@@ -96,7 +101,7 @@ fn time(unix_ms: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::told::NoticeSummary;
+    use crate::notice_summary::NoticeSummary;
 
     fn notice(verdict: &str) -> Notice {
         Notice { verdict: verdict.to_owned(), ..Notice::test("db1", 1000) }

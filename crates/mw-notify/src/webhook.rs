@@ -1,7 +1,7 @@
 //! Posts a message to a URL. No redirect is followed, the certificate is verified, and little of an answer is read.
 
-use crate::failed::Failed;
-use crate::table::{Address, Format, Webhook};
+use crate::delivery_error::DeliveryError;
+use crate::receiver_config::{Webhook, WebhookFormat, WebhookUrl};
 use crate::{Notice, templates};
 use mw_http::{Body, Response, Uri, checked};
 use std::time::Duration;
@@ -15,32 +15,33 @@ const PART: usize = 5;
 /// The longest wait that a receiver may ask for.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 
-pub(crate) fn post(to: &Webhook, notice: &Notice, limit: Duration) -> Result<(), Failed> {
+pub(crate) fn post(to: &Webhook, notice: &Notice, limit: Duration) -> Result<(), DeliveryError> {
     let token = to.token.as_ref().map(mw_http::SecretFile::read).transpose();
-    let token = token.map_err(Failed::for_now)?;
+    let token = token.map_err(DeliveryError::for_now)?;
     let uri = uri(&to.address)?;
     let key = token.as_ref().map(mw_http::Secret::text);
     let body = templates::body(to.format, notice, key, mw_sys::unix_ms()).to_string();
     let path = uri.path_and_query().map_or("", |path| path.as_str()).to_owned();
-    let agent = mw_http::agent(&uri, to.ca_file.as_deref(), limit).map_err(Failed::for_now)?;
+    let agent =
+        mw_http::agent(&uri, to.ca_file.as_deref(), limit).map_err(DeliveryError::for_now)?;
     let mut request = agent.post(uri).header("content-type", "application/json");
     // PagerDuty's is in the body.
-    if let Some(key) = key.filter(|_| to.format != Format::PagerDuty) {
+    if let Some(key) = key.filter(|_| to.format != WebhookFormat::PagerDuty) {
         let scheme = if key.contains(' ') { "" } else { "Bearer " };
         request = request.header("authorization", format!("{scheme}{key}"));
     }
     let answer = request.send(body);
-    let secret_path = matches!(to.address, Address::File(_)).then(|| path.as_str());
-    let answer = answer.map_err(|error| Failed::for_now(mw_http::failure(&error, limit)))?;
+    let secret_path = matches!(to.address, WebhookUrl::File(_)).then(|| path.as_str());
+    let answer = answer.map_err(|error| DeliveryError::for_now(mw_http::failure(&error, limit)))?;
     judge(answer, [key, secret_path])
 }
 
-fn uri(address: &Address) -> Result<Uri, Failed> {
+fn uri(address: &WebhookUrl) -> Result<Uri, DeliveryError> {
     match address {
-        Address::Url(uri) => Ok(uri.clone()),
-        Address::File(file) => {
-            let url = file.read().map_err(Failed::for_now)?;
-            let wrong = |error| Failed::for_good(format!("{}: the URL {error}", file.0));
+        WebhookUrl::Url(uri) => Ok(uri.clone()),
+        WebhookUrl::File(file) => {
+            let url = file.read().map_err(DeliveryError::for_now)?;
+            let wrong = |error| DeliveryError::for_good(format!("{}: the URL {error}", file.0));
             // The URL is a secret as well.
             checked(url.text(), true).map_err(wrong)
         }
@@ -48,14 +49,14 @@ fn uri(address: &Address) -> Result<Uri, Failed> {
 }
 
 /// Text of a reply; one that repeats a part of a secret is not shown.
-fn judge(answer: Response<Body>, secrets: [Option<&str>; 2]) -> Result<(), Failed> {
+fn judge(answer: Response<Body>, secrets: [Option<&str>; 2]) -> Result<(), DeliveryError> {
     let status = answer.status();
     if status.is_success() {
         return Ok(());
     }
     if status.is_redirection() {
         let text = format!("HTTP {}: a redirect is not followed; set its target", status.as_u16());
-        return Err(Failed::for_good(text));
+        return Err(DeliveryError::for_good(text));
     }
     let after =
         answer.headers().get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());
@@ -69,7 +70,7 @@ fn judge(answer: Response<Body>, secrets: [Option<&str>; 2]) -> Result<(), Faile
         .next()
         .filter(is_told)
         .map_or(String::new(), |line| format!(": {}", mw_model::visible::line(line.trim())));
-    Err(Failed { text: format!("HTTP {}{said}", status.as_u16()), again, after })
+    Err(DeliveryError { text: format!("HTTP {}{said}", status.as_u16()), again, after })
 }
 
 /// True if a line repeats a part of a secret, whatever the case and the punctuation.

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 use mw_model::{Host, Incident, Trigger};
-use mw_notify::{Filter, Format, Notice, Table, Target, Webhook, deliver};
+use mw_notify::{Filter, Notice, ReceiverConfig, ReceiverTarget, Webhook, WebhookFormat, deliver};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -90,10 +90,10 @@ fn an_incident_that_is_over_is_an_active_alert() {
     let server = start(&program);
     assert!(alerts(server.port).is_empty());
     let url = format!("http://127.0.0.1:{}/api/v2/alerts", server.port);
-    let webhook = Webhook::new(Format::Alertmanager, Some(&url), None, None, None).unwrap();
-    let table = Table {
+    let webhook = Webhook::new(WebhookFormat::Alertmanager, Some(&url), None, None, None).unwrap();
+    let table = ReceiverConfig {
         name: "alertmanager".to_owned(),
-        target: Target::Webhook(webhook),
+        target: ReceiverTarget::Webhook(webhook),
         filter: Filter::default(),
         timeout: Duration::from_secs(10),
         group: Duration::from_secs(600),

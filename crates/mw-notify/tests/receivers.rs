@@ -3,8 +3,8 @@
 
 use mw_model::{Host, Incident, IncidentState, Trigger, TriggerKind};
 use mw_notify::{
-    FINISH_LIMIT, Filter, Format, MAX_QUEUED, MESSAGE_ID, Notice, Notifier, SecretFile, Table,
-    Target, Webhook, deliver,
+    FINISH_LIMIT, Filter, MAX_QUEUED, MESSAGE_ID, Notice, Notifier, ReceiverConfig, ReceiverTarget,
+    SecretFile, Webhook, WebhookFormat, deliver,
 };
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -48,12 +48,12 @@ fn serve(mut answer: impl FnMut(usize, TcpStream) + Send + 'static) -> (u16, Rec
     (port, requests)
 }
 
-fn webhook(url: &str) -> Target {
-    Target::Webhook(Webhook::new(Format::Json, Some(url), None, None, None).unwrap())
+fn webhook(url: &str) -> ReceiverTarget {
+    ReceiverTarget::Webhook(Webhook::new(WebhookFormat::Json, Some(url), None, None, None).unwrap())
 }
 
-fn table(target: Target) -> Table {
-    Table {
+fn table(target: ReceiverTarget) -> ReceiverConfig {
+    ReceiverConfig {
         name: "test".to_owned(),
         target,
         filter: Filter::default(),
@@ -64,7 +64,7 @@ fn table(target: Target) -> Table {
     }
 }
 
-fn local(port: u16) -> Table {
+fn local(port: u16) -> ReceiverConfig {
     table(webhook(&format!("http://127.0.0.1:{port}/hook")))
 }
 
@@ -80,7 +80,7 @@ fn incident(id: u64) -> Incident {
 
 /// Why the message was not delivered, and how long that took.
 #[track_caller]
-fn failure(table: &Table) -> (String, bool, Duration) {
+fn failure(table: &ReceiverConfig) -> (String, bool, Duration) {
     let start = Instant::now();
     let failed = deliver(table, &Notice::new(&incident(7))).unwrap_err();
     (failed.text, failed.again, start.elapsed())
@@ -106,8 +106,8 @@ fn script(dir: &Path, name: &str, text: &str) -> PathBuf {
     path
 }
 
-fn command(path: &Path) -> Table {
-    table(Target::command(vec![path.display().to_string()]).unwrap())
+fn command(path: &Path) -> ReceiverConfig {
+    table(ReceiverTarget::command(vec![path.display().to_string()]).unwrap())
 }
 
 fn secret_file(dir: &Path, name: &str, text: &str) -> SecretFile {
@@ -187,8 +187,8 @@ fn secrets_are_sent_and_never_told() {
     });
     let url = secret_file(dir.path(), "url", &format!("http://127.0.0.1:{port}/{SECRET}\n"));
     let token = secret_file(dir.path(), "token", &format!("{SECRET}\n"));
-    let webhook = Webhook::new(Format::Json, None, Some(url), Some(token), None).unwrap();
-    let table = table(Target::Webhook(webhook));
+    let webhook = Webhook::new(WebhookFormat::Json, None, Some(url), Some(token), None).unwrap();
+    let table = table(ReceiverTarget::Webhook(webhook));
     assert!(!format!("{table:?} {}", table.target).contains(SECRET));
     let (text, again, _) = failure(&table);
     assert_eq!((text.as_str(), again), ("HTTP 403", false), "not even a part of it");
@@ -201,8 +201,8 @@ fn secrets_are_sent_and_never_told() {
 fn a_secret_url_is_not_sent_in_the_clear() {
     let dir = TempDir::new().unwrap();
     let url = secret_file(dir.path(), "url", "http://hooks.example/services/B00/s3cr3t\n");
-    let webhook = Webhook::new(Format::Slack, None, Some(url), None, None).unwrap();
-    let (text, again, _) = failure(&table(Target::Webhook(webhook)));
+    let webhook = Webhook::new(WebhookFormat::Slack, None, Some(url), None, None).unwrap();
+    let (text, again, _) = failure(&table(ReceiverTarget::Webhook(webhook)));
     assert!(text.contains("must begin with https://") && !again, "{text}");
     assert!(!text.contains("s3cr3t"), "{text}");
 }
@@ -215,8 +215,8 @@ fn a_part_of_a_secret_is_not_told_either() {
         let _ = client.write_all(answer.as_bytes());
     });
     let url = secret_file(dir.path(), "url", &format!("http://127.0.0.1:{port}/x?key={SECRET}\n"));
-    let webhook = Webhook::new(Format::Json, None, Some(url), None, None).unwrap();
-    let (text, _, _) = failure(&table(Target::Webhook(webhook)));
+    let webhook = Webhook::new(WebhookFormat::Json, None, Some(url), None, None).unwrap();
+    let (text, _, _) = failure(&table(ReceiverTarget::Webhook(webhook)));
     assert_eq!(text, "HTTP 403");
 }
 
@@ -256,7 +256,8 @@ fn an_outage_is_told_while_it_lasts_and_at_its_end_beside_a_flood_and_a_message_
             }
         }
     });
-    let notifier = Notifier::start(vec![Table { max_per_hour: 20, ..local(port) }]).unwrap();
+    let notifier =
+        Notifier::start(vec![ReceiverConfig { max_per_hour: 20, ..local(port) }]).unwrap();
     let down = open(7);
     notifier.tell(&down);
     for id in 100..200 {
@@ -282,8 +283,8 @@ fn a_secret_that_cannot_be_read_is_said_with_its_file() {
     let dir = TempDir::new().unwrap();
     let check = |token: SecretFile, part: &str| {
         let webhook =
-            Webhook::new(Format::Json, Some("http://127.0.0.1:1/"), None, Some(token), None);
-        let (text, _, _) = failure(&table(Target::Webhook(webhook.unwrap())));
+            Webhook::new(WebhookFormat::Json, Some("http://127.0.0.1:1/"), None, Some(token), None);
+        let (text, _, _) = failure(&table(ReceiverTarget::Webhook(webhook.unwrap())));
         assert!(text.contains(part), "{text}");
     };
     check(SecretFile("/nowhere/token".to_owned()), "/nowhere/token: No such file");
@@ -297,7 +298,7 @@ fn a_full_queue_drops_and_says_how_many() {
     let dir = TempDir::new().unwrap();
     let gate = dir.path().join("gate");
     let wait = format!("while [ ! -e {} ]; do sleep 0.05; done", gate.display());
-    let slow = Table { timeout: PATIENCE, ..command(&script(dir.path(), "slow", &wait)) };
+    let slow = ReceiverConfig { timeout: PATIENCE, ..command(&script(dir.path(), "slow", &wait)) };
     let notifier = Notifier::start(vec![slow]).unwrap();
     let start = Instant::now();
     let too_many = 20;
@@ -316,7 +317,8 @@ fn a_full_queue_drops_and_says_how_many() {
 fn the_end_waits_for_a_receiver_that_hangs_no_longer_than_its_limit() {
     let (port, requests) = serve(|_, client| std::mem::forget(client));
     let notifier =
-        Notifier::start(vec![Table { timeout: Duration::from_secs(60), ..local(port) }]).unwrap();
+        Notifier::start(vec![ReceiverConfig { timeout: Duration::from_secs(60), ..local(port) }])
+            .unwrap();
     notifier.tell(&incident(7));
     requests.recv_timeout(PATIENCE).unwrap();
     let start = Instant::now();
@@ -360,7 +362,8 @@ fn sendmail_gets_a_mail() {
     let text = format!("echo \"$@\" > {0}; cat >> {0}", got.display());
     let sendmail = script(dir.path(), "sendmail", &text);
     let to = vec!["dba@example.com".to_owned()];
-    deliver(&table(Target::mail(to, Some(sendmail)).unwrap()), &Notice::new(&incident(7))).unwrap();
+    deliver(&table(ReceiverTarget::mail(to, Some(sendmail)).unwrap()), &Notice::new(&incident(7)))
+        .unwrap();
     let mail = std::fs::read_to_string(got).unwrap();
     assert!(mail.starts_with("-i -- dba@example.com\nTo: dba@example.com\nSubject: "), "{mail}");
     let (head, body) = mail.split_once("\n\n").unwrap();
@@ -392,7 +395,7 @@ fn the_journal_gets_the_fields_of_an_incident() {
     let dir = TempDir::new().unwrap();
     let socket = dir.path().join("socket");
     let journal = UnixDatagram::bind(&socket).unwrap();
-    deliver(&table(Target::Journal(socket)), &Notice::new(&incident(7))).unwrap();
+    deliver(&table(ReceiverTarget::Journal(socket)), &Notice::new(&incident(7))).unwrap();
     let mut bytes = vec![0; 1 << 16];
     let length = journal.recv(&mut bytes).unwrap();
     let fields = fields(&bytes[..length]);
@@ -407,6 +410,6 @@ fn the_journal_gets_the_fields_of_an_incident() {
     ] {
         assert!(fields.contains(&(name.to_owned(), value.to_owned())), "{name}: {fields:?}");
     }
-    let (text, again, _) = failure(&table(Target::Journal(dir.path().join("none"))));
+    let (text, again, _) = failure(&table(ReceiverTarget::Journal(dir.path().join("none"))));
     assert!(text.contains("does systemd-journald run?") && again, "{text}");
 }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use mw_model::Incident;
-use mw_notify::{Filter, Format, Notice, Table, Target, Webhook, deliver};
+use mw_notify::{Filter, Notice, ReceiverConfig, ReceiverTarget, Webhook, WebhookFormat, deliver};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
 };
@@ -84,10 +84,10 @@ fn serve(config: Arc<ServerConfig>) -> (u16, Receiver<String>) {
 }
 
 fn send(url: &str, ca_file: Option<PathBuf>) -> Result<(), String> {
-    let webhook = Webhook::new(Format::Json, Some(url), None, None, ca_file).unwrap();
-    let table = Table {
+    let webhook = Webhook::new(WebhookFormat::Json, Some(url), None, None, ca_file).unwrap();
+    let table = ReceiverConfig {
         name: "test".to_owned(),
-        target: Target::Webhook(webhook),
+        target: ReceiverTarget::Webhook(webhook),
         filter: Filter::default(),
         timeout: TIMEOUT,
         group: Duration::ZERO,

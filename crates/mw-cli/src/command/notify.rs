@@ -4,7 +4,7 @@ use crate::args::NotifyArgs;
 use crate::config::Config;
 use crate::{Exit, Failure, terminal};
 use mw_model::{format_count, format_duration_ms};
-use mw_notify::{Notice, Table, deliver};
+use mw_notify::{Notice, ReceiverConfig, deliver};
 use std::time::Instant;
 
 pub(crate) fn run(args: &NotifyArgs, config: &Config) -> Result<Exit, Failure> {
@@ -28,7 +28,7 @@ pub(crate) fn run(args: &NotifyArgs, config: &Config) -> Result<Exit, Failure> {
     if args.test { Ok(test(&tables)) } else { Ok(list(&tables)) }
 }
 
-fn list(tables: &[Table]) -> Exit {
+fn list(tables: &[ReceiverConfig]) -> Exit {
     let count = tables.len();
     let mut page = format!("{}; try them with: memwright notify --test\n", receivers(count));
     for table in tables {
@@ -39,7 +39,7 @@ fn list(tables: &[Table]) -> Exit {
 }
 
 /// Sends a message through all of them at once: one that hangs holds up no other.
-fn test(tables: &[Table]) -> Exit {
+fn test(tables: &[ReceiverConfig]) -> Exit {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let notice = Notice::test(&host, mw_sys::unix_ms());
     let results: Vec<Result<String, String>> = std::thread::scope(|scope| {

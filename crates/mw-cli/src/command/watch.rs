@@ -8,11 +8,11 @@ use crate::journal_log::Log;
 use crate::{Exit, Failure, advice, secret_files, terminal};
 use metrics::{Metrics, Recorder};
 use mw_model::{Incident, Trigger, TriggerKind, format_duration_ms};
-use mw_notify::{Address, FINISH_LIMIT, Notifier, Table, Target};
+use mw_notify::{FINISH_LIMIT, Notifier, ReceiverConfig, ReceiverTarget, WebhookUrl};
 use mw_probe::Spec;
 use mw_record::{RecordError, Retention};
 use mw_watch::{
-    CanaryOptions, Event, EvidenceRequest, EvidenceRequestError, MAX_END, Options, REQUESTED_MS,
+    CanaryOptions, Event, EvidenceRequestError, MAX_END, Options, REQUESTED_MS, RequestedIncident,
     SIZES_INTERVAL, Watch, WatchError, request_evidence,
 };
 use mw_web::WebConfig;
@@ -130,7 +130,7 @@ fn now(recording: &Path) -> Result<Exit, Failure> {
         let time = format_duration_ms(REQUESTED_MS);
         terminal::tell(format_args!("incident {id}: taking evidence for {time}"));
     };
-    let EvidenceRequest { id, verdict } =
+    let RequestedIncident { id, verdict } =
         request_evidence(recording, begun).map_err(|error| match error {
             EvidenceRequestError::Denied(_) => {
                 Failure::new(Exit::PermissionDenied, advice::with_sudo(&error, true))
@@ -162,7 +162,7 @@ fn listen(end: &Arc<AtomicBool>, reload: &Arc<AtomicBool>) -> std::io::Result<()
 /// Settings from flags and configuration.
 struct Settings {
     options: Options,
-    receivers: Vec<Table>,
+    receivers: Vec<ReceiverConfig>,
     /// Address of the metrics, if they are served.
     served: Option<metrics::Options>,
     /// Beside those of the listener.
@@ -185,11 +185,11 @@ impl Settings {
 }
 
 /// The files with secrets of a receiver. One that is not found is reported when it is needed.
-fn secrets(receiver: &Table) -> Vec<PathBuf> {
-    let Target::Webhook(webhook) = &receiver.target else { return Vec::new() };
+fn secrets(receiver: &ReceiverConfig) -> Vec<PathBuf> {
+    let ReceiverTarget::Webhook(webhook) = &receiver.target else { return Vec::new() };
     let url = match &webhook.address {
-        Address::File(file) => Some(file),
-        Address::Url(_) => None,
+        WebhookUrl::File(file) => Some(file),
+        WebhookUrl::Url(_) => None,
     };
     url.into_iter().chain(&webhook.token).filter_map(|file| file.path().ok()).collect()
 }

@@ -3,7 +3,9 @@
 use crate::args::{duration, is_name};
 use crate::{Exit, Failure};
 use mw_model::Severity;
-use mw_notify::{Filter, Format, SecretFile, Table, Target, UNKNOWN, Webhook, WhileOpen};
+use mw_notify::{
+    Filter, ReceiverConfig, ReceiverTarget, SecretFile, UNKNOWN, Webhook, WebhookFormat, WhileOpen,
+};
 use serde::{Deserialize, Deserializer};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -54,12 +56,12 @@ enum Shape {
 }
 
 /// Checks all tables.
-pub(super) fn tables(all: &[Notify]) -> Result<Vec<Table>, Failure> {
+pub(super) fn tables(all: &[Notify]) -> Result<Vec<ReceiverConfig>, Failure> {
     if all.len() > MAX_TABLES {
         let line = format!("too many [[notify]]: {} (at most {MAX_TABLES})", all.len());
         return Err(Failure::new(Exit::Usage, line));
     }
-    let mut tables: Vec<Table> = Vec::new();
+    let mut tables: Vec<ReceiverConfig> = Vec::new();
     for (place, notify) in all.iter().enumerate() {
         let wrong = |what: String| {
             let which = notify.name.clone().unwrap_or_else(|| format!("table {}", place + 1));
@@ -75,7 +77,7 @@ pub(super) fn tables(all: &[Notify]) -> Result<Vec<Table>, Failure> {
 }
 
 impl Notify {
-    fn table(&self) -> Result<Table, String> {
+    fn table(&self) -> Result<ReceiverConfig, String> {
         let (kind, target) = self.target()?;
         let name = self.name.clone().unwrap_or_else(|| kind.to_owned());
         if !is_name(&name) {
@@ -85,7 +87,7 @@ impl Notify {
         if let Some(id) = self.cause.iter().find(|id| !is_known(id)) {
             return Err(format!("no cause '{id}'; 'memwright explain' lists them"));
         }
-        Ok(Table {
+        Ok(ReceiverConfig {
             name,
             target,
             filter: Filter {
@@ -106,7 +108,7 @@ impl Notify {
     }
 
     /// The receiver, and what it is called where it has no name.
-    fn target(&self) -> Result<(&'static str, Target), String> {
+    fn target(&self) -> Result<(&'static str, ReceiverTarget), String> {
         let is_webhook = self.webhook.is_some() || self.url_file.is_some() || self.format.is_some();
         if !is_webhook && (self.token_file.is_some() || self.ca_file.is_some()) {
             return Err("token-file and ca-file are entries of a webhook".to_owned());
@@ -116,33 +118,33 @@ impl Notify {
         }
         match (&self.command, is_webhook, &self.mail, self.journal) {
             (Some(words), false, None, false) => {
-                Ok(("command", Target::command(words.clone()).map_err(text)?))
+                Ok(("command", ReceiverTarget::command(words.clone()).map_err(text)?))
             }
             (None, true, None, false) => self.webhook(),
             (None, false, Some(to), false) => {
-                Ok(("mail", Target::mail(to.clone(), self.sendmail.clone()).map_err(text)?))
+                Ok(("mail", ReceiverTarget::mail(to.clone(), self.sendmail.clone()).map_err(text)?))
             }
-            (None, false, None, true) => Ok(("journal", Target::journal())),
+            (None, false, None, true) => Ok(("journal", ReceiverTarget::journal())),
             _ => Err("set one of command, webhook (or url-file), mail and journal".to_owned()),
         }
     }
 
-    fn webhook(&self) -> Result<(&'static str, Target), String> {
+    fn webhook(&self) -> Result<(&'static str, ReceiverTarget), String> {
         let (kind, format) = match self.format.unwrap_or(Shape::Json) {
-            Shape::Json => ("webhook", Format::Json),
-            Shape::Slack => ("slack", Format::Slack),
-            Shape::Pagerduty => ("pagerduty", Format::PagerDuty),
-            Shape::Alertmanager => ("alertmanager", Format::Alertmanager),
+            Shape::Json => ("webhook", WebhookFormat::Json),
+            Shape::Slack => ("slack", WebhookFormat::Slack),
+            Shape::Pagerduty => ("pagerduty", WebhookFormat::PagerDuty),
+            Shape::Alertmanager => ("alertmanager", WebhookFormat::Alertmanager),
         };
         let file = |name: &Option<String>| name.clone().map(SecretFile);
         let (url, token) = (file(&self.url_file), file(&self.token_file));
         let webhook =
             Webhook::new(format, self.webhook.as_deref(), url, token, self.ca_file.clone());
-        Ok((kind, Target::Webhook(webhook.map_err(text)?)))
+        Ok((kind, ReceiverTarget::Webhook(webhook.map_err(text)?)))
     }
 }
 
-fn text(error: mw_notify::TableError) -> String {
+fn text(error: mw_notify::ReceiverError) -> String {
     error.to_string()
 }
 
