@@ -1,4 +1,4 @@
-//! What the targets of all protocols have in common.
+//! The interface of the targets of all protocols, and their common syntax.
 
 use crate::link::Endpoint;
 use crate::protocol::Probe;

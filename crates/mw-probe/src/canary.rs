@@ -6,7 +6,7 @@
 //! touch took. The second then beats five times more slowly; once it finds a touch that has taken
 //! longer than a beat, it takes over the full beat until that is over. At rest it beats half as often.
 //!
-//! What is touched is what a program meets. Base pages meet the watermarks on every touch, and with
+//! A touch meets the same as a program does. Base pages meet the watermarks on every touch, and with
 //! them direct reclaim. Compaction is only for larger pages, so once a second one byte is stored
 //! into an aligned stretch of a huge page's size of which nothing was said to the kernel. Where
 //! huge pages are for everybody (`enabled` is `always`) this takes what every program's heap takes,

@@ -1,4 +1,4 @@
-//! What the recorder runs to notice stalls: requests to services ([`Prober`]), threads that measure page-fault
+//! Monitors by which the recorder detects stalls: requests to services ([`Prober`]), threads that measure page-fault
 //! and scheduling latency ([`canary`]), and the kernel's own pressure trigger ([`pressure`]).
 //!
 //! Each protocol has a file that parses its targets and sends its requests; `target.rs` has the table of schemes.

@@ -9,7 +9,7 @@ use crate::link::{Connector, Deadline, Endpoint, Failure, Link, MAX_ANSWER_BYTES
 use crate::login::{Login, LoginAddress};
 use crate::persistent::Persistent;
 use crate::protocol::Protocol;
-use crate::view::{MAX_SESSIONS, ViewConnection, Viewing, plain};
+use crate::view::{MAX_SESSIONS, SessionQuery, ViewConnection, plain};
 use mw_model::{FailureKind, ServiceSession, ServiceView};
 use sha1::{Digest, Sha1};
 use sha2::Sha256;
@@ -189,7 +189,7 @@ const LOCK_WAITS: [&str; 2] = [
     "SELECT waiting_pid, blocking_pid FROM sys.innodb_lock_waits LIMIT 64",
 ];
 
-impl Viewing for Mysql {
+impl SessionQuery for Mysql {
     fn view(
         &mut self,
         link: &mut Link,

@@ -1,4 +1,4 @@
-//! What a prober measures, for readers that must not wait for it.
+//! Measurements of a prober, for readers that must not wait for it.
 
 use crate::clock::{NANOS_PER_MICRO, nanos};
 use crate::connection::ConnectionCell;
@@ -70,7 +70,7 @@ pub(crate) struct Observation {
     answers: AtomicU64,
     failures: AtomicU64,
     worst_us: AtomicU64,
-    last: Last,
+    last: LastRequest,
     last_failure: Mutex<Option<ProbeFailure>>,
     limit: Duration,
     pub(crate) overdue: OverdueTimer,
@@ -81,7 +81,7 @@ pub(crate) struct Observation {
 
 /// The last request that ended. `version` is odd while it is written, and twice its sequence otherwise.
 #[derive(Debug, Default)]
-struct Last {
+struct LastRequest {
     version: AtomicU64,
     elapsed_ns: AtomicU64,
     began_ns: AtomicU64,
@@ -101,7 +101,7 @@ impl Observation {
             answers: AtomicU64::new(0),
             failures: AtomicU64::new(0),
             worst_us: AtomicU64::new(0),
-            last: Last::default(),
+            last: LastRequest::default(),
             last_failure: Mutex::new(None),
             limit,
             overdue: OverdueTimer::new()?,
@@ -193,7 +193,7 @@ impl Observation {
     }
 }
 
-impl Last {
+impl LastRequest {
     fn write(&self, request: &ProbeRequest) {
         self.version.fetch_add(1, SeqCst);
         self.elapsed_ns.store(nanos(request.elapsed), SeqCst);
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn an_answer_is_seen_whole_while_others_are_written() {
         const ANSWERS: u64 = 100_000;
-        let last = Last::default();
+        let last = LastRequest::default();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for number in 1..=ANSWERS {

@@ -8,7 +8,7 @@ use crate::link::{Connector, Deadline, Endpoint, Failure, Link, MAX_ANSWER_BYTES
 use crate::login::{Login, LoginAddress};
 use crate::persistent::Persistent;
 use crate::protocol::Protocol;
-use crate::view::{MAX_SESSIONS, ViewConnection, Viewing, plain};
+use crate::view::{MAX_SESSIONS, SessionQuery, ViewConnection, plain};
 use bytes::BytesMut;
 use fallible_iterator::FallibleIterator;
 use mw_model::{FailureKind, ServiceSession, ServiceView};
@@ -146,7 +146,7 @@ WHERE a.pid <> pg_backend_pid()
     AND (a.state <> 'idle' OR w.pid IS NOT NULL OR a.pid IN (SELECT pid FROM blocking))
 ORDER BY a.xact_start NULLS LAST LIMIT ";
 
-impl Viewing for Postgres {
+impl SessionQuery for Postgres {
     fn view(
         &mut self,
         link: &mut Link,

@@ -1,7 +1,7 @@
 //! Sends requests to a service at an interval, from a thread of its own, and measures how long the
 //! responses take.
 //!
-//! Where the protocol keeps connections open, so does the probe. Every wait ends with the timeout,
+//! A probe keeps its connection open if the protocol does. Every wait ends with the timeout,
 //! whatever the other side does: a target that accepts the connection and never responds, or sends a
 //! byte a minute, or sends without end, fails a probe and nothing else.
 

@@ -1,4 +1,4 @@
-//! What a probe does with its connection.
+//! The interface of the probes of all protocols.
 
 use crate::link::{Deadline, Failure, Link};
 

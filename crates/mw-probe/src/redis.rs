@@ -5,7 +5,7 @@ use crate::link::{Connector, Deadline, Failure, Link, MAX_ANSWER_BYTES};
 use crate::login::{Login, LoginAddress};
 use crate::persistent::Persistent;
 use crate::protocol::Protocol;
-use crate::view::{ViewConnection, Viewing, plain};
+use crate::view::{SessionQuery, ViewConnection, plain};
 use mw_model::{FailureKind, ServiceEvent, ServiceValue, ServiceView};
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ impl Protocol for Redis {
     }
 }
 
-impl Viewing for Redis {
+impl SessionQuery for Redis {
     fn view(
         &mut self,
         link: &mut Link,

@@ -1,4 +1,4 @@
-//! What a service says of itself, over the probe's login on a second connection.
+//! A service's own view of its sessions, over the probe's login on a second connection.
 //!
 //! A login may wait behind the very stall, so that the connection is opened while all is well and stays idle.
 //! Nothing here runs on the thread that probes.
@@ -22,7 +22,7 @@ pub(crate) const MAX_SESSIONS: usize = 32;
 const MAX_TEXT_CHARS: usize = 200;
 
 /// Queries for a service's view of itself.
-pub(crate) trait Viewing: Protocol {
+pub(crate) trait SessionQuery: Protocol {
     /// True if texts of queries may be asked for.
     fn view(
         &mut self,
@@ -49,7 +49,7 @@ impl<P> ViewConnection<P> {
     }
 }
 
-impl<P: Viewing + Send> ViewSource for ViewConnection<P> {
+impl<P: SessionQuery + Send> ViewSource for ViewConnection<P> {
     fn open(&mut self, deadline: &Deadline<'_>) -> Result<(), Failure> {
         self.link = self.link.take().filter(Link::is_quiet);
         if self.link.is_none() {

@@ -1,4 +1,4 @@
-//! What the kernel does when all is well: the hour under way and the one before.
+//! Stacks of the time before a stall: the hour under way and the one before.
 //!
 //! A stall begins before it is noticed. What was sampled in the last seconds is therefore kept
 //! apart, and dropped when a stall is noticed.

@@ -1,4 +1,4 @@
-//! What the numbers of a file say by themselves: a block device, or the mount that it is on.
+//! Device and inode numbers that identify a file without its path: a block device, or the mount that it is on.
 
 use crate::used_file::{File, major, numbers};
 use mw_proc::mountinfo::Mount;

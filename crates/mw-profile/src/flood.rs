@@ -1,4 +1,4 @@
-//! Who brought pages into the page cache in the last minute, by process and file.
+//! Pages that were brought into the page cache in the last minute, by process and file.
 
 use crate::file_numbers::BLOCK_DEVICES;
 use crate::names::Names;
@@ -25,23 +25,23 @@ pub(crate) struct FileWriter {
 #[derive(Debug, Default)]
 struct FloodSecond {
     number: u64,
-    written: HashMap<FileWriter, Written>,
+    written: HashMap<FileWriter, FloodPages>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Written {
+struct FloodPages {
     /// The process's name, by number.
     name: u32,
     pages: u64,
 }
 
-impl Default for Written {
+impl Default for FloodPages {
     fn default() -> Self {
         Self { name: Names::GONE, pages: 0 }
     }
 }
 
-impl Written {
+impl FloodPages {
     fn add(&mut self, other: Self) {
         self.pages += other.pages;
         if self.name == Names::GONE {
@@ -67,7 +67,7 @@ impl Flood {
         }
         let Some(bucket) = self.buckets.back_mut() else { return };
         if bucket.written.len() < MAX_KEYS || bucket.written.contains_key(&writer) {
-            bucket.written.entry(writer).or_default().add(Written { name, pages });
+            bucket.written.entry(writer).or_default().add(FloodPages { name, pages });
             self.paths.want(writer.pid, writer.device, writer.inode);
         }
     }
@@ -93,13 +93,13 @@ impl Flood {
     pub(crate) fn shares(&mut self, now_ns: u64, name: impl Fn(u32) -> String) -> Vec<FloodShare> {
         self.drop_old(now_ns / BUCKET_NS);
         self.find_paths();
-        let mut sums: HashMap<FileWriter, Written> = HashMap::new();
+        let mut sums: HashMap<FileWriter, FloodPages> = HashMap::new();
         for (writer, written) in self.buckets.iter().flat_map(|bucket| &bucket.written) {
             sums.entry(*writer).or_default().add(*written);
         }
         let mut sums: Vec<_> = sums.into_iter().collect();
         sums.sort_by_key(|(writer, written)| (std::cmp::Reverse(written.pages), *writer));
-        let share = |(writer, written): (FileWriter, Written)| FloodShare {
+        let share = |(writer, written): (FileWriter, FloodPages)| FloodShare {
             pid: writer.pid,
             task: name(written.name),
             path: self.paths.path(writer.device, writer.inode),

@@ -15,7 +15,7 @@ pub(crate) enum Switch {
     On,
 }
 
-/// Whether they are off, and until when.
+/// Time until which they are off.
 #[derive(Debug)]
 pub(crate) struct Mute {
     updated: Instant,

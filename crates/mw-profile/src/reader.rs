@@ -1,4 +1,4 @@
-//! What the rings held, sorted into the baseline, the stall under way, waits and the flood.
+//! Records of the rings, sorted into the baseline, the stall under way, waits and the flood.
 
 use crate::baseline::RollingStacks;
 use crate::flood::{FileWriter, Flood};
@@ -42,7 +42,7 @@ pub(crate) struct RingReader {
     waits: Waits,
     flood: Flood,
     stall: Option<StallBegin>,
-    lost: Lost,
+    lost: LossCounts,
     refreshed_ns: u64,
 }
 
@@ -51,7 +51,7 @@ struct StallBegin {
     began_ns: u64,
     /// Time of the first stack of a task.
     first_ns: Option<u64>,
-    lost: Lost,
+    lost: LossCounts,
 }
 
 impl StallBegin {
@@ -66,7 +66,7 @@ impl StallBegin {
 
 /// Records that were lost since the start.
 #[derive(Debug, Clone, Copy, Default)]
-struct Lost {
+struct LossCounts {
     stacks: u64,
     points: u64,
 }
@@ -95,7 +95,7 @@ impl RingReader {
             waits: Waits::default(),
             flood: Flood::default(),
             stall: None,
-            lost: Lost::default(),
+            lost: LossCounts::default(),
             refreshed_ns: 0,
         }
     }

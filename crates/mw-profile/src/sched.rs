@@ -25,7 +25,7 @@ use mw_critical_path::{Tid, Trace};
 use mw_model::Missing;
 use mw_sys::{PerfAttr, PerfEvent, PerfRing, PerfSource, SamplePeriod, monotonic_ns};
 pub use options::TraceOptions;
-use recorded::{Origin, Recorded};
+use recorded::{Origin, TraceRecorder};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use states::StateReader;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -48,7 +48,7 @@ pub struct SchedTracer {
     origins: HashMap<u64, Origin>,
     /// A record that crosses the end of its ring.
     crossing: Vec<u8>,
-    recorded: Recorded,
+    recorded: TraceRecorder,
     states: StateReader,
 }
 
@@ -170,7 +170,7 @@ impl SchedTracer {
             }),
             origins,
             crossing: Vec::with_capacity(1 << 16),
-            recorded: Recorded::new(options, task_numbers),
+            recorded: TraceRecorder::new(options, task_numbers),
             states: StateReader::start(),
         })
     }

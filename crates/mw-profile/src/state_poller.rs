@@ -20,9 +20,9 @@ const ROUNDS_TO_LIST: u32 = 8;
 #[derive(Debug)]
 pub struct StatePoller {
     /// The requests' own, which are read in every round.
-    tasks: Vec<Polled>,
+    tasks: Vec<PolledThread>,
     processes: Vec<Tid>,
-    threads: Vec<Polled>,
+    threads: Vec<PolledThread>,
     /// The thread with which the next round begins.
     next: usize,
     rounds: u32,
@@ -31,7 +31,7 @@ pub struct StatePoller {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Polled {
+struct PolledThread {
     process: Tid,
     tid: Tid,
     /// Number of times that it has been on a CPU: while that stays, so does its stack.
@@ -43,7 +43,7 @@ impl StatePoller {
     /// Begins with the threads that `processes` have; `tasks` belong to `process`.
     pub fn start(process: Tid, tasks: &[Tid], processes: &[Tid]) -> Self {
         let mut poller = Self {
-            tasks: tasks.iter().map(|task| Polled::new(process, *task)).collect(),
+            tasks: tasks.iter().map(|task| PolledThread::new(process, *task)).collect(),
             processes: processes.to_vec(),
             threads: Vec::new(),
             next: 0,
@@ -96,14 +96,14 @@ impl StatePoller {
                 let mut known = self.tasks.iter().chain(&self.threads);
                 let is_known = known.any(|of| of.tid == tid);
                 if !is_known && self.threads.len() < MAX_THREADS {
-                    self.threads.push(Polled::new(*process, tid));
+                    self.threads.push(PolledThread::new(*process, tid));
                 }
             }
         }
     }
 }
 
-impl Polled {
+impl PolledThread {
     fn new(process: Tid, tid: Tid) -> Self {
         Self { process, tid, times_run: None, gone: false }
     }

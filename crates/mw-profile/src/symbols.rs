@@ -98,7 +98,7 @@ impl Symbols {
     }
 }
 
-/// Whether addresses can be looked up, without doing so.
+/// Checks that addresses can be resolved, and resolves none.
 ///
 /// # Errors
 /// Why they cannot, and what would make it work.

@@ -1,4 +1,4 @@
-//! How often each stack was seen, by address; names come later.
+//! Counts of stacks, by address; names come later.
 
 use crate::names::Names;
 use crate::symbols::Symbols;

@@ -5,8 +5,8 @@
 //! - fields of tracepoints (`prev_pid`, `next_pid`, `pid`, and `common_pid`, the current task) have the `pid` of
 //!   task_struct, its number in the initial PID namespace (include/trace/events/sched.h; tracing_generic_entry_update()
 //!   in include/linux/trace_events.h);
-//! - the header and the trailer of a perf record have the number in the namespace of the process that opened the event: 0 for a
-//!   task outside of it, as for the idle task, and -1 for one that has been released (perf_event_pid_type() in
+//! - the header and the trailer of a perf record have the number in the namespace of the process that opened the event:
+//!   0 for a task outside of it, as for the idle task, and -1 for one that has been released (perf_event_pid_type() in
 //!   kernel/events/core.c).
 //!
 //! A record of a tracepoint therefore has both numbers of the current task, and the `next_pid` of a switch is that of

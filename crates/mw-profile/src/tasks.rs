@@ -1,4 +1,4 @@
-//! What processes used between two samples.
+//! Resource use of processes between two samples.
 
 use crate::process::{MAX_TASKS, Stat, next_batch};
 use crate::task_files::{ProcessSample, TaskFiles};

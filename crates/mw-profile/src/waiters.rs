@@ -1,4 +1,4 @@
-//! Who waits for memory, over a short time: the tracepoints alone, without stacks and without a thread.
+//! Tasks that wait for memory, over a short time: the tracepoints alone, without stacks and without a thread.
 
 use crate::open::{EventSet, Rates, open_waits};
 use crate::profiler::enable;

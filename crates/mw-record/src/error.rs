@@ -1,4 +1,4 @@
-//! What can go wrong with a recording.
+//! Errors of recordings.
 
 use crate::version::FORMAT;
 use std::io;

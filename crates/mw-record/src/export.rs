@@ -47,19 +47,19 @@ pub fn export(
     let exporting = recording.walk(
         since_unix_ms,
         until_unix_ms,
-        |names| Exporting::begin(format, &names, out),
-        Exporting::add,
+        |names| RowExport::begin(format, &names, out),
+        RowExport::add,
     )?;
     exporting.finish()
 }
 
-struct Exporting<'a> {
+struct RowExport<'a> {
     sink: Box<dyn Sink + 'a>,
     waiting: Table,
     rows: u64,
 }
 
-impl<'a> Exporting<'a> {
+impl<'a> RowExport<'a> {
     fn begin(
         format: ExportFormat,
         names: &[String],

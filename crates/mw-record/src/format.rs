@@ -120,7 +120,7 @@ pub(crate) fn check(connection: &Connection, path: &Path) -> Result<(), RecordEr
     Ok(())
 }
 
-/// Whether the recording has [`LIST_INDEX`], which a damaged one may lack.
+/// True if the recording has [`LIST_INDEX`], which a damaged one may lack.
 pub(crate) fn has_list(connection: &Connection) -> rusqlite::Result<bool> {
     let (name, definition) = LIST_INDEX;
     let found = "SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ? AND sql = ?";

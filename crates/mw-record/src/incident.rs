@@ -16,7 +16,7 @@ const MAX_INCIDENT_BYTES: usize = 160 << 20;
 
 /// An incident, ready to be written.
 #[derive(Debug)]
-pub(crate) struct Packed {
+pub(crate) struct PackedIncident {
     /// Its entry in the list.
     pub(crate) row: IncidentRow,
     pub(crate) body: Vec<u8>,
@@ -24,7 +24,7 @@ pub(crate) struct Packed {
     pub(crate) rows: Vec<u8>,
 }
 
-impl Packed {
+impl PackedIncident {
     /// Its source.
     pub(crate) fn source(&self) -> String {
         let IncidentRow { trigger_kind, trigger_name, subject, .. } = &self.row;
@@ -52,7 +52,7 @@ pub(crate) fn source(kind: &str, name: &str, subject: Option<&str>) -> String {
 }
 
 /// An incident as the file will hold it.
-pub(crate) fn pack(mut incident: Incident) -> io::Result<Packed> {
+pub(crate) fn pack(mut incident: Incident) -> io::Result<PackedIncident> {
     let row = incident.row();
     let columns = incident.table.columns.iter_mut();
     let block = RowBlock {
@@ -60,7 +60,7 @@ pub(crate) fn pack(mut incident: Incident) -> io::Result<Packed> {
         at_unix_ms: std::mem::take(&mut incident.table.at_unix_ms),
     };
     let json = serde_json::to_vec(&incident)?;
-    Ok(Packed { row, body: codec::compress(&json)?, rows: codec::pack(&block)? })
+    Ok(PackedIncident { row, body: codec::compress(&json)?, rows: codec::pack(&block)? })
 }
 
 /// The incident of a body and rows.

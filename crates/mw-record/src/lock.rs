@@ -1,4 +1,4 @@
-//! Who may write: one process, which says who it is.
+//! The lock of the one process that may write, which notes its number in it.
 
 use crate::RecordError;
 use crate::format::beside;

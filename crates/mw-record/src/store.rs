@@ -7,7 +7,7 @@ use crate::RecordError;
 use crate::chunk::{CHUNKS, ChunkHead, Merge};
 use crate::codec::{self, RowBlock};
 use crate::format::{AS_TAKEN, LOOSE, damaged, failed, log, size};
-use crate::incident::{self, IncidentSize, Packed};
+use crate::incident::{self, IncidentSize, PackedIncident};
 use crate::thin::thin;
 use mw_model::{Aggregation, Host, IncidentState, Metric};
 use rusqlite::{Connection, Transaction, params};
@@ -243,8 +243,8 @@ impl Store {
     }
 
     /// Writes an incident in the place of the one that has its number, if there is one.
-    pub(crate) fn put_incident(&mut self, incident: &Packed) -> Result<(), RecordError> {
-        let Packed { row, body, rows } = incident;
+    pub(crate) fn put_incident(&mut self, incident: &PackedIncident) -> Result<(), RecordError> {
+        let PackedIncident { row, body, rows } = incident;
         self.write(|transaction| {
             transaction.execute(
                 "INSERT OR REPLACE INTO incident (id, started_unix_ms, ended_unix_ms, \
@@ -386,18 +386,18 @@ impl Store {
 
 /// The reason why a part of the file cannot be read.
 #[derive(Debug)]
-pub(crate) enum Unreadable {
+pub(crate) enum ReadFailure {
     Store(rusqlite::Error),
     Content(String),
 }
 
-impl From<rusqlite::Error> for Unreadable {
+impl From<rusqlite::Error> for ReadFailure {
     fn from(error: rusqlite::Error) -> Self {
         Self::Store(error)
     }
 }
 
-impl Unreadable {
+impl ReadFailure {
     pub(crate) fn at(self, path: &Path) -> RecordError {
         match self {
             Self::Store(error) => failed(path, error),
@@ -407,10 +407,10 @@ impl Unreadable {
 }
 
 /// The names of a layout's columns.
-pub(crate) fn names(connection: &Connection, layout: u64) -> Result<Vec<String>, Unreadable> {
+pub(crate) fn names(connection: &Connection, layout: u64) -> Result<Vec<String>, ReadFailure> {
     let query = "SELECT names FROM layout WHERE id = ?";
     let packed: Vec<u8> = connection.query_row(query, [layout], |row| row.get(0))?;
-    let wrong = |problem: &str| Unreadable::Content(format!("layout {layout}: {problem}"));
+    let wrong = |problem: &str| ReadFailure::Content(format!("layout {layout}: {problem}"));
     let names = codec::decompress(&packed, MAX_NAMES_BYTES).map_err(wrong)?;
     let names = String::from_utf8(names).map_err(|_| wrong("its names are not text"))?;
     let lines = names.split('\n').filter(|_| !names.is_empty());
@@ -427,11 +427,11 @@ pub(crate) fn block(
     seq: u64,
     columns: usize,
     rows: Option<usize>,
-) -> Result<RowBlock, Unreadable> {
+) -> Result<RowBlock, ReadFailure> {
     let mut statement = connection.prepare_cached("SELECT body FROM chunk WHERE seq = ?")?;
     let body: Vec<u8> = statement.query_row([seq], |row| row.get(0))?;
     codec::unpack_rows(&body, columns, rows)
-        .map_err(|problem| Unreadable::Content(format!("chunk {seq}: {problem}")))
+        .map_err(|problem| ReadFailure::Content(format!("chunk {seq}: {problem}")))
 }
 
 /// The head of a chunk of these rows; what they do not say is 0.

@@ -1,4 +1,4 @@
-//! What identifies a recording and the version of its format.
+//! Identification of a recording and the version of its format.
 
 /// `mwRE`: what `application_id` of a recording says.
 pub const APPLICATION_ID: i32 = 0x6d77_5245;

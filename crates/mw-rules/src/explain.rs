@@ -8,8 +8,8 @@ use crate::suspect::{PLAUSIBLE_PERCENT, Suspect};
 use crate::{by_path, by_scores, confidence, failure, find, roles};
 use mw_model::{Cause, Incident, Role, SkippedRule, TriggerKind, Window, format_duration_ms};
 
-/// Explains an incident: fills in its verdict, its causes and roles. Returns the rules that could not be checked, of which
-/// the incident has the reasons.
+/// Explains an incident: fills in its verdict, its causes and roles. Returns the rules that could not be checked, of
+/// which the incident has the reasons.
 ///
 /// `window.now` is the machine at the stall's end (settings, nodes, zones, processes…),
 /// `window.earlier[0]` the sample from just before the stall, so that rates are those of the stall.

@@ -1,4 +1,4 @@
-//! What the evidence thread works with.
+//! The parts of the recorder that the evidence thread uses.
 
 use crate::cpu_budget::CpuBudget;
 use crate::kernel_events::KernelEvents;

@@ -176,7 +176,7 @@ pub enum EvidenceRequestError {
 
 /// An incident that was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EvidenceRequest {
+pub struct RequestedIncident {
     pub id: u64,
     pub verdict: String,
 }
@@ -189,7 +189,7 @@ pub struct EvidenceRequest {
 pub fn request_evidence(
     recording: &Path,
     begun: impl FnOnce(u64),
-) -> Result<EvidenceRequest, EvidenceRequestError> {
+) -> Result<RequestedIncident, EvidenceRequestError> {
     let failed = |source: io::Error| match source.kind() {
         ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
             EvidenceRequestError::NoRecorder(recording.to_owned())
@@ -215,7 +215,7 @@ pub fn request_evidence(
     match (kept, line.strip_prefix("failed ")) {
         (Some((id, verdict)), _) => {
             let id = id.parse().map_err(|_| EvidenceRequestError::Stopped)?;
-            Ok(EvidenceRequest { id, verdict: verdict.to_owned() })
+            Ok(RequestedIncident { id, verdict: verdict.to_owned() })
         }
         (None, Some(why)) => Err(EvidenceRequestError::NotKept(why.to_owned())),
         (None, None) => Err(EvidenceRequestError::Stopped),

@@ -120,9 +120,9 @@ impl MonitorReadings<'_> {
 #[derive(Debug)]
 pub(crate) struct Detector {
     limits: Limits,
-    probes: Vec<FollowedMonitor>,
+    probes: Vec<MonitorState>,
     /// In the order of [`OTHERS`].
-    others: [FollowedMonitor; OTHERS.len()],
+    others: [MonitorState; OTHERS.len()],
     /// Time at which the kernel's pressure trigger last fired.
     pressure_at_ms: Option<f64>,
     /// Time at which evidence was last requested.
@@ -131,7 +131,7 @@ pub(crate) struct Detector {
 
 /// One monitor.
 #[derive(Debug)]
-struct FollowedMonitor {
+struct MonitorState {
     monitor: Monitor,
     /// Its name, where it is a probe.
     name: String,
@@ -162,7 +162,7 @@ impl Detector {
         Self {
             limits,
             probes: probes
-                .map(|(place, name)| FollowedMonitor::new(Monitor::Probe(place), name, 0.0))
+                .map(|(place, name)| MonitorState::new(Monitor::Probe(place), name, 0.0))
                 .collect(),
             others: OTHERS.map(|monitor| {
                 let limit_ms = match monitor {
@@ -171,7 +171,7 @@ impl Detector {
                     Monitor::Pressure => pressure_ms,
                     Monitor::Probe(_) | Monitor::Requested | Monitor::OomKill(_) => 0.0,
                 };
-                FollowedMonitor::new(monitor, String::new(), limit_ms)
+                MonitorState::new(monitor, String::new(), limit_ms)
             }),
             pressure_at_ms: None,
             requested_at_ms: None,
@@ -180,12 +180,12 @@ impl Detector {
 
     /// True if there is a stall of any monitor.
     pub(crate) fn is_stalled(&self) -> bool {
-        self.followed().any(FollowedMonitor::is_stalled)
+        self.states().any(MonitorState::is_stalled)
     }
 
     /// True if all monitors are within their limits, stall or not.
     pub(crate) fn is_good(&self) -> bool {
-        !self.followed().any(|followed| followed.bad)
+        !self.states().any(|followed| followed.bad)
     }
 
     /// The stalls of probes that last.
@@ -201,8 +201,8 @@ impl Detector {
             into.extend(followed.turn_probe(time, probe));
         }
         let [heartbeat, canary] = self.limits.passed_by(readings.canary.unwrap_or_default());
-        let pressure = self.pressure(time.monotonic_ms, readings.pressure);
-        let requested = self.request(time.monotonic_ms, readings.requested);
+        let pressure = self.note_pressure(time.monotonic_ms, readings.pressure);
+        let requested = self.note_request(time.monotonic_ms, readings.requested);
         for (place, took_ms) in [heartbeat, canary, pressure, requested].into_iter().enumerate() {
             let is_hidden = self.hides(time.monotonic_ms);
             let Some(followed) = self.others.get_mut(place) else { continue };
@@ -219,7 +219,7 @@ impl Detector {
 
     /// True if a stall is under way of which others are evidence; one that was asked for is not.
     fn hides(&self, now_ms: f64) -> bool {
-        let is_young = |followed: &&FollowedMonitor| {
+        let is_young = |followed: &&MonitorState| {
             followed.is_stalled() && now_ms - followed.began_ms < HIDES_MS
         };
         let others = self.others.iter().filter(|other| other.monitor != Monitor::Requested);
@@ -227,12 +227,12 @@ impl Detector {
         self.probes.iter().any(|probe| is_young(&probe)) || measured.any(|other| !other.follows)
     }
 
-    fn followed(&self) -> impl Iterator<Item = &FollowedMonitor> {
+    fn states(&self) -> impl Iterator<Item = &MonitorState> {
         self.probes.iter().chain(&self.others)
     }
 
-    /// The kernel's trigger fires once a window while there is pressure.
-    fn pressure(&mut self, now_ms: f64, fired: bool) -> Option<f64> {
+    /// Time of a stall of pressure, while there is one: the kernel's trigger fires once a window.
+    fn note_pressure(&mut self, now_ms: f64, fired: bool) -> Option<f64> {
         if fired {
             self.pressure_at_ms = Some(now_ms);
         }
@@ -240,7 +240,8 @@ impl Detector {
         recent.then(|| float_ms(crate::PRESSURE_STALL))
     }
 
-    fn request(&mut self, now_ms: f64, asked: bool) -> Option<f64> {
+    /// Time of a request for evidence, while it lasts: it exceeds no limit.
+    fn note_request(&mut self, now_ms: f64, asked: bool) -> Option<f64> {
         if asked {
             self.requested_at_ms = Some(now_ms);
         }
@@ -285,7 +286,7 @@ impl Limits {
     }
 }
 
-impl FollowedMonitor {
+impl MonitorState {
     fn new(monitor: Monitor, name: String, limit_ms: f64) -> Self {
         Self {
             monitor,
@@ -318,8 +319,8 @@ impl FollowedMonitor {
         change
     }
 
-    /// The requests of a probe that are slow, or failed, in this turn: the one that ended and the one under way. A probe
-    /// is bad from its limit to its answer, and from a failure to the next answer.
+    /// The requests of a probe that are slow, or failed, in this turn: the one that ended and the one under way. A
+    /// probe is bad from its limit to its answer, and from a failure to the next answer.
     fn slow_requests(&mut self, reading: &ProbeReading) -> [Option<ProbeRequest>; 2] {
         let ended = reading.last.filter(|request| request.sequence != self.answered);
         if let Some(request) = ended {

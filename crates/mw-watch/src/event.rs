@@ -1,4 +1,4 @@
-//! What the recorder has to say.
+//! Events that the recorder reports.
 
 use mw_model::{Incident, Trigger};
 use mw_record::RecordError;

@@ -56,13 +56,13 @@ struct KernelState {
     kills: VecDeque<Kill>,
     drops: VecDeque<CacheDrop>,
     runs: OomRuns<LostProcess>,
-    unlogged: Unlogged,
+    unlogged: KillCounter,
     has_lost: bool,
 }
 
 /// Compares the counter with the log.
 #[derive(Debug, Default)]
-struct Unlogged {
+struct KillCounter {
     /// The counter when it was first read.
     from: Option<u64>,
     told: u64,
@@ -263,7 +263,7 @@ impl KernelEvents {
     }
 }
 
-impl Unlogged {
+impl KillCounter {
     /// Takes the counter, and how many kills were logged since the last turn; how many will not be.
     fn turn(&mut self, now_ms: f64, counter: u64, logged: u64, is_logged: bool) -> u64 {
         if counter == u64::MAX {
@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn what_the_log_does_not_tell_of_is_told_by_the_counter() {
-        let mut unlogged = Unlogged::default();
+        let mut unlogged = KillCounter::default();
         assert_eq!(unlogged.turn(0.0, u64::MAX, 0, true), 0, "not read yet");
         assert_eq!(unlogged.turn(1.0, 7, 0, true), 0, "from before");
         assert_eq!(unlogged.turn(2.0, 9, 1, true), 0, "the log may be late");

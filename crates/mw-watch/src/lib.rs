@@ -15,7 +15,7 @@
 //!   mw-kernel    the kernel's log and its counter of OOM kills ▶ incidents of kills, evidence of stalls
 //! ```
 //!
-//! What must go on while the machine stalls (sampling, trigger) is locked in memory, runs before
+//! All that must go on while the machine stalls (sampling, trigger) is locked in memory, runs before
 //! ordinary threads, forks nothing and touches no disk; what may be late (evidence, writer) is behind
 //! a ring and a bounded queue. Nothing here writes to the kernel's settings.
 
@@ -54,7 +54,7 @@ mod wakeup;
 mod watch;
 
 pub use context::{AFTER, BEFORE};
-pub use control::{EvidenceRequest, EvidenceRequestError, request_evidence};
+pub use control::{EvidenceRequestError, RequestedIncident, request_evidence};
 pub use detector::{HEARTBEAT_PERCENT, MAX_EVIDENCE_MS, QUIET_MS, REQUESTED_MS};
 pub use event::Event;
 pub use progress::StuckThread;

@@ -1,4 +1,4 @@
-//! Which kills of the OOM killer are one incident: those of one cgroup at its limit, and those of one shortage of the
+//! Kills of the OOM killer that are one incident: those of one cgroup at its limit, and those of one shortage of the
 //! machine. Pure.
 //!
 //! Anybody can have his own processes killed as often as he likes. So each cgroup has incidents of its own, and a shortage
@@ -50,7 +50,7 @@ enum Scope {
 }
 
 #[derive(Debug)]
-struct FollowedScope {
+struct ScopeState {
     scope: Scope,
     detector: OomDetector,
     began_ms: f64,
@@ -61,7 +61,7 @@ struct FollowedScope {
 
 #[derive(Debug)]
 pub(crate) struct OomRuns<L> {
-    followed: Vec<FollowedScope>,
+    followed: Vec<ScopeState>,
     runs: VecDeque<OomRun<L>>,
     last_number: u64,
 }
@@ -161,7 +161,7 @@ impl<L: Clone> OomRuns<L> {
     fn crowded_above(&self, path: &str) -> Option<String> {
         MAX_BELOW.iter().find_map(|(levels, most)| {
             let above = first_levels(path, *levels);
-            let is_below = |followed: &&FollowedScope| match &followed.scope {
+            let is_below = |followed: &&ScopeState| match &followed.scope {
                 Scope::Cgroup(other) => first_levels(other, *levels) == above,
                 _ => false,
             };
@@ -172,7 +172,7 @@ impl<L: Clone> OomRuns<L> {
     /// An open run of this user's processes at the limits of cgroups, or one of its own.
     fn place_of_user(&mut self, user: Option<u32>) -> Option<usize> {
         let hit = user.filter(|user| *user != 0).map(of_user);
-        let is_his = |followed: &FollowedScope| {
+        let is_his = |followed: &ScopeState| {
             let is_of_cgroup = matches!(followed.scope, Scope::Cgroup(_) | Scope::Below(_));
             is_of_cgroup
                 && followed.detector.is_open()
@@ -181,7 +181,7 @@ impl<L: Clone> OomRuns<L> {
         if let Some(place) = self.followed.iter().position(is_his) {
             return Some(place);
         }
-        let is_of_user = |followed: &&FollowedScope| matches!(followed.scope, Scope::User(Some(_)));
+        let is_of_user = |followed: &&ScopeState| matches!(followed.scope, Scope::User(Some(_)));
         let is_full = self.followed.iter().filter(is_of_user).count() >= MAX_USERS;
         let is_known = self.find(&Scope::User(user)).is_some();
         self.find_or_add(Scope::User(user.filter(|_| is_known || !is_full)))
@@ -199,7 +199,7 @@ impl<L: Clone> OomRuns<L> {
             let all = self.followed.iter().enumerate();
             all.filter(|(_, followed)| followed.scope == Scope::Machine)
         };
-        let is_same = |followed: &FollowedScope| {
+        let is_same = |followed: &ScopeState| {
             let is_young =
                 followed.detector.is_open() && now_ms - followed.began_ms < LEAST_QUIET_MS;
             is_young || hits.first().is_some_and(|hit| followed.hit.contains(hit))
@@ -219,7 +219,7 @@ impl<L: Clone> OomRuns<L> {
     }
 
     fn add(&mut self, scope: Scope) -> usize {
-        self.followed.push(FollowedScope {
+        self.followed.push(ScopeState {
             scope,
             detector: OomDetector::default(),
             began_ms: 0.0,

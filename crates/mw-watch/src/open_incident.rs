@@ -23,7 +23,7 @@ const MAX_UPDATE: Duration = Duration::from_secs(600);
 
 pub(crate) struct OpenIncident {
     stall: Stall,
-    /// What is known of this stall alone: its service, the critical path of its slowest request, its cgroups.
+    /// Facts of this stall alone: its service, the critical path of its slowest request, its cgroups.
     known: Incident,
     /// Time at which the evidence of the time after it is complete.
     closes_at: Option<Instant>,
@@ -225,7 +225,8 @@ impl OpenIncident {
         self.evidence.as_ref().map(|(_, evidence)| EpisodeEvidence::clone(evidence))
     }
 
-    /// Adds kills and dropped caches, and corrects what the rows and the path have of a stall that began with a failure.
+    /// Adds kills and dropped caches, and corrects what the rows and the path have of a stall that began with a
+    /// failure.
     pub(crate) fn describe(&self, with: &mut Context, incident: &mut Incident) {
         self.describe_kernel(with, incident);
         // A service that is slow when it starts again did not stall.

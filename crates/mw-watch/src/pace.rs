@@ -1,4 +1,4 @@
-//! How often the canary beats and samples are taken. While there is no sign of memory work the canary rests and samples are
+//! The intervals of the canary and of samples. While there is no sign of memory work the canary rests and samples are
 //! seldom; from the first sign on both keep their full pace, and in a stall the canary a faster one. Signs are in the samples,
 //! in what the canary measures, in slow answers and in the kernel's pressure trigger.
 

@@ -1,4 +1,4 @@
-//! How much is left of huge pages, as it is recorded.
+//! Huge pages that are left, as they are recorded.
 
 use mw_collect::{Sampler, Source, free_memory, page_blocks_up_to, refresh};
 use mw_model::{HolderSize, Snapshot, derived};

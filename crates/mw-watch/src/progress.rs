@@ -1,4 +1,4 @@
-//! Whether every thread of the recorder makes progress.
+//! Progress of every thread of the recorder.
 //!
 //! A thread says when it begins a step and when it waits for something to do. One that has been in the same step for
 //! longer than its bound is stuck: a file system, a device or a process does not respond to it, or it waits for a thread

@@ -1,4 +1,4 @@
-//! What is asked of a probed service and of its processes when it stalls: on a thread that is abandoned where a file, a
+//! Questions about a probed service and its processes when it stalls: on a thread that is abandoned where a file, a
 //! process or the service does not respond.
 
 use crate::monitors::Monitors;

@@ -15,7 +15,7 @@ const MAX_CHANGES: usize = 1024;
 pub(crate) struct StallQueue {
     state: Mutex<QueueState>,
     changed: Condvar,
-    /// Whether all monitors are within their limits: then there is nothing to be seen.
+    /// True if all monitors are within their limits: no task is worth a sample then.
     good: AtomicBool,
 }
 

@@ -55,7 +55,7 @@ const PIECE_STACKS: usize = 1 << 9;
 
 /// The trace as far as it has been read.
 #[derive(Debug)]
-pub(super) struct Recorded {
+pub(super) struct TraceRecorder {
     options: TraceOptions,
     from: Nanos,
     events: VecDeque<Event>,
@@ -111,7 +111,7 @@ impl Origin {
     }
 }
 
-impl Recorded {
+impl TraceRecorder {
     pub(super) fn new(options: TraceOptions, numbers: TaskNumbers) -> Self {
         let mut events = VecDeque::with_capacity(options.events);
         // Written once, so that the memory is there.

@@ -74,7 +74,7 @@ impl Ring {
     fn trace(&self, numbers: TaskNumbers) -> mw_critical_path::Trace {
         let options =
             TraceOptions { resident_events: 0, resident_stacks: 0, ..TraceOptions::RECORDER };
-        let mut recorded = Recorded::new(options, numbers);
+        let mut recorded = TraceRecorder::new(options, numbers);
         let parsed = |text| TracepointFormat::parse(text).unwrap();
         let origins = HashMap::from([
             (1, Origin::switch(&parsed(SWITCH)).unwrap()),
@@ -164,7 +164,7 @@ fn a_released_task_has_the_number_of_the_switch_before() {
 fn in_a_long_trace_the_stacks_of_dropped_events_make_room() {
     let options = TraceOptions { events: 40, stacks: 64, ..TraceOptions::RECORDER };
     let options = TraceOptions { resident_events: 0, resident_stacks: 0, ..options };
-    let mut recorded = Recorded::new(options, TaskNumbers::default());
+    let mut recorded = TraceRecorder::new(options, TaskNumbers::default());
     let mut begun = TraceCopy::default();
     for at in 1..1000 {
         let stack = recorded.stack([at, at + 1].into_iter(), false);

@@ -1,4 +1,4 @@
-//! What the formats of an export have in common.
+//! The interface of the formats of an export.
 
 use crate::RecordError;
 use mw_model::{NO_VALUE, Table};

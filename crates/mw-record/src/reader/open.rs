@@ -72,14 +72,14 @@ pub(super) fn beside_a_writer(path: &Path) -> Result<OpenRecording, RecordError>
 }
 
 /// A connection whose work is limited.
-struct Confined {
+struct LimitedConnection {
     connection: Connection,
     work: WorkLimit,
 }
 
 /// Reads the facts about a recording.
-fn examine(path: &Path, confined: Confined) -> Result<OpenRecording, RecordError> {
-    let Confined { connection, work } = confined;
+fn examine(path: &Path, confined: LimitedConnection) -> Result<OpenRecording, RecordError> {
+    let LimitedConnection { connection, work } = confined;
     let fail = |error| failed(path, error);
     let problem = match first_look(&connection).map_err(fail) {
         Ok(()) => None,
@@ -129,7 +129,7 @@ fn look_at(path: &Path) -> Result<(), RecordError> {
 }
 
 /// A connection that reads the log too.
-fn connect(path: &Path) -> Result<(Confined, Option<TempDir>), RecordError> {
+fn connect(path: &Path) -> Result<(LimitedConnection, Option<TempDir>), RecordError> {
     let fail = |error| failed(path, error);
     let plain = plain(path).and_then(|confined| match first_look(&confined.connection) {
         Err(error) if needs_copy(&error) => Err(error),
@@ -153,13 +153,13 @@ fn needs_copy(error: &rusqlite::Error) -> bool {
 }
 
 /// Beside a writer, or after one that was killed: its log is read where it is.
-fn plain(path: &Path) -> rusqlite::Result<Confined> {
+fn plain(path: &Path) -> rusqlite::Result<LimitedConnection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     ready(Connection::open_with_flags(path, flags)?)
 }
 
 /// A file that nobody writes: SQLite makes no files beside it.
-fn immutable(path: &Path) -> rusqlite::Result<Confined> {
+fn immutable(path: &Path) -> rusqlite::Result<LimitedConnection> {
     let mut uri = "file:".to_owned();
     for byte in path.as_os_str().as_bytes() {
         match byte {
@@ -178,13 +178,13 @@ fn immutable(path: &Path) -> rusqlite::Result<Confined> {
     ready(Connection::open_with_flags(uri, flags)?)
 }
 
-fn ready(mut connection: Connection) -> rusqlite::Result<Confined> {
+fn ready(mut connection: Connection) -> rusqlite::Result<LimitedConnection> {
     connection.busy_timeout(BUSY)?;
     // Before the first page is read.
     let work = WorkLimit::limit(&mut connection)?;
     format::confine(&connection)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-    Ok(Confined { connection, work })
+    Ok(LimitedConnection { connection, work })
 }
 
 /// Reads the definitions of the tables.

@@ -1,4 +1,4 @@
-//! Whether anybody writes a recording.
+//! Detects a recorder that writes a recording.
 
 use crate::format::{beside, log, size};
 use std::os::unix::fs::MetadataExt;

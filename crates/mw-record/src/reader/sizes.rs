@@ -4,7 +4,7 @@ use super::limits::RowLimits;
 use super::view::RecordingView;
 use crate::RecordError;
 use crate::format::failed;
-use crate::store::{SizeBlock, Unreadable, read_sizes};
+use crate::store::{ReadFailure, SizeBlock, read_sizes};
 use mw_model::{NO_VALUE, SizeHistory, SizeSeries, SizedHolder};
 use rusqlite::OptionalExtension;
 use std::collections::HashMap;
@@ -78,12 +78,12 @@ impl RecordingView<'_> {
             let mut limits = RowLimits::new("size", MAX_ROWS, usize::MAX);
             let mut samples = 0_u64;
             while let Some(head) = heads.next()? {
-                limits.add(head.get(0)?).map_err(Unreadable::Content)?;
+                limits.add(head.get(0)?).map_err(ReadFailure::Content)?;
                 samples = samples.saturating_add(head.get(1)?);
             }
             Ok(samples)
         };
-        read().map_err(|error: Unreadable| error.at(self.path))
+        read().map_err(|error: ReadFailure| error.at(self.path))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::chunk::ChunkHead;
 use crate::format::{self, LIST_INDEX, damaged, failed};
 use crate::incident;
 use crate::lock::is_recorded;
-use crate::store::{self, Unreadable};
+use crate::store::{self, ReadFailure};
 use mw_model::{Column, Incident, IncidentRow, IncidentState, Table};
 use rusqlite::types::ValueRef;
 use rusqlite::{OptionalExtension, Row, Transaction};
@@ -93,13 +93,13 @@ impl<'a> RecordingView<'a> {
             let mut limits = RowLimits::new("incident", MAX_INCIDENTS, MAX_LIST_BYTES);
             let mut rows = Vec::new();
             while let Some(row) = found.next()? {
-                limits.add(row.get(0)?).map_err(Unreadable::Content)?;
-                limits.take(text_bytes(row)?).map_err(Unreadable::Content)?;
+                limits.add(row.get(0)?).map_err(ReadFailure::Content)?;
+                limits.take(text_bytes(row)?).map_err(ReadFailure::Content)?;
                 rows.push(listed(row)?);
             }
             Ok(rows)
         };
-        let mut rows = read().map_err(|error: Unreadable| error.at(self.path))?;
+        let mut rows = read().map_err(|error: ReadFailure| error.at(self.path))?;
         self.settle(rows.iter_mut().map(|row| &mut row.state));
         Ok(rows)
     }

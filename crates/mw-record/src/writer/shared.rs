@@ -1,4 +1,4 @@
-//! What the writer's thread and its users share.
+//! State that the writer's thread and its users share.
 
 use crate::RecordError;
 use crossbeam_queue::ArrayQueue;

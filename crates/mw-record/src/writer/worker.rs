@@ -1,7 +1,7 @@
-//! What the writer's thread does.
+//! The writer's thread.
 
 use super::shared::{MAX_LAYOUTS, QueuedRow, WriterCommand, WriterState, held};
-use crate::incident::{self, Packed};
+use crate::incident::{self, PackedIncident};
 use crate::lock::WriterLock;
 use crate::store::{self, Store};
 use crate::{RecordError, Retention, retention};
@@ -35,7 +35,7 @@ pub(super) struct WriterThread {
     /// Rows that were taken from the queue and are not written yet.
     pending: Vec<QueuedRow>,
     /// Incidents that could not be written yet.
-    waiting: VecDeque<Packed>,
+    waiting: VecDeque<PackedIncident>,
     packed: u32,
 }
 
@@ -174,7 +174,7 @@ impl WriterThread {
     }
 
     /// Keeps an incident, or notes it for another try.
-    fn keep(&mut self, incident: Packed) -> Result<(), RecordError> {
+    fn keep(&mut self, incident: PackedIncident) -> Result<(), RecordError> {
         let kept = match &mut self.open {
             Some((store, _)) => store.put_incident(&incident),
             None => Err(self.trouble()),
@@ -189,7 +189,7 @@ impl WriterThread {
 
     fn make_room(&mut self) {
         while self.waiting.len() > MAX_WAITING {
-            let sources: Vec<String> = self.waiting.iter().map(Packed::source).collect();
+            let sources: Vec<String> = self.waiting.iter().map(PackedIncident::source).collect();
             let place = place_to_free(sources.iter().map(|source| (source.as_str(), 1)));
             self.waiting.remove(place.unwrap_or(0));
         }
