@@ -41,8 +41,7 @@ pub fn allocatable(window: &Window, node: u32, page: PageSize) -> Option<u64> {
     let is_yes = |steps: u64| {
         let size_bytes = steps.saturating_mul(step);
         let request = Request { size_bytes, lock: false, page, node: Some(node) };
-        let preflight = preflight::answer(window, &request, None).ok()?;
-        Some(preflight.answer == Answer::Yes)
+        Some(preflight::assess(window, &request).ok()?.answer() == Answer::Yes)
     };
     let (mut yes, mut not) = (0, memory / step + 1);
     while not - yes > 1 {

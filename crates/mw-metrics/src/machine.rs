@@ -4,7 +4,8 @@ use crate::allocatable::{allocatable, as_unlimited, page_sizes};
 use crate::family;
 use crate::page::Page;
 use mw_model::{
-    PageSize, Preflight, Report, Snapshot, Supply, Window, caller, derived, fragmentation,
+    PageSize, Report, Request, Snapshot, Supply, TimeEstimate, Window, caller, derived,
+    fragmentation,
 };
 use std::collections::BTreeMap;
 
@@ -64,12 +65,11 @@ pub fn machine(window: &Window, report: &Report) -> Page {
 }
 
 /// Speed at which a request is served, where its time was measured.
-pub fn with_preflight(page: &mut Page, preflight: &Preflight) {
-    let Some(time) = &preflight.time else { return };
-    let bytes = preflight.request.size_bytes;
+pub fn with_preflight(page: &mut Page, request: &Request, time: Option<&TimeEstimate>) {
+    let (Some(time), bytes) = (time, request.size_bytes) else { return };
     if bytes > 0 {
         let per_gib = time.likely_ms / 1000.0 * (1_u64 << 30) as f64 / bytes as f64;
-        page.add(family::SECONDS_PER_GIB, [&preflight.request.page.name()], per_gib);
+        page.add(family::SECONDS_PER_GIB, [&request.page.name()], per_gib);
     }
 }
 

@@ -37,7 +37,7 @@ fn what_is_allocatable_is_the_largest_request_that_is_answered_with_yes() {
         let size_bytes = allocatable(&window, 1, page).unwrap();
         let answer = |size_bytes| {
             let request = Request { size_bytes, lock: false, page, node: Some(1) };
-            preflight::answer(&window, &request, None).unwrap().answer
+            preflight::assess(&window, &request).unwrap().answer()
         };
         assert!(size_bytes > 100 << 20, "{size_bytes}");
         assert_eq!(answer(size_bytes), Answer::Yes);

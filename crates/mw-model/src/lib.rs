@@ -9,6 +9,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod account;
+mod assessment;
 pub mod bounded_json;
 pub mod caller;
 pub mod derived;
@@ -47,6 +48,10 @@ pub use account::{
     ACCOUNT_SCHEMA, AccountEntry, GroupMemories, GroupMemory, HeldFile, HeldFiles, Holders,
     MemoryAccount, ProcessUse,
 };
+pub use assessment::{
+    Assessment, Ceiling, Constraint, ConstraintEffect, ConstraintKind, MemorySources, RlimitKind,
+    UnreachableNode, UnreachableReason,
+};
 pub use caller::{Available, CallerLimit, LimitKind};
 pub use finding::{Consent, Evidence, Finding, Remedy, Severity, Step};
 pub use heartbeat::{HeartbeatKind, HeartbeatReport};
@@ -65,7 +70,7 @@ pub use metric::{
     ProbeMetric, RecorderMetric, Resource, Stalled, Unit, ZoneId, ZoneMetric,
 };
 pub use mw_critical_path::PathSummary;
-pub use mw_memory::{PageSize, format_bytes, format_count};
+pub use mw_memory::{PageSize, format_bytes, format_count, huge_pool_dir};
 pub use namespaces::{EVIDENCE, EvidenceFate, Namespace, NamespacedEvidence, namespaces_page};
 pub use oom::{
     CacheDrop, MemoryHolder, OomHistory, OomKills, OomShortage, OomVictim, ServiceFate,
@@ -74,8 +79,8 @@ pub use oom::{
 pub use page_blocks::PageBlocks;
 pub use preflight::{
     Answer, Backing, Calibration, Confidence, FolioShare, FolioSupply, FreeLayer, NodeAccount,
-    Obstacle, ObstacleKind, PoolGrowth, PoolRoom, Preflight, Request, RequestError, Share,
-    TimeEstimate, UNBACKED_NS_PER_BYTE,
+    Obstacle, PoolGrowth, PoolRoom, Preflight, Request, RequestError, Share, TimeEstimate,
+    UNBACKED_NS_PER_BYTE,
 };
 pub use profile::{Profile, Shift, Stack};
 pub use reading::{Absence, Missing, Reading};

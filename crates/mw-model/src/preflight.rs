@@ -327,18 +327,6 @@ pub struct Obstacle {
     pub available_bytes: Option<u64>,
     /// Remedy.
     pub lift: String,
-    /// What it is an obstacle of, for decisions; the text is for people.
-    #[serde(skip)]
-    pub kind: ObstacleKind,
-}
-
-/// The kinds of obstacles that are treated in their own way.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum ObstacleKind {
-    /// A pool of huge pages that is too small, and may be grown.
-    HugePool,
-    #[default]
-    Other,
 }
 
 /// The speed of this machine with one thread, measured in at most 50 ms. What was not measured is

@@ -13,6 +13,7 @@ pub mod nagios;
 pub mod npd;
 mod path_words;
 pub mod plot;
+pub mod preflight_words;
 pub mod profile;
 pub mod text;
 pub mod trace_event;

@@ -4,9 +4,9 @@
 use mw_critical_path::{CpuHolder, Kind, Link, PathPart, PathSummary, PathTask, Sibling, Wait};
 use mw_model::visible::is_invisible;
 use mw_model::{
-    Answer, Cause, Finding, Incident, IncidentRow, KernelWait, Missing, Obstacle, ObstacleKind,
-    Preflight, Quantity, Remedy, Report, Role, Severity, Shift, SkippedRule, Snapshot, Step,
-    Subject, Trigger, Window,
+    Answer, Cause, Finding, Incident, IncidentRow, KernelWait, Missing, Obstacle, Preflight,
+    Quantity, Remedy, Report, Role, Severity, Shift, SkippedRule, Snapshot, Step, Subject, Trigger,
+    Window,
 };
 use mw_render::text::{self, IncidentList, Layout};
 use mw_render::{html, json, nagios};
@@ -64,7 +64,6 @@ fn report(name: &str) -> Report {
                 needed_bytes: None,
                 available_bytes: None,
                 lift: name.to_owned(),
-                kind: ObstacleKind::Other,
             }],
             pool_growth: None,
             folios: Vec::new(),

@@ -15,26 +15,27 @@
 //!   pages; `folios`: blocks for smaller ones.
 //! - `limits`: overcommit, cgroups, resource limits, shared memory.
 //! - `memwright_pool`: memory of a pool of `memwright pool`.
-//! - `notes`: obstacles, and what could not be read.
+//! - `facts`: the request, the snapshot and the nodes, which every stage needs.
 //! - `plan`: how much each node contributes, and from what.
 //! - `time`: how long it takes; `backing`: what the host of a virtual machine has to back first; `span`:
 //!   a value with its range.
-//! - `summary`: the answer in one line.
+//!
+//! Each stage returns constraints, from which the answer follows (`Answer::from_constraints`). They have no words:
+//! mw-render makes them.
 
 mod backing;
 mod ceiling;
 mod disk;
+pub(crate) mod facts;
 mod folios;
 pub(crate) mod growth;
 pub(crate) mod hugetlb;
 mod limits;
 mod memwright_pool;
 pub(crate) mod node_memory;
-pub(crate) mod notes;
 mod plan;
 mod protected;
 mod span;
-mod summary;
 #[cfg(test)]
 mod tests;
 mod thp;
@@ -42,69 +43,54 @@ mod time;
 mod unreclaimable;
 
 pub(crate) use disk::bytes_per_s as disk_bytes_per_s;
+use facts::RequestFacts;
 pub use memwright_pool::from_pool;
 use mw_model::{
-    Answer, Calibration, Missing, Obstacle, PageSize, PoolGrowth, Preflight, Request, Snapshot,
-    Window,
+    Answer, Assessment, Calibration, Constraint, ConstraintEffect, ConstraintKind, MemorySources,
+    Missing, PageSize, PoolGrowth, Request, Snapshot, Window,
 };
 use node_memory::NodeMemory;
-use notes::Notes;
-use plan::Plan;
+use plan::SupplyPlan;
 
-/// Answers a request from a snapshot; with a calibration, also how long it takes.
+/// Assesses a request from a snapshot.
 ///
 /// # Errors
 /// meminfo was not read.
-pub fn answer(
-    window: &Window,
-    request: &Request,
-    calibration: Option<&Calibration>,
-) -> Result<Preflight, Missing> {
-    let snapshot = &window.now;
-    let mut notes = Notes::default();
-    let nodes = node_memory::read(snapshot, request, &mut notes)?;
-    if let Some(obstacle) = node_memory::unreachable_node(snapshot, request, &nodes) {
-        return Ok(refused(request, obstacle, notes));
-    }
-    let plan = match request.page {
-        PageSize::Hugetlb(page_bytes) => {
-            hugetlb::plan(snapshot, request, page_bytes, &nodes, &mut notes)
-        }
-        PageSize::Base | PageSize::Thp | PageSize::Folio(_) | PageSize::Best => {
-            ordinary(snapshot, request, &nodes, &mut notes)
-        }
-    };
-    limits::check(snapshot, request, &mut notes);
-    if let Some(ceiling) = ceiling::exceeded(snapshot, request, &nodes) {
-        notes.beyond(&ceiling);
-    }
-    let machine = notes.answer(plan.is_slow());
-    let answer = notes.within_limits(machine);
-    let nodes = plan.accounts(&nodes, request);
-    let time = match (answer, calibration) {
-        (Answer::No, _) | (_, None) => None,
-        (_, Some(calibration)) => {
-            time::estimate(snapshot, request, &plan, &nodes, calibration, &notes)
-                .map_err(|missing| notes.unseen(&missing))
-                .ok()
-        }
-    };
-    notes.sort();
-    let mut summary = summary::for_answer(request, machine, &nodes, time.as_ref(), &notes);
-    if let Some(why) = notes.undecided.as_ref().filter(|_| answer == Answer::Unknown) {
-        summary = summary::for_unknown(why, &summary);
-    }
-    Ok(Preflight {
+pub fn assess(window: &Window, request: &Request) -> Result<Assessment, Missing> {
+    let facts = RequestFacts::read(&window.now, request)?;
+    let unread = facts.unread.iter().cloned().map(Constraint::unread);
+    let mut assessment = Assessment {
         request: request.clone(),
-        answer,
-        summary,
-        nodes,
-        time,
-        obstacles: notes.obstacles,
-        pool_growth: notes.pool_growth,
-        folios: notes.folios,
-        unseen: notes.unseen,
-    })
+        constraints: unread.collect(),
+        sources: MemorySources::default(),
+        nodes: Vec::new(),
+        ceiling: None,
+        time: None,
+    };
+    if let Some(node) = facts.unreachable_node() {
+        let kind = ConstraintKind::UnreachableNode(node);
+        let constraint = Constraint::new(ConstraintEffect::Refuses, kind, None, None);
+        assessment.constraints.push(constraint);
+        return Ok(assessment);
+    }
+    let plan = SupplyPlan::new(&facts);
+    assessment.nodes = plan.accounts(&facts);
+    assessment.sources = plan.sources;
+    assessment.constraints.extend(plan.constraints);
+    assessment.constraints.extend(limits::constraints(&facts));
+    assessment.ceiling = ceiling::exceeded(&facts);
+    Ok(assessment)
+}
+
+/// Adds how long an assessed request takes, unless it is refused: a calibration of the machine tells.
+pub fn add_time(assessment: &mut Assessment, window: &Window, calibration: &Calibration) {
+    if assessment.answer() == Answer::No {
+        return;
+    }
+    match time::estimate(&window.now, assessment, calibration) {
+        Ok(time) => assessment.time = Some(time),
+        Err(missing) => assessment.constraints.push(Constraint::unread(missing)),
+    }
 }
 
 /// The machine's answer to a request for base pages, without the limits of the calling process.
@@ -112,11 +98,8 @@ pub fn answer(
 /// # Errors
 /// meminfo was not read.
 pub(crate) fn of_machine(snapshot: &Snapshot, size_bytes: u64) -> Result<Answer, Missing> {
-    let request = base_pages(size_bytes);
-    let mut notes = Notes::default();
-    let nodes = node_memory::read(snapshot, &request, &mut notes)?;
-    let plan = ordinary(snapshot, &request, &nodes, &mut notes);
-    Ok(notes.within_limits(notes.answer(plan.is_slow())))
+    let plan = SupplyPlan::new(&RequestFacts::read(snapshot, &base_pages(size_bytes))?);
+    Ok(Answer::from_constraints(&plan.constraints))
 }
 
 fn base_pages(size_bytes: u64) -> Request {
@@ -142,45 +125,12 @@ pub(crate) fn huge_supplies(
     snapshot: &Snapshot,
     page_bytes: u64,
 ) -> Result<Vec<(u32, HugeSupply)>, Missing> {
-    let nodes = node_memory::read(snapshot, &base_pages(0), &mut Notes::default())?;
+    let request = base_pages(0);
+    let facts = RequestFacts::read(snapshot, &request)?;
     let supply = |node: &NodeMemory| HugeSupply {
         growth: growth::of_node(snapshot, page_bytes, node, 0),
         total_bytes: node.total,
         ready_bytes: node.free.saturating_add(node.clean),
     };
-    Ok(nodes.iter().map(|node| (node.node, supply(node))).collect())
-}
-
-/// The answer where one obstacle rules the request out by itself.
-fn refused(request: &Request, obstacle: Obstacle, mut notes: Notes) -> Preflight {
-    notes.obstacles = vec![obstacle];
-    Preflight {
-        request: request.clone(),
-        answer: Answer::No,
-        summary: summary::for_answer(request, Answer::No, &[], None, &notes),
-        nodes: Vec::new(),
-        time: None,
-        obstacles: notes.obstacles,
-        pool_growth: None,
-        folios: Vec::new(),
-        unseen: notes.unseen,
-    }
-}
-
-/// Memory from the free lists and from reclaim.
-fn ordinary(
-    snapshot: &Snapshot,
-    request: &Request,
-    nodes: &[NodeMemory],
-    notes: &mut Notes,
-) -> Plan {
-    let mut plan = plan::ordinary(snapshot, request, nodes, notes);
-    match request.page {
-        PageSize::Thp => plan.not_huge_bytes = thp::not_huge_bytes(snapshot, request, notes),
-        PageSize::Folio(_) | PageSize::Best => {
-            plan.not_folio_bytes = folios::not_folio_bytes(snapshot, request, nodes, notes);
-        }
-        PageSize::Base | PageSize::Hugetlb(_) => {}
-    }
-    plan
+    Ok(facts.nodes.iter().map(|node| (node.node, supply(node))).collect())
 }

@@ -52,7 +52,9 @@ fn look(tree: MemoryTree, requests: &[Request]) {
     assert!(!report.verdict.is_empty());
     for request in requests {
         // Whether it can be answered depends on the file; that it returns is the test.
-        let _ = mw_rules::preflight::answer(&window, request, None);
+        if let Ok(assessment) = mw_rules::preflight::assess(&window, request) {
+            mw_render::preflight_words::describe(&assessment);
+        }
         if let Ok(states) = room::node_states(&window.now, request, 1 << 30, CONSENT) {
             let parts = room::split(&states, request);
             room::plan(&states, &parts, room::Capabilities::default());

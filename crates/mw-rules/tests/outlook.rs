@@ -220,14 +220,14 @@ fn is_quarter_served(window: &Window) -> bool {
     let Ok(memory) = derived::memory_bytes(&window.now.sample) else { return false };
     let size_bytes = (memory / 4).max(1);
     let request = Request { size_bytes, lock: false, page: PageSize::Thp, node: None };
-    let answer = preflight::answer(window, &request, None);
+    let answer = preflight::assess(window, &request);
     let by_blocks = window
         .now
         .page_blocks
         .value()
         .map_or(0, |blocks| derived::total(blocks.iter().map(PageBlocks::least_bytes)));
     let ready = derived::ready_bytes(&window.now).unwrap_or(0);
-    answer.is_ok_and(|answer| answer.answer == Answer::Yes)
+    answer.is_ok_and(|assessment| assessment.answer() == Answer::Yes)
         || by_blocks.min(ready / 2) >= size_bytes
 }
 

@@ -18,6 +18,7 @@ use crate::config::Config;
 use crate::{Exit, Failure, live};
 use indicatif::{ProgressBar, ProgressStyle};
 use mw_model::{Answer, Request, Window, caller, derived, format_bytes};
+use mw_render::preflight_words::describe;
 use mw_segment::{Cancel, Kind, Options, PageSize};
 use mw_sys::SignalsBlocked;
 use report::{Report, Row};
@@ -108,10 +109,10 @@ fn available(window: &Window) -> Result<u64, Failure> {
 fn preflight(window: &Window, bytes: u64) -> Result<(), Failure> {
     let could_not = |error: &dyn std::fmt::Display| Failure::new(Exit::CouldNotCheck, error);
     let request: Request = format!("{bytes},lock").parse().map_err(|error| could_not(&error))?;
-    let answer = mw_rules::preflight::answer(window, &request, None)
-        .map_err(|missing| could_not(&missing))?;
-    match answer.answer {
-        Answer::No => Err(Failure::new(Exit::Findings, answer.summary)),
+    let assessment =
+        mw_rules::preflight::assess(window, &request).map_err(|missing| could_not(&missing))?;
+    match assessment.answer() {
+        Answer::No => Err(Failure::new(Exit::Findings, describe(&assessment).summary)),
         Answer::Yes | Answer::Slowly | Answer::Unknown => Ok(()),
     }
 }

@@ -9,9 +9,9 @@ use mw_collect::calibrate::calibrate;
 use mw_collect::page_blocks;
 use mw_metrics::Exposition;
 use mw_model::{
-    Answer, Calibration, HugePool, OriginKind, PageSize, Preflight, Report, Request, Window,
+    Answer, Constraint, HugePool, OriginKind, PageSize, Preflight, Report, Request, Window,
 };
-use mw_render::{json, nagios, npd, text};
+use mw_render::{json, nagios, npd, preflight_words, text};
 use mw_rules::{Rule, preflight};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -90,7 +90,7 @@ fn metrics(window: &Window, report: &Report) -> String {
     let mut page = mw_metrics::machine(window, report);
     mw_metrics::with_build(&mut page, env!("CARGO_PKG_VERSION"));
     if let Some(preflight) = &report.preflight {
-        mw_metrics::with_preflight(&mut page, preflight);
+        mw_metrics::with_preflight(&mut page, &preflight.request, preflight.time.as_ref());
     }
     page.write(Exposition::Text)
 }
@@ -138,10 +138,10 @@ fn answer(
     if let Some(pool) = &args.pool {
         let room = super::pool::room(pool, config)?;
         return match preflight::from_pool(request, &room) {
-            Ok(preflight) => Ok(preflight),
-            Err(obstacle) => {
+            Ok(answer) => Ok(preflight_words::describe_pool(request, &room, answer)),
+            Err(constraint) => {
                 let mut preflight = machine_preflight(window, request)?;
-                preflight.obstacles.push(obstacle);
+                preflight.obstacles.push(preflight_words::obstacle(request, &constraint));
                 Ok(preflight)
             }
         };
@@ -169,21 +169,15 @@ fn with_page_blocks(window: &mut Window, request: &Request) -> Result<(), Failur
 /// Answers the request. How long it takes is measured for a moment, unless it is refused or the
 /// machine is another one, of which there is a tree.
 fn machine_preflight(window: &Window, request: &Request) -> Result<Preflight, Failure> {
-    let answer = |calibration: Option<&Calibration>| {
-        preflight::answer(window, request, calibration)
-            .map_err(|missing| Failure::new(Exit::CouldNotCheck, missing))
-    };
-    let mut preflight = answer(None)?;
-    if preflight.answer == Answer::No || window.now.origin.kind == OriginKind::Tree {
-        return Ok(preflight);
-    }
-    match calibrate(request, &window.now) {
-        Ok(calibration) => answer(Some(&calibration)),
-        Err(missing) => {
-            preflight.unseen.push(missing);
-            Ok(preflight)
+    let mut assessment = preflight::assess(window, request)
+        .map_err(|missing| Failure::new(Exit::CouldNotCheck, missing))?;
+    if assessment.answer() != Answer::No && window.now.origin.kind != OriginKind::Tree {
+        match calibrate(request, &window.now) {
+            Ok(calibration) => preflight::add_time(&mut assessment, window, &calibration),
+            Err(missing) => assessment.constraints.push(Constraint::unread(missing)),
         }
     }
+    Ok(preflight_words::describe(&assessment))
 }
 
 fn exit(report: &Report, args: &CheckArgs, config: &Config) -> Exit {

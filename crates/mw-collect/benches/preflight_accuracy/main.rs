@@ -65,6 +65,9 @@ fn ask(request: &Request) -> Result<(Preflight, Option<Calibration>), Failure> {
     let source = Source::live()?;
     let window = mw_collect::window(&source);
     let calibration = mw_collect::calibrate::calibrate(request, &window.now).ok();
-    let answer = mw_rules::preflight::answer(&window, request, calibration.as_ref())?;
-    Ok((answer, calibration))
+    let mut assessment = mw_rules::preflight::assess(&window, request)?;
+    if let Some(calibration) = &calibration {
+        mw_rules::preflight::add_time(&mut assessment, &window, calibration);
+    }
+    Ok((mw_render::preflight_words::describe(&assessment), calibration))
 }

@@ -1,10 +1,9 @@
 //! How much of a request the host of a virtual machine has to back first, and what that costs.
 
-use super::plan::Plan;
 use super::span::Span;
 use mw_model::{
-    Backing, Calibration, FreeLayer, NodeAccount, PageSize, Request, Snapshot,
-    UNBACKED_NS_PER_BYTE, derived, fragmentation,
+    Assessment, Backing, Calibration, FreeLayer, PageSize, Snapshot, UNBACKED_NS_PER_BYTE, derived,
+    fragmentation,
 };
 
 /// Share of a layer of backed memory that the request may find: others take and free memory between the
@@ -38,9 +37,7 @@ pub(super) struct Unbacked {
 
 pub(super) fn unbacked(
     snapshot: &Snapshot,
-    request: &Request,
-    plan: &Plan,
-    nodes: &[NodeAccount],
+    assessment: &Assessment,
     calibration: &Calibration,
     populate_ns: f64,
     plain_s: Span,
@@ -53,10 +50,10 @@ pub(super) fn unbacked(
     };
     let bytes = if !backing.virtual_machine {
         Span::ZERO
-    } else if tells(backing) && !matches!(request.page, PageSize::Hugetlb(_)) {
-        by_layers(request, plan, nodes, &backing.layers, plain_s)
+    } else if tells(backing) && !matches!(assessment.request.page, PageSize::Hugetlb(_)) {
+        by_layers(assessment, &backing.layers, plain_s)
     } else {
-        by_sample(snapshot, request, plan, calibration)
+        by_sample(snapshot, assessment, calibration)
     };
     let more = |ns: f64| (ns - populate_ns).max(0.0);
     Unbacked {
@@ -73,13 +70,8 @@ pub(super) fn tells(backing: &Backing) -> bool {
 }
 
 /// Walks the layers of each node as far as the request reaches.
-fn by_layers(
-    request: &Request,
-    plan: &Plan,
-    nodes: &[NodeAccount],
-    layers: &[FreeLayer],
-    plain_s: Span,
-) -> Span {
+fn by_layers(assessment: &Assessment, layers: &[FreeLayer], plain_s: Span) -> Span {
+    let Assessment { request, sources, nodes, .. } = assessment;
     let walk = |of: fn(&Span) -> f64, sign: f64| {
         let mut unbacked = 0.0;
         // The first is taken at once, the last after all of the time.
@@ -113,7 +105,7 @@ fn by_layers(
         // The rest comes from page cache, which is backed.
         unbacked
     };
-    let never = Span::exact(plan.untouched.min(request.size_bytes) as f64);
+    let never = Span::exact(sources.untouched.min(request.size_bytes) as f64);
     let span = Span::new(
         walk(|factor| factor.low, 1.0),
         walk(|factor| factor.likely, 0.0),
@@ -124,19 +116,15 @@ fn by_layers(
 
 /// Base pages come from small free blocks first. Most of those were in use before, so the host has
 /// backed them. For large blocks the sample is extrapolated.
-fn by_sample(
-    snapshot: &Snapshot,
-    request: &Request,
-    plan: &Plan,
-    calibration: &Calibration,
-) -> Span {
+fn by_sample(snapshot: &Snapshot, assessment: &Assessment, calibration: &Calibration) -> Span {
+    let Assessment { request, sources, .. } = assessment;
     let backing = &calibration.backing;
     let small = if is_huge(request.page) { 0 } else { small_blocks_bytes(snapshot) };
     let size = request.size_bytes;
-    let large = size.saturating_sub(small).saturating_sub(plan.untouched);
+    let large = size.saturating_sub(small).saturating_sub(sources.untouched);
     let share = backing.unbacked_share.unwrap_or(0.0);
     let behind = large.saturating_sub(backing.backed_first_bytes);
-    let never = plan.untouched.min(size);
+    let never = sources.untouched.min(size);
     let likely = never.saturating_add((behind as f64 * share) as u64);
     let far = MAX_EXTRAPOLATION.saturating_mul(calibration.measured_bytes);
     let most = if share > 0.0 { size } else { size.saturating_sub(far).max(likely) };

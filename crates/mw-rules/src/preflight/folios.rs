@@ -1,21 +1,20 @@
 //! Whether folios below a huge page are available, of one size or of the sizes that are free.
 
-use super::node_memory::NodeMemory;
-use super::notes::Notes;
+use super::facts::RequestFacts;
 use mw_memory::{MAX_WORKERS, folio_reserve_bytes};
 use mw_model::folios::{self, FolioSwitches};
-use mw_model::{FolioShare, FolioSupply, Missing, PageSize, Request, Snapshot, derived};
+use mw_model::{
+    Constraint, ConstraintEffect, ConstraintKind, FolioShare, FolioSupply, Missing, PageSize,
+    Request, Snapshot, derived,
+};
 
 /// Free blocks by size, and what a segment of private memory or a memfd has of them.
 ///
 /// # Errors
 /// The switches, the free blocks or the watermarks were not seen.
-fn supplies(
-    snapshot: &Snapshot,
-    request: &Request,
-    nodes: &[NodeMemory],
-) -> Result<Vec<FolioSupply>, Missing> {
-    let is_eligible = |node: u32| nodes.iter().any(|known| known.node == node && known.eligible);
+pub(super) fn supplies(facts: &RequestFacts<'_>) -> Result<Vec<FolioSupply>, Missing> {
+    let RequestFacts { snapshot, request, .. } = facts;
+    let is_eligible = |node: u32| facts.eligible().any(|eligible| eligible.node == node);
     let sizes: Vec<u64> = match request.page {
         PageSize::Folio(bytes) => vec![bytes],
         _ => {
@@ -69,63 +68,35 @@ fn shares(
     supplies.iter().map(share).collect()
 }
 
-/// Share of a request for one size that consists of smaller pages; nothing for the best pages, whatever they are.
-pub(super) fn not_folio_bytes(
-    snapshot: &Snapshot,
-    request: &Request,
-    nodes: &[NodeMemory],
-    notes: &mut Notes,
-) -> u64 {
-    match supplies(snapshot, request, nodes) {
-        Ok(supplies) => notes.folios = supplies,
-        Err(missing) => {
-            notes.unseen(&missing);
-            notes.undecided(format!("free blocks for folios are not known: {missing}"));
-            return 0;
-        }
-    }
-    match request.page {
-        PageSize::Folio(page_bytes) => one_size(snapshot, request, page_bytes, notes),
-        _ => {
-            best(request, notes);
-            0
-        }
+/// The constraint that leaves a part of a request in smaller pages than these supplies are of.
+pub(super) fn constraint(facts: &RequestFacts<'_>, supplies: &[FolioSupply]) -> Option<Constraint> {
+    match facts.request.page {
+        PageSize::Folio(page_bytes) => one_size(facts, page_bytes, supplies.first()?),
+        _ => no_size(facts.request, supplies),
     }
 }
 
-fn one_size(snapshot: &Snapshot, request: &Request, page_bytes: u64, notes: &mut Notes) -> u64 {
-    let Some(supply) = notes.folios.first().cloned() else { return 0 };
-    let pages = PageSize::Folio(page_bytes);
-    if let Some(why) = supply.private.why_none {
-        let what = format!("folios of {pages} are not allowed for private memory");
-        let lift = format!("{why}; until then the memory consists of smaller pages");
-        notes.obstacle(false, what, Some(request.size_bytes), Some(0), lift);
-        return request.size_bytes;
+fn one_size(facts: &RequestFacts<'_>, page_bytes: u64, supply: &FolioSupply) -> Option<Constraint> {
+    let size = facts.request.size_bytes;
+    if let Some(why) = supply.private.why_none.clone() {
+        let kind = ConstraintKind::FoliosNotAllowed { page_bytes: Some(page_bytes), why };
+        return Some(Constraint::new(ConstraintEffect::Slows, kind, size, 0));
     }
-    let part = request.size_bytes.checked_rem(page_bytes).unwrap_or(0);
-    let whole = request.size_bytes.saturating_sub(part);
-    let lacking = whole.saturating_sub(supply.private.bytes);
-    if lacking > 0 {
-        let thp = snapshot.thp.value();
-        let defrag = thp.and_then(|thp| thp.defrag.selected()).unwrap_or("unknown");
-        let what = format!("free blocks for folios of {pages} (defrag is {defrag})");
-        let lift = "compact first: write 1 to /proc/sys/vm/compact_memory; or request page=best, which takes \
-                    the sizes that are free";
-        notes.obstacle(false, what, Some(whole), Some(supply.private.bytes), lift);
-    }
-    lacking
+    let whole = size.saturating_sub(size.checked_rem(page_bytes).unwrap_or(0));
+    let thp = facts.snapshot.thp.value();
+    let defrag = thp.and_then(|thp| thp.defrag.selected()).map(str::to_owned);
+    let kind = ConstraintKind::FolioBlocks { page_bytes, defrag };
+    let available = supply.private.bytes;
+    (whole > available).then(|| Constraint::new(ConstraintEffect::Slows, kind, whole, available))
 }
 
 /// Where no size is allowed, the memory consists of base pages.
-fn best(request: &Request, notes: &mut Notes) {
-    let is_off = |supply: &FolioSupply| supply.private.why_none.is_some();
-    if !notes.folios.iter().all(is_off) {
-        return;
+fn no_size(request: &Request, supplies: &[FolioSupply]) -> Option<Constraint> {
+    if supplies.iter().any(|supply| supply.private.why_none.is_none()) {
+        return None;
     }
-    let of_64k = notes.folios.iter().find(|supply| supply.page_bytes == PageSize::FOLIO_BYTES[2]);
-    if let Some(why) = of_64k.and_then(|supply| supply.private.why_none.clone()) {
-        let what = "no size of folios is allowed for private memory";
-        let lift = format!("{why}; until then the memory consists of base pages");
-        notes.obstacle(false, what, Some(request.size_bytes), Some(0), lift);
-    }
+    let of_64k = supplies.iter().find(|supply| supply.page_bytes == PageSize::FOLIO_BYTES[2]);
+    let why = of_64k?.private.why_none.clone()?;
+    let kind = ConstraintKind::FoliosNotAllowed { page_bytes: None, why };
+    Some(Constraint::new(ConstraintEffect::Informs, kind, request.size_bytes, 0))
 }

@@ -1,15 +1,15 @@
 //! How far a pool of huge pages can be grown: now, by free blocks, and after reclaim and compaction, by blocks
 //! whose pages can all be moved.
 
+use super::facts::RequestFacts;
 use super::node_memory::NodeMemory;
 use mw_model::{PageBlocks, PoolGrowth, Snapshot, derived, fragmentation, zones};
 use mw_proc::vmstat::Counter;
 use mw_proc::zoneinfo::Zone;
 
 /// Possible growth of the pool on the eligible nodes, in addition to the pages that it has.
-pub(super) fn of_nodes(snapshot: &Snapshot, page_bytes: u64, nodes: &[NodeMemory]) -> PoolGrowth {
-    let eligible = || nodes.iter().filter(|node| node.eligible);
-    let grown = eligible().map(|node| of_node(snapshot, page_bytes, node, 0));
+pub(super) fn of_nodes(facts: &RequestFacts<'_>, page_bytes: u64) -> PoolGrowth {
+    let grown = facts.eligible().map(|node| of_node(facts.snapshot, page_bytes, node, 0));
     grown.reduce(add).unwrap_or_default()
 }
 

@@ -1,70 +1,38 @@
 //! Memory from a pool of `memwright pool` instead of newly allocated memory.
 
-use mw_model::{
-    Answer, Obstacle, ObstacleKind, PageSize, PoolRoom, Preflight, Request, format_bytes,
-};
+use mw_model::{Answer, Constraint, ConstraintEffect, ConstraintKind, PageSize, PoolRoom, Request};
 
 /// The answer if the pool can serve the request.
 ///
 /// # Errors
 /// Why the pool cannot serve it. That does not refuse the request: the program then allocates memory
 /// from the kernel.
-pub fn from_pool(request: &Request, pool: &PoolRoom) -> Result<Preflight, Obstacle> {
+pub fn from_pool(request: &Request, pool: &PoolRoom) -> Result<Answer, Box<Constraint>> {
+    let informs = |kind, needed: Option<u64>, available: Option<u64>| {
+        Box::new(Constraint::new(ConstraintEffect::Informs, kind, needed, available))
+    };
+    let name = pool.name.clone();
     if matches!(request.page, PageSize::Hugetlb(_) | PageSize::Folio(_))
         && request.page != pool.page
     {
-        let lift = format!(
-            "create a pool with such pages: memwright pool create NAME --huge {}",
-            request.page
-        );
-        return Err(obstacle(format!("pool {} has pages of another size", pool.name), None, lift));
+        return Err(informs(ConstraintKind::OtherPoolPages { pool: name }, None, None));
     }
-    let requested = request.size_bytes;
-    let answer = if requested <= pool.ready_bytes {
-        Answer::Yes
-    } else if requested <= pool.ready_bytes.saturating_add(pool.coming_bytes) {
-        Answer::Slowly
+    let (requested, all) = (request.size_bytes, pool.ready_bytes.saturating_add(pool.coming_bytes));
+    if requested <= pool.ready_bytes {
+        Ok(Answer::Yes)
+    } else if requested <= all {
+        Ok(Answer::Slowly)
     } else {
-        return Err(too_small(requested, pool));
-    };
-    let [ready, coming] =
-        [pool.ready_bytes, requested.saturating_sub(pool.ready_bytes)].map(format_bytes);
-    let how = match answer {
-        Answer::Yes => "ready now (mapped, not allocated)".to_owned(),
-        _ => format!("{ready} ready now and {coming} being prepared"),
-    };
-    Ok(Preflight {
-        request: request.clone(),
-        answer,
-        summary: format!("{answer}: {request} from pool {}, {how}", pool.name),
-        nodes: Vec::new(),
-        time: None,
-        obstacles: Vec::new(),
-        pool_growth: None,
-        folios: Vec::new(),
-        unseen: Vec::new(),
-    })
-}
-
-fn too_small(requested: u64, pool: &PoolRoom) -> Obstacle {
-    let available = pool.ready_bytes.saturating_add(pool.coming_bytes);
-    let lift = match requested.checked_sub(pool.size_bytes).filter(|lacks| *lacks > 0) {
-        Some(lacks) => {
-            format!("memwright pool grow {} {}M", pool.name, lacks.div_ceil(1 << 20))
-        }
-        None => "end the programs that lease memory from it, or create another pool".to_owned(),
-    };
-    obstacle(format!("pool {}", pool.name), Some((requested, available)), lift)
-}
-
-fn obstacle(what: String, bytes: Option<(u64, u64)>, lift: String) -> Obstacle {
-    let (needed_bytes, available_bytes) = bytes.unzip();
-    Obstacle { blocks: false, what, needed_bytes, available_bytes, lift, kind: ObstacleKind::Other }
+        let kind = ConstraintKind::MemwrightPool { pool: name, size_bytes: pool.size_bytes };
+        Err(informs(kind, Some(requested), Some(all)))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mw_model::{Obstacle, Preflight};
+    use mw_render::preflight_words::{describe_pool, obstacle};
 
     const GIB: u64 = 1 << 30;
 
@@ -79,7 +47,11 @@ mod tests {
     }
 
     fn ask(request: &str, pool: &PoolRoom) -> Result<Preflight, Obstacle> {
-        from_pool(&request.parse().unwrap(), pool)
+        let request: Request = request.parse().unwrap();
+        match from_pool(&request, pool) {
+            Ok(answer) => Ok(describe_pool(&request, pool, answer)),
+            Err(constraint) => Err(obstacle(&request, &constraint)),
+        }
     }
 
     #[test]

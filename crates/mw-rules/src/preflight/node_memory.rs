@@ -1,10 +1,9 @@
 //! Each node's free, reclaimable and unreclaimable memory, from zoneinfo and meminfo.
 
-use super::notes::Notes;
 use super::protected::{self, Protected};
 use super::unreclaimable::{self, NodePart};
 use mw_memory::UnreclaimableSlab;
-use mw_model::{Missing, Obstacle, ObstacleKind, Origin, Request, Share, Snapshot, derived, zones};
+use mw_model::{Missing, Origin, Reading, Request, Share, Snapshot, derived, zones};
 use mw_proc::meminfo::Meminfo;
 use mw_proc::zoneinfo::Zone;
 
@@ -73,21 +72,19 @@ impl NodeMemory {
     }
 }
 
-/// The memory of all nodes, or of the whole machine if the kernel does not report nodes.
-pub(crate) fn read(
+/// The memory of all nodes, or of the whole machine if the kernel does not report nodes; and the files that could not
+/// be read.
+pub(super) fn read(
     snapshot: &Snapshot,
     request: &Request,
-    notes: &mut Notes,
-) -> Result<Vec<NodeMemory>, Missing> {
+) -> Result<(Vec<NodeMemory>, Vec<Missing>), Missing> {
     let machine = *snapshot.sample.meminfo.required()?;
-    let per_node = node_meminfos(snapshot, &machine, notes);
-    let zoneinfo: &[Zone] = match snapshot.sample.zoneinfo.required() {
-        Ok(zoneinfo) => &zoneinfo.zones,
-        Err(missing) => {
-            notes.unseen(&missing);
-            &[]
-        }
-    };
+    let (per_node, mut unread) = node_meminfos(snapshot, &machine);
+    let zoneinfo = snapshot.sample.zoneinfo.required().map(|zoneinfo| &*zoneinfo.zones);
+    let zoneinfo: &[Zone] = zoneinfo.unwrap_or_else(|missing| {
+        unread.push(missing);
+        &[]
+    });
     let page = snapshot.origin.page_bytes.max(1);
     let in_use = derived::unreclaimable_slab(snapshot);
     let of_node = |(node, meminfo): &(u32, Meminfo)| {
@@ -120,41 +117,7 @@ pub(crate) fn read(
         };
         node.unreclaimable = unreclaimable::shares(snapshot, meminfo, &part);
     }
-    Ok(nodes)
-}
-
-/// The reason why the requested node can serve nothing, however much is free: it does not exist, or the process
-/// may not allocate from it.
-pub(crate) fn unreachable_node(
-    snapshot: &Snapshot,
-    request: &Request,
-    nodes: &[NodeMemory],
-) -> Option<Obstacle> {
-    let requested = request.node?;
-    let allowed = snapshot.origin.memory_nodes.as_deref();
-    let usable = |node: &&NodeMemory| {
-        node.total > 0 && allowed.is_none_or(|nodes| nodes.contains(&node.node))
-    };
-    let usable: Vec<String> =
-        nodes.iter().filter(usable).map(|node| node.node.to_string()).collect();
-    let (what, why) = match nodes.iter().find(|node| node.node == requested) {
-        None => (format!("node {requested} does not exist"), "with memory"),
-        Some(node) if node.total == 0 => (format!("node {requested} has no memory"), "with memory"),
-        Some(node) if !node.eligible => (
-            format!("node {requested} is not in this process's cpuset"),
-            "that the process may use",
-        ),
-        Some(_) => return None,
-    };
-    let lift = format!("request a node {why}: {}", usable.join(", "));
-    Some(Obstacle {
-        blocks: true,
-        what,
-        needed_bytes: None,
-        available_bytes: None,
-        lift,
-        kind: ObstacleKind::Other,
-    })
+    Ok((nodes, unread))
 }
 
 fn is_eligible(snapshot: &Snapshot, request: &Request, node: u32) -> bool {
@@ -164,21 +127,19 @@ fn is_eligible(snapshot: &Snapshot, request: &Request, node: u32) -> bool {
     chosen && is_in(memory_nodes)
 }
 
-/// meminfo of every node; of the machine, as node 0, if the kernel does not report nodes.
-fn node_meminfos(snapshot: &Snapshot, machine: &Meminfo, notes: &mut Notes) -> Vec<(u32, Meminfo)> {
-    for missing in snapshot.sample.nodes.iter().filter_map(|node| node.meminfo.missing()) {
-        notes.unseen(missing);
-    }
-    if snapshot.sample.nodes.iter().all(|node| node.meminfo.value().is_none())
-        && let Err(missing) = snapshot.nodes.required()
-    {
-        notes.unseen(&missing);
+/// meminfo of every node, or of the machine, as node 0, if the kernel does not report nodes; and the files that could
+/// not be read.
+fn node_meminfos(snapshot: &Snapshot, machine: &Meminfo) -> (Vec<(u32, Meminfo)>, Vec<Missing>) {
+    let sampled = || snapshot.sample.nodes.iter().map(|node| &node.meminfo);
+    let mut unread: Vec<Missing> = sampled().filter_map(Reading::missing).cloned().collect();
+    if sampled().all(|meminfo| meminfo.value().is_none()) {
+        unread.extend(snapshot.nodes.required().err());
     }
     let nodes = zones::node_meminfos(snapshot);
     match nodes[..] {
         // A single node has the memory of the machine, whose file has more lines.
-        [(node, _)] => vec![(node, *machine)],
-        _ => nodes,
+        [(node, _)] => (vec![(node, *machine)], unread),
+        _ => (nodes, unread),
     }
 }
 

@@ -1,54 +1,64 @@
 //! How much of the request each node contributes, and from what.
 
 use super::disk;
+use super::facts::RequestFacts;
 use super::node_memory::NodeMemory;
-use super::notes::Notes;
-use mw_model::{NodeAccount, PageSize, Request, Snapshot, derived, format_bytes};
+use super::{folios, hugetlb, thp};
+use mw_model::{
+    Constraint, ConstraintEffect, ConstraintKind, MemorySources, NodeAccount, PageSize, derived,
+};
 
-/// Sources of the memory of a request. All sizes in bytes.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Plan {
-    /// Contribution of each node, in the order of the nodes.
+/// What the memory of a request comes from, and what is in its way.
+#[derive(Debug, Default)]
+pub(super) struct SupplyPlan {
+    /// Contribution of each node in bytes, in the order of the nodes.
     pub(super) taken: Vec<u64>,
     /// Free memory of the hugetlb pool by node; only for a request for such pages.
     pub(super) pool_free: Option<Vec<u64>>,
-    /// From clean page cache and slab.
-    pub(super) clean: u64,
-    /// From dirty memory, which has to be written back first.
-    pub(super) dirty: u64,
-    /// By swapping out other memory, or the request itself.
-    pub(super) swapped: u64,
-    /// From memory below the watermarks and cache in active use.
-    pub(super) scraped: u64,
-    /// From other nodes while every page first tries to reclaim the local node.
-    pub(super) zone_reclaimed: u64,
-    /// Without transparent huge pages, or only after compaction.
-    pub(super) not_huge_bytes: u64,
-    /// In pages that are smaller than the folios that were requested.
-    pub(super) not_folio_bytes: u64,
-    /// Huge pages allocated beyond the pool for the request.
-    pub(super) overcommitted: u64,
-    /// From free memory that was never touched.
-    pub(super) untouched: u64,
+    pub(super) sources: MemorySources,
+    pub(super) constraints: Vec<Constraint>,
 }
 
-impl Plan {
-    pub(super) fn is_slow(&self) -> bool {
-        let slow = [
-            self.dirty,
-            self.swapped,
-            self.scraped,
-            self.zone_reclaimed,
-            self.not_huge_bytes,
-            self.not_folio_bytes,
-            self.overcommitted,
-        ];
-        slow.iter().any(|bytes| *bytes > 0)
+impl SupplyPlan {
+    pub(super) fn new(facts: &RequestFacts<'_>) -> Self {
+        let mut plan = match facts.request.page {
+            PageSize::Hugetlb(page_bytes) => return hugetlb::plan(facts, page_bytes),
+            PageSize::Base | PageSize::Thp | PageSize::Folio(_) | PageSize::Best => ordinary(facts),
+        };
+        match facts.request.page {
+            PageSize::Thp => plan.add_thp(facts),
+            PageSize::Folio(_) | PageSize::Best => plan.add_folios(facts),
+            PageSize::Base | PageSize::Hugetlb(_) => {}
+        }
+        plan
+    }
+
+    fn add_thp(&mut self, facts: &RequestFacts<'_>) {
+        let found = thp::constraint(facts);
+        let found = found.unwrap_or_else(|missing| Some(Constraint::unread(missing)));
+        self.sources.not_huge = found.as_ref().map_or(0, Constraint::lacking_bytes);
+        self.constraints.extend(found);
+    }
+
+    fn add_folios(&mut self, facts: &RequestFacts<'_>) {
+        let found = match folios::supplies(facts) {
+            Ok(supplies) => {
+                self.sources.folios = supplies;
+                folios::constraint(facts, &self.sources.folios)
+            }
+            Err(missing) => {
+                let kind = ConstraintKind::UnreadFolioBlocks(missing);
+                Some(Constraint::new(ConstraintEffect::MayRefuse, kind, None, None))
+            }
+        };
+        let slows = found.as_ref().filter(|found| found.effect == ConstraintEffect::Slows);
+        self.sources.not_folio = slows.map_or(0, Constraint::lacking_bytes);
+        self.constraints.extend(found);
     }
 
     /// The nodes' accounts, as they are shown.
-    pub(super) fn accounts(&self, nodes: &[NodeMemory], request: &Request) -> Vec<NodeAccount> {
-        let huge = matches!(request.page, PageSize::Hugetlb(_));
+    pub(super) fn accounts(&self, facts: &RequestFacts<'_>) -> Vec<NodeAccount> {
+        let huge = matches!(facts.request.page, PageSize::Hugetlb(_));
         let account = |(index, node): (usize, &NodeMemory)| {
             let pool_free = self.pool_free.as_ref().and_then(|free| free.get(index));
             NodeAccount {
@@ -63,7 +73,7 @@ impl Plan {
                 taken_bytes: self.taken.get(index).copied().unwrap_or(0),
             }
         };
-        nodes.iter().enumerate().map(account).collect()
+        facts.nodes.iter().enumerate().map(account).collect()
     }
 }
 
@@ -101,12 +111,8 @@ const DIRTY_BYTES: u64 = 8 << 20;
 
 /// A request for base or transparent huge pages, in the kernel's order: free memory of every node,
 /// then clean cache, then dirty memory, then swap.
-pub(super) fn ordinary(
-    snapshot: &Snapshot,
-    request: &Request,
-    nodes: &[NodeMemory],
-    notes: &mut Notes,
-) -> Plan {
+fn ordinary(facts: &RequestFacts<'_>) -> SupplyPlan {
+    let RequestFacts { request, nodes, .. } = facts;
     let needed = with_page_tables(request.size_bytes);
     let mut taking = Taking { nodes, taken: vec![0; nodes.len()], left: needed };
     let touched = taking.take(|node| node.free.saturating_sub(node.untouched));
@@ -120,49 +126,44 @@ pub(super) fn ordinary(
     });
     if !request.lock {
         // Unlocked memory may itself be swapped out while the rest of it is touched.
-        swapped = swapped.saturating_add(taking.take_anywhere(swap_left(snapshot, nodes)));
+        swapped = swapped.saturating_add(taking.take_anywhere(swap_left(facts)));
     }
-    let available = needed.saturating_sub(taking.left);
-    let short = taking.left > needed.saturating_sub(request.size_bytes);
-    if short {
-        short_of_memory(request, nodes, available, notes);
+    let mut sources =
+        MemorySources { clean, dirty, swapped, scraped, untouched, ..MemorySources::default() };
+    let mut constraints = Vec::new();
+    if taking.left > needed.saturating_sub(request.size_bytes) {
+        constraints.push(short_of_memory(facts, needed.saturating_sub(taking.left)));
+    } else {
+        constraints.extend(doubts(facts, dirty));
+        let zone_reclaim = zone_reclaim(facts, touched);
+        sources.zone_reclaimed = zone_reclaim
+            .as_ref()
+            .filter(|(_, constraint)| constraint.effect == ConstraintEffect::Slows)
+            .map_or(0, |(beyond, _)| *beyond);
+        constraints.extend(zone_reclaim.map(|(_, constraint)| constraint));
+        constraints.extend(slow_parts(facts, &sources));
     }
-    let mut plan =
-        Plan { taken: taking.taken, clean, dirty, swapped, scraped, untouched, ..Plan::default() };
-    if !short {
-        doubts(snapshot, request, nodes, dirty, notes);
-        plan.zone_reclaimed = zone_reclaim(snapshot, request, nodes, touched, notes);
-        slow_parts(&plan, snapshot, notes);
-    }
-    plan
+    SupplyPlan { taken: taking.taken, sources, constraints, ..SupplyPlan::default() }
 }
 
 /// Memory that the kernel may or may not give, whatever the plan says.
-fn doubts(
-    snapshot: &Snapshot,
-    request: &Request,
-    nodes: &[NodeMemory],
-    dirty: u64,
-    notes: &mut Notes,
-) {
-    let soon = (disk::bytes_per_s(snapshot) * DIRTY_S) as u64;
+fn doubts(facts: &RequestFacts<'_>, dirty: u64) -> Vec<Constraint> {
+    let mut doubts = Vec::new();
+    let mut doubt = |kind, needed, available| {
+        doubts.push(Constraint::new(ConstraintEffect::MayRefuse, kind, needed, available));
+    };
+    let soon = (disk::bytes_per_s(facts.snapshot) * DIRTY_S) as u64;
     if dirty > soon.max(DIRTY_BYTES) {
-        notes.undecided(format!(
-            "{} have to be written back first, and the kernel may call the OOM killer before the disk is done; run sync",
-            format_bytes(dirty)
-        ));
+        doubt(ConstraintKind::Dirty, Some(dirty), None);
     }
-    let eligible = || nodes.iter().filter(|node| node.eligible);
     let possible = |node: &NodeMemory| node.possible().saturating_add(node.swappable);
-    let own_swap = if request.lock { 0 } else { swap_left(snapshot, nodes) };
-    let spare = derived::total(eligible().map(possible).chain([own_swap]))
-        .saturating_sub(with_page_tables(request.size_bytes));
-    if spare < derived::total(eligible().map(|node| node.doubtful)) {
-        let spare = format_bytes(spare);
-        notes.undecided(format!(
-            "it takes all that the kernel can give but {spare}, of which some may not be given"
-        ));
+    let own_swap = if facts.request.lock { 0 } else { swap_left(facts) };
+    let spare = derived::total(facts.eligible().map(possible).chain([own_swap]))
+        .saturating_sub(with_page_tables(facts.request.size_bytes));
+    if spare < derived::total(facts.eligible().map(|node| node.doubtful)) {
+        doubt(ConstraintKind::LastMemory, None, Some(spare));
     }
+    doubts
 }
 
 impl Taking<'_> {
@@ -173,68 +174,52 @@ impl Taking<'_> {
     }
 }
 
-fn swap_left(snapshot: &Snapshot, nodes: &[NodeMemory]) -> u64 {
-    let free = snapshot.sample.meminfo.value().and_then(|m| m.swap_free_bytes).unwrap_or(0);
-    let others = derived::total(nodes.iter().map(|node| node.swappable));
-    free.saturating_sub(others)
+fn swap_left(facts: &RequestFacts<'_>) -> u64 {
+    let others = derived::total(facts.nodes.iter().map(|node| node.swappable));
+    facts.free_swap_bytes().unwrap_or(0).saturating_sub(others)
 }
 
-fn short_of_memory(request: &Request, nodes: &[NodeMemory], available: u64, notes: &mut Notes) {
-    let eligible = || nodes.iter().filter(|node| node.eligible);
-    let held = eligible().flat_map(|node| &node.unreclaimable).max_by_key(|share| share.bytes);
-    let held = held.map_or_else(String::new, |share| {
-        format!("; the largest part is {} ({})", share.holder, format_bytes(share.bytes))
-    });
-    let what = request.node.map_or("memory".to_owned(), |node| format!("memory of node {node}"));
+fn short_of_memory(facts: &RequestFacts<'_>, available: u64) -> Constraint {
+    let request = facts.request;
+    let unreclaimable = facts.eligible().flat_map(|node| &node.unreclaimable);
+    let missing = request.size_bytes.saturating_sub(available);
     // Locked memory is not swapped out itself: only other memory can be.
     let others =
-        derived::total(eligible().map(|node| node.anonymous.saturating_sub(node.swappable)));
-    let missing = request.size_bytes.saturating_sub(available);
-    let swap = if request.lock && others < missing { "" } else { ", or add swap" };
-    let lift = format!("free some of the unreclaimable memory{swap}{held}");
-    notes.obstacle(true, what, Some(request.size_bytes), Some(available), lift);
+        derived::total(facts.eligible().map(|node| node.anonymous.saturating_sub(node.swappable)));
+    let kind = ConstraintKind::Memory {
+        node: request.node,
+        swap_helps: !request.lock || others >= missing,
+        largest: unreclaimable.max_by_key(|share| share.bytes).cloned(),
+    };
+    Constraint::new(ConstraintEffect::Refuses, kind, request.size_bytes, available)
 }
 
-/// Cost of an allocation beyond the local node with vm.zone_reclaim_mode: every page first scans
+/// Size of the allocations beyond the local node with vm.zone_reclaim_mode, and the constraint: every page first scans
 /// the local node for page cache to drop, even if none can be dropped.
-fn zone_reclaim(
-    snapshot: &Snapshot,
-    request: &Request,
-    nodes: &[NodeMemory],
-    touched: u64,
-    notes: &mut Notes,
-) -> u64 {
-    let mode = snapshot.sysctl.number("vm.zone_reclaim_mode").unwrap_or(0);
-    let smallest = nodes.iter().filter(|node| node.eligible).map(|node| node.free).min();
-    let local = smallest.unwrap_or(0);
+fn zone_reclaim(facts: &RequestFacts<'_>, touched: u64) -> Option<(u64, Constraint)> {
+    let request = facts.request;
+    let mode = facts.snapshot.sysctl.number("vm.zone_reclaim_mode").unwrap_or(0);
+    let local = facts.eligible().map(|node| node.free).min().unwrap_or(0);
     let beyond = request.size_bytes.min(touched).saturating_sub(local);
-    if mode == 0 || nodes.len() < 2 || request.node.is_some() || beyond == 0 {
-        return 0;
+    if mode == 0 || facts.nodes.len() < 2 || request.node.is_some() || beyond == 0 {
+        return None;
     }
-    notes.obstacle(
-        false,
-        format!("vm.zone_reclaim_mode is {mode}"),
-        Some(request.size_bytes),
-        Some(local),
-        "set it to 0: once its own node is full, a thread scans that node for page cache at every \
-         allocation before it uses another node",
-    );
     // Without bit 4 the scan leaves out mapped and shared memory, and ends at once.
-    if mode & 4 != 0 { beyond } else { 0 }
+    let is_slow = mode & 4 != 0;
+    let effect = if is_slow { ConstraintEffect::Slows } else { ConstraintEffect::Informs };
+    let kind = ConstraintKind::ZoneReclaim { mode };
+    Some((beyond, Constraint::new(effect, kind, request.size_bytes, local)))
 }
 
-fn slow_parts(plan: &Plan, snapshot: &Snapshot, notes: &mut Notes) {
-    if plan.dirty > 0 {
-        let lift = "wait for writeback, or run sync; lower vm.dirty_bytes";
-        notes.obstacle(false, "dirty memory", Some(plan.dirty), None, lift);
-    }
-    if plan.swapped > 0 {
-        let free = snapshot.sample.meminfo.value().and_then(|m| m.swap_free_bytes);
-        let lift = "stop idle programs, or request less: this much has to be swapped out first";
-        notes.obstacle(false, "swap", Some(plan.swapped), free, lift);
-    }
-    if plan.scraped > 0 {
-        let lift = "request less: this much is below the watermarks or in cache that is in use";
-        notes.obstacle(false, "memory below the watermarks", Some(plan.scraped), None, lift);
-    }
+fn slow_parts(facts: &RequestFacts<'_>, sources: &MemorySources) -> Vec<Constraint> {
+    let parts = [
+        (ConstraintKind::Dirty, sources.dirty, None),
+        (ConstraintKind::Swap, sources.swapped, facts.free_swap_bytes()),
+        (ConstraintKind::BelowWatermarks, sources.scraped, None),
+    ];
+    let slow = parts.into_iter().filter(|(_, needed, _)| *needed > 0);
+    let constraint = |(kind, needed, available)| {
+        Constraint::new(ConstraintEffect::Slows, kind, needed, available)
+    };
+    slow.map(constraint).collect()
 }

@@ -4,7 +4,7 @@ mod growth;
 mod machine;
 mod time;
 
-use super::answer;
+use super::{add_time, assess};
 use machine::{Machine, Memory};
 use mw_model::{
     Answer, Backing, Calibration, Cgroup, Cgroups, Confidence, HugePool, MemoryFilesystem, Missing,
@@ -17,6 +17,19 @@ use mw_proc::meminfo::Meminfo;
 use mw_proc::version::KernelVersion;
 
 const GIB: u64 = 1 << 30;
+
+/// The answer in words.
+fn answer(
+    window: &Window,
+    request: &Request,
+    calibration: Option<&Calibration>,
+) -> Result<Preflight, Missing> {
+    let mut assessment = assess(window, request)?;
+    if let Some(calibration) = calibration {
+        add_time(&mut assessment, window, calibration);
+    }
+    Ok(mw_render::preflight_words::describe(&assessment))
+}
 
 /// 0.3 ns a byte is 322 ms a GiB.
 fn measured() -> Calibration {

@@ -7,12 +7,10 @@
 
 use super::backing::{self, Unbacked};
 use super::disk;
-use super::notes::Notes;
-use super::plan::Plan;
 use super::span::Span;
 use mw_model::{
-    Calibration, Confidence, Missing, NodeAccount, PageSize, Request, Snapshot, TimeEstimate,
-    derived,
+    Assessment, Calibration, Confidence, Constraint, ConstraintEffect, ConstraintKind,
+    MemorySources, Missing, PageSize, Snapshot, TimeEstimate, derived,
 };
 
 /// The speed of all of a request relative to that of the sample, in CPU time.
@@ -59,13 +57,11 @@ const WIDEST: f64 = 32.0;
 /// The calibration did not measure what the request needs, or nothing useful can be said.
 pub(super) fn estimate(
     snapshot: &Snapshot,
-    request: &Request,
-    plan: &Plan,
-    nodes: &[NodeAccount],
+    assessment: &Assessment,
     calibration: &Calibration,
-    notes: &Notes,
 ) -> Result<TimeEstimate, Missing> {
-    if notes.slowed {
+    let Assessment { request, sources, .. } = assessment;
+    if assessment.constraints.iter().any(is_slowed_by_group) {
         let why =
             "cannot be predicted: the kernel slows what exceeds memory.high as long as it does";
         return Err(Missing::skipped("time", why));
@@ -74,21 +70,20 @@ pub(super) fn estimate(
         let why = "the speed of several sizes together is not measured";
         return Err(Missing::skipped("time", why));
     }
-    if plan.not_folio_bytes > 0 {
+    if sources.not_folio > 0 {
         let why = "a part of the memory would not consist of such folios";
         return Err(Missing::skipped("time", why));
     }
     let missing = || Missing::skipped("time", "the machine was not measured with such pages");
-    let speed = speed(request, plan, calibration).ok_or_else(missing)?;
+    let speed = speed(assessment, calibration).ok_or_else(missing)?;
     let plain = speed.ns_per_byte.scaled(request.size_bytes as f64);
     let crowding = crowding(calibration, plain.likely);
     let is_crowded = crowding.high > CROWDED;
     let plain_s = plain.times(crowding).scaled(1e-9);
-    let unbacked =
-        backing::unbacked(snapshot, request, plan, nodes, calibration, speed.populate_ns, plain_s);
+    let unbacked = backing::unbacked(snapshot, assessment, calibration, speed.populate_ns, plain_s);
     let base_ns = calibration.base_ns_per_byte.unwrap_or(speed.populate_ns);
-    let reclaimed = RECLAIM.scaled(base_ns * plan.clean as f64);
-    let slow = slow_ns(snapshot, plan, speed.populate_ns);
+    let reclaimed = RECLAIM.scaled(base_ns * sources.clean as f64);
+    let slow = slow_ns(snapshot, sources, speed.populate_ns);
     let is_slow = slow.likely > 0.0;
     let processor = plain.plus(unbacked.bytes.times(unbacked.ns_per_byte)).plus(reclaimed);
     let mut time = processor.times(crowding).plus(slow);
@@ -102,8 +97,13 @@ pub(super) fn estimate(
         low_ms: time.low / 1e6,
         high_ms: time.high / 1e6,
         confidence: confidence(time.width()),
-        basis: basis(calibration, &unbacked, &speed, is_slow, &notes.unseen),
+        basis: basis(calibration, &unbacked, &speed, is_slow, &assessment.unread()),
     })
+}
+
+fn is_slowed_by_group(constraint: &Constraint) -> bool {
+    constraint.effect == ConstraintEffect::Slows
+        && matches!(constraint.kind, ConstraintKind::MemoryGroup { .. })
 }
 
 /// Elapsed time relative to CPU time during the request.
@@ -145,16 +145,14 @@ struct Speed {
     borrowed: bool,
 }
 
-fn speed(request: &Request, plan: &Plan, calibration: &Calibration) -> Option<Speed> {
-    let c = calibration;
+fn speed(assessment: &Assessment, calibration: &Calibration) -> Option<Speed> {
+    let (Assessment { request, sources, .. }, c) = (assessment, calibration);
     let (populate, lock, borrowed) = match request.page {
         PageSize::Base | PageSize::Best => (c.base_ns_per_byte?, c.base_lock_ns_per_byte, false),
         PageSize::Folio(_) => (c.folio_ns_per_byte?, c.base_lock_ns_per_byte, false),
         PageSize::Thp => match (c.thp_ns_per_byte, c.base_ns_per_byte) {
             (Some(thp), _) => (thp, Some(c.thp_lock_ns_per_byte.unwrap_or(0.0)), false),
-            (None, base) => {
-                (base?, c.base_lock_ns_per_byte, plan.not_huge_bytes < request.size_bytes)
-            }
+            (None, base) => (base?, c.base_lock_ns_per_byte, sources.not_huge < request.size_bytes),
         },
         // mlock of hugetlb pages that are populated does nothing (mlock_fixup of the kernel).
         PageSize::Hugetlb(_) => match c.hugetlb_ns_per_byte {
@@ -178,14 +176,14 @@ fn speed(request: &Request, plan: &Plan, calibration: &Calibration) -> Option<Sp
 }
 
 /// Work that is not done at the speed of the CPU, or costs a multiple of it.
-fn slow_ns(snapshot: &Snapshot, plan: &Plan, populate_ns: f64) -> Span {
+fn slow_ns(snapshot: &Snapshot, sources: &MemorySources, populate_ns: f64) -> Span {
     let disk_ns = 1e9 / disk::bytes_per_s(snapshot);
-    let written = derived::total([plan.dirty, plan.swapped, plan.scraped]) as f64;
-    let not_huge = if compacts(snapshot) { plan.not_huge_bytes as f64 } else { 0.0 };
+    let written = derived::total([sources.dirty, sources.swapped, sources.scraped]) as f64;
+    let not_huge = if compacts(snapshot) { sources.not_huge as f64 } else { 0.0 };
     DISK.scaled(written * disk_ns)
-        .plus(ZONE_RECLAIM.scaled(plan.zone_reclaimed as f64 * populate_ns))
+        .plus(ZONE_RECLAIM.scaled(sources.zone_reclaimed as f64 * populate_ns))
         .plus(COMPACTION.scaled(not_huge * populate_ns))
-        .plus(OVERCOMMIT.scaled(plan.overcommitted as f64 * populate_ns))
+        .plus(OVERCOMMIT.scaled(sources.overcommitted as f64 * populate_ns))
 }
 
 /// True if a fault on memory that asks for huge pages compacts for one.

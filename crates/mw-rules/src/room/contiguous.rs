@@ -1,9 +1,8 @@
 //! What is left of huge pages, as it is recorded.
 
+use crate::preflight::facts::RequestFacts;
 use crate::preflight::growth;
 use crate::preflight::hugetlb::LARGEST_ORDER;
-use crate::preflight::node_memory;
-use crate::preflight::notes::Notes;
 use mw_model::{HolderSize, HugePool, PageSize, Request, SizedHolder, Snapshot, derived};
 
 /// Free pages of each hugetlb pool that has some, and what can certainly become whole transparent huge pages where
@@ -37,8 +36,9 @@ fn contiguous(snapshot: &Snapshot) -> Vec<HolderSize> {
     let page_bytes = derived::huge_page_bytes(snapshot);
     let request = Request { size_bytes: 0, lock: false, page: PageSize::Thp, node: None };
     let order = derived::order_of(page_bytes, snapshot.origin.page_bytes);
-    let nodes = node_memory::read(snapshot, &request, &mut Notes::default());
-    let Some(nodes) = nodes.ok().filter(|_| order <= LARGEST_ORDER) else { return Vec::new() };
+    let facts = RequestFacts::read(snapshot, &request);
+    let Some(facts) = facts.ok().filter(|_| order <= LARGEST_ORDER) else { return Vec::new() };
+    let nodes = &facts.nodes;
     let least = |node| growth::of_node(snapshot, page_bytes, node, 0).least_bytes;
     let Some(least) = nodes.iter().map(least).collect::<Option<Vec<u64>>>() else {
         return Vec::new();

@@ -1,9 +1,9 @@
 //! What a node has of the requested kind of memory, and what can become of the rest.
 
+use crate::preflight::facts::RequestFacts;
 use crate::preflight::growth;
 use crate::preflight::hugetlb::LARGEST_ORDER;
-use crate::preflight::node_memory::{self, NodeMemory};
-use crate::preflight::notes::Notes;
+use crate::preflight::node_memory::NodeMemory;
 use mw_model::{HugePool, Missing, PageSize, Request, Share, Snapshot, derived};
 
 /// The most that is reclaimed, moved, swapped out or added to the pool before the next measurement.
@@ -84,10 +84,11 @@ pub fn node_states(
     left_behind: u64,
     consent: Consent,
 ) -> Result<Vec<NodeState>, Missing> {
-    let nodes = node_memory::read(snapshot, request, &mut Notes::default())?;
-    if let Some(obstacle) = node_memory::unreachable_node(snapshot, request, &nodes) {
-        return Err(Missing::absent(obstacle.what, obstacle.lift));
+    let facts = RequestFacts::read(snapshot, request)?;
+    if let Some(node) = facts.unreachable_node() {
+        return Err(Missing::absent(node.what(), node.remedy()));
     }
+    let nodes = &facts.nodes;
     let is_only = nodes.len() == 1;
     let page_bytes = derived::page_bytes(snapshot, request.page);
     let mut unpromised = pool_available(snapshot, page_bytes);

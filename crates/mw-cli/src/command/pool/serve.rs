@@ -7,6 +7,7 @@ use crate::{Exit, Failure};
 use mw_collect::Source;
 use mw_model::{Answer, Request};
 use mw_pool::{Level, NumaPolicy, Server, Spec, StartError};
+use mw_render::preflight_words::describe;
 use mw_sys::{Capability, has_capability};
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -113,11 +114,12 @@ fn preflight(spec: &Spec, bytes: u64) -> Result<(), String> {
         },
     };
     let window = mw_collect::window(&source);
-    let preflight = mw_rules::preflight::answer(&window, &request, None)
-        .map_err(|missing| missing.to_string())?;
-    if preflight.answer != Answer::No {
+    let assessment =
+        mw_rules::preflight::assess(&window, &request).map_err(|missing| missing.to_string())?;
+    if assessment.answer() != Answer::No {
         return Ok(());
     }
+    let preflight = describe(&assessment);
     let lift = preflight.obstacles.iter().find(|obstacle| obstacle.blocks);
     let lift = lift.map(|obstacle| format!("; {}", obstacle.lift)).unwrap_or_default();
     Err(format!("{}{lift}", preflight.summary))

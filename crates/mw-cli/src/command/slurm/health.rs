@@ -120,9 +120,8 @@ impl Health<'_> {
 
     /// True if a job of the usual size gets its memory without a wait.
     fn is_job_served(&self, window: &Window) -> bool {
-        let answer =
-            self.args.job.as_ref().map(|job| mw_rules::preflight::answer(window, job, None));
-        answer.is_some_and(|answer| answer.is_ok_and(|answer| answer.answer == Answer::Yes))
+        let assessed = self.args.job.as_ref().map(|job| mw_rules::preflight::assess(window, job));
+        assessed.is_some_and(|job| job.is_ok_and(|job| job.answer() == Answer::Yes))
     }
 
     /// Does it, and says it.

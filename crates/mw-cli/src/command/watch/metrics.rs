@@ -11,6 +11,7 @@ use listenfd::ListenFd;
 use mw_collect::Source;
 use mw_metrics::{Exposition, Page, Stalls};
 use mw_model::{Calibration, PageSize, Request as Wanted, Trigger, Window};
+use mw_rules::preflight;
 use mw_sys::HelperThread;
 use mw_web::{Protection, Request, Response, Server, Service, WebConfig};
 use std::net::{SocketAddr, TcpListener};
@@ -282,8 +283,9 @@ impl Publisher {
         }
         let Some((_, Some(calibration))) = &self.calibrated else { return };
         let window = mw_metrics::as_unlimited(window);
-        if let Ok(answer) = mw_rules::preflight::answer(&window, &wanted, Some(calibration)) {
-            mw_metrics::with_preflight(page, &answer);
+        if let Ok(mut assessment) = preflight::assess(&window, &wanted) {
+            preflight::add_time(&mut assessment, &window, calibration);
+            mw_metrics::with_preflight(page, &wanted, assessment.time.as_ref());
         }
     }
 

@@ -1,8 +1,7 @@
 //! Requests for folios below a huge page.
 
 use super::machine::Machine;
-use super::{GIB, IDLE, measured};
-use crate::preflight::answer;
+use super::{GIB, IDLE, answer, measured};
 use mw_model::{
     Absence, Answer, Calibration, Missing, Preflight, Reading, Request, Snapshot, Thp, ThpSize,
     Window,

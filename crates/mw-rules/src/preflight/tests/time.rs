@@ -1,7 +1,6 @@
 //! The range of the time.
 
-use super::{GIB, IDLE, Machine, measured};
-use crate::preflight::answer;
+use super::{GIB, IDLE, Machine, answer, measured};
 use mw_model::{
     Answer, Backing, Calibration, Confidence, FreeLayer, Preflight, TimeEstimate, Window,
 };

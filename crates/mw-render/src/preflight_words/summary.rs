@@ -1,41 +1,53 @@
 //! The answer in one line.
 
-use super::notes::Notes;
 use mw_model::{
-    Answer, FolioSupply, NodeAccount, Obstacle, ObstacleKind, PageSize, PoolGrowth, Request,
-    TimeEstimate, format_bytes, format_duration_ms,
+    Answer, Assessment, ConstraintEffect, ConstraintKind, FolioSupply, NodeAccount, PageSize,
+    PoolGrowth, PoolRoom, Request, TimeEstimate, format_bytes, format_duration_ms,
 };
 
 /// Number of nodes that are named.
 const MOST_NODES: usize = 4;
 
-pub(super) fn for_answer(
-    request: &Request,
-    answer: Answer,
-    nodes: &[NodeAccount],
-    time: Option<&TimeEstimate>,
-    notes: &Notes,
-) -> String {
-    let obstacles = &notes.obstacles;
+pub(super) fn line(assessment: &Assessment) -> String {
+    let constraints = &assessment.constraints;
+    let line = without_doubts(assessment);
+    let doubt = constraints.iter().find(|doubt| doubt.effect == ConstraintEffect::MayRefuse);
+    match doubt.filter(|_| assessment.answer() == Answer::Unknown) {
+        Some(doubt) => format!("unknown, because {}; otherwise {line}", super::doubt(doubt)),
+        None => line,
+    }
+}
+
+fn without_doubts(assessment: &Assessment) -> String {
+    let Assessment { request, nodes, sources, .. } = assessment;
+    let answer = Answer::without_doubts(&assessment.constraints);
     if answer == Answer::No {
-        let growth = notes.pool_growth.as_ref();
-        return format!("no: {request}: {}", refusal(request, obstacles, growth));
+        return format!("no: {request}: {}", refusal(assessment));
     }
     let mut line = format!("{answer}: {request}");
-    if let Some(time) = time {
+    if let Some(time) = &assessment.time {
         line.push_str(&duration(time));
     }
-    line.push_str(&sources(request, nodes));
-    line.push_str(&sizes(request, &notes.folios));
-    if let Some(obstacle) = obstacles.first().filter(|_| answer == Answer::Slowly) {
-        line.push_str(&format!("; obstacle: {}", obstacle.what));
+    line.push_str(&node_shares(request, nodes));
+    line.push_str(&sizes(request, &sources.folios));
+    if answer == Answer::Slowly
+        && let Some(constraint) = super::shown(assessment).first()
+    {
+        line.push_str(&format!("; obstacle: {}", super::name(constraint)));
     }
     line
 }
 
-/// The same where a limit on the calling process may refuse it or not.
-pub(super) fn for_unknown(why: &str, summary: &str) -> String {
-    format!("unknown, because {why}; otherwise {summary}")
+pub(super) fn pool_line(request: &Request, pool: &PoolRoom, answer: Answer) -> String {
+    let how = match answer {
+        Answer::Yes => "ready now (mapped, not allocated)".to_owned(),
+        _ => {
+            let coming = request.size_bytes.saturating_sub(pool.ready_bytes);
+            let [ready, coming] = [pool.ready_bytes, coming].map(format_bytes);
+            format!("{ready} ready now and {coming} being prepared")
+        }
+    };
+    format!("{answer}: {request} from pool {}, {how}", pool.name)
 }
 
 fn duration(time: &TimeEstimate) -> String {
@@ -44,7 +56,7 @@ fn duration(time: &TimeEstimate) -> String {
 }
 
 /// "1.1 to 2.3 s" where both ends have the same unit.
-pub(crate) fn range(low: String, high: String) -> String {
+fn range(low: String, high: String) -> String {
     if low == high {
         return low;
     }
@@ -57,7 +69,7 @@ pub(crate) fn range(low: String, high: String) -> String {
     format!("{low} to {high}")
 }
 
-fn sources(request: &Request, nodes: &[NodeAccount]) -> String {
+fn node_shares(request: &Request, nodes: &[NodeAccount]) -> String {
     let some: Vec<&NodeAccount> = nodes.iter().filter(|node| node.taken_bytes > 0).collect();
     if request.node.is_some() || nodes.len() < 2 || some.is_empty() {
         return String::new();
@@ -97,22 +109,23 @@ fn sizes(request: &Request, folios: &[FolioSupply]) -> String {
     format!(": {}", shares.collect::<Vec<_>>().join(", "))
 }
 
-fn refusal(request: &Request, obstacles: &[Obstacle], growth: Option<&PoolGrowth>) -> String {
-    let Some(obstacle) = obstacles.iter().find(|obstacle| obstacle.blocks) else {
+/// The worst constraint, and by how much the request exceeds it.
+fn refusal(assessment: &Assessment) -> String {
+    let Some(constraint) = super::shown(assessment).first().copied() else {
         return "the kernel refuses it".to_owned();
     };
-    let needed = obstacle.needed_bytes.unwrap_or(request.size_bytes);
-    let Some(available) = obstacle.available_bytes else { return obstacle.what.clone() };
+    let needed = constraint.needed_bytes.unwrap_or(assessment.request.size_bytes);
+    let Some(available) = constraint.available_bytes else { return super::name(constraint) };
     let missing = format_bytes(needed.saturating_sub(available));
-    if obstacle.kind == ObstacleKind::HugePool {
+    if let ConstraintKind::HugePool { .. } | ConstraintKind::NoHugePool { .. } = constraint.kind {
         // The request already names the size of the pages.
         let pool = match available {
             0 => "no pages are reserved".to_owned(),
             some => format!("the pool has {}, {missing} missing", format_bytes(some)),
         };
-        return pool + &growth.map_or_else(String::new, grown);
+        return pool + &assessment.pool_growth().as_ref().map_or_else(String::new, grown);
     }
-    format!("{} has {}, {missing} missing", obstacle.what, format_bytes(available))
+    format!("{} has {}, {missing} missing", super::name(constraint), format_bytes(available))
 }
 
 fn grown(growth: &PoolGrowth) -> String {
