@@ -8,6 +8,7 @@ mod available;
 mod deferred_init;
 mod folio_switch;
 mod free_blocks;
+mod group_limit;
 mod huge_pool;
 mod numa_policy;
 mod own_limits;
@@ -26,9 +27,13 @@ pub use folio_switch::{
     thp_is_enabled, thp_switch_file,
 };
 pub use free_blocks::{FOLIO_CHUNK_BYTES, FreeBlocks, MAX_WORKERS, folio_reserve_bytes};
-pub use huge_pool::huge_pool_dir;
+pub use group_limit::{GroupCounters, GroupEffect, GroupLimit};
+pub use huge_pool::{HugePool, huge_pool_dir};
 pub use numa_policy::NumaPolicy;
-pub use own_limits::{CommitReserve, enforced_data_bytes, resource_left_bytes};
+pub use own_limits::{
+    CommitReserve, RAISE_COMMIT_LIMIT, RAISE_SHMALL, RAISE_SHMMAX, ResourceLimit,
+    enforced_data_bytes, resource_left_bytes, shm_left_bytes,
+};
 pub use page_size::{InvalidPageSize, PageSize};
 pub use units::{SIZE_SUFFIXES, format_bytes, format_count};
 pub use unreclaimable_slab::{KernelObjects, UnreclaimableSlab, is_reclaimable_cache};

@@ -1,4 +1,61 @@
-//! Limits of a process on its own mappings, and what the kernel withholds of the commit limit.
+//! Limits of a process on its own mappings, on System V segments, and what the kernel withholds of the commit limit.
+
+use mw_proc::sysvipc_shm::ShmSegment;
+
+/// How to get more below the limits that are settings of the kernel.
+pub const RAISE_COMMIT_LIMIT: &str =
+    "raise vm.overcommit_ratio or vm.overcommit_kbytes, add swap, or set vm.overcommit_memory to 0";
+pub const RAISE_SHMMAX: &str = "raise kernel.shmmax; it limits only System V segments (shmget)";
+pub const RAISE_SHMALL: &str =
+    "raise kernel.shmall (in pages); it limits only System V segments (shmget)";
+
+/// A resource limit that concerns memory (getrlimit(2)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResourceLimit {
+    AddressSpace,
+    Data,
+    Memlock,
+}
+
+impl ResourceLimit {
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::AddressSpace => "RLIMIT_AS",
+            Self::Data => "RLIMIT_DATA",
+            Self::Memlock => "RLIMIT_MEMLOCK",
+        }
+    }
+
+    /// How to raise it: a shell can go up to the hard limit, beyond that only root can.
+    #[must_use]
+    pub fn remedy(self, is_within_hard_limit: bool) -> String {
+        let (shell, unit) = match self {
+            Self::AddressSpace => ("ulimit -v", "LimitAS="),
+            Self::Data => ("ulimit -d", "LimitDATA="),
+            Self::Memlock => ("ulimit -l", "LimitMEMLOCK="),
+        };
+        let raise = if is_within_hard_limit {
+            format!("raise it with {shell}, or with {unit} of the service")
+        } else {
+            format!(
+                "raise the hard limit too, which needs root: {unit} of the service or \
+                 /etc/security/limits.d"
+            )
+        };
+        match self {
+            Self::Memlock => format!("{raise}, or give the program CAP_IPC_LOCK"),
+            Self::AddressSpace | Self::Data => raise,
+        }
+    }
+}
+
+/// What kernel.shmall leaves for another System V segment.
+#[must_use]
+pub fn shm_left_bytes(shmall_pages: u64, page_bytes: u64, segments: &[ShmSegment]) -> u64 {
+    let left = shmall_pages.saturating_mul(page_bytes);
+    segments.iter().fold(left, |left, segment| left.saturating_sub(segment.size_bytes))
+}
 
 /// What is left below a resource limit of mapped memory: `RLIMIT_AS`, `RLIMIT_DATA`.
 #[must_use]

@@ -3,7 +3,8 @@
 
 use crate::caller::GroupLimit;
 use crate::{
-    Answer, FolioSupply, HugePool, Missing, NodeAccount, PoolGrowth, Request, Share, TimeEstimate,
+    Answer, FolioSupply, HugePool, Missing, NodeAccount, PoolGrowth, Request, ResourceLimit, Share,
+    TimeEstimate,
 };
 
 /// An assessed [`Request`].
@@ -183,9 +184,9 @@ pub enum ConstraintKind {
     },
     /// A resource limit.
     Rlimit {
-        resource: RlimitKind,
+        resource: ResourceLimit,
         /// True if the hard limit allows what is needed.
-        is_soft: bool,
+        is_within_hard_limit: bool,
     },
     ShmMax,
     ShmAll,
@@ -198,14 +199,6 @@ pub enum ConstraintKind {
         pool: String,
         size_bytes: u64,
     },
-}
-
-/// The resource limits that concern memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RlimitKind {
-    AddressSpace,
-    Data,
-    Memlock,
 }
 
 /// The requested node, which can serve nothing.

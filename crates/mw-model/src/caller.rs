@@ -8,10 +8,8 @@ use crate::{
     Absence, Cgroup, CgroupVersion, Cgroups, Missing, Origin, OriginKind, Snapshot, derived,
     format_bytes,
 };
-use mw_memory::{
-    Commit, CommitReserve, cgroup_available_bytes, cgroup_ready_bytes, enforced_data_bytes,
-    resource_left_bytes,
-};
+use mw_memory::{Commit, CommitReserve, GroupCounters, enforced_data_bytes, resource_left_bytes};
+pub use mw_memory::{GroupEffect, GroupLimit};
 use mw_proc::meminfo::Meminfo;
 use mw_proc::version::KernelVersion;
 use serde::Serialize;
@@ -225,7 +223,7 @@ fn cgroups(snapshot: &Snapshot) -> Result<Vec<CallerLimit>, Missing> {
     let limit = |path: Option<&str>, own: bool, limit: GroupLimit| CallerLimit {
         kind: LimitKind::Cgroup { path: path.map(str::to_owned), own, file: limit.file.to_owned() },
         limit_bytes: limit.limit_bytes,
-        available_bytes: limit.available_bytes,
+        available_bytes: limit.ready_bytes,
     };
     let visible = cgroups.own.iter().enumerate().flat_map(|(index, group)| {
         let limits = group_limits(group, cgroups.version);
@@ -235,82 +233,31 @@ fn cgroups(snapshot: &Snapshot) -> Result<Vec<CallerLimit>, Missing> {
     Ok(visible.chain(above).collect())
 }
 
-/// A limit that one group sets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GroupLimit {
-    /// The file that sets it.
-    pub file: &'static str,
-    /// The limit in bytes.
-    pub limit_bytes: u64,
-    /// Memory that counts towards it, in bytes.
-    pub used_bytes: u64,
-    /// Memory left below it, with the clean page cache that the group can drop.
-    pub available_bytes: u64,
-    /// The same with all page cache and slab that the group could reclaim; in version 1 with all
-    /// kernel memory, of which no file tells what is reclaimable.
-    pub max_available_bytes: u64,
-    /// Effect of the limit when it is reached.
-    pub effect: GroupEffect,
-}
-
-/// Effect of a cgroup's limit on a process that would exceed it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GroupEffect {
-    /// It is killed, unless memory of the group can be swapped out.
-    Kills,
-    /// It is killed: swap counts towards the limit as well.
-    KillsSwapIncluded,
-    /// It is put to sleep at every allocation.
-    Slows,
-}
-
 /// The limits that one group sets.
 pub fn group_limits(group: &Cgroup, version: CgroupVersion) -> Vec<GroupLimit> {
-    let (max_file, swap_file) = match version {
-        CgroupVersion::V1 => ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes"),
-        CgroupVersion::V2 => ("memory.max", "memory.swap.max"),
-    };
-    // In version 2 the limit of swap concerns swap alone.
-    let with_swap = group.swap_max_bytes.filter(|_| version == CgroupVersion::V1);
-    let used = group.current_bytes;
-    let limits = [
-        (max_file, group.max_bytes, used, GroupEffect::Kills),
-        ("memory.high", group.high_bytes, used, GroupEffect::Slows),
-        (swap_file, with_swap, group.swap_current_bytes, GroupEffect::KillsSwapIncluded),
-    ];
-    let limit = |(file, limit, used, effect): (_, Option<u64>, Option<u64>, _)| {
-        Some(group_limit(group, file, limit?, used.unwrap_or(0), effect))
-    };
-    limits.into_iter().filter_map(limit).collect()
+    counters(group, version).limits()
 }
 
-fn group_limit(
-    group: &Cgroup,
-    file: &'static str,
-    limit_bytes: u64,
-    used_bytes: u64,
-    effect: GroupEffect,
-) -> GroupLimit {
-    let stat = &group.stat;
-    // Version 1 does not tell which part of the kernel memory is reclaimable: at most all of it.
-    let slab = stat.slab_reclaimable_bytes.or(group.kernel_bytes).unwrap_or(0);
-    let available = cgroup_available_bytes(limit_bytes, used_bytes, stat);
-    GroupLimit {
-        file,
-        limit_bytes,
-        used_bytes,
-        available_bytes: cgroup_ready_bytes(limit_bytes, used_bytes, stat),
-        max_available_bytes: available.saturating_add(slab).min(limit_bytes),
-        effect,
+fn counters(group: &Cgroup, version: CgroupVersion) -> GroupCounters {
+    GroupCounters {
+        is_v1: version == CgroupVersion::V1,
+        max_bytes: group.max_bytes,
+        high_bytes: group.high_bytes,
+        swap_max_bytes: group.swap_max_bytes,
+        used_bytes: group.current_bytes.unwrap_or(0),
+        swap_used_bytes: group.swap_current_bytes.unwrap_or(0),
+        kernel_bytes: group.kernel_bytes,
+        stat: group.stat,
     }
 }
 
 /// The lowest limit of the groups above those that are visible, as if it were that of the topmost
 /// visible one. What others below that limit use cannot be seen: this is the most that may be left.
 pub fn limit_above(cgroups: &Cgroups) -> Option<GroupLimit> {
-    let (limit, group) = (cgroups.limit_above_bytes?, cgroups.own.last()?);
-    let used = group.current_bytes.unwrap_or(0);
-    Some(group_limit(group, "memory.limit_in_bytes", limit, used, GroupEffect::Kills))
+    let (max_bytes, group) = (Some(cgroups.limit_above_bytes?), cgroups.own.last()?);
+    let counters = counters(group, CgroupVersion::V1);
+    let above = GroupCounters { max_bytes, high_bytes: None, swap_max_bytes: None, ..counters };
+    above.limits().into_iter().next()
 }
 
 /// Memory left of `RLIMIT_AS` for a program like this one.

@@ -49,7 +49,7 @@ pub use account::{
     MemoryAccount, ProcessUse,
 };
 pub use assessment::{
-    Assessment, Ceiling, Constraint, ConstraintEffect, ConstraintKind, MemorySources, RlimitKind,
+    Assessment, Ceiling, Constraint, ConstraintEffect, ConstraintKind, MemorySources,
     UnreachableNode, UnreachableReason,
 };
 pub use caller::{Available, CallerLimit, LimitKind};
@@ -61,8 +61,8 @@ pub use incident::{
     WaitKind,
 };
 pub use machine::{
-    Cgroup, CgroupVersion, Cgroups, Disk, HugePool, HugepagesWanted, HugetlbLimit,
-    MemoryFilesystem, Node, Process, Processes, Sysctl, Thp, ThpSize, Zram,
+    Cgroup, CgroupVersion, Cgroups, Disk, HugepagesWanted, HugetlbLimit, MemoryFilesystem, Node,
+    Process, Processes, Sysctl, Thp, ThpSize, Zram,
 };
 pub use map_count::{MapCount, MapCounts};
 pub use metric::{
@@ -70,7 +70,10 @@ pub use metric::{
     ProbeMetric, RecorderMetric, Resource, Stalled, Unit, ZoneId, ZoneMetric,
 };
 pub use mw_critical_path::PathSummary;
-pub use mw_memory::{PageSize, format_bytes, format_count, huge_pool_dir};
+pub use mw_memory::{
+    HugePool, PageSize, RAISE_COMMIT_LIMIT, RAISE_SHMALL, RAISE_SHMMAX, ResourceLimit,
+    format_bytes, format_count, huge_pool_dir, shm_left_bytes,
+};
 pub use namespaces::{EVIDENCE, EvidenceFate, Namespace, NamespacedEvidence, namespaces_page};
 pub use oom::{
     CacheDrop, MemoryHolder, OomHistory, OomKills, OomShortage, OomVictim, ServiceFate,

@@ -1,6 +1,7 @@
 //! The slower parts of a snapshot: what the machine has and how it is set.
 
 use crate::Missing;
+use mw_memory::HugePool;
 use mw_proc::choice::Choice;
 use mw_proc::mm_stat::MmStat;
 use mw_proc::{bdi, cgroup, limits, status};
@@ -16,40 +17,6 @@ pub struct Node {
     pub distances: Vec<u64>,
     /// Its share of every huge page pool.
     pub hugepages: Vec<HugePool>,
-}
-
-/// A pool of huge pages of one size, of the machine or of a node.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct HugePool {
-    /// Size of a page in bytes.
-    pub page_bytes: u64,
-    /// Pages in the pool, surplus pages included.
-    pub total_pages: u64,
-    /// Pages that nobody has touched yet, reserved ones included.
-    pub free_pages: u64,
-    /// Free pages that are promised to a mapping; a node does not say (0).
-    pub reserved_pages: u64,
-    /// Pages above the configured number, released when freed.
-    pub surplus_pages: u64,
-    /// Maximum number of surplus pages; unknown for a node (0).
-    pub overcommit_pages: u64,
-}
-
-impl HugePool {
-    /// Pages that a new mapping can have: free and not promised.
-    pub fn available_pages(&self) -> u64 {
-        self.free_pages.saturating_sub(self.reserved_pages)
-    }
-
-    /// The same in bytes.
-    pub fn available_bytes(&self) -> u64 {
-        self.available_pages().saturating_mul(self.page_bytes)
-    }
-
-    /// Of the pools of a machine or of a node, that of pages of this size.
-    pub fn find(pools: &[Self], page_bytes: u64) -> Option<&Self> {
-        pools.iter().find(|pool| pool.page_bytes == page_bytes)
-    }
 }
 
 /// Number of huge pages that were requested, on the boot line or in a sysctl file.

@@ -5,8 +5,8 @@ mod summary;
 use mw_model::caller::{GroupEffect, GroupLimit};
 use mw_model::{
     Answer, Assessment, Ceiling, Constraint, ConstraintEffect, ConstraintKind, HugePool, Obstacle,
-    PageSize, PoolGrowth, PoolRoom, Preflight, Request, RlimitKind, Share, format_bytes,
-    format_count, huge_pool_dir,
+    PageSize, PoolGrowth, PoolRoom, Preflight, RAISE_COMMIT_LIMIT, RAISE_SHMALL, RAISE_SHMMAX,
+    Request, ResourceLimit, Share, format_bytes, format_count, huge_pool_dir,
 };
 
 /// The assessment in words.
@@ -121,12 +121,12 @@ fn name(constraint: &Constraint) -> String {
             };
             format!("{limit} of {}", group_name(path.as_deref()))
         }
-        ConstraintKind::Rlimit { resource: RlimitKind::Memlock, .. }
+        ConstraintKind::Rlimit { resource: ResourceLimit::Memlock, .. }
             if constraint.effect != ConstraintEffect::Refuses =>
         {
             "RLIMIT_MEMLOCK (unless the process has CAP_IPC_LOCK)".into()
         }
-        ConstraintKind::Rlimit { resource, .. } => rlimit_words(*resource).0.into(),
+        ConstraintKind::Rlimit { resource, .. } => resource.name().into(),
         ConstraintKind::ShmMax => "kernel.shmmax".into(),
         ConstraintKind::ShmAll => "kernel.shmall".into(),
         ConstraintKind::OtherPoolPages { pool } => format!("pool {pool} has pages of another size"),
@@ -141,15 +141,6 @@ fn setting(value: &Option<String>) -> &str {
 fn group_name(path: Option<&str>) -> String {
     let above = || "an ancestor of this container's cgroup".to_owned();
     path.map_or_else(above, |path| format!("cgroup {path}"))
-}
-
-/// The name of a resource limit, the shell's command for it, and the setting of a service's unit.
-fn rlimit_words(resource: RlimitKind) -> (&'static str, &'static str, &'static str) {
-    match resource {
-        RlimitKind::AddressSpace => ("RLIMIT_AS", "ulimit -v", "LimitAS="),
-        RlimitKind::Data => ("RLIMIT_DATA", "ulimit -d", "LimitDATA="),
-        RlimitKind::Memlock => ("RLIMIT_MEMLOCK", "ulimit -l", "LimitMEMLOCK="),
-    }
 }
 
 /// The doubt because of which the answer is unknown, as a clause.
@@ -179,7 +170,7 @@ fn doubt(constraint: &Constraint) -> String {
         ),
         ConstraintKind::Rlimit { resource, .. } => format!(
             "{} refuses it to a program that maps {} or more besides",
-            rlimit_words(*resource).0,
+            resource.name(),
             format_bytes(constraint.available_bytes.unwrap_or(0).saturating_sub(needed))
         ),
         _ => "a limit that could not be determined may refuse it".to_owned(),
@@ -236,19 +227,15 @@ fn remedy(request: &Request, constraint: &Constraint) -> String {
         ConstraintKind::Overcommit => {
             "map less at a time, set vm.overcommit_memory to 1, or add memory or swap".into()
         }
-        ConstraintKind::CommitLimit => format!(
-            "{} over the limit: raise vm.overcommit_ratio or vm.overcommit_kbytes, add swap, or set \
-             vm.overcommit_memory to 0",
-            format_bytes(constraint.lacking_bytes())
-        ),
+        ConstraintKind::CommitLimit => {
+            format!("{} over the limit: {RAISE_COMMIT_LIMIT}", format_bytes(constraint.lacking_bytes()))
+        }
         ConstraintKind::MemoryGroup { limit, .. } => raise_group_limit(limit),
-        ConstraintKind::Rlimit { resource, is_soft } => raise_rlimit(*resource, *is_soft),
-        ConstraintKind::ShmMax => {
-            "raise kernel.shmmax; it limits only System V segments (shmget)".into()
+        ConstraintKind::Rlimit { resource, is_within_hard_limit } => {
+            resource.remedy(*is_within_hard_limit)
         }
-        ConstraintKind::ShmAll => {
-            "raise kernel.shmall (in pages); it limits only System V segments (shmget)".into()
-        }
+        ConstraintKind::ShmMax => RAISE_SHMMAX.into(),
+        ConstraintKind::ShmAll => RAISE_SHMALL.into(),
         ConstraintKind::OtherPoolPages { .. } => {
             format!("create a pool with such pages: memwright pool create NAME --huge {}", request.page)
         }
@@ -319,23 +306,6 @@ fn raise_group_limit(limit: &GroupLimit) -> String {
         format_bytes(limit.used_bytes),
         limit.file
     )
-}
-
-/// How to raise a resource limit: a shell can go up to the hard limit, beyond that only root can.
-fn raise_rlimit(resource: RlimitKind, is_soft: bool) -> String {
-    let (_, shell, unit) = rlimit_words(resource);
-    let raise = if is_soft {
-        format!("raise it with {shell}, or with {unit} of the service")
-    } else {
-        format!(
-            "raise the hard limit too, which needs root: {unit} of the service or \
-             /etc/security/limits.d"
-        )
-    };
-    match resource {
-        RlimitKind::Memlock => format!("{raise}, or give the program CAP_IPC_LOCK"),
-        RlimitKind::AddressSpace | RlimitKind::Data => raise,
-    }
 }
 
 fn less_than_ceiling(ceiling: &Ceiling) -> String {

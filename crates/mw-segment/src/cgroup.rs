@@ -1,5 +1,6 @@
 //! The cgroups that limit this process.
 
+use mw_memory::{GroupCounters, GroupEffect, GroupLimit};
 use mw_proc::cgroup::{self, CgroupMount, MemoryStat, PathFromMount};
 use mw_proc::mountinfo;
 use mw_sys::{read_file, subdirectories};
@@ -10,21 +11,19 @@ const MAX_DEPTH: usize = 32;
 /// The most groups that are searched for our own where the kernel does not report its path.
 const MAX_SEARCHED: usize = 512;
 
-/// The files of a version: limit and use.
-type Files = (&'static str, &'static str);
-const V1: Files = ("memory.limit_in_bytes", "memory.usage_in_bytes");
-const V2: Files = ("memory.max", "memory.current");
+const V1_MAX: &str = "memory.limit_in_bytes";
+const V1_USAGE: &str = "memory.usage_in_bytes";
+const V2_MAX: &str = "memory.max";
+const V2_HIGH: &str = "memory.high";
+const V2_USAGE: &str = "memory.current";
 
 /// A group with a limit.
 #[derive(Debug, Clone)]
 pub(crate) struct Group {
     /// Below the mount of its hierarchy.
     pub(crate) path: String,
-    pub(crate) limit_file: PathBuf,
-    /// Beyond it each allocation is slowed; of version 2.
-    high_file: Option<PathBuf>,
-    usage_file: PathBuf,
-    stat_file: PathBuf,
+    dir: PathBuf,
+    is_v1: bool,
 }
 
 /// Our own group and those above it, as far as they have a limit; found once for an operation.
@@ -35,51 +34,60 @@ impl Groups {
     /// Those of this process; empty if they are not visible.
     pub(crate) fn own() -> Self {
         let Some(hierarchy) = Hierarchy::find("memory") else { return Self::default() };
-        let files = if hierarchy.is_v1 { V1 } else { V2 };
-        let group = |path: &Path| Group::new(&hierarchy.mount, path, files);
-        Self(hierarchy.groups().filter_map(group).collect())
+        let group = |path: &Path| Group {
+            path: format!("/{}", path.display()),
+            dir: hierarchy.mount.join(path),
+            is_v1: hierarchy.is_v1,
+        };
+        let groups = hierarchy.groups().map(group);
+        Self(groups.filter(|group| !group.limits().is_empty()).collect())
     }
 
     /// The bytes that each group has available below its limits, memory.high included.
     pub(crate) fn unslowed(&self) -> impl Iterator<Item = u64> {
-        let below = |group: &Group| [group.limit(), group.high()].into_iter().flatten().min();
-        self.0.iter().filter_map(move |group| group.available_bytes(below(group)?))
+        self.0.iter().flat_map(Group::limits).map(|limit| limit.available_bytes)
     }
 
-    /// The group with the least available memory, in bytes, below the limit that kills.
-    pub(crate) fn tightest(&self) -> Option<(&Group, u64)> {
-        let available = self.0.iter();
-        let available =
-            available.filter_map(|group| Some((group, group.available_bytes(group.limit()?)?)));
-        available.min_by_key(|(_, bytes)| *bytes)
+    /// The limit with the least available memory of those that kill.
+    pub(crate) fn tightest(&self) -> Option<(&Group, GroupLimit)> {
+        let of_group = |group| Group::limits(group).into_iter().map(move |limit| (group, limit));
+        let limits = self.0.iter().flat_map(of_group);
+        let killing = limits.filter(|(_, limit)| limit.effect != GroupEffect::Slows);
+        killing.min_by_key(|(_, limit)| limit.available_bytes)
     }
 }
 
 impl Group {
-    fn new(mount: &Path, path: &Path, files: Files) -> Option<Self> {
-        let dir = mount.join(path);
-        let group = Self {
-            path: format!("/{}", path.display()),
-            limit_file: dir.join(files.0),
-            high_file: (files == V2).then(|| dir.join("memory.high")),
-            usage_file: dir.join(files.1),
-            stat_file: dir.join("memory.stat"),
+    /// The file of a limit.
+    pub(crate) fn file(&self, limit: &GroupLimit) -> PathBuf {
+        self.dir.join(limit.file)
+    }
+
+    /// Its limits now; empty if its use is not visible.
+    fn limits(&self) -> Vec<GroupLimit> {
+        self.counters().map_or(Vec::new(), |counters| counters.limits())
+    }
+
+    fn counters(&self) -> Option<GroupCounters> {
+        let number = |file: &str| crate::machine::number(self.dir.join(file));
+        let limit = |file: &str| cgroup::parse_limit(&read_file(self.dir.join(file)).ok()?).ok()?;
+        let stat = || MemoryStat::parse(&read_file(self.dir.join("memory.stat")).ok()?).ok();
+        let (used, [max, high, with_swap]) = if self.is_v1 {
+            (V1_USAGE, [limit(V1_MAX), None, limit("memory.memsw.limit_in_bytes")])
+        } else {
+            (V2_USAGE, [limit(V2_MAX), limit(V2_HIGH), None])
         };
-        group.limit().or_else(|| group.high()).map(|_| group)
-    }
-
-    fn high(&self) -> Option<u64> {
-        cgroup::parse_limit(&read_file(self.high_file.as_ref()?).ok()?).ok()?
-    }
-
-    fn limit(&self) -> Option<u64> {
-        cgroup::parse_limit(&read_file(&self.limit_file).ok()?).ok()?
-    }
-
-    fn available_bytes(&self, limit: u64) -> Option<u64> {
-        let usage = crate::machine::number(&self.usage_file)?;
-        let stat = read_file(&self.stat_file).ok().and_then(|text| MemoryStat::parse(&text).ok());
-        Some(mw_memory::cgroup_available_bytes(limit, usage, &stat.unwrap_or_default()))
+        max.or(high).or(with_swap)?;
+        Some(GroupCounters {
+            is_v1: self.is_v1,
+            max_bytes: max,
+            high_bytes: high,
+            swap_max_bytes: with_swap,
+            used_bytes: number(used)?,
+            swap_used_bytes: number("memory.memsw.usage_in_bytes").unwrap_or(0),
+            kernel_bytes: None,
+            stat: stat().unwrap_or_default(),
+        })
     }
 }
 
@@ -89,7 +97,7 @@ pub(crate) fn own_memory_dirs() -> (Vec<PathBuf>, &'static [&'static str], &'sta
     let Some(hierarchy) = Hierarchy::find("memory") else { return (Vec::new(), &[], "") };
     let dirs = hierarchy.groups().map(|path| hierarchy.mount.join(path)).collect();
     // Beyond memory.high each allocation is slowed down.
-    if hierarchy.is_v1 { (dirs, &[V1.0], V1.1) } else { (dirs, &[V2.0, "memory.high"], V2.1) }
+    if hierarchy.is_v1 { (dirs, &[V1_MAX], V1_USAGE) } else { (dirs, &[V2_MAX, V2_HIGH], V2_USAGE) }
 }
 
 /// Number of CPUs that the quotas of this process's groups allow; none without a quota.

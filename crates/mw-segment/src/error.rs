@@ -2,7 +2,7 @@
 
 use crate::progress::Phase;
 use crate::segment_kind::Kind;
-use mw_memory::{PageSize, format_bytes};
+use mw_memory::{PageSize, ResourceLimit, format_bytes};
 use std::fmt;
 use std::io;
 
@@ -101,7 +101,7 @@ impl fmt::Display for Limit {
             Self::Commit => f.write_str("the commit limit"),
             Self::DevShm => f.write_str("/dev/shm"),
             Self::HugePages(size) => write!(f, "free huge pages of {} MiB", size >> 20),
-            Self::Memlock => f.write_str("RLIMIT_MEMLOCK"),
+            Self::Memlock => f.write_str(ResourceLimit::Memlock.name()),
             Self::Cgroup(path) => write!(f, "memory cgroup {path}"),
             Self::ShmMax => f.write_str("kernel.shmmax"),
             Self::ShmAll => f.write_str("kernel.shmall"),

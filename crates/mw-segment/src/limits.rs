@@ -5,8 +5,11 @@ use crate::error::{Error, Limit, Shortage};
 use crate::machine;
 use crate::plan::{Lock, Plan};
 use crate::segment_kind::{Kind, Placement};
-use mw_memory::{Commit, NumaPolicy, huge_pool_dir};
+use mw_memory::{
+    NumaPolicy, RAISE_COMMIT_LIMIT, RAISE_SHMALL, RAISE_SHMMAX, ResourceLimit, huge_pool_dir,
+};
 use mw_sys::Capability;
+use rustix::process::{Resource, getrlimit};
 use std::io;
 
 /// The share for page tables and the index of a file: 1/200 of base pages (huge pages need 1/8000).
@@ -87,10 +90,21 @@ fn memlock(plan: &Plan) -> Result<(), Shortage> {
     if plan.lock == Lock::None || mw_sys::has_capability(Capability::IpcLock) {
         return Ok(());
     }
-    let Some(limit) = mw_sys::memlock_limit_bytes() else { return Ok(()) };
-    let available = limit.saturating_sub(machine::locked_bytes());
-    let remedy = "raise it (ulimit -l, LimitMEMLOCK= of a service) or grant CAP_IPC_LOCK";
-    check_limit(Limit::Memlock, requested_bytes(plan), available, remedy)
+    let Some(available) = machine::lockable_bytes() else { return Ok(()) };
+    check_limit(Limit::Memlock, requested_bytes(plan), available, raise_memlock(plan))
+}
+
+fn raise_memlock(plan: &Plan) -> String {
+    raise(
+        ResourceLimit::Memlock,
+        Resource::Memlock,
+        requested_bytes(plan) + machine::locked_bytes(),
+    )
+}
+
+/// How to raise a resource limit to `needed` bytes.
+fn raise(limit: ResourceLimit, resource: Resource, needed: u64) -> String {
+    limit.remedy(getrlimit(resource).maximum.is_none_or(|hard| hard >= needed))
 }
 
 fn huge_pages(plan: &Plan) -> Result<(), Shortage> {
@@ -127,16 +141,10 @@ fn node_pools(plan: &Plan) -> Result<(), Shortage> {
 }
 
 fn sysv(plan: &Plan) -> Result<(), Shortage> {
-    let limit =
-        |file: &str| machine::number(format!("/proc/sys/kernel/{file}")).unwrap_or(u64::MAX);
-    check_limit(
-        Limit::ShmMax,
-        requested_bytes(plan),
-        limit("shmmax"),
-        "raise sysctl kernel.shmmax",
-    )?;
-    let all = limit("shmall").saturating_mul(mw_sys::page_bytes() as u64);
-    check_limit(Limit::ShmAll, requested_bytes(plan), all, "raise sysctl kernel.shmall")
+    let max = machine::number("/proc/sys/kernel/shmmax").unwrap_or(u64::MAX);
+    check_limit(Limit::ShmMax, requested_bytes(plan), max, RAISE_SHMMAX)?;
+    let all = machine::shm_left_bytes().unwrap_or(u64::MAX);
+    check_limit(Limit::ShmAll, requested_bytes(plan), all, RAISE_SHMALL)
 }
 
 fn dev_shm(plan: &Plan) -> Result<(), Shortage> {
@@ -184,12 +192,12 @@ pub(crate) fn room(
         let remedy = "request less, or free memory (`memwright check` shows what uses it)";
         check_limit(Limit::Memory, requested.max(done + needed), done + available, remedy)?;
     }
-    if let Some((group, available)) = groups.tightest()
-        && available < needed
+    if let Some((group, found)) = groups.tightest()
+        && found.available_bytes < needed
     {
-        let remedy = format!("raise {}", group.limit_file.display());
+        let remedy = format!("raise {}", group.file(&found).display());
         let limit = Limit::Cgroup(group.path.clone());
-        check_limit(limit, requested.max(done + needed), done + available, remedy)?;
+        check_limit(limit, requested.max(done + needed), done + found.available_bytes, remedy)?;
     }
     // Which ranges are populated already is not known here.
     if let Placement::Uniform(NumaPolicy::Bind(nodes)) = &plan.placement
@@ -227,16 +235,12 @@ pub(crate) fn explain(plan: &Plan, call: &'static str, error: io::Error) -> Erro
             let available = machine::pool_bytes(plan.granule).unwrap_or(0);
             limit(Limit::HugePages(plan.granule), available, grow_pool(plan, available))
         }
-        ("shmget", EINVAL) => limit(Limit::ShmMax, 0, "raise sysctl kernel.shmmax".to_owned()),
-        ("shmget", ENOSPC) => {
-            limit(Limit::ShmAll, 0, "raise sysctl kernel.shmall or kernel.shmmni".to_owned())
-        }
+        ("shmget", EINVAL) => limit(Limit::ShmMax, 0, RAISE_SHMMAX.to_owned()),
+        ("shmget", ENOSPC) => limit(Limit::ShmAll, 0, format!("{RAISE_SHMALL}, or kernel.shmmni")),
         ("mmap" | "shmget" | "shmat", ENOMEM) => commit(requested),
         ("mlock2" | "shmctl(SHM_LOCK)", ENOMEM | EPERM | EAGAIN) => {
-            let locked = machine::locked_bytes();
-            let available = mw_sys::memlock_limit_bytes().unwrap_or(0).saturating_sub(locked);
-            let remedy = "raise it (ulimit -l, LimitMEMLOCK=) or grant CAP_IPC_LOCK";
-            limit(Limit::Memlock, available, remedy.to_owned())
+            let available = machine::lockable_bytes().unwrap_or(0);
+            limit(Limit::Memlock, available, raise_memlock(plan))
         }
         ("populate", EFAULT | ENOSPC) if plan.kind == Kind::Posix => {
             dev_shm(plan).err().map_or_else(
@@ -263,23 +267,18 @@ fn no_memory(plan: &Plan, limit: impl FnOnce(Limit, u64, String) -> Error) -> Er
 
 /// The kernel refused a mapping: because of strict overcommit, or of a limit of the process.
 fn commit(requested: u64) -> Error {
-    let strict = machine::number("/proc/sys/vm/overcommit_memory") == Some(2);
-    let (limit, available, remedy) = if strict {
-        let commit = machine::meminfo().and_then(|meminfo| Commit::new(&meminfo, 0));
-        let available = commit.map_or(0, |commit| commit.available_bytes);
-        (
-            Limit::Commit,
-            available,
-            "raise sysctl vm.overcommit_ratio, or set vm.overcommit_memory=0",
-        )
-    } else {
-        (Limit::AddressSpace, 0, "raise RLIMIT_AS (ulimit -v), or request less")
+    let (limit, available, remedy) = match machine::commit_bytes() {
+        Some(available) => (Limit::Commit, available, RAISE_COMMIT_LIMIT.to_owned()),
+        None => {
+            let raise = raise(ResourceLimit::AddressSpace, Resource::As, requested);
+            (Limit::AddressSpace, 0, format!("{raise}, or request less"))
+        }
     };
     Shortage {
         limit,
         requested_bytes: requested,
         available_bytes: available.min(requested.saturating_sub(1)),
-        remedy: remedy.to_owned(),
+        remedy,
     }
     .into()
 }

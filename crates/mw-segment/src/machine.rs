@@ -2,7 +2,7 @@
 //! blocks, never while it runs.
 
 use mw_memory::{
-    Commit, CommitReserve, DeferredInit, KernelObjects, MachineMemory, SwitchState,
+    Commit, CommitReserve, DeferredInit, HugePool, KernelObjects, MachineMemory, SwitchState,
     UnreclaimableSlab, enforced_data_bytes, folio_switch_file, huge_pool_dir, resource_left_bytes,
     thp_switch_file,
 };
@@ -12,6 +12,7 @@ use mw_proc::dentry_state::DentryState;
 use mw_proc::inode_state::InodeState;
 use mw_proc::meminfo::Meminfo;
 use mw_proc::status::Status;
+use mw_proc::sysvipc_shm;
 use mw_proc::zoneinfo::Zoneinfo;
 use mw_sys::{Capability, read_file};
 use rustix::process::{Resource, getrlimit};
@@ -92,11 +93,16 @@ pub(crate) fn zoneinfo() -> Option<Zoneinfo> {
 pub(crate) fn pool_bytes(page_bytes: usize) -> Option<u64> {
     let dir = huge_pool_dir(page_bytes as u64, None);
     let read = |file: &str| number(format!("{dir}/{file}"));
-    let free = read("free_hugepages")?.saturating_sub(read("resv_hugepages").unwrap_or(0));
-    let surplus = read("nr_overcommit_hugepages")
-        .unwrap_or(0)
-        .saturating_sub(read("surplus_hugepages").unwrap_or(0));
-    Some(free.saturating_add(surplus).saturating_mul(page_bytes as u64))
+    let pool = HugePool {
+        page_bytes: page_bytes as u64,
+        total_pages: 0,
+        free_pages: read("free_hugepages")?,
+        reserved_pages: read("resv_hugepages").unwrap_or(0),
+        surplus_pages: read("surplus_hugepages").unwrap_or(0),
+        overcommit_pages: read("nr_overcommit_hugepages").unwrap_or(0),
+    };
+    let pages = pool.available_pages().saturating_add(pool.surplus_left_pages());
+    Some(pages.saturating_mul(pool.page_bytes))
 }
 
 pub(crate) fn meminfo() -> Option<Meminfo> {
@@ -132,6 +138,15 @@ fn is_first_user_namespace() -> bool {
     let map = read_file("/proc/self/uid_map").unwrap_or_default();
     let map = String::from_utf8_lossy(&map);
     map.split_whitespace().eq(["0", "0", "4294967295"])
+}
+
+/// What kernel.shmall leaves for another System V segment; none if the kernel does not report it.
+pub(crate) fn shm_left_bytes() -> Option<u64> {
+    let segments = read_file("/proc/sysvipc/shm").ok();
+    let segments = segments.and_then(|text| sysvipc_shm::parse(&text).ok()).unwrap_or_default();
+    let page_bytes = mw_sys::page_bytes() as u64;
+    let pages = number("/proc/sys/kernel/shmall")?;
+    Some(mw_memory::shm_left_bytes(pages, page_bytes, &segments))
 }
 
 /// What is left of `RLIMIT_AS`; none without that limit.
@@ -183,6 +198,11 @@ pub(crate) fn own_node() -> Option<u32> {
     }
     let cpu = u32::try_from(rustix::thread::sched_getcpu()).ok()?;
     online.into_iter().find(|node| node_cpus(*node).contains(&cpu))
+}
+
+/// What is left of `RLIMIT_MEMLOCK`; none without that limit.
+pub(crate) fn lockable_bytes() -> Option<u64> {
+    Some(resource_left_bytes(mw_sys::memlock_limit_bytes()?, locked_bytes()))
 }
 
 /// Locked memory of this process in bytes.

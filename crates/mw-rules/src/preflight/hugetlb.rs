@@ -115,7 +115,7 @@ fn free_by_node(facts: &RequestFacts<'_>, page_bytes: u64, pool: Option<HugePool
 /// Surplus pages that the kernel may allocate and has blocks for.
 fn surplus_pages(facts: &RequestFacts<'_>, pool: &HugePool) -> u64 {
     let RequestFacts { snapshot, request, .. } = facts;
-    let allowed = pool.overcommit_pages.saturating_sub(pool.surplus_pages);
+    let allowed = pool.surplus_left_pages();
     let order = derived::order_of(pool.page_bytes, snapshot.origin.page_bytes);
     if allowed == 0 || order > LARGEST_ORDER {
         return 0;

@@ -6,7 +6,7 @@ use super::plan::with_page_tables;
 use mw_model::caller::{self, GroupEffect, GroupLimit};
 use mw_model::{
     CallerLimit, CgroupVersion, Cgroups, Constraint, ConstraintEffect, ConstraintKind, Missing,
-    PageSize, RlimitKind, Snapshot, derived,
+    PageSize, ResourceLimit, Snapshot, derived, shm_left_bytes,
 };
 use mw_proc::limits::Limit;
 use mw_proc::meminfo::Meminfo;
@@ -152,7 +152,7 @@ fn group_limit(
     swap: u64,
 ) -> Vec<Constraint> {
     let needed = with_page_tables(facts.request.size_bytes);
-    if needed.saturating_add(PROGRAM_BYTES) <= limit.available_bytes {
+    if needed.saturating_add(PROGRAM_BYTES) <= limit.ready_bytes {
         return Vec::new();
     }
     let reach = match limit.effect {
@@ -171,7 +171,7 @@ fn group_limit(
     }
     let is_close = needed > reach.saturating_sub(PROGRAM_BYTES);
     let doubt = is_close.then(|| constraint(ConstraintEffect::MayRefuse, reach));
-    let slows = constraint(ConstraintEffect::Slows, limit.available_bytes);
+    let slows = constraint(ConstraintEffect::Slows, limit.ready_bytes);
     doubt.into_iter().chain([slows]).collect()
 }
 
@@ -182,8 +182,8 @@ fn resources(facts: &RequestFacts<'_>) -> Vec<Constraint> {
         Err(missing) => return vec![unread(snapshot, missing)],
     };
     let (space, data) = (caller::address_space(snapshot), caller::data(snapshot));
-    let mut found = mapped(facts, RlimitKind::AddressSpace, space, limits.address_space);
-    found.extend(mapped(facts, RlimitKind::Data, data, limits.data_size));
+    let mut found = mapped(facts, ResourceLimit::AddressSpace, space, limits.address_space);
+    found.extend(mapped(facts, ResourceLimit::Data, data, limits.data_size));
     found.extend(limits.max_locked_memory.and_then(|limit| memlock(facts, limit)));
     found
 }
@@ -191,7 +191,7 @@ fn resources(facts: &RequestFacts<'_>) -> Vec<Constraint> {
 /// A limit on what a process maps, which others of its mappings count towards.
 fn mapped(
     facts: &RequestFacts<'_>,
-    resource: RlimitKind,
+    resource: ResourceLimit,
     left: Result<Option<CallerLimit>, Missing>,
     limit: Option<Limit>,
 ) -> Vec<Constraint> {
@@ -203,9 +203,14 @@ fn mapped(
         return Vec::new();
     }
     let used = limit_bytes.saturating_sub(available_bytes);
-    let is_soft = is_soft(limit, size.saturating_add(used));
+    let is_within_hard_limit = is_within_hard_limit(limit, size.saturating_add(used));
     let constraint = |effect, available: u64| {
-        Constraint::new(effect, ConstraintKind::Rlimit { resource, is_soft }, size, available)
+        Constraint::new(
+            effect,
+            ConstraintKind::Rlimit { resource, is_within_hard_limit },
+            size,
+            available,
+        )
     };
     if size > limit_bytes {
         return vec![constraint(ConstraintEffect::Refuses, available_bytes)];
@@ -215,7 +220,7 @@ fn mapped(
 }
 
 /// True if the hard limit allows `needed` bytes.
-fn is_soft(limit: Option<Limit>, needed: u64) -> bool {
+fn is_within_hard_limit(limit: Option<Limit>, needed: u64) -> bool {
     limit.and_then(|limit| limit.hard).is_none_or(|hard| hard >= needed)
 }
 
@@ -227,8 +232,14 @@ fn memlock(facts: &RequestFacts<'_>, limit: Limit) -> Option<Constraint> {
         Some(false) => ConstraintEffect::Refuses,
         None => ConstraintEffect::Informs,
     };
-    let (resource, is_soft) = (RlimitKind::Memlock, is_soft(Some(limit), size));
-    Some(Constraint::new(effect, ConstraintKind::Rlimit { resource, is_soft }, size, available))
+    let (resource, is_within_hard_limit) =
+        (ResourceLimit::Memlock, is_within_hard_limit(Some(limit), size));
+    Some(Constraint::new(
+        effect,
+        ConstraintKind::Rlimit { resource, is_within_hard_limit },
+        size,
+        available,
+    ))
 }
 
 /// These limits refuse the request if it is a System V segment, which it does not say.
@@ -237,8 +248,7 @@ fn shared_memory(facts: &RequestFacts<'_>) -> Vec<Constraint> {
     let max = snapshot.sysctl.number("kernel.shmmax").ok();
     let all = snapshot.sysctl.number("kernel.shmall").ok().map(|pages| {
         let segments = snapshot.shm.value().map_or(&[][..], Vec::as_slice);
-        let used = derived::total(segments.iter().map(|segment| segment.size_bytes));
-        pages.saturating_mul(snapshot.origin.page_bytes).saturating_sub(used)
+        shm_left_bytes(pages, snapshot.origin.page_bytes, segments)
     });
     let limits = [(ConstraintKind::ShmMax, max), (ConstraintKind::ShmAll, all)];
     let exceeded = limits.into_iter().filter_map(|(kind, available)| {
