@@ -15,7 +15,7 @@ pub use io::{
     BlockDevice, DeviceBytes, DeviceLimit, MAX_DEVICES, parse_blkio_bytes, parse_blkio_limit,
     parse_io_max, parse_io_stat,
 };
-pub use mounted::{CgroupMount, PathFromMount};
+pub use mounted::{CgroupMount, MountedHierarchy, PathFromMount};
 pub use stat::MemoryStat;
 
 /// The most lines of `/proc/PID/cgroup` that are read.

@@ -1,14 +1,14 @@
 //! The cgroups that limit this process.
 
 use mw_memory::{GroupCounters, GroupEffect, GroupLimit};
-use mw_proc::cgroup::{self, CgroupMount, MemoryStat, PathFromMount};
+use mw_proc::cgroup::{self, CgroupMount, MemoryStat, MountedHierarchy, PathFromMount};
 use mw_proc::mountinfo;
 use mw_sys::{read_file, subdirectories};
 use std::path::{Path, PathBuf};
 
 /// The most groups above our own that are read.
 const MAX_DEPTH: usize = 32;
-/// The most groups that are searched for our own where the kernel does not report its path.
+/// The most groups of one level that are searched for our own.
 const MAX_SEARCHED: usize = 512;
 
 const V1_MAX: &str = "memory.limit_in_bytes";
@@ -130,17 +130,11 @@ impl Hierarchy {
     fn find(controller: &str) -> Option<Self> {
         let mounts = mountinfo::parse(&read_file("/proc/self/mountinfo").ok()?).ok()?;
         let memberships = cgroup::parse_self(&read_file("/proc/self/cgroup").ok()?).ok()?;
-        let found = CgroupMount::find(&mounts, &memberships, controller);
-        found.into_iter().find_map(|mount| {
-            let CgroupMount { is_v1, target, own } = mount;
-            let own = match own {
-                PathFromMount::Named(path) => path.trim_start_matches('/').into(),
-                PathFromMount::Unnamed(levels, path) => {
-                    search(&target, levels, path.trim_start_matches('/'))?
-                }
-                PathFromMount::None => return None,
-            };
-            Some(Self { is_v1, mount: target.into(), own })
+        let hierarchies = MountedHierarchy::visible(&mounts);
+        let found = CgroupMount::find(&hierarchies, &memberships, controller);
+        found.into_iter().find_map(|CgroupMount { is_v1, target, own }| {
+            let own = own_path(&target, own)?;
+            Some(Self { is_v1, mount: target.into(), own: own.trim_start_matches('/').into() })
         })
     }
 
@@ -150,24 +144,16 @@ impl Hierarchy {
     }
 }
 
-/// The group that has this process, at `path` below a group that is `levels` below the mount.
-fn search(mount: &str, levels: usize, path: &str) -> Option<PathBuf> {
+/// The path of our own group below the mount.
+fn own_path(mount: &str, own: PathFromMount) -> Option<String> {
     let pid = std::process::id().to_string();
-    let has_us = |group: &Path| {
-        let members = read_file(Path::new(mount).join(group).join("cgroup.procs"));
+    let children = |group: &str| {
+        let names = subdirectories(format!("{mount}{group}"), MAX_SEARCHED).unwrap_or_default();
+        names.into_iter().filter_map(|name| name.into_string().ok()).collect()
+    };
+    let has_us = |group: &str| {
+        let members = read_file(format!("{mount}{group}/cgroup.procs"));
         members.is_ok_and(|all| all.split(|byte| *byte == b'\n').any(|line| line == pid.as_bytes()))
     };
-    let mut groups = vec![PathBuf::new()];
-    let mut searched = 0;
-    for _ in 0..levels {
-        let mut below = Vec::new();
-        for group in groups {
-            let left = MAX_SEARCHED.saturating_sub(searched);
-            let names = subdirectories(Path::new(mount).join(&group), left).unwrap_or_default();
-            searched += names.len();
-            below.extend(names.into_iter().map(|name| group.join(name)));
-        }
-        groups = below;
-    }
-    groups.into_iter().map(|group| group.join(path)).find(|group| has_us(group))
+    own.search(children, has_us)
 }

@@ -2,8 +2,8 @@
 
 use crate::source::Source;
 use mw_model::Missing;
-use mw_proc::cgroup::Membership;
-use mw_proc::mountinfo::{self, Mount, MountTree};
+use mw_proc::cgroup::{Membership, MountedHierarchy};
+use mw_proc::mountinfo;
 use rustix::fs::{Mode, OFlags, open};
 use std::os::fd::OwnedFd;
 
@@ -32,19 +32,15 @@ pub(super) struct Controllers {
 }
 
 impl Controllers {
-    fn of(mount: &Mount) -> Option<Self> {
-        let has = |name: &str| mount.super_options.iter().any(|option| option == name);
-        let found = match mount.fstype.as_str() {
-            "cgroup2" => Self { unified: true, ..Self::default() },
-            "cgroup" => Self {
-                unified: false,
-                memory: has("memory"),
-                cpu: has("cpu"),
-                cpuacct: has("cpuacct"),
-                blkio: has("blkio"),
-                freezer: has("freezer"),
-            },
-            _ => return None,
+    fn of(hierarchy: &MountedHierarchy) -> Option<Self> {
+        let has = |name: &str| hierarchy.has_v1(name);
+        let found = Self {
+            unified: !hierarchy.is_v1,
+            memory: has("memory"),
+            cpu: has("cpu"),
+            cpuacct: has("cpuacct"),
+            blkio: has("blkio"),
+            freezer: has("freezer"),
         };
         (found != Self::default()).then_some(found)
     }
@@ -79,22 +75,20 @@ impl Controllers {
 /// Finds the hierarchies; of several mounts of one, that which shows most of it.
 pub(super) fn find(source: &Source) -> Result<Vec<Hierarchy>, Missing> {
     let mounts = source.parse("/proc/self/mountinfo", mountinfo::parse)?;
-    let tree = MountTree::new(&mounts);
-    let mut found: Vec<(Controllers, &Mount)> = mounts
-        .iter()
-        .filter(|mount| tree.is_visible(mount))
-        .filter_map(|mount| Some((Controllers::of(mount)?, mount)))
+    let mut found: Vec<(Controllers, MountedHierarchy)> = MountedHierarchy::visible(&mounts)
+        .into_iter()
+        .filter_map(|hierarchy| Some((Controllers::of(&hierarchy)?, hierarchy)))
         .collect();
-    found.sort_by_key(|(controllers, mount)| {
-        (controllers.rank(), mount.device.clone(), mount.root.len())
+    found.sort_by_key(|(controllers, mounted)| {
+        (controllers.rank(), mounted.device.clone(), mounted.root.len())
     });
-    found.dedup_by_key(|(_, mount)| mount.device.clone());
+    found.dedup_by_key(|(_, mounted)| mounted.device.clone());
     let hierarchies: Vec<Hierarchy> = found
         .into_iter()
-        .filter_map(|(controllers, mount)| {
+        .filter_map(|(controllers, mounted)| {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let dir = open(&mount.target, flags, Mode::empty()).ok()?;
-            Some(Hierarchy { dir, root: mount.root.clone(), controllers })
+            let dir = open(&mounted.target, flags, Mode::empty()).ok()?;
+            Some(Hierarchy { dir, root: mounted.root, controllers })
         })
         .collect();
     if hierarchies.is_empty() {

@@ -7,6 +7,63 @@
 
 use super::Membership;
 use crate::mountinfo::{Mount, MountTree};
+use crate::mounts;
+
+/// The most groups that are searched for our own where the kernel does not report its path.
+const MAX_SEARCHED: usize = 512;
+
+/// A cgroup hierarchy where it is mounted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MountedHierarchy {
+    pub is_v1: bool,
+    /// `MAJOR:MINOR` of the hierarchy.
+    pub device: String,
+    /// The group at the mount point, relative to the root of the reader's cgroup namespace.
+    pub root: String,
+    pub target: String,
+    /// Options of the mount; of version 1 its controllers are among them.
+    pub options: Vec<String>,
+}
+
+impl MountedHierarchy {
+    /// Those that no other mount covers.
+    #[must_use]
+    pub fn visible(mounts: &[Mount]) -> Vec<Self> {
+        let tree = MountTree::new(mounts);
+        let visible = mounts.iter().filter(|mount| tree.is_visible(mount));
+        let hierarchies = visible.filter_map(|mount| {
+            let Mount { device, root, target, super_options, .. } = mount.clone();
+            let is_v1 = is_v1(&mount.fstype)?;
+            Some(Self { is_v1, device, root, target, options: super_options })
+        });
+        hierarchies.collect()
+    }
+
+    /// Those of a captured tree, each of which shows its hierarchy from the root on.
+    #[must_use]
+    pub fn of_tree(mounts: Vec<mounts::Mount>) -> Vec<Self> {
+        let hierarchies = mounts.into_iter().filter_map(|mount| {
+            let (is_v1, root) = (is_v1(&mount.fstype)?, "/".to_owned());
+            let mounts::Mount { target, options, .. } = mount;
+            Some(Self { is_v1, device: String::new(), root, target, options })
+        });
+        hierarchies.collect()
+    }
+
+    /// True if a hierarchy of version 1 has the controller. Version 2 tells in a file.
+    #[must_use]
+    pub fn has_v1(&self, controller: &str) -> bool {
+        self.is_v1 && self.options.iter().any(|option| option == controller)
+    }
+}
+
+fn is_v1(fstype: &str) -> Option<bool> {
+    match fstype {
+        "cgroup" => Some(true),
+        "cgroup2" => Some(false),
+        _ => None,
+    }
+}
 
 /// A mount of the hierarchy that has a controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,30 +75,25 @@ pub struct CgroupMount {
 }
 
 impl CgroupMount {
-    /// The mounts of the hierarchy of `controller` that no other mount covers, first the one that
-    /// shows most of the groups above our own. A hierarchy of version 1 comes first, since a
-    /// controller is in one hierarchy only. Empty where the process is in no such hierarchy.
+    /// The mounts of the hierarchy of `controller`, first the one that shows most of the groups above our own. A
+    /// hierarchy of version 1 comes first, since a controller is in one hierarchy only. Empty where the process is in
+    /// no such hierarchy.
     #[must_use]
-    pub fn find(mounts: &[Mount], memberships: &[Membership], controller: &str) -> Vec<Self> {
-        let tree = MountTree::new(mounts);
-        let is_v1 = |mount: &Mount| {
-            mount.fstype == "cgroup"
-                && mount.super_options.iter().any(|option| option == controller)
-        };
-        let visible = mounts
-            .iter()
-            .filter(|mount| mount.fstype == "cgroup2" || is_v1(mount))
-            .filter(|mount| tree.is_visible(mount));
-        let own = |v1: bool| {
+    pub fn find(
+        hierarchies: &[MountedHierarchy],
+        memberships: &[Membership],
+        controller: &str,
+    ) -> Vec<Self> {
+        let own = |is_v1: bool| {
             let is_own = |m: &&Membership| {
-                if v1 { m.has_controller(controller) } else { m.is_unified() }
+                if is_v1 { m.has_controller(controller) } else { m.is_unified() }
             };
             memberships.iter().find(is_own)
         };
-        let found = visible.filter_map(|mount| {
-            let is_v1 = is_v1(mount);
-            let own = PathFromMount::new(&mount.root, &own(is_v1)?.path);
-            Some(Self { is_v1, target: mount.target.clone(), own })
+        let with_it = hierarchies.iter().filter(|found| !found.is_v1 || found.has_v1(controller));
+        let found = with_it.filter_map(|hierarchy| {
+            let own = PathFromMount::new(&hierarchy.root, &own(hierarchy.is_v1)?.path);
+            Some(Self { is_v1: hierarchy.is_v1, target: hierarchy.target.clone(), own })
         });
         let mut found: Vec<Self> = found.collect();
         found.sort_by_key(|mount| std::cmp::Reverse((mount.is_v1, mount.own.groups())));
@@ -75,6 +127,33 @@ impl PathFromMount {
             Some(levels) if root.is_empty() => Self::Unnamed(levels, path),
             _ => Self::None,
         }
+    }
+
+    /// The path below the mount point, of which `children` lists the groups below one, and `has_us` tells whether a
+    /// group is our own; both by their paths from the mount point. None where the mount does not show it.
+    #[must_use]
+    pub fn search(
+        self,
+        mut children: impl FnMut(&str) -> Vec<String>,
+        mut has_us: impl FnMut(&str) -> bool,
+    ) -> Option<String> {
+        let (levels, path) = match self {
+            Self::Named(path) => return Some(path),
+            Self::Unnamed(levels, path) => (levels, path),
+            Self::None => return None,
+        };
+        let mut groups = vec![String::new()];
+        let mut left = MAX_SEARCHED;
+        for _ in 0..levels {
+            let mut below = Vec::new();
+            for group in groups {
+                let names = children(&group).into_iter().take(left);
+                below.extend(names.map(|name| format!("{group}/{name}")));
+                left = MAX_SEARCHED.saturating_sub(below.len());
+            }
+            groups = below;
+        }
+        groups.into_iter().map(|group| group + &path).find(|group| has_us(group))
     }
 
     /// Number of groups of the path that the mount shows, the last one included.
@@ -144,7 +223,8 @@ mod tests {
         let mounts = crate::mountinfo::parse(mounts.as_bytes()).unwrap();
         let own = b"4:memory:/a/in/b\n3:cpu:/\n0::/a/x\n";
         let memberships = super::super::parse_self(own).unwrap();
-        let found = CgroupMount::find(&mounts, &memberships, controller);
+        let hierarchies = MountedHierarchy::visible(&mounts);
+        let found = CgroupMount::find(&hierarchies, &memberships, controller);
         found.into_iter().map(|mount| (mount.is_v1, mount.target, mount.own)).collect()
     }
 
@@ -160,6 +240,20 @@ mod tests {
         assert_eq!(memory[1..], unified);
         let covered = format!("{MOUNTS}37 31 0:25 / /cg rw - tmpfs tmpfs rw\n");
         assert_eq!(found(&covered, "memory"), []);
+    }
+
+    #[test]
+    fn a_group_without_a_name_is_searched_for() {
+        let children = |group: &str| match group {
+            "" => vec!["a".to_owned(), "b".to_owned()],
+            _ => vec!["c".to_owned()],
+        };
+        let search = |levels| {
+            let path = PathFromMount::Unnamed(levels, "/x".to_owned());
+            path.search(children, |group| group == "/b/c/x")
+        };
+        assert_eq!((search(2), search(1)), (Some("/b/c/x".to_owned()), None));
+        assert_eq!(named("/y").search(children, |_| false), Some("/y".to_owned()));
     }
 
     #[test]
