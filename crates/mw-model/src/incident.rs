@@ -236,6 +236,10 @@ pub enum FailureKind {
     ExitCode,
     /// The command of an `exec:` probe was ended by SIGKILL, as the OOM killer ends a process.
     Killed,
+    /// The service could not allocate memory, as its protocol or the kernel says.
+    OutOfMemory,
+    /// A file system of the service was full, as its protocol or the kernel says.
+    NoSpace,
     /// The service answered with an error.
     ServiceError,
     /// The answer was not one of this protocol.
@@ -486,6 +490,8 @@ impl fmt::Display for FailureKind {
             Self::HttpStatus => "HTTP error",
             Self::ExitCode => "command failed",
             Self::Killed => "command killed",
+            Self::OutOfMemory => "out of memory",
+            Self::NoSpace => "no space left",
             Self::ServiceError => "service error",
             Self::Malformed => "malformed reply",
             Self::TimedOut => "timed out",

@@ -80,6 +80,8 @@ impl Failure {
                 | io::ErrorKind::NetworkUnreachable
                 | io::ErrorKind::NetworkDown
                 | io::ErrorKind::AddrNotAvailable => FailureKind::Unreachable,
+                io::ErrorKind::OutOfMemory => FailureKind::OutOfMemory,
+                io::ErrorKind::StorageFull => FailureKind::NoSpace,
                 // The kernel gave up before the probe did.
                 io::ErrorKind::TimedOut => FailureKind::TimedOut,
                 _ => FailureKind::Other,

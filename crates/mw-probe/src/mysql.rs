@@ -54,6 +54,10 @@ const HASH_UNKNOWN: u8 = 4;
 /// account is locked or its password has expired.
 const AUTHENTICATION_ERRORS: &[u16] = &[1044, 1045, 1227, 1698, 1862, 3118, 4151];
 const SECURE_TRANSPORT_REQUIRED: u16 = 3159;
+/// `ER_OUTOFMEMORY` and `ER_OUT_OF_RESOURCES`.
+const MEMORY_ERRORS: &[u16] = &[1037, 1041];
+/// `ER_DISK_FULL`.
+const DISK_FULL: u16 = 1021;
 
 const NATIVE: &[u8] = b"mysql_native_password";
 const CACHING: &[u8] = b"caching_sha2_password";
@@ -357,6 +361,8 @@ fn refusal(bytes: &[u8]) -> Failure {
     let kind = match number {
         number if AUTHENTICATION_ERRORS.contains(&number) => FailureKind::Authentication,
         SECURE_TRANSPORT_REQUIRED => FailureKind::Tls,
+        number if MEMORY_ERRORS.contains(&number) => FailureKind::OutOfMemory,
+        DISK_FULL => FailureKind::NoSpace,
         _ => FailureKind::ServiceError,
     };
     Failure::answer(kind, text)

@@ -251,11 +251,12 @@ fn refusal(body: &ErrorResponseBody) -> Failure {
         field.map(|field| String::from_utf8_lossy(field.value_bytes()).into_owned())
     };
     let (text, state) = (field(b'M').unwrap_or_default(), field(b'C').unwrap_or_default());
-    // Class 28 is invalid authorization.
-    let kind = if state.starts_with("28") {
-        FailureKind::Authentication
-    } else {
-        FailureKind::ServiceError
+    let kind = match state.as_str() {
+        // Class 28 is invalid authorization.
+        state if state.starts_with("28") => FailureKind::Authentication,
+        "53100" => FailureKind::NoSpace,
+        "53200" => FailureKind::OutOfMemory,
+        _ => FailureKind::ServiceError,
     };
     Failure::answer(kind, format!("the server refused: {text} (SQLSTATE {state})"))
 }

@@ -13,7 +13,9 @@ use crate::stall_window::{CanaryVerdict, StallWindow, is_canary};
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_critical_path::kernel::{self, Functions};
-use mw_model::{Evidence, Finding, Missing, Quantity, Resource, Subject, TriggerKind, WaitKind};
+use mw_model::{
+    Evidence, FailureKind, Finding, Missing, Quantity, Resource, Subject, TriggerKind, WaitKind,
+};
 use mw_proc::vmstat::Counter;
 
 /// The lowest score of any evidence, and the highest score of each kind.
@@ -272,17 +274,18 @@ impl<'a> CauseScore<'a> {
         self.with_evidence("page-fault latency of the canary", Quantity::Milliseconds(ms), "canary")
     }
 
-    /// The cause of a stall in which the service failed with one of these errors: the worst of these
+    /// The cause of a stall in which the service failed in this way, or with one of these words: the worst of these
     /// findings.
     pub(crate) fn refusal_cause(
         stall: &StallWindow<'_>,
         found: Vec<Finding>,
         headline: impl FnOnce(&Subject) -> String,
+        kind: FailureKind,
         words: &[&str],
     ) -> Result<Option<Suspect>, Missing> {
         const OF_A_REFUSAL: f64 = 70.0;
         let worst = found.into_iter().max_by_key(|finding| finding.severity);
-        let Some(mut finding) = worst.filter(|_| stall.failure_says(words)) else {
+        let Some(mut finding) = worst.filter(|_| stall.failed_by(kind, words)) else {
             return Ok(None);
         };
         let said = stall.incident.trigger.failure.clone().unwrap_or_default();

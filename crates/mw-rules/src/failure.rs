@@ -72,8 +72,10 @@ fn end(end: &ProcessEnd) -> String {
 
 /// Whether the error says more than its kind.
 fn is_in_words(kind: FailureKind) -> bool {
-    use FailureKind::{Authentication, ExitCode, HttpStatus, Killed, Other, ServiceError};
-    matches!(kind, Authentication | ExitCode | HttpStatus | Killed | Other | ServiceError)
+    use FailureKind::{Authentication, ExitCode, HttpStatus, Killed, Other};
+    use FailureKind::{NoSpace, OutOfMemory, ServiceError};
+    matches!(kind, Authentication | ExitCode | HttpStatus | Killed | Other)
+        || matches!(kind, NoSpace | OutOfMemory | ServiceError)
 }
 
 fn advice(kind: FailureKind) -> (&'static str, &'static str) {
@@ -88,6 +90,10 @@ fn advice(kind: FailureKind) -> (&'static str, &'static str) {
         FailureKind::HttpStatus => ("the service answered with an error", "curl -i URL"),
         FailureKind::ExitCode => ("the command of the probe failed", "journalctl -u UNIT -n 50"),
         FailureKind::Killed => ("the command of the probe was killed", "journalctl -k -n 50"),
+        FailureKind::OutOfMemory => {
+            ("the service could not allocate memory", "journalctl -u UNIT -n 50")
+        }
+        FailureKind::NoSpace => ("a file system of the service was full", "df -h"),
         FailureKind::ServiceError => ("the service reported an error", "journalctl -u UNIT -n 50"),
         FailureKind::Malformed => ("the answer was malformed", "ss -ltnp"),
         FailureKind::TimedOut | FailureKind::Other => ("the request failed", "journalctl -n 50"),

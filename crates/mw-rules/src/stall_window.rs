@@ -6,8 +6,8 @@ use mw_critical_path::PathTask;
 use mw_critical_path::kernel::{self, Functions, is_in};
 use mw_model::derived::total;
 use mw_model::{
-    BlockedTask, CanaryMetric, GroupUse, Incident, KernelWait, Metric, Missing, Resource, TaskUse,
-    TriggerKind, WaitKind, Window, zones,
+    BlockedTask, CanaryMetric, FailureKind, GroupUse, Incident, KernelWait, Metric, Missing,
+    Resource, TaskUse, TriggerKind, WaitKind, Window, zones,
 };
 use mw_proc::vmstat::Counter;
 use std::cmp::Reverse;
@@ -337,10 +337,19 @@ impl<'a> StallWindow<'a> {
         frozen.max_by_key(|group| (group.of_service, Reverse(group.path.len())))
     }
 
-    /// True if the failed answer said one of these.
-    pub(crate) fn failure_says(&self, words: &[&str]) -> bool {
-        let said = self.incident.trigger.failure.as_deref().unwrap_or("").to_ascii_lowercase();
-        words.iter().any(|word| said.contains(word))
+    /// True if the service failed in this way. Programs, HTTP and what has no code of its own tell by one of these
+    /// words alone.
+    pub(crate) fn failed_by(&self, kind: FailureKind, words: &[&str]) -> bool {
+        use FailureKind::{ExitCode, HttpStatus, Other, ServiceError};
+        let trigger = &self.incident.trigger;
+        match trigger.failure_kind {
+            Some(found) if found == kind => true,
+            Some(ExitCode | HttpStatus | Other | ServiceError) | None => {
+                let said = trigger.failure.as_deref().unwrap_or("").to_ascii_lowercase();
+                words.iter().any(|word| said.contains(word))
+            }
+            Some(_) => false,
+        }
     }
 }
 

@@ -38,7 +38,8 @@ use crate::share::{field, percent};
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_model::{
-    Finding, Missing, Quantity, Remedy, Severity, Step, Subject, Sysctl, Window, format_bytes,
+    FailureKind, Finding, Missing, Quantity, Remedy, Severity, Step, Subject, Sysctl, Window,
+    format_bytes,
 };
 use mw_proc::meminfo::Meminfo;
 
@@ -96,6 +97,7 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
         stall,
         hazard(stall.window)?,
         |_| "the commit limit refused memory".to_owned(),
+        FailureKind::OutOfMemory,
         &["cannot allocate memory", "out of memory", "enomem"],
     )
 }

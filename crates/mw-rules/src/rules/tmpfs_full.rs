@@ -34,8 +34,8 @@ use crate::share::percent;
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_model::{
-    Finding, MemoryFilesystem, Missing, Quantity, Remedy, Severity, Step, Subject, Window, derived,
-    format_bytes,
+    FailureKind, Finding, MemoryFilesystem, Missing, Quantity, Remedy, Severity, Step, Subject,
+    Window, derived, format_bytes,
 };
 
 const WARNING_PERCENT: f64 = 95.0;
@@ -57,6 +57,7 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
         stall,
         hazard(stall.window)?,
         |subject| format!("{subject} was full"),
+        FailureKind::NoSpace,
         &["no space left on device", "enospc", "bus error"],
     )
 }

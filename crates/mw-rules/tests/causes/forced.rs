@@ -229,6 +229,23 @@ fn a_service_that_was_never_there_was_not_killed() {
     assert_eq!(first(&unlogged).as_deref(), Some("not-memory"), "nobody says who was killed");
 }
 
+/// The code of the protocol decides, not the words of the error.
+#[test]
+fn a_refusal_is_told_by_its_code() {
+    let first_as = |fixture, kind, said| {
+        let mut made = Made::on(fixture).trigger(TriggerKind::Probe, "postgres", 3.0).failed(said);
+        made.incident.trigger.failure_kind = Some(kind);
+        first(&made)
+    };
+    let coded = first_as("tmpfs-full/firing", FailureKind::NoSpace, "Speicher voll (SQLSTATE 53100)");
+    assert_eq!(coded.as_deref(), Some("tmpfs-full"));
+    let strict = "overcommit-refusal/firing";
+    let coded = first_as(strict, FailureKind::OutOfMemory, "kein Speicher (SQLSTATE 53200)");
+    assert_eq!(coded.as_deref(), Some("overcommit-refusal"));
+    let login = first_as(strict, FailureKind::Authentication, "user 'out of memory' is unknown");
+    assert_eq!(login.as_deref(), Some("not-memory"));
+}
+
 /// Facts that tie a kill to a service that fails at once: its number, its name, its cgroup, its end.
 #[test]
 fn a_kill_of_the_service_is_the_cause_of_its_failure() {
