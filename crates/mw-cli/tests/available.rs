@@ -1,10 +1,17 @@
-//! `check`, `check --for` and the segments agree on how much memory is available, whatever limits the process has.
+//! `check`, `check --for`, `top`, segments and pools agree on how much memory is available, whatever limits the process
+//! has.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use mw_model::{caller, derived};
 use mw_test::Cgroup;
-use std::process::{Command, Stdio};
+use rustix::process::{Pid, Signal, kill_process};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_memwright");
+/// Far longer than anything takes.
+const LIMIT: Duration = Duration::from_secs(30);
 
 /// Two readings are a moment apart, and `check` leaves out what has to be written first.
 const SLACK_SHARE: u64 = 20;
@@ -27,6 +34,29 @@ fn segments_and_check_report_the_same_available_memory() {
 #[ignore = "run by another test"]
 fn available_to_a_segment() {
     println!("available {}", mw_segment::available_bytes().unwrap());
+}
+
+/// The program of [`Limits::of_top`].
+#[test]
+#[ignore = "run by another test"]
+fn available_in_top() {
+    let mut top = mw_top::Live::open(mw_collect::Source::live().unwrap()).unwrap();
+    let verdict = mw_top::Feed::screen(&mut top, None).moment.verdict;
+    println!("available {}", first_size(&verdict).unwrap());
+}
+
+/// The first size of a line, in bytes: `1.5 GiB`.
+fn first_size(line: &str) -> Option<u64> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    words.windows(2).find_map(|pair| {
+        let unit = match pair[1] {
+            "KiB" => 1 << 10,
+            "MiB" => MIB,
+            "GiB" => 1 << 30,
+            _ => return None,
+        };
+        Some((pair[0].parse::<f64>().ok()? * unit as f64) as u64)
+    })
 }
 
 /// Limits of a process: of its cgroup in MiB, and in the words of ulimit(1).
@@ -57,8 +87,8 @@ fn limits() -> Vec<Limits> {
 }
 
 impl Limits {
-    /// Standard output of a command within the limits.
-    fn run(&self, group: Option<&Cgroup>, command: &[&str]) -> String {
+    /// A command within the limits.
+    fn command(&self, group: Option<&Cgroup>, command: &[&str]) -> Command {
         let members = group.map_or(String::new(), |group| group.members().display().to_string());
         let script = format!(
             "[ -z \"$GROUP\" ] || echo $$ > \"$GROUP\"; {}; exec \"$@\"",
@@ -69,20 +99,24 @@ impl Limits {
         );
         let mut shell = Command::new("sh");
         shell.args(["-c", &script, "sh"]).args(command).env("GROUP", members);
-        let output = shell.stderr(Stdio::inherit()).output().unwrap();
+        shell
+    }
+
+    fn run(&self, group: Option<&Cgroup>, command: &[&str]) -> String {
+        let output = self.command(group, command).stderr(Stdio::inherit()).output().unwrap();
         String::from_utf8(output.stdout).unwrap()
     }
 
     fn of_check(&self, group: Option<&Cgroup>) -> u64 {
-        let report = self.run(group, &[env!("CARGO_BIN_EXE_memwright"), "check", "--json"]);
+        let report = self.run(group, &[PROGRAM, "check", "--json"]);
         let report: serde_json::Value = serde_json::from_str(&report).unwrap();
         report["ready_bytes"].as_u64().unwrap()
     }
 
-    fn of_segments(&self, group: Option<&Cgroup>) -> u64 {
+    /// What an ignored test of this program prints within the limits.
+    fn of_test(&self, group: Option<&Cgroup>, test: &str) -> u64 {
         let program = std::env::current_exe().unwrap();
         let program = program.to_str().unwrap();
-        let test = "available_to_a_segment";
         let said = self.run(group, &[program, "--exact", test, "--ignored", "--nocapture"]);
         let number = said.split("available ").nth(1).unwrap().split_whitespace().next().unwrap();
         number.parse().unwrap()
@@ -91,8 +125,46 @@ impl Limits {
     /// Whether `check --for` promises so much.
     fn promises(&self, group: Option<&Cgroup>, bytes: u64) -> bool {
         let bytes = bytes.to_string();
-        let command = [env!("CARGO_BIN_EXE_memwright"), "check", "--for", &bytes];
+        let command = [PROGRAM, "check", "--for", &bytes];
         self.run(group, &command).starts_with("yes")
+    }
+}
+
+/// A server of pools within the limits, ended when it is dropped.
+struct PoolServer {
+    dir: tempfile::TempDir,
+    child: Child,
+}
+
+impl PoolServer {
+    fn start(limits: &Limits, group: Option<&Cgroup>) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("pool.sock");
+        let socket = socket.to_str().unwrap();
+        let serve = [PROGRAM, "pool", "serve", "--budget", "1T", "--socket", socket];
+        let child = limits.command(group, &serve).stderr(Stdio::null()).spawn().unwrap();
+        let server = Self { dir, child };
+        mw_test::wait_until("an answer of the server", LIMIT, || server.does(&["list"]));
+        server
+    }
+
+    fn does(&self, args: &[&str]) -> bool {
+        let socket = self.dir.path().join("pool.sock");
+        let mut command = Command::new(PROGRAM);
+        let output = command.arg("pool").args(args).arg("--socket").arg(socket).output();
+        output.unwrap().status.success()
+    }
+
+    fn serves(&self, bytes: u64) -> bool {
+        self.does(&["create", "some", "--size", &bytes.to_string()])
+            && self.does(&["remove", "some"])
+    }
+}
+
+impl Drop for PoolServer {
+    fn drop(&mut self) {
+        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        let _ = self.child.wait();
     }
 }
 
@@ -114,9 +186,16 @@ fn twenty_limits_have_one_number_each() {
         };
         let what = format!("{:?} MiB, '{}'", limits.cgroup_mib, limits.ulimit);
         let check = limits.of_check(group.as_ref());
-        let segment = limits.of_segments(group.as_ref());
+        let segment = limits.of_test(group.as_ref(), "available_to_a_segment");
+        let top = limits.of_test(group.as_ref(), "available_in_top");
         let slack = OF_PROGRAMS + check / SLACK_SHARE;
         assert!(check.abs_diff(segment) <= slack, "{what}: check {check}, segments {segment}");
+        assert!(check.abs_diff(top) <= slack, "{what}: check {check}, top {top}");
+        let pools = PoolServer::start(&limits, group.as_ref());
+        assert!(pools.serves(check / 4), "{what}: a pool of a quarter of {check}");
+        assert!(!pools.serves(check + slack), "{what}: a pool of more than {check}");
+        assert!(pools.does(&["list"]), "{what}: the server was killed");
+        drop(pools);
         assert!(limits.promises(group.as_ref(), check / 2), "{what}: half of {check}");
         assert!(!limits.promises(group.as_ref(), check + slack), "{what}: more than {check}");
     }

@@ -73,7 +73,7 @@ pub fn assess(window: &Window, request: &Request) -> Result<Assessment, Missing>
         assessment.constraints.push(constraint);
         return Ok(assessment);
     }
-    let plan = SupplyPlan::new(&facts);
+    let plan = supply_plan(&facts);
     assessment.nodes = plan.accounts(&facts);
     assessment.sources = plan.sources;
     assessment.constraints.extend(plan.constraints);
@@ -93,12 +93,51 @@ pub fn add_time(assessment: &mut Assessment, window: &Window, calibration: &Cali
     }
 }
 
+/// What the memory of the request comes from.
+fn supply_plan(facts: &RequestFacts<'_>) -> SupplyPlan {
+    let mut plan = match facts.request.page {
+        PageSize::Hugetlb(page_bytes) => return hugetlb::plan(facts, page_bytes),
+        PageSize::Base | PageSize::Thp | PageSize::Folio(_) | PageSize::Best => {
+            plan::ordinary(facts)
+        }
+    };
+    match facts.request.page {
+        PageSize::Thp => add_thp(&mut plan, facts),
+        PageSize::Folio(_) | PageSize::Best => add_folios(&mut plan, facts),
+        PageSize::Base | PageSize::Hugetlb(_) => {}
+    }
+    plan
+}
+
+fn add_thp(plan: &mut SupplyPlan, facts: &RequestFacts<'_>) {
+    let found = thp::constraint(facts);
+    let found = found.unwrap_or_else(|missing| Some(Constraint::unread(missing)));
+    plan.sources.not_huge = found.as_ref().map_or(0, Constraint::lacking_bytes);
+    plan.constraints.extend(found);
+}
+
+fn add_folios(plan: &mut SupplyPlan, facts: &RequestFacts<'_>) {
+    let found = match folios::supplies(facts) {
+        Ok(supplies) => {
+            plan.sources.folios = supplies;
+            folios::constraint(facts, &plan.sources.folios)
+        }
+        Err(missing) => {
+            let kind = ConstraintKind::UnreadFolioBlocks(missing);
+            Some(Constraint::new(ConstraintEffect::MayRefuse, kind, None, None))
+        }
+    };
+    let slows = found.as_ref().filter(|found| found.effect == ConstraintEffect::Slows);
+    plan.sources.not_folio = slows.map_or(0, Constraint::lacking_bytes);
+    plan.constraints.extend(found);
+}
+
 /// The machine's answer to a request for base pages, without the limits of the calling process.
 ///
 /// # Errors
 /// meminfo was not read.
 pub(crate) fn of_machine(snapshot: &Snapshot, size_bytes: u64) -> Result<Answer, Missing> {
-    let plan = SupplyPlan::new(&RequestFacts::read(snapshot, &base_pages(size_bytes))?);
+    let plan = supply_plan(&RequestFacts::read(snapshot, &base_pages(size_bytes))?);
     Ok(Answer::from_constraints(&plan.constraints))
 }
 

@@ -13,7 +13,9 @@ pub(super) fn line(assessment: &Assessment) -> String {
     let line = without_doubts(assessment);
     let doubt = constraints.iter().find(|doubt| doubt.effect == ConstraintEffect::MayRefuse);
     match doubt.filter(|_| assessment.answer() == Answer::Unknown) {
-        Some(doubt) => format!("unknown, because {}; otherwise {line}", super::doubt(doubt)),
+        Some(doubt) => {
+            format!("unknown, because {}; otherwise {line}", super::constraint::doubt(doubt))
+        }
         None => line,
     }
 }
@@ -31,9 +33,9 @@ fn without_doubts(assessment: &Assessment) -> String {
     line.push_str(&node_shares(request, nodes));
     line.push_str(&sizes(request, &sources.folios));
     if answer == Answer::Slowly
-        && let Some(constraint) = super::shown(assessment).first()
+        && let Some(constraint) = super::obstacles::shown(assessment).first()
     {
-        line.push_str(&format!("; obstacle: {}", super::name(constraint)));
+        line.push_str(&format!("; obstacle: {}", super::constraint::name(constraint)));
     }
     line
 }
@@ -111,11 +113,13 @@ fn sizes(request: &Request, folios: &[FolioSupply]) -> String {
 
 /// The worst constraint, and by how much the request exceeds it.
 fn refusal(assessment: &Assessment) -> String {
-    let Some(constraint) = super::shown(assessment).first().copied() else {
+    let Some(constraint) = super::obstacles::shown(assessment).first().copied() else {
         return "the kernel refuses it".to_owned();
     };
     let needed = constraint.needed_bytes.unwrap_or(assessment.request.size_bytes);
-    let Some(available) = constraint.available_bytes else { return super::name(constraint) };
+    let Some(available) = constraint.available_bytes else {
+        return super::constraint::name(constraint);
+    };
     let missing = format_bytes(needed.saturating_sub(available));
     if let ConstraintKind::HugePool { .. } | ConstraintKind::NoHugePool { .. } = constraint.kind {
         // The request already names the size of the pages.
@@ -125,7 +129,11 @@ fn refusal(assessment: &Assessment) -> String {
         };
         return pool + &assessment.pool_growth().as_ref().map_or_else(String::new, grown);
     }
-    format!("{} has {}, {missing} missing", super::name(constraint), format_bytes(available))
+    format!(
+        "{} has {}, {missing} missing",
+        super::constraint::name(constraint),
+        format_bytes(available)
+    )
 }
 
 fn grown(growth: &PoolGrowth) -> String {

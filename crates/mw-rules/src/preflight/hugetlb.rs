@@ -2,6 +2,7 @@
 
 use super::facts::RequestFacts;
 use super::growth;
+use super::node_memory::NodeMemory;
 use super::plan::SupplyPlan;
 use mw_model::{
     Constraint, ConstraintEffect, ConstraintKind, HugePool, MemorySources, Snapshot, derived, zones,
@@ -101,7 +102,7 @@ fn from_meminfo(snapshot: &Snapshot, page_bytes: u64) -> Option<HugePool> {
 fn free_by_node(facts: &RequestFacts<'_>, page_bytes: u64, pool: Option<HugePool>) -> Vec<u64> {
     let RequestFacts { snapshot, nodes, .. } = facts;
     let with_pools = snapshot.nodes.value().map_or(&[][..], Vec::as_slice);
-    let of = |node: &super::node_memory::NodeMemory| {
+    let of = |node: &NodeMemory| {
         let pools = with_pools.iter().find(|known| known.id == node.node)?;
         Some(HugePool::find(&pools.hugepages, page_bytes)?.free_pages.saturating_mul(page_bytes))
     };

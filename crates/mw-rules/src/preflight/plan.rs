@@ -3,7 +3,6 @@
 use super::disk;
 use super::facts::RequestFacts;
 use super::node_memory::NodeMemory;
-use super::{folios, hugetlb, thp};
 use mw_model::{
     Constraint, ConstraintEffect, ConstraintKind, MemorySources, NodeAccount, PageSize, derived,
 };
@@ -20,42 +19,6 @@ pub(super) struct SupplyPlan {
 }
 
 impl SupplyPlan {
-    pub(super) fn new(facts: &RequestFacts<'_>) -> Self {
-        let mut plan = match facts.request.page {
-            PageSize::Hugetlb(page_bytes) => return hugetlb::plan(facts, page_bytes),
-            PageSize::Base | PageSize::Thp | PageSize::Folio(_) | PageSize::Best => ordinary(facts),
-        };
-        match facts.request.page {
-            PageSize::Thp => plan.add_thp(facts),
-            PageSize::Folio(_) | PageSize::Best => plan.add_folios(facts),
-            PageSize::Base | PageSize::Hugetlb(_) => {}
-        }
-        plan
-    }
-
-    fn add_thp(&mut self, facts: &RequestFacts<'_>) {
-        let found = thp::constraint(facts);
-        let found = found.unwrap_or_else(|missing| Some(Constraint::unread(missing)));
-        self.sources.not_huge = found.as_ref().map_or(0, Constraint::lacking_bytes);
-        self.constraints.extend(found);
-    }
-
-    fn add_folios(&mut self, facts: &RequestFacts<'_>) {
-        let found = match folios::supplies(facts) {
-            Ok(supplies) => {
-                self.sources.folios = supplies;
-                folios::constraint(facts, &self.sources.folios)
-            }
-            Err(missing) => {
-                let kind = ConstraintKind::UnreadFolioBlocks(missing);
-                Some(Constraint::new(ConstraintEffect::MayRefuse, kind, None, None))
-            }
-        };
-        let slows = found.as_ref().filter(|found| found.effect == ConstraintEffect::Slows);
-        self.sources.not_folio = slows.map_or(0, Constraint::lacking_bytes);
-        self.constraints.extend(found);
-    }
-
     /// The nodes' accounts, as they are shown.
     pub(super) fn accounts(&self, facts: &RequestFacts<'_>) -> Vec<NodeAccount> {
         let huge = matches!(facts.request.page, PageSize::Hugetlb(_));
@@ -111,7 +74,7 @@ const DIRTY_BYTES: u64 = 8 << 20;
 
 /// A request for base or transparent huge pages, in the kernel's order: free memory of every node,
 /// then clean cache, then dirty memory, then swap.
-fn ordinary(facts: &RequestFacts<'_>) -> SupplyPlan {
+pub(super) fn ordinary(facts: &RequestFacts<'_>) -> SupplyPlan {
     let RequestFacts { request, nodes, .. } = facts;
     let needed = with_page_tables(request.size_bytes);
     let mut taking = Taking { nodes, taken: vec![0; nodes.len()], left: needed };

@@ -237,7 +237,8 @@ fn a_refusal_is_told_by_its_code() {
         made.incident.trigger.failure_kind = Some(kind);
         first(&made)
     };
-    let coded = first_as("tmpfs-full/firing", FailureKind::NoSpace, "Speicher voll (SQLSTATE 53100)");
+    let coded =
+        first_as("tmpfs-full/firing", FailureKind::NoSpace, "Speicher voll (SQLSTATE 53100)");
     assert_eq!(coded.as_deref(), Some("tmpfs-full"));
     let strict = "overcommit-refusal/firing";
     let coded = first_as(strict, FailureKind::OutOfMemory, "kein Speicher (SQLSTATE 53200)");
