@@ -113,7 +113,7 @@ impl Limits {
         report["ready_bytes"].as_u64().unwrap()
     }
 
-    /// What an ignored test of this program prints within the limits.
+    /// Number that an ignored test of this program prints within the limits.
     fn of_test(&self, group: Option<&Cgroup>, test: &str) -> u64 {
         let program = std::env::current_exe().unwrap();
         let program = program.to_str().unwrap();

@@ -32,7 +32,7 @@ pub enum GroupEffect {
     Slows,
 }
 
-/// What the files of a memory cgroup say; a limit that is absent is none.
+/// Values of the files of a memory cgroup; an absent limit is none.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct GroupCounters {
     pub is_v1: bool,

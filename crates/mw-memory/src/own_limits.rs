@@ -2,7 +2,7 @@
 
 use mw_proc::sysvipc_shm::ShmSegment;
 
-/// How to get more below the limits that are settings of the kernel.
+/// Remedies of the limits that are settings of the kernel.
 pub const RAISE_COMMIT_LIMIT: &str =
     "raise vm.overcommit_ratio or vm.overcommit_kbytes, add swap, or set vm.overcommit_memory to 0";
 pub const RAISE_SHMMAX: &str = "raise kernel.shmmax; it limits only System V segments (shmget)";
@@ -27,7 +27,7 @@ impl ResourceLimit {
         }
     }
 
-    /// How to raise it: a shell can go up to the hard limit, beyond that only root can.
+    /// Command that raises it: a shell can go up to the hard limit, beyond that only root can.
     #[must_use]
     pub fn remedy(self, is_within_hard_limit: bool) -> String {
         let (shell, unit) = match self {
@@ -50,7 +50,7 @@ impl ResourceLimit {
     }
 }
 
-/// What kernel.shmall leaves for another System V segment.
+/// Memory that kernel.shmall leaves for another System V segment.
 #[must_use]
 pub fn shm_left_bytes(shmall_pages: u64, page_bytes: u64, segments: &[ShmSegment]) -> u64 {
     let left = shmall_pages.saturating_mul(page_bytes);

@@ -82,7 +82,7 @@ pub fn assess(window: &Window, request: &Request) -> Result<Assessment, Missing>
     Ok(assessment)
 }
 
-/// Adds how long an assessed request takes, unless it is refused: a calibration of the machine tells.
+/// Adds the time that an assessed request takes, unless it is refused, as a calibration of the machine tells.
 pub fn add_time(assessment: &mut Assessment, window: &Window, calibration: &Calibration) {
     if assessment.answer() == Answer::No {
         return;
@@ -93,7 +93,7 @@ pub fn add_time(assessment: &mut Assessment, window: &Window, calibration: &Cali
     }
 }
 
-/// What the memory of the request comes from.
+/// Plan of a request by the kind of its pages.
 fn supply_plan(facts: &RequestFacts<'_>) -> SupplyPlan {
     let mut plan = match facts.request.page {
         PageSize::Hugetlb(page_bytes) => return hugetlb::plan(facts, page_bytes),

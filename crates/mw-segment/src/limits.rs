@@ -102,7 +102,7 @@ fn raise_memlock(plan: &Plan) -> String {
     )
 }
 
-/// How to raise a resource limit to `needed` bytes.
+/// Command that raises a resource limit to `needed` bytes.
 fn raise(limit: ResourceLimit, resource: Resource, needed: u64) -> String {
     limit.remedy(getrlimit(resource).maximum.is_none_or(|hard| hard >= needed))
 }

@@ -140,7 +140,7 @@ fn is_first_user_namespace() -> bool {
     map.split_whitespace().eq(["0", "0", "4294967295"])
 }
 
-/// What kernel.shmall leaves for another System V segment; none if the kernel does not report it.
+/// Memory that kernel.shmall leaves for another System V segment; none if the kernel does not report it.
 pub(crate) fn shm_left_bytes() -> Option<u64> {
     let segments = read_file("/proc/sysvipc/shm").ok();
     let segments = segments.and_then(|text| sysvipc_shm::parse(&text).ok()).unwrap_or_default();
@@ -200,7 +200,7 @@ pub(crate) fn own_node() -> Option<u32> {
     online.into_iter().find(|node| node_cpus(*node).contains(&cpu))
 }
 
-/// What is left of `RLIMIT_MEMLOCK`; none without that limit.
+/// Memory that `RLIMIT_MEMLOCK` still lets this process lock; none without that limit.
 pub(crate) fn lockable_bytes() -> Option<u64> {
     Some(resource_left_bytes(mw_sys::memlock_limit_bytes()?, locked_bytes()))
 }

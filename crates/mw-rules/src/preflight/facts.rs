@@ -3,7 +3,7 @@
 use super::node_memory::{self, NodeMemory};
 use mw_model::{Missing, Request, Snapshot, UnreachableNode, UnreachableReason};
 
-/// What a request is assessed by.
+/// Basis of an assessment.
 pub(crate) struct RequestFacts<'a> {
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) request: &'a Request,

@@ -7,7 +7,7 @@ use mw_model::{
     Constraint, ConstraintEffect, ConstraintKind, MemorySources, NodeAccount, PageSize, derived,
 };
 
-/// What the memory of a request comes from, and what is in its way.
+/// Sources of the memory of a request, and the constraints on them.
 #[derive(Debug, Default)]
 pub(super) struct SupplyPlan {
     /// Contribution of each node in bytes, in the order of the nodes.
