@@ -90,7 +90,7 @@ pub(crate) fn run(full: bool) -> anyhow::Result<ExitCode> {
     let options = tests::Options { full, ..tests::Options::default() };
     let mut steps = vec![step("packages", installed), simple("format", format)];
     let mut built = None;
-    steps.push(step("build", || {
+    steps.push(step("build and lint", || {
         let Built { tests, .. } = built.insert(tests::build()?);
         Ok(Outcome::Done(format!("{} test programs", tests.len())))
     }));
@@ -163,7 +163,6 @@ fn side_by_side(
     std::thread::scope(|scope| {
         let others = scope.spawn(|| {
             vec![
-                simple("lint", lint),
                 simple("program with default features", default_features),
                 simple("skeletons of cargo xtask new", new::compile),
                 simple("documentation", documentation),
@@ -217,19 +216,6 @@ fn format() -> anyhow::Result<()> {
 
 fn documentation() -> anyhow::Result<()> {
     workspace::run(Command::new(built("docgen")).arg("--check"))
-}
-
-fn lint() -> anyhow::Result<()> {
-    cargo(&[
-        "clippy",
-        "--quiet",
-        "--locked",
-        "--workspace",
-        "--all-targets",
-        "--",
-        "-D",
-        "warnings",
-    ])
 }
 
 /// The program as `cargo build` makes it; everything else is built and tested with all features.

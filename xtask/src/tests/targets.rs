@@ -23,15 +23,19 @@ pub(crate) struct Built {
     pub(crate) preflight: Target,
 }
 
-/// The bench, and its package.
-const PREFLIGHT: (&str, &str) = ("preflight_accuracy", "mw-collect");
+/// The bench that is run.
+const PREFLIGHT: &str = "preflight_accuracy";
 
-/// Builds everything that the tests need with one set of features, so that nothing is built twice.
+/// Builds everything that the tests need with one set of features, so that nothing is built twice, and lints it:
+/// clippy-driver is rustc with more lints, whose warnings are errors by CLIPPY_ARGS, as `cargo clippy -- -D warnings`
+/// sets it. Beside the build, clippy would check each dependency and each crate a second time.
 pub(crate) fn build() -> anyhow::Result<Built> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["build", "--locked", "--workspace", "--lib", "--bins", "--tests"])
-        .args(["--bench", PREFLIGHT.0, "--message-format", "json-render-diagnostics"])
+        .args(["build", "--locked", "--workspace", "--all-targets"])
+        .args(["--message-format", "json-render-diagnostics"])
+        .env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver")
+        .env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__")
         .current_dir(root())
         .stderr(Stdio::inherit())
         .output()
@@ -39,11 +43,13 @@ pub(crate) fn build() -> anyhow::Result<Built> {
     anyhow::ensure!(output.status.success(), "cargo build failed");
     let messages = String::from_utf8(output.stdout)?;
     let messages = messages.lines().map(serde_json::from_str).collect::<Result<Vec<_>, _>>()?;
-    let mut tests: Vec<Target> = messages.iter().filter_map(target).collect();
-    let bench = format!("{} {}", PREFLIGHT.1, PREFLIGHT.0);
-    let place = tests.iter().position(|target| target.name == bench);
-    let preflight = tests.swap_remove(place.with_context(|| format!("no {bench} was built"))?);
-    Ok(Built { tests, preflight })
+    let is_bench = |message: &&Value| message["target"]["kind"][0] == "bench";
+    let (benches, others): (Vec<_>, Vec<_>) = messages.iter().partition(is_bench);
+    let preflight = benches.into_iter().find(|message| message["target"]["name"] == PREFLIGHT);
+    Ok(Built {
+        tests: others.into_iter().filter_map(target).collect(),
+        preflight: preflight.and_then(target).with_context(|| format!("no {PREFLIGHT}"))?,
+    })
 }
 
 /// The test program or bench of one of cargo's messages.
