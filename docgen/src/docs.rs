@@ -1,7 +1,7 @@
 //! The generated documentation: each file has one source, and CI fails where they differ.
 
 use crate::workspace::root;
-use crate::{header, manual, monitoring};
+use crate::{header, manual, monitoring, promises};
 use anyhow::Context;
 use clap_complete::Shell;
 use mw_model::{ACCOUNT_SCHEMA, MemoryAccount, Report, SCHEMA_VERSION, TRENDS_SCHEMA, Trends};
@@ -23,7 +23,9 @@ const FOLDERS: [&str; 7] = [
 ];
 
 /// Generated files in other directories.
-const SINGLE: [&str; 6] = [
+const SINGLE: [&str; 8] = [
+    ARCHITECTURE,
+    "xtask/PROMISES.md",
     "docs/metrics.md",
     "eval/results/namespaces.md",
     "docs/profiles.md",
@@ -31,6 +33,9 @@ const SINGLE: [&str; 6] = [
     "packaging/kubernetes/memwright-kernel-log.json",
     "packaging/kubernetes/memwright-monitor.json",
 ];
+
+/// A page whose table of crates alone is generated.
+const ARCHITECTURE: &str = "docs/ARCHITECTURE.md";
 
 pub(crate) fn run(check: bool) -> anyhow::Result<()> {
     let wanted = all()?;
@@ -67,6 +72,8 @@ fn all() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
     rule_pages(&mut files);
     files.insert("eval/results/namespaces.md".into(), mw_model::namespaces_page().into());
     files.insert("docs/profiles.md".into(), profiles_page().into());
+    files.insert("xtask/PROMISES.md".into(), promises::page(root())?.into());
+    files.insert(ARCHITECTURE.into(), architecture()?.into());
     files.insert("docs/schema/ship-tables.md".into(), ship_tables().into());
     man_pages(&mut files)?;
     completions(&mut files)?;
@@ -83,6 +90,16 @@ fn all() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
     files.insert("crates/mw-capi/include/memwright.h".into(), header::text()?);
     monitoring::files(&mut files)?;
     Ok(files)
+}
+
+/// The page with the table of crates, which stands between two marks.
+fn architecture() -> anyhow::Result<String> {
+    let page = fs::read_to_string(root().join(ARCHITECTURE))?;
+    let begin = page.split_once("<!-- crates: cargo xtask docs -->\n");
+    let (before, rest) = begin.context("docs/ARCHITECTURE.md: no mark of its table of crates")?;
+    let end = rest.split_once("<!-- end of crates -->").context("no end of the table of crates")?;
+    let table = xtask::arch::table()?;
+    Ok(format!("{before}<!-- crates: cargo xtask docs -->\n{table}<!-- end of crates -->{}", end.1))
 }
 
 fn rule_pages(files: &mut BTreeMap<PathBuf, Vec<u8>>) {

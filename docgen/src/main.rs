@@ -5,6 +5,7 @@ mod docs;
 mod header;
 mod manual;
 mod monitoring;
+mod promises;
 
 use anyhow::Context;
 use clap::Parser;

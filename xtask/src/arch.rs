@@ -3,7 +3,7 @@
 
 use crate::workspace::{EVAL_MANIFEST, read, root};
 use anyhow::Context;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 /// Dependencies that each crate may have on the others, tests and benches aside.
@@ -124,9 +124,34 @@ const PATH_LINT: &str = "#![cfg_attr(not(test), warn(clippy::disallowed_methods)
 /// Crates of developers, whose files are their own.
 const MAY_OPEN_PATHS: &[&str] = &["mw-lab", "mw-test"];
 
+const PAGE: &str = "docs/ARCHITECTURE.md";
+/// Above the table of threads.
+const THREADS: &str = "<!-- threads -->\n";
+/// Code before the name of a thread that is started.
+const THREAD_NAMED_BY: &[&str] = &[
+    "name(",
+    "name(format!(",
+    "let name = format!(",
+    "name: c",
+    "_NAME: &str = ",
+    "thread(",
+    "spawn(",
+    "start(",
+];
+
+/// A crate of the workspaces.
+struct Package {
+    name: String,
+    description: String,
+    /// Crates of the repository that it uses, tests and benches aside.
+    uses: Vec<String>,
+}
+
 pub(crate) fn run() -> anyhow::Result<()> {
-    let mut problems = Vec::new();
-    let uses = uses()?;
+    let mut problems = threads()?;
+    let packages = packages()?;
+    let uses: BTreeMap<&str, &[String]> =
+        packages.iter().map(|package| (&*package.name, &*package.uses)).collect();
     for (name, used) in &uses {
         let Some((_, allowed)) = MAY_USE.iter().find(|(crate_name, _)| crate_name == name) else {
             problems.push(format!("{name} is not in the table of xtask/src/arch.rs"));
@@ -142,9 +167,22 @@ pub(crate) fn run() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Every crate's dependencies on the others, tests and benches aside.
-fn uses() -> anyhow::Result<BTreeMap<String, Vec<String>>> {
-    let mut uses = BTreeMap::new();
+/// The table of crates in docs/ARCHITECTURE.md, in the order of [`MAY_USE`].
+pub fn table() -> anyhow::Result<String> {
+    let mut packages = packages()?;
+    let place = |package: &Package| MAY_USE.iter().position(|(name, _)| *name == package.name);
+    packages.sort_by_key(|package| place(package));
+    let mut table = "| crate | purpose | uses |\n|---|---|---|\n".to_owned();
+    for Package { name, description, uses } in packages {
+        let uses: Vec<&str> = uses.iter().map(|used| used.trim_start_matches("mw-")).collect();
+        table += &format!("| `{name}` | {description} | {} |\n", uses.join(", "));
+    }
+    Ok(table)
+}
+
+/// The crates of both workspaces.
+fn packages() -> anyhow::Result<Vec<Package>> {
+    let mut all = Vec::new();
     for manifest in ["Cargo.toml", EVAL_MANIFEST] {
         let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         command.args(["metadata", "--no-deps", "--locked", "--format-version", "1"]);
@@ -152,21 +190,53 @@ fn uses() -> anyhow::Result<BTreeMap<String, Vec<String>>> {
         let output = command.output().context("cargo metadata")?;
         let metadata: serde_json::Value = serde_json::from_slice(&output.stdout)?;
         let packages = metadata["packages"].as_array().context("no packages in cargo metadata")?;
-        uses.extend(packages.iter().map(used_by));
+        all.extend(packages.iter().map(package));
     }
-    Ok(uses)
+    Ok(all)
 }
 
-/// The name of a package, and what it uses.
-fn used_by(package: &serde_json::Value) -> (String, Vec<String>) {
+fn package(package: &serde_json::Value) -> Package {
     let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
     let dependencies = package["dependencies"].as_array().into_iter().flatten();
-    let used = dependencies
+    let uses = dependencies
         .filter(|dependency| dependency["kind"].is_null())
         .map(|dependency| text(&dependency["name"]))
         .filter(|name| name.starts_with("mw-"))
         .collect();
-    (text(&package["name"]), used)
+    Package { name: text(&package["name"]), description: text(&package["description"]), uses }
+}
+
+/// Threads that the sources start and the page's table does not have, and the reverse.
+fn threads() -> anyhow::Result<Vec<String>> {
+    let mut command = Command::new("git");
+    command.args(["grep", "-h", "\"mw-", "--", "crates/*/src/*.rs"]).current_dir(root());
+    let output = String::from_utf8(command.output().context("git grep")?.stdout)?;
+    let started: BTreeSet<&str> = output.lines().filter_map(started).collect();
+    let page = read(&root().join(PAGE))?;
+    let (_, table) = page.split_once(THREADS).with_context(|| format!("{PAGE}: {THREADS}"))?;
+    let rows = table.trim_start().lines().take_while(|line| line.starts_with('|'));
+    let cells = rows.filter_map(|row| row.split('|').nth(1));
+    let listed: BTreeSet<&str> =
+        cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).map(stem).collect();
+    let missing = started.difference(&listed).map(|name| format!("lacks the thread {name}"));
+    let surplus = listed
+        .difference(&started)
+        .map(|name| format!("has a thread {name}, which nothing starts"));
+    Ok(missing.chain(surplus).map(|problem| format!("{PAGE}: its table {problem}")).collect())
+}
+
+/// The name of the thread that a line starts.
+fn started(line: &str) -> Option<&str> {
+    let (before, name) = line.split_once("\"mw-")?;
+    let is_start = THREAD_NAMED_BY.iter().any(|end| before.ends_with(end));
+    is_start
+        .then(|| &line[before.len() + 1..line.len() - name.len() + name.find('"').unwrap_or(0)])
+        .map(stem)
+}
+
+/// What the names of all threads of a kind begin with.
+fn stem(name: &str) -> &str {
+    name.split(['{', '…']).next().unwrap_or(name).trim_end_matches('-')
 }
 
 /// A crate takes the workspace's lints, which forbid unsafe code, or denies what it does not allow

@@ -6,7 +6,7 @@ mod verdict;
 use crate::tests::{self, Built, Results, Target};
 use crate::workspace::{self, EVAL_MANIFEST, built, cargo};
 use crate::{
-    ages, arch, circles, dist, lab, links, locks, new, packages, pictures, promises, python, tools,
+    ages, arch, circles, defences, dist, lab, links, locks, new, packages, pictures, python, tools,
     units, words,
 };
 use anyhow::Context;
@@ -170,7 +170,7 @@ fn side_by_side(
                 simple("links of the documentation", links::run),
                 simple("words of the glossary", words::run),
                 simple("picture of a report", pictures::check),
-                simple("promises", promises::run),
+                simple("defences", defences::run),
                 simple("architecture", arch::run),
                 simple("circles between files", circles::run),
                 simple("lock files", locks::run),

@@ -3,10 +3,11 @@
 //! when they are first asked for.
 
 pub mod ages;
-mod arch;
+pub mod arch;
 mod ci;
 mod circles;
 mod command;
+mod defences;
 pub mod dist;
 #[cfg(test)]
 mod install;
@@ -16,7 +17,7 @@ mod locks;
 mod new;
 pub mod packages;
 mod pictures;
-mod promises;
+
 mod python;
 mod tests;
 mod tools;
