@@ -14,6 +14,7 @@ mod install;
 mod lab;
 mod links;
 mod locks;
+mod names;
 mod new;
 pub mod packages;
 mod pictures;

@@ -84,7 +84,7 @@ fn probe(root: &Path, name: &str) -> anyhow::Result<Vec<String>> {
     let module = name.replace('-', "_");
     let (source, test) =
         (format!("{PROBES}/src/{module}.rs"), format!("{PROBES}/tests/probes/{module}.rs"));
-    create(&root.join(&source), &probe_source(name))?;
+    create(&root.join(&source), &probe_source(name, &pascal_case(name)))?;
     create(&root.join(&test), &probe_test(name))?;
     insert(&root.join(PROBES).join("src/lib.rs"), "mod ", &format!("mod {module};"))?;
     let tests = root.join(PROBES).join("tests/probes/main.rs");
@@ -99,7 +99,7 @@ fn probe(root: &Path, name: &str) -> anyhow::Result<Vec<String>> {
 
 fn collector(root: &Path, name: &str) -> anyhow::Result<Vec<String>> {
     let module = name.replace('-', "_");
-    let kind: String = name.split('-').map(capitalized).collect();
+    let kind = pascal_case(name);
     let source = format!("crates/mw-proc/src/{module}.rs");
     create(&root.join(&source), &parser_source(name, &kind))?;
     insert(&root.join("crates/mw-proc/src/lib.rs"), "pub mod ", &format!("pub mod {module};"))?;
@@ -117,9 +117,12 @@ fn collector(root: &Path, name: &str) -> anyhow::Result<Vec<String>> {
     Ok(vec![source, format!("{snapshot} (what the field is)")])
 }
 
-fn capitalized(word: &str) -> String {
-    let (first, rest) = word.split_at(1.min(word.len()));
-    first.to_ascii_uppercase() + rest
+fn pascal_case(name: &str) -> String {
+    let capitalized = |word: &str| {
+        let (first, rest) = word.split_at(1.min(word.len()));
+        first.to_ascii_uppercase() + rest
+    };
+    name.split('-').map(capitalized).collect()
 }
 
 fn create(path: &Path, text: &str) -> anyhow::Result<()> {
@@ -190,7 +193,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {{
     )
 }
 
-fn probe_source(name: &str) -> String {
+fn probe_source(name: &str, kind: &str) -> String {
     format!(
         r#"//! `{name}://HOST:PORT`: what it requests, and what counts as an answer.
 
@@ -201,31 +204,31 @@ use std::fmt;
 use std::sync::Arc;
 
 pub(crate) fn parse(rest: &str) -> Parsed {{
-    Ok(Arc::new(Server(endpoint("{name}", rest, None)?)))
+    Ok(Arc::new({kind}Address(endpoint("{name}", rest, None)?)))
 }}
 
 #[derive(Debug)]
-struct Server(Endpoint);
+struct {kind}Address(Endpoint);
 
-impl fmt::Display for Server {{
+impl fmt::Display for {kind}Address {{
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {{
         write!(f, "{name}://{{}}", self.0)
     }}
 }}
 
-impl Address for Server {{
+impl Address for {kind}Address {{
     fn default_name(&self) -> String {{
         name("{name}", &self.0)
     }}
 
     fn probe(&self) -> Box<dyn Probe> {{
-        Box::new(Request(Connector::new(self.0.clone())))
+        Box::new({kind}Probe(Connector::new(self.0.clone())))
     }}
 }}
 
-struct Request(Connector);
+struct {kind}Probe(Connector);
 
-impl Probe for Request {{
+impl Probe for {kind}Probe {{
     fn send(&mut self, deadline: &Deadline<'_>) -> Result<(), Failure> {{
         self.0.connect(deadline).map(drop)
     }}
