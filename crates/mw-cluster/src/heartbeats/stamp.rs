@@ -21,7 +21,7 @@ pub(super) fn unix_ms(line: &[u8], zone: &TimeZone, now: Timestamp) -> Option<u6
         if is_inside_a_word {
             return None;
         }
-        formats.iter().find_map(|format| format(Cursor(line.get(at..)?)))
+        formats.iter().find_map(|format| format(StampCursor(line.get(at..)?)))
     })?;
     let timestamp = found.timestamp(zone, now)?;
     u64::try_from(timestamp.as_millisecond()).ok()
@@ -63,7 +63,7 @@ impl Stamp {
 }
 
 /// `2026-11-25T10:02:14.123Z`, `2026-11-25 10:02:14,123`, `2026/11/25 10:02:14`, and MariaDB's `2026-11-25  9:02:14`.
-fn iso(mut text: Cursor<'_>) -> Option<Stamp> {
+fn iso(mut text: StampCursor<'_>) -> Option<Stamp> {
     let year = text.number(4)?;
     let separator = text.one_of(b"-/")?;
     let month = text.number(2)?;
@@ -83,7 +83,7 @@ fn iso(mut text: Cursor<'_>) -> Option<Stamp> {
 }
 
 /// `25 Nov 2026 10:02:14.123`
-fn redis(mut text: Cursor<'_>) -> Option<Stamp> {
+fn redis(mut text: StampCursor<'_>) -> Option<Stamp> {
     let day = text.number(2)?;
     text.one_of(b" ")?;
     let month = text.month()?;
@@ -95,10 +95,10 @@ fn redis(mut text: Cursor<'_>) -> Option<Stamp> {
 }
 
 /// `Wed Nov 25 10:02:14 2026`
-fn asctime(mut text: Cursor<'_>) -> Option<Stamp> {
+fn asctime(mut text: StampCursor<'_>) -> Option<Stamp> {
     text.name_of(&DAYS)?;
     text.one_of(b" ")?;
-    let stamp = syslog(Cursor(text.0))?;
+    let stamp = syslog(StampCursor(text.0))?;
     // The time has a constant length.
     text.0 = text.0.get(b"Nov 25 10:02:14".len()..)?;
     text.one_of(b" ")?;
@@ -107,7 +107,7 @@ fn asctime(mut text: Cursor<'_>) -> Option<Stamp> {
 }
 
 /// `Nov 25 10:02:14`, `Nov  5 10:02:14`
-fn syslog(mut text: Cursor<'_>) -> Option<Stamp> {
+fn syslog(mut text: StampCursor<'_>) -> Option<Stamp> {
     let month = text.month()?;
     text.one_of(b" ")?;
     let day = match text.one_of(b" ") {
@@ -120,7 +120,7 @@ fn syslog(mut text: Cursor<'_>) -> Option<Stamp> {
 }
 
 /// `W1125 10:02:14.123456`
-fn klog(mut text: Cursor<'_>) -> Option<Stamp> {
+fn klog(mut text: StampCursor<'_>) -> Option<Stamp> {
     text.one_of(b"IWEF")?;
     let (month, day) = (text.number(2)?, text.number(2)?);
     text.one_of(b" ")?;
@@ -133,9 +133,9 @@ fn small(number: u32) -> Option<i8> {
 }
 
 /// Rest of a line.
-struct Cursor<'a>(&'a [u8]);
+struct StampCursor<'a>(&'a [u8]);
 
-impl Cursor<'_> {
+impl StampCursor<'_> {
     fn one_of(&mut self, bytes: &[u8]) -> Option<u8> {
         let (first, rest) = self.0.split_first()?;
         bytes.contains(first).then(|| {
