@@ -259,11 +259,16 @@ pub(crate) const WAITS: &[WaitRow] = &[
     // A fault on a page that is being moved enters do_swap_page as well.
     wait(Wait::Migration, "page migration", TimeClass::Migration)
         .memory_work()
-        .by(&[kernel::MIGRATION_WAIT]),
+        .by(&[kernel::MIGRATION_WAIT, kernel::DEVICE_PAGES]),
     wait(Wait::SwapIn, "swap-in", TimeClass::SwapIn).memory_work().by(&[kernel::SWAP_IN]),
-    // An allocation that neither reclaims nor compacts waits to try again.
+    // Spinlocks of PREEMPT_RT, which an allocation takes without reclaiming.
+    wait(Wait::Mutex, "a kernel mutex", TimeClass::Lock)
+        .held_in_kernel()
+        .lock()
+        .by(&[functions!["rt_spin_lock", "rtlock_slowlock"]]),
+    // An allocation that neither reclaims nor compacts waits to try again; a mempool, until an element comes back.
     wait(Wait::DirectReclaim, "direct reclaim", TimeClass::Reclaim)
-        .by(&[functions!["__alloc_pages_slowpath"]]),
+        .by(&[functions!["__alloc_pages_slowpath", "mempool_alloc"]]),
     wait(Wait::DirtyThrottling, "dirty throttling", TimeClass::DirtyThrottling)
         .by(&[kernel::DIRTY_THROTTLING]),
     wait(Wait::Migration, "page migration", TimeClass::Migration)
@@ -290,7 +295,15 @@ pub(crate) const WAITS: &[WaitRow] = &[
         "ceph_osdc_wait_request",
         "ceph_mdsc_wait_request",
         "p9_client_",
-        "netfs_wait"
+        "netfs_wait",
+        // Cluster file systems wait for a lock of another node as well.
+        "gfs2_glock_",
+        "__ocfs2_cluster_lock",
+        "dlm_lock",
+        "ptlrpc_",
+        "ldlm_",
+        "osc_extent_wait",
+        "osc_enter_cache"
     ]]),
     wait(Wait::IoLimit, "the cgroup's share of the disk", TimeClass::IoLimit).by(&[functions![
         "blkcg_maybe_throttle_current",
@@ -334,12 +347,17 @@ pub(crate) const WAITS: &[WaitRow] = &[
                 "down_write",
                 "__down",
                 "percpu_rwsem_wait",
+                "percpu_down_write",
                 "__percpu_down_read",
+                // PREEMPT_RT.
+                "rwbase_read_lock",
+                "__rwbase_read_lock",
+                "rwbase_write_lock",
                 "__vma_start_write",
                 "xfs_buf_lock"
             ],
         ]),
-    wait(Wait::Mutex, "a kernel mutex", TimeClass::Lock).held_in_kernel().lock().by(&[functions![
+    wait(Wait::Mutex, "a kernel mutex", TimeClass::Lock).by(&[functions![
         "__mutex_lock",
         "mutex_lock",
         "ww_mutex_lock",
@@ -356,16 +374,23 @@ pub(crate) const WAITS: &[WaitRow] = &[
         "filemap_read",
         "filemap_fault",
         "generic_file_read",
+        "generic_file_buffered_read",
         "do_read_cache_folio",
         "page_cache_ra_",
         "read_pages",
-        "folio_wait_bit"
+        "folio_wait_bit",
+        // Before 5.16.
+        "wait_on_page_bit",
+        "__lock_page"
     ]]),
     wait(Wait::FileWrite, "file write to disk", TimeClass::FileWrite).by(&[functions![
         "submit_bio_wait",
         "blkdev_issue_flush",
         "__filemap_fdatawait_range",
         "file_write_and_wait",
+        "wb_wait_for_completion",
+        "__inode_wait_for_writeback",
+        "inode_sleep_on_writeback",
         "btrfs_start_ordered_extent",
         "btrfs_wait_ordered_"
     ]]),
@@ -388,7 +413,11 @@ pub(crate) const WAITS: &[WaitRow] = &[
         "xfs_buf_iowait",
         "xfs_buf_read_map",
         "dm_wait_",
+        "dm_bufio_",
+        "__wait_for_free_buffer",
         "sync_io",
+        "bch_",
+        "md_handle_request",
         "md_write_start",
         "md_flush_request",
         "wait_barrier",

@@ -143,8 +143,16 @@ pub const SLAB_RECLAIM: Functions = Functions(&[
 ]);
 
 /// Collecting huge pages in the background.
-pub const COLLAPSE: Functions =
-    Functions(&["khugepaged$", "khugepaged_scan", "hpage_collapse_scan", "collapse_huge_page"]);
+pub const COLLAPSE: Functions = Functions(&[
+    "khugepaged$",
+    "khugepaged_scan",
+    "hpage_collapse_scan",
+    "collapse_huge_page",
+    "collapse_scan_",
+    "collapse_single_pmd",
+    "collapse_file",
+    "madvise_collapse",
+]);
 
 /// The slow paths of a semaphore.
 pub const SEMAPHORE: Functions = Functions(&[
@@ -157,20 +165,66 @@ pub const SEMAPHORE: Functions = Functions(&[
 /// Functions that take mmap_lock: page faults and calls that change the address space. `/proc/PID/stack` and `wchan` omit
 /// the scheduler's functions, to which those of semaphores and mutexes belong: where one of these is the innermost function,
 /// its task waits for that lock.
-pub const MMAP_LOCK_TAKERS: Functions = Functions(&[
+const MMAP_LOCK_TAKERS: Functions = Functions(&[
     "lock_mm_and_find_vma",
     "do_user_addr_fault",
     "exc_page_fault",
     "vm_mmap_pgoff",
     "__vm_munmap",
+    "vm_munmap",
+    "vm_brk_flags",
+    "do_page_fault",
     "do_madvise",
     "madvise_lock",
     "do_mprotect_pkey",
     "__do_sys_brk",
+    "__x64_sys_brk",
+    "__arm64_sys_brk",
+    "__do_sys_mremap",
+    "__x64_sys_mremap",
+    "__arm64_sys_mremap",
+    "do_mremap",
+    "do_mlock$",
+    "__do_sys_mlockall",
+    "__x64_sys_mlockall",
+    "__arm64_sys_mlockall",
+    "__do_sys_munlock",
+    "__x64_sys_munlock",
+    "__arm64_sys_munlock",
+    "__get_user_pages_locked",
+    "get_user_pages_unlocked",
+    "__gup_longterm_locked",
+    "fixup_user_fault",
+    "do_mbind",
+    "do_pages_move",
+    "ksys_shmdt",
+    "do_shmat",
+    "show_smaps_rollup",
+    "m_start$",
     "__mm_populate",
     "dup_mmap",
     "exit_mmap",
 ]);
+
+/// Functions in which a task sleeps for a semaphore, whichever it is; PREEMPT_RT has others.
+const SEMAPHORE_SLEEP: Functions = Functions(&[
+    "schedule",
+    "__schedule",
+    "rwsem_",
+    "down_read",
+    "down_write",
+    "rwbase_",
+    "__rwbase_",
+    "rt_mutex_",
+    "__rt_mutex_",
+]);
+
+/// True for a task that waits for mmap_lock: the innermost function that is not of the semaphore itself takes it. Other
+/// semaphores are taken below the same calls (invalidate_lock in a fault, i_mmap_rwsem in munmap and fork).
+pub fn is_wait_for_mmap_lock(stack: &[String]) -> bool {
+    let taker = stack.iter().find(|function| !SEMAPHORE_SLEEP.has(function));
+    taker.is_some_and(|function| MMAP_LOCK_TAKERS.has(function))
+}
 
 /// Functions that read the mappings of another process, and hold its mmap_lock meanwhile.
 pub const MMAP_LOCK_READERS: Functions = Functions(&[
@@ -178,7 +232,7 @@ pub const MMAP_LOCK_READERS: Functions = Functions(&[
     "show_smap",
     "show_numa_map",
     "pagemap_read",
-    "pagemap_scan",
+    "do_pagemap_scan",
     "clear_refs_write",
     "__access_remote_vm",
     "process_vm_rw",
@@ -197,8 +251,20 @@ pub const NUMA_BALANCING: Functions = Functions(&[
 ]);
 
 /// A wait for a page that is being moved.
-pub const MIGRATION_WAIT: Functions =
-    Functions(&["migration_entry_wait", "pmd_migration_entry_wait", "softleaf_entry_wait"]);
+pub const MIGRATION_WAIT: Functions = Functions(&[
+    "migration_entry_wait",
+    "__migration_entry_wait",
+    "pmd_migration_entry_wait",
+    "softleaf_entry_wait",
+]);
+
+/// Bringing a page back from a device's memory, in a fault on it (heterogeneous memory management).
+pub(crate) const DEVICE_PAGES: Functions = Functions(&[
+    "svm_migrate_to_ram",
+    "nouveau_dmem_migrate_to_ram",
+    "drm_pagemap_migrate_to_ram",
+    "dmirror_devmem_fault",
+]);
 
 /// Populating memory, page faults, and unmapping.
 pub const POPULATE: Functions = Functions(&[

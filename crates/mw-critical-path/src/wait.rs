@@ -7,8 +7,8 @@
 pub use crate::conditions::{KernelWork, TimeClass, Wait};
 use crate::conditions::{WAITS, WORKS, WorkRow};
 use crate::kernel::{
-    CONNECTS, DISK_COMPLETIONS, EXIT, Functions, IDLE_THREADS, KILLS, MMAP_LOCK_TAKERS, PACKETS,
-    RECLAIM_THREADS, ROOM, SENDERS, THAWS, TIMER_SIGNALS, TIMERS,
+    CONNECTS, DISK_COMPLETIONS, EXIT, Functions, IDLE_THREADS, KILLS, PACKETS, RECLAIM_THREADS,
+    ROOM, SENDERS, THAWS, TIMER_SIGNALS, TIMERS, is_wait_for_mmap_lock,
 };
 use std::collections::HashMap;
 
@@ -169,10 +169,9 @@ fn class<'a>(stack: &'a [String], known: &mut HashMap<&'a str, FunctionClass>) -
         all.is_reclaim_thread |= says.is_reclaim_thread;
         all.is_exit |= says.is_exit;
     }
-    let wants_mmap_lock = || stack.first().is_some_and(|innermost| MMAP_LOCK_TAKERS.has(innermost));
     let wait = WAITS.get(all.wait).map(|row| row.wait);
     WaitClass {
-        wait: wait.or_else(|| wants_mmap_lock().then_some(Wait::Semaphore)),
+        wait: wait.or_else(|| is_wait_for_mmap_lock(stack).then_some(Wait::Semaphore)),
         is_sender: all.is_sender,
         is_for_room: all.is_for_room,
         interrupt: INTERRUPTS.get(all.interrupt).map_or(WakeSource::Interrupt, |(from, _)| *from),
@@ -251,6 +250,40 @@ mod tests {
                 Wait::Migration,
                 "io_schedule < migration_entry_wait_on_locked < migration_entry_wait < do_swap_page",
             ),
+            // 5.10.
+            (
+                Wait::Migration,
+                "io_schedule < put_and_wait_on_page_locked < __migration_entry_wait < do_swap_page",
+            ),
+            (
+                Wait::Migration,
+                "wait_for_completion < amdgpu_fence_wait < svm_migrate_to_ram < do_swap_page",
+            ),
+            (
+                Wait::FileRead,
+                "io_schedule < wait_on_page_bit_killable < generic_file_buffered_read",
+            ),
+            (Wait::FileWrite, "schedule < wb_wait_for_completion < sync_inodes_sb < ksys_sync"),
+            (
+                Wait::Semaphore,
+                "schedule < percpu_rwsem_wait < percpu_down_write < cgroup_procs_write_start",
+            ),
+            (
+                Wait::Semaphore,
+                "schedule < synchronize_rcu < rcu_sync_enter < percpu_down_write < freeze_super",
+            ),
+            (
+                Wait::DirectReclaim,
+                "io_schedule_timeout < mempool_alloc_noprof < bio_alloc_bioset < swap_writepage_bdev_async",
+            ),
+            // PREEMPT_RT.
+            (Wait::Semaphore, "schedule < __rwbase_read_lock < down_read < lock_mm_and_find_vma"),
+            (
+                Wait::Mutex,
+                "schedule_rtlock < rtlock_slowlock_locked < rt_spin_lock < rmqueue_bulk < __alloc_pages_slowpath",
+            ),
+            (Wait::RemoteFs, "schedule < gfs2_glock_wait < gfs2_glock_nq < gfs2_open"),
+            (Wait::Disk, "io_schedule < __wait_for_free_buffer < new_read < dm_bufio_read"),
             (
                 Wait::DirtyThrottling,
                 "io_schedule_timeout < balance_dirty_pages < iomap_file_buffered_write",
@@ -340,6 +373,25 @@ mod tests {
             Some(Wait::FileRead)
         );
         assert_eq!(wait(&[]), None);
+    }
+
+    #[test]
+    fn the_function_that_takes_the_semaphore_tells_which_it_is() {
+        for wants in [
+            "schedule < rwsem_down_write_slowpath < down_write_killable < vm_mmap_pgoff < ksys_mmap_pgoff",
+            "schedule < rwsem_down_write_slowpath < down_write_killable < __do_sys_mremap",
+            "schedule < __rwbase_read_lock < down_read < lock_mm_and_find_vma < exc_page_fault",
+            "__get_user_pages_locked < pin_user_pages < ib_umem_get",
+        ] {
+            assert!(is_wait_for_mmap_lock(&stack(wants)), "{wants}");
+        }
+        for other in [
+            "schedule < rwsem_down_read_slowpath < down_read < filemap_fault < do_user_addr_fault",
+            "schedule < rwsem_down_write_slowpath < down_write < unlink_file_vma < free_pgtables < exit_mmap",
+            "schedule < percpu_rwsem_wait < __percpu_down_read < do_page_mkwrite < do_user_addr_fault",
+        ] {
+            assert!(!is_wait_for_mmap_lock(&stack(other)), "{other}");
+        }
     }
 
     #[test]

@@ -533,5 +533,5 @@ fn holds_mmap_lock(path: &PathSummary, part: &PathPart) -> bool {
 
 /// Whether a semaphore's waiter wanted mmap_lock, by the functions that take it or by what its holder did.
 fn wants_mmap_lock(path: &PathSummary, part: &PathPart) -> bool {
-    holds_mmap_lock(path, part) || kernel::MMAP_LOCK_TAKERS.are_in(&part.stack)
+    holds_mmap_lock(path, part) || kernel::is_wait_for_mmap_lock(&part.stack)
 }
