@@ -72,7 +72,7 @@ fn all() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
     rule_pages(&mut files);
     files.insert("eval/results/namespaces.md".into(), mw_model::namespaces_page().into());
     files.insert("docs/profiles.md".into(), profiles_page().into());
-    files.insert("xtask/PROMISES.md".into(), promises::page(root())?.into());
+    files.insert("xtask/PROMISES.md".into(), promises::page(&root())?.into());
     files.insert(ARCHITECTURE.into(), architecture()?.into());
     files.insert("docs/schema/ship-tables.md".into(), ship_tables().into());
     man_pages(&mut files)?;
