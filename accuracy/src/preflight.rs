@@ -73,6 +73,9 @@ pub(crate) fn quick() -> anyhow::Result<()> {
 }
 
 /// For the long CI: every condition.
+///
+/// Promise (Findings): What `check --for` says a pool can be grown to at least, `make-room` provides, and nothing
+/// provides more than the most above the watermarks.
 pub(crate) fn full() -> anyhow::Result<()> {
     judge(&ask(&Choice::all())?)
 }

@@ -135,6 +135,7 @@ mod tests {
         (text(&output.stdout), text(&output.stderr))
     }
 
+    /// Promise (Installation): man(1) and apropos(1) accept every man page without a warning.
     #[test]
     fn groff_has_nothing_to_say_against_a_man_page() {
         for page in pages() {

@@ -119,6 +119,8 @@ mod tests {
     use mw_test::stamp;
 
     /// The committed results are those that were measured, and the recommendations rest on them.
+    ///
+    /// Promise (The lab): Each recommendation in docs/evaluations rests on committed measurements.
     #[test]
     fn pages_are_those_of_their_results_and_claims_hold() {
         for case in evaluations(&[]).unwrap() {

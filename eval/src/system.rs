@@ -42,6 +42,13 @@ pub(crate) struct Choice {
 }
 
 /// Everything, with packages that are built here: for `ci --full`.
+///
+/// Promise (Fixing): A node that a job has fragmented is drained within an interval, fixed, resumed, and takes the
+/// next job.
+///
+/// Promise (Installation): Under a real systemd, on Linux 6.1 and 6.12: an installation, the first verdict within 10
+/// s, an incident, a restart, an upgrade with leased memory, a reboot with persisted settings, bad input, and a purge
+/// that leaves nothing.
 pub(crate) fn full() -> anyhow::Result<()> {
     run(&Choice::default())
 }

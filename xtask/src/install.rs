@@ -112,6 +112,11 @@ fn said(command: &mut Command) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// Promise (Installation): `make install` puts every file where it is looked for, and `make uninstall` removes all of
+/// them.
+///
+/// Promise (Installation): Completions and memwright(1) offer the commands that are installed, and `--version` lists
+/// the features of a build.
 #[test]
 fn an_installation_works_where_it_is_and_can_be_removed() {
     let dir = tempfile::tempdir().unwrap();

@@ -33,6 +33,10 @@ pub(crate) fn watched() -> anyhow::Result<Vec<FailedRun>> {
     quick(quick::WATCHED, true)
 }
 
+/// Promise (The lab): In decoys, in which memory is not the cause, nothing is found.
+///
+/// Promise (The lab): Every field report is reproduced, found, fixed and verified; a node with pinned pages is
+/// distinguished.
 fn quick(runs: &[quick::QuickRun], watched: bool) -> anyhow::Result<Vec<FailedRun>> {
     for run in runs {
         println!("{}: {}", run.name, run.reason);

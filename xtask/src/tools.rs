@@ -30,6 +30,8 @@ pub(crate) fn path_with((name, version): Tool) -> anyhow::Result<OsString> {
 }
 
 /// Licences, banned crates and sources of all dependencies (deny.toml).
+///
+/// Promise (Installation): All crates have a licence that permits distribution, and come from crates.io.
 pub(crate) fn dependencies() -> anyhow::Result<()> {
     let path = path_with(DENY)?;
     let args = ["deny", "--log-level", "error", "check", "licenses", "bans", "sources"];

@@ -153,6 +153,7 @@ mod tests {
         assert!(error.contains("may have 39 tenths"), "{error}");
     }
 
+    /// Promise (Installation): A shipped unit starts where a path that it names is absent, as in a container.
     #[test]
     fn a_path_that_may_be_absent_is_optional() {
         let check = |line: &str| verify_paths("x.service", &format!("[Service]\n{line}\n"));
@@ -192,6 +193,10 @@ mod tests {
         assert!(text.contains(reload), "{text}");
     }
 
+    /// Promise (The recorder): systemd finds an exposure of at most 3.9 for the recorder's unit and 2.0 for the pool
+    /// server's, and the recorder sees no less in it.
+    ///
+    /// Promise (The recorder): The shipped units are valid for systemd 252, and SIGHUP reloads the recorder.
     #[test]
     fn systemd_has_nothing_to_say_against_the_shipped_units() {
         run().unwrap();

@@ -163,6 +163,8 @@ mod tests {
         }
     }
 
+    /// Promise (The recorder): The confidence of a cause is what the runs of the fit seeds say of its score, and
+    /// never 100%.
     #[test]
     fn the_recorder_says_what_the_fit_seeds_say() {
         let fit = results::read(&root().join(page::FIT)).unwrap();

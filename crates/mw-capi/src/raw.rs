@@ -53,6 +53,7 @@ pub(crate) unsafe fn nodes<'a>(nodes: *const u32, count: usize) -> Result<&'a [u
 mod tests {
     use super::*;
 
+    /// Promise (C interface): No panic crosses the C interface.
     #[test]
     fn a_panic_does_not_cross_the_interface() {
         assert_eq!(guard(7, || panic!("expected by this test")), 7);

@@ -77,6 +77,7 @@ fn program(source: &str, prefix: &Path, link: Link) -> Command {
     program
 }
 
+/// Promise (C interface): The example compiles without a warning and runs, with the shared and the static library.
 #[test]
 fn the_example_runs_with_either_library() {
     for link in [Link::Shared, Link::Static] {
@@ -101,6 +102,8 @@ fn the_example_runs_with_either_library() {
     }
 }
 
+/// Promise (C interface): A C program that passes NULL, undefined values or impossible sizes gets a typed error, and
+/// nothing is left behind.
 #[test]
 fn errors_are_reported_and_leave_nothing() {
     for link in [Link::Shared, Link::Static] {
@@ -111,6 +114,7 @@ fn errors_are_reported_and_leave_nothing() {
     }
 }
 
+/// Promise (C interface): The header is C11 and C++11, and declares exactly what the library exports.
 #[test]
 fn the_header_is_complete_and_is_c_and_cplusplus() {
     let header = Path::new(HERE).join("include/memwright.h");
@@ -165,6 +169,7 @@ fn the_library_exports_what_the_header_declares_and_has_a_soname() {
     assert!(dynamic.contains(&soname), "{dynamic}");
 }
 
+/// Promise (C interface): The library installs as packagers expect.
 #[test]
 fn a_package_is_staged_below_destdir() {
     let stage = tempfile::tempdir().unwrap();
@@ -210,6 +215,7 @@ fn start_server(socket: &Path) {
     start.recv().unwrap();
 }
 
+/// Promise (The pool): A child that has closed all descriptors keeps the memory as long as it maps it.
 #[test]
 fn memory_of_a_pool_is_attached_detached_kept_and_refused() {
     let prefix = installed(Link::Shared);

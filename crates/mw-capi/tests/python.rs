@@ -51,6 +51,16 @@ backend.build_sdist(sys.argv[1])";
     assert_eq!(files(&source), before);
 }
 
+/// Promise (Fixing): The Python package gives memory that stays valid as long as anybody has a view of it, cancels at
+/// Ctrl-C and gives everything back, and raises an exception for every bad argument.
+///
+/// Promise (Fixing): Bad sizes, closed segments and leases, views that outlive them, forks, threads that close at
+/// once, and an interpreter that ends with memory open never crash Python, and touch no freed memory of the library.
+///
+/// Promise (Fixing): numpy and torch have views of a segment without a copy, and worker processes share one lease.
+///
+/// Promise (Fixing): An engine that is killed with SIGKILL finds its weights in a lease that was kept, and none that
+/// were half copied.
 #[test]
 fn the_package_passes_its_tests() {
     if !has("numpy") {

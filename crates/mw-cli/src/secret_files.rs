@@ -31,6 +31,8 @@ pub(crate) fn exposure(path: &Path) -> Option<String> {
 mod tests {
     use super::*;
 
+    /// Promise (Metrics): Files with secrets that every local user can read or change are named by `watch` and
+    /// `fleet`, and passwords without TLS.
     #[test]
     fn a_secret_that_everybody_can_read_or_change_is_named() {
         let file = tempfile::NamedTempFile::new().unwrap();

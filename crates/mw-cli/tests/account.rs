@@ -74,6 +74,8 @@ fn parts_add_up_to_all_memory() {
     assert!(part(&account, "unaccounted") < total / 50, "{account:#}");
 }
 
+/// Promise (All memory): What a program allocates is in the right part within 5%, with its holder: cgroup, tmpfs,
+/// memfd, System V segment, file, pipes, huge pages, page tables.
 #[test]
 fn anonymous_memory_is_named_by_cgroup() {
     let _alone = alone();
@@ -216,6 +218,7 @@ fn page_tables_of_a_sparse_mapping_are_accounted_for() {
     check("page tables", before, part(&json(&[]), "page_tables"), BYTES);
 }
 
+/// Promise (All memory): What a captured tree lacks is said.
 #[test]
 fn a_captured_tree_is_accounted_for_and_says_what_it_lacks() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -74,6 +74,8 @@ fn an_empty_proc_could_not_be_looked_at() {
     assert!(said.out.starts_with("could not be checked: /proc/meminfo"), "{}", said.out);
 }
 
+/// Promise (Checking): A captured tree without /proc/meminfo or /proc/vmstat, as from gVisor or WSL 1, is reported as
+/// one that could not be checked.
 #[test]
 fn a_tree_without_counters_could_not_be_checked() {
     for name in ["meminfo", "vmstat"] {
@@ -84,6 +86,7 @@ fn a_tree_without_counters_could_not_be_checked() {
     }
 }
 
+/// Promise (Checking): What cannot be read is reported with file, line and reason, and never counts as passed.
 #[test]
 fn a_truncated_file_is_named_with_its_line() {
     let said = check_damaged(|root| {
@@ -117,6 +120,7 @@ fn a_file_of_a_gigabyte_is_not_loaded() {
     assert!(said.out.contains("oom-kill: /proc/vmstat: larger than 4 MiB"), "{}", said.out);
 }
 
+/// Promise (Checking): A captured tree cannot make the reader leave the tree, loop, hang or load a huge file.
 #[test]
 fn links_neither_loop_nor_lead_out_of_the_tree() {
     let said = check_damaged(|root| {

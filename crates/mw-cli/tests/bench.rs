@@ -24,6 +24,7 @@ fn report(args: &[&str]) -> Value {
     report
 }
 
+/// Promise (Segments): `bench --json` conforms to its published schema.
 #[test]
 fn every_kind_is_measured() {
     for kind in ["memfd", "anon", "ism", "dism"] {
@@ -73,6 +74,7 @@ fn pages_come_from_where_they_are_wanted() {
     assert!(report["absent"].to_string().contains("/sys/devices/system/node"), "{report}");
 }
 
+/// Promise (Segments): Huge pages that `bench` reserves are released, by `undo` if it was killed.
 #[test]
 fn what_a_killed_bench_has_reserved_undo_gives_back() {
     const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";

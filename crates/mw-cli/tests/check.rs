@@ -19,6 +19,7 @@ fn fixture(name: &str) -> String {
     mw_test::fixture(name).display().to_string()
 }
 
+/// Promise (Findings): The first line of output is the verdict.
 #[test]
 fn the_first_line_is_the_answer() {
     let text = out(&["check", "--root", &fixture("healthy/debian-6.1")]);
@@ -30,6 +31,7 @@ fn the_first_line_is_the_answer() {
     assert!(what_to_do.unwrap() < evidence.unwrap(), "{text}");
 }
 
+/// Promise (Findings): Exit codes are as documented.
 #[test]
 fn the_exit_code_follows_the_severity() {
     let code = |tree: &str, more: &[&str]| {
@@ -58,6 +60,7 @@ fn nagios_output_has_one_bar_and_performance_data() {
     assert!(first.contains("ready="), "{first}");
 }
 
+/// Promise (Findings): JSON conforms to its published schema.
 #[test]
 fn json_is_what_the_schema_says() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -74,6 +77,7 @@ fn json_is_what_the_schema_says() {
     }
 }
 
+/// Promise (Checking): A captured tree gives the same result elsewhere as on its machine.
 #[test]
 fn a_capture_is_looked_at_elsewhere_with_the_same_result() {
     let dir = TempDir::new().unwrap();
@@ -90,6 +94,7 @@ fn a_capture_is_looked_at_elsewhere_with_the_same_result() {
     assert_eq!(rules(&["check", "--json", "--root", file]), rules(&["check", "--json"]));
 }
 
+/// Promise (Checking): A capture contains no environment and no command line of any process.
 #[test]
 fn a_capture_holds_no_secret_of_a_process() {
     let dir = TempDir::new().unwrap();
@@ -150,6 +155,8 @@ fn explain_shows_the_page_that_is_in_docs() {
     assert_eq!(list.lines().count(), mw_rules::RULES.len());
 }
 
+/// Promise (Metrics): `check --format prometheus --output` replaces the file as a whole, in the format that the
+/// textfile collector reads.
 #[test]
 fn metrics_for_a_textfile_collector_replace_the_file_as_a_whole() {
     let dir = TempDir::new().unwrap();
@@ -171,6 +178,8 @@ fn metrics_for_a_textfile_collector_replace_the_file_as_a_whole() {
     assert!(String::from_utf8_lossy(&ended.stderr).contains("choose another file"));
 }
 
+/// Promise (Metrics): `check --format npd` prints one line of at most 80 bytes; exit code 0 fine, 1 a problem, 3
+/// could not be checked, which node-problem-detector takes as unknown.
 #[test]
 fn node_problem_detector_gets_one_short_line_and_its_exit_codes() {
     let npd = |tree: &str| {

@@ -62,6 +62,8 @@ fn code_of(diagnosis: &Value) -> i32 {
     }
 }
 
+/// Promise (Installation): `doctor --json` conforms to its published schema, and the exit code is that of the worst
+/// state.
 #[test]
 fn this_machine_is_as_it_is_told() {
     let (code, diagnosis) = json(":");
@@ -96,6 +98,9 @@ fn the_command_that_it_gives_turns_it_on() {
 }
 
 /// No other process sees the mount, and nothing of it is left.
+///
+/// Promise (The recorder): Where tracefs is not mounted, `watch` and `why` trace all the same, and no other process
+/// sees a mount.
 #[test]
 fn tracefs_that_is_not_mounted_is_mounted_for_memwright_alone() {
     if !mw_test::is_root() {
@@ -143,6 +148,8 @@ fn what_a_container_hides_is_told() {
     assert!(detail.contains("processes outside the container are hidden"), "{detail}");
 }
 
+/// Promise (Installation): An invalid configuration, and a disk without room for the recording, are reported before
+/// the recorder fails.
 #[test]
 fn a_configuration_that_is_wrong_is_told_with_its_line() {
     let dir = tempfile::tempdir().unwrap();

@@ -421,6 +421,8 @@ fn tell(place: &Place, case: &Case, signal: Signal, after: Duration) {
     place.assert_clean(line);
 }
 
+/// Promise (Findings): Every command survives a closed pipe and a signal at any moment, leaves nothing behind, and
+/// reports output that could not be written.
 #[test]
 fn a_signal_at_any_moment_leaves_nothing_behind() {
     let shared = Shared::new();

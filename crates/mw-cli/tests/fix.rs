@@ -68,6 +68,7 @@ impl Drop for Hazard {
     }
 }
 
+/// Promise (Fixing): `--dry-run` changes nothing.
 #[test]
 fn a_dry_run_changes_nothing() {
     let Some(hazard) = Hazard::make() else { return };
@@ -79,6 +80,7 @@ fn a_dry_run_changes_nothing() {
     assert_eq!(fs::read_dir(hazard.state.path()).unwrap().count(), 0);
 }
 
+/// Promise (Fixing): `undo` restores what `fix` changed, byte for byte.
 #[test]
 fn undo_restores_what_fix_changed_byte_for_byte() {
     let Some(hazard) = Hazard::make() else { return };
@@ -98,6 +100,7 @@ fn undo_restores_what_fix_changed_byte_for_byte() {
     assert!(said.starts_with("no changes in force\n"), "{said}");
 }
 
+/// Promise (Fixing): A profile sets what is not as wanted, leaves safer values, and `undo` restores all of it.
 #[test]
 fn a_profile_sets_what_is_not_as_wanted_and_undo_restores_it() {
     const MAP_COUNT: &str = "/proc/sys/vm/max_map_count";
@@ -124,6 +127,7 @@ fn a_profile_sets_what_is_not_as_wanted_and_undo_restores_it() {
     assert_eq!(code, 2, "{said}");
 }
 
+/// Promise (Fixing): Changes are persisted in files of memwright's own.
 #[test]
 fn a_change_is_persisted_in_a_file_of_our_own() {
     let Some(hazard) = Hazard::make() else { return };
@@ -152,6 +156,7 @@ fn a_change_in_force_can_be_persisted_later() {
     assert_eq!(hazard.mode(), "7\n");
 }
 
+/// Promise (Fixing): A value that somebody else has changed since is left alone unless forced.
 #[test]
 fn a_value_changed_by_another_program_is_left_unless_forced() {
     let Some(hazard) = Hazard::make() else { return };
@@ -180,6 +185,7 @@ fn a_rule_that_finds_nothing_is_left_alone() {
     assert!(said.contains("no change 42"), "{said}");
 }
 
+/// Promise (Fixing): After a kill -9 at any moment `undo` can revert the changes.
 #[test]
 fn a_change_can_be_reverted_after_a_kill_at_any_moment() {
     let Some(hazard) = Hazard::make() else { return };
@@ -218,6 +224,7 @@ fn shell(hazard: &Hazard, script: &str) -> (i32, String) {
     (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&text).into_owned())
 }
 
+/// Promise (Fixing): Without the privilege nothing is changed, and the command that works is printed.
 #[test]
 fn without_privilege_the_command_that_works_is_printed() {
     let Some(hazard) = Hazard::make() else { return };
@@ -233,6 +240,7 @@ fn without_privilege_the_command_that_works_is_printed() {
     assert_eq!(hazard.mode(), "7\n");
 }
 
+/// Promise (Fixing): A read-only /proc/sys leaves no half-applied change.
 #[test]
 fn a_read_only_proc_sys_is_reported_and_nothing_is_half_done() {
     let Some(hazard) = Hazard::make() else { return };
@@ -247,6 +255,7 @@ fn a_read_only_proc_sys_is_reported_and_nothing_is_half_done() {
     assert_eq!((code, said.as_str()), (0, "no changes in force\n"));
 }
 
+/// Promise (Fixing): A damaged journal is reported with its line and never leads to a wrong value.
 #[test]
 fn a_damaged_journal_is_named_with_its_line() {
     let Some(hazard) = Hazard::make() else { return };

@@ -74,6 +74,8 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
+/// Promise (Fixing): `fleet room` answers in the time of one node and of those that hang, says why each node did not
+/// answer, and lists those that can, the best first.
 #[test]
 fn each_node_has_a_line_and_those_that_do_not_answer_say_why() {
     let set = "n[1-3],gone1,hangs[1-2],old1,noisy1,greets1";
@@ -159,6 +161,7 @@ fn http(status: &str, kind: &str, body: &str) -> String {
     )
 }
 
+/// Promise (Fixing): Whatever the server of metrics answers, that is one line and exit code 3.
 #[test]
 fn a_server_of_metrics_that_answers_something_else_is_one_line() {
     let nodes = Nodes::new();
@@ -194,6 +197,9 @@ fn server_of_names(names: &[&str]) -> String {
 }
 
 /// Names from metrics become arguments of ssh, lines, and a node set that `sbatch` or a shell gets.
+///
+/// Promise (Fixing): A name in metrics that is an option, a set, a command of a shell or several lines reaches
+/// neither ssh nor a node set, and is one line.
 #[test]
 fn a_name_that_is_no_host_is_neither_asked_nor_listed() {
     let names = [
@@ -238,6 +244,8 @@ fn a_name_of_any_length_is_a_line() {
 }
 
 /// Whatever the user's configuration of ssh has, a node gets neither the agent nor a port of this machine.
+///
+/// Promise (Fixing): `fleet` gives a node neither the user's ssh agent nor a port of this machine.
 #[test]
 fn ssh_forwards_nothing() {
     let dir = TempDir::new().unwrap();
@@ -302,6 +310,8 @@ fn has_rows(port: u16, rows: u64) -> bool {
     ask().is_some_and(|answer| answer.contains(&format!("\"{rows}\"")))
 }
 
+/// Promise (Fixing): `fleet room --prometheus` asks only nodes that have the memory by their metrics; the nodes
+/// decide.
 #[test]
 fn a_real_prometheus_makes_the_short_list_and_the_nodes_decide() {
     const NODES: u64 = 1000;
@@ -343,6 +353,7 @@ fn a_real_prometheus_makes_the_short_list_and_the_nodes_decide() {
     assert!(text(&ended.stdout).starts_with("2 of 2 nodes can provide"), "{}", text(&ended.stdout));
 }
 
+/// Promise (Fixing): `fleet drift` names each fact that differs with the nodes that differ from the most.
 #[test]
 fn what_differs_is_said_with_the_nodes_that_differ() {
     let nodes = Nodes::new();
@@ -373,6 +384,7 @@ const INCIDENTS: &str = r#"[
 {"id":2,"state":"closed","started_unix_ms":1764090000000,"ended_unix_ms":1764090001000,"trigger_kind":"probe",
  "trigger_name":"db","worst_ms":700.0,"verdict":"db did not answer for 0.7 s","cause":null}]"#;
 
+/// Promise (Fixing): `fleet incidents` shows the same cause on many nodes at the same time as one event.
 #[test]
 fn the_same_cause_on_many_nodes_is_one_line() {
     let nodes = Nodes::new();
@@ -456,6 +468,8 @@ const FORECAST: &str = r#"{"exhaustion":[{"supply":"contiguous","page_bytes":209
 "forecast":"2 MiB pages of node 0 run out in 9 h (6 to 14)","decline":"1 GiB an hour, 9 GiB left","since_unix_ms":1,
 "bytes_per_hour":{"expected":1,"least":1,"most":2},"hours_left":{"expected":9,"least":6,"most":14}}]}"#;
 
+/// Promise (Fixing): `fleet report` compares the time lost before and since each fix that is in force, and has the
+/// forecasts of all nodes, the soonest first.
 #[test]
 fn the_report_has_what_fixes_brought_and_what_runs_out() {
     let nodes = Nodes::new();

@@ -27,6 +27,7 @@ fn anonymous_kib(pid: u32) -> u64 {
     (0..40).map(look).min().unwrap()
 }
 
+/// Promise (Checking): The recorder's memory does not grow with the number of incidents.
 #[test]
 fn many_incidents_leave_nothing_in_memory() {
     let wanted = std::env::var(VARIABLE).ok().and_then(|count| count.parse().ok());

@@ -92,6 +92,8 @@ fn stall(rule: &str) -> Incident {
 
 const COROSYNC: &str = "2023-11-14T22:14:11.5Z node2 corosync[38932]: [MAIN ] Corosync main process was not scheduled (@1700000051500) for 4417.4 ms (threshold is 800.0 ms). Consider token timeout increase.\n";
 
+/// Promise (Fixing): `heartbeats` names the cause of the stall before a line of cluster software, and does not blame
+/// memory for lines without one.
 #[test]
 fn a_line_after_a_stall_names_its_cause() {
     let said = Recorded::new(Some("page-cache-flood")).says(COROSYNC);
@@ -128,6 +130,9 @@ fn memory_is_not_blamed_for_other_stalls_and_for_none() {
 }
 
 /// Written 80 s after the stall, and 40 s after it.
+///
+/// Promise (Fixing): A line that says for how long something was late is attributed to what was recorded of that
+/// time, and `report` opens with it.
 #[test]
 fn a_line_that_says_how_late_it_is_is_put_down_to_what_was_then() {
     let recorded = Recorded::new(Some("page-cache-flood"));
@@ -141,6 +146,8 @@ fn a_line_that_says_how_late_it_is_is_put_down_to_what_was_then() {
     assert!(!said.contains("incident 2"), "{said}");
 }
 
+/// Promise (Fixing): `report` opens with what cluster software reported during the incident, from a log or from this
+/// machine's journal, and of an incident of another machine not from this one's.
 #[test]
 fn a_report_opens_with_what_cluster_software_said() {
     let recorded = Recorded::new(Some("page-cache-flood"));
@@ -223,6 +230,7 @@ fn json_has_the_incident_and_the_shares() {
     assert!(line["waited"]["memory_percent"].is_number(), "{json}");
 }
 
+/// Promise (Fixing): `heartbeats` reads any log within limits.
 #[test]
 fn whatever_is_in_a_log_is_read_within_limits() {
     let recorded = Recorded::new(None);

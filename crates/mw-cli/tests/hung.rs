@@ -69,6 +69,9 @@ impl Machine {
 }
 
 /// Nor for a process that waits for it.
+///
+/// Promise (Checking): Nothing waits for a file system that does not respond, or for a process that waits for one;
+/// the recorder continues, names the process and stops on SIGTERM.
 #[test]
 fn check_and_capture_do_not_wait_for_a_hung_file_system() {
     let machine = Machine::new();

@@ -65,6 +65,8 @@ fn out(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// Promise (Under unmodified programs): Running programs apply a setting of `iotune set` at once and count its
+/// effect; saved settings apply after a boot.
 #[test]
 fn a_running_program_sees_what_is_set_and_says_what_it_did() {
     let Some(output) = play(
@@ -109,6 +111,7 @@ fn moved_bytes(shown: &Value) -> u64 {
     bytes("uncached_bytes") + bytes("unverified_bytes")
 }
 
+/// Promise (Under unmodified programs): `iotune show --json` conforms to its published schema.
 #[test]
 fn json_is_what_the_schema_says() {
     let Some(output) = play(
@@ -167,6 +170,8 @@ fn what_is_saved_holds_after_a_boot_and_comments_stay() {
     assert!(text.contains(" uncached") && text.contains(", 0 B cached"), "{text}");
 }
 
+/// Promise (Under unmodified programs): A table that is damaged, replaced or removed while programs run changes
+/// nothing for them.
 #[test]
 fn a_table_that_is_wrong_changes_nothing_for_programs_and_is_said() {
     let Some(output) = play(
@@ -210,6 +215,8 @@ attempt() {
 }
 "#;
 
+/// Promise (Under unmodified programs): Only root changes the settings of other users' programs; nobody makes root
+/// publish a file or blocks `iotune`: its directories, tables and lock belong to root, and no link is followed.
 #[test]
 fn a_directory_of_another_user_makes_root_publish_nothing() {
     let Some(output) = play(&format!(
@@ -318,6 +325,8 @@ __attribute__((constructor)) static void begin(void) {
 }
 "#;
 
+/// Promise (Under unmodified programs): `iotune show` prints the values of hostile programs on one line each, and
+/// does not fail.
 #[test]
 fn hostile_numbers_and_names_are_shown_and_do_no_harm() {
     let dir = tempfile::tempdir().unwrap();

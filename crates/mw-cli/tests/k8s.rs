@@ -86,6 +86,8 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
+/// Promise (Fixing): `k8s condition` sets the conditions of its node and no others, and a status that stays keeps its
+/// time.
 #[test]
 fn a_fragmented_node_is_reported_with_its_reason() {
     let (url, requests) = server(node());
@@ -158,6 +160,7 @@ fn what_the_server_refuses_is_said_with_what_to_do() {
     }
 }
 
+/// Promise (Fixing): The token of `k8s condition` is sent over TLS alone, and is in no message.
 #[test]
 fn what_cannot_be_asked_is_a_mistake_of_usage() {
     let pod = Pod::new();
@@ -193,6 +196,9 @@ fn a_server_that_hangs_is_given_up() {
 }
 
 /// An outage is said once, the end of it too; an unchanged state is not sent again; SIGTERM ends it.
+///
+/// Promise (Fixing): `k8s condition --every` outlives an outage of the API server with one line, and sends an
+/// unchanged state every five minutes only.
 #[test]
 fn at_an_interval_it_outlives_an_outage() {
     let outage = (503, "{}".to_owned());
@@ -213,6 +219,8 @@ fn at_an_interval_it_outlives_an_outage() {
 }
 
 /// Container of the chart: no capability, a user that owns nothing, and of the host only /proc and /sys.
+///
+/// Promise (Fixing): The container of the chart needs no privilege for any of the conditions.
 #[test]
 fn an_unprivileged_container_sees_enough_for_every_condition() {
     if !mw_test::is_root() {

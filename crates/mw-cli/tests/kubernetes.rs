@@ -35,6 +35,8 @@ fn run(rule: &Value, fixture: &str) -> (Option<i32>, String) {
 }
 
 /// What its rules find with a warning is no condition: a pod is not moved for it.
+///
+/// Promise (Metrics): A condition of a Kubernetes node is true in its captured state and false in others.
 #[test]
 fn a_condition_is_true_in_its_state_alone() {
     let config = config("memwright-monitor.json");
@@ -84,6 +86,9 @@ fn packaged(path: &str) -> String {
 }
 
 /// A token that was stolen changes these conditions and nothing else.
+///
+/// Promise (Fixing): A pod's token can change the three conditions of its own node alone; the container's user is its
+/// own.
 #[test]
 fn the_admission_policy_is_about_the_conditions_that_are_set() {
     let policy = packaged("chart/templates/own-node.yaml");

@@ -90,6 +90,7 @@ fn run(command: &mut Command) -> (i32, String, String) {
     (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
 }
 
+/// Promise (The lab): A failure is created on a real kernel, found, fixed, verified, and reverted byte for byte.
 #[test]
 fn a_case_is_created_found_fixed_and_reverted() {
     if !mw_test::is_full_run() {
@@ -114,6 +115,7 @@ fn a_case_is_created_found_fixed_and_reverted() {
     place.assert_clean();
 }
 
+/// Promise (The lab): `lab` first prints the number of runs, the kernels and the expected time.
 #[test]
 fn what_is_about_to_be_played_is_said_first() {
     if !mw_test::is_full_run() {
@@ -133,6 +135,8 @@ fn what_is_about_to_be_played_is_said_first() {
 }
 
 /// The best of three: a host that does something else as well is no slow lab.
+///
+/// Promise (The lab): A case's first step begins at most 8 s after power-on.
 #[test]
 fn a_case_begins_soon_after_power_on() {
     if !mw_test::is_full_run() {
@@ -151,6 +155,8 @@ fn a_case_begins_soon_after_power_on() {
 
 /// What only explains stalls finds nothing: its cases are the decoys, in which no rule may find
 /// anything either.
+///
+/// Promise (The lab): Every rule of the catalogue has a case that it must find.
 #[test]
 fn every_rule_has_a_case_that_finds_it() {
     let folder = mw_lab::catalogue::unpack().unwrap();
@@ -180,6 +186,8 @@ fn check_bad_guest(machine: &str, make: &str, code: i32, want: &str) {
     place.assert_clean();
 }
 
+/// Promise (The lab): A guest that hangs, panics or floods the console is killed with a clear outcome, and no process
+/// or file is left behind.
 #[test]
 fn a_guest_that_hangs_is_ended_and_says_where() {
     let limits = "memory = '256M'\ntimeout_s = 20";
@@ -235,6 +243,7 @@ fn report_of(command: &mut Command, code: i32) -> (Value, String) {
     (serde_json::from_str(&said).unwrap(), error)
 }
 
+/// Promise (The lab): `lab --rounds` reports how often each case passed; no failed run is omitted.
 #[test]
 fn rounds_are_played_in_turn_and_some_at_once() {
     if !mw_test::is_full_run() {
@@ -273,6 +282,8 @@ fn a_case_that_does_not_suit_this_machine_is_skipped_with_the_reason() {
     check_bad_guest(module, "", 3, "has no module no_such_module");
 }
 
+/// Promise (The lab): Without QEMU, a kernel, memory, disk space, a program or a module the lab reports what is
+/// missing, and never that a case passed.
 #[test]
 fn a_host_without_qemu_says_what_to_install() {
     let empty = tempfile::tempdir().unwrap();

@@ -86,6 +86,8 @@ fn takes_what_another_test_asks_for() {
     );
 }
 
+/// Promise (Checking): Available memory is what the calling process can allocate within its cgroup, the cgroups above
+/// it (also in a namespace), its resource limits, its cpuset and the commit limit.
 #[test]
 fn the_limit_of_a_cgroup_is_what_is_available() {
     let group = Cgroup::with_memory(256 * MIB).unwrap();
@@ -124,6 +126,7 @@ fn capabilities_of_a_user_namespace_lift_no_limit_of_the_machine() {
     assert!(outside.check(&["--for", "64M,lock"]).starts_with("yes: "), "root is not limited");
 }
 
+/// Promise (Checking): A limit that cannot be read is reported as undetermined, and never treated as unlimited.
 #[test]
 fn a_limit_that_is_hidden_is_not_unlimited() {
     let group = Cgroup::with_memory(256 * MIB).unwrap();

@@ -127,6 +127,8 @@ fn the_pages_stay_until_the_command_ends_whose_exit_code_counts() {
     assert_eq!(pages(), before);
 }
 
+/// Promise (Fixing): What `make-room` reserves is released by its end, by a signal, by a limit of its cost, and after
+/// a kill -9 by `undo`.
 #[test]
 fn an_interrupted_hold_gives_back_and_a_killed_one_leaves_it_to_undo() {
     let Some((_alone, state)) = state() else { return };
@@ -191,6 +193,8 @@ fn what_cannot_be_reached_is_refused_before_anything_is_done() {
     assert_eq!(pages(), before);
 }
 
+/// Promise (Fixing): `make-room` moves memory to other nodes only with consent, from a node that was named, and
+/// leaves what a policy keeps there.
 #[test]
 fn memory_is_moved_only_from_a_node_that_was_named() {
     let state = TempDir::new().unwrap();

@@ -53,6 +53,8 @@ fn is_known(script: &str) {
     assert_ne!(code, 3, "{script}: {report:#}");
 }
 
+/// Promise (Checking): If mounts hide /proc, /sys or a part of them, the verdict is that the machine could not be
+/// checked (exit code 3, UNKNOWN), with what hides them and how to unmask them.
 #[test]
 fn a_file_bound_over_counters_hides_them() {
     for name in ["meminfo", "vmstat", "zoneinfo", "buddyinfo"] {
@@ -126,6 +128,8 @@ fn nothing_to_mend_is_not_said_blindly() {
     assert!(stderr.contains(NOT_CHECKED) && stdout.is_empty(), "{stderr}");
 }
 
+/// Promise (Checking): An unprivileged user, read-only settings, or a sandbox with its own /proc do not make the
+/// verdict unknown.
 #[test]
 fn what_hides_nothing_is_checked() {
     for script in [

@@ -82,6 +82,8 @@ fn resident_kib(pid: u32) -> u64 {
 
 const ROUNDS: usize = 8;
 
+/// Promise (Metrics): `watch --listen` serves OpenMetrics to clients that ask for it and the text format to others;
+/// scrapes cost no memory.
 #[test]
 fn scrapes_get_the_format_they_ask_for_and_cost_no_memory() {
     let dir = TempDir::new().unwrap();
@@ -107,6 +109,8 @@ fn scrapes_get_the_format_they_ask_for_and_cost_no_memory() {
     assert!(rounds.iter().rev().take(2).all(|kib| *kib < 512), "{rounds:?} KiB");
 }
 
+/// Promise (Metrics): A port in use, a wrong certificate or a wrong web configuration do not stop the recorder;
+/// nothing is served without the TLS and passwords that are configured.
 #[test]
 fn a_port_in_use_is_said_and_tried_again() {
     let dir = TempDir::new().unwrap();
@@ -258,6 +262,7 @@ fn receiver() -> (u16, Receiver<String>) {
     (port, posts)
 }
 
+/// Promise (Metrics): A stall reaches Prometheus, every panel of the dashboards, and the receiver of Alertmanager.
 #[test]
 fn a_stall_reaches_every_panel_and_the_receiver_of_alerts() {
     let dir = TempDir::new().unwrap();

@@ -40,6 +40,8 @@ fn whole_machine(namespaces: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), format!("{}: {}", check["state"], check["detail"]))
 }
 
+/// Promise (The recorder): In a PID or time namespace `why` and `watch` explain a command and a service as outside of
+/// it; a task outside is named as one, and the cause has less confidence.
 #[test]
 fn a_command_in_a_pid_namespace_is_explained_as_outside() {
     if !mw_test::is_root() {
@@ -95,6 +97,7 @@ fn a_task_outside_of_the_pid_namespace_is_named() {
     assert!(unfolded.contains("tasks outside this PID namespace are traced, but"), "{report}");
 }
 
+/// Promise (The recorder): With the /proc of another PID namespace nothing is traced, and the report says so.
 #[test]
 fn with_the_proc_of_another_namespace_nothing_is_traced() {
     if !mw_test::is_root() {

@@ -69,6 +69,8 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
+/// Promise (The recorder): An invalid `[[notify]]` is said in one line without its secrets, and the recorder goes on;
+/// a receiver that hangs keeps neither other receivers from their message nor the recorder from its end.
 #[test]
 fn the_recorder_tells_of_an_incident_beside_a_receiver_that_hangs() {
     let dir = TempDir::new().unwrap();
@@ -193,6 +195,8 @@ fn an_outage_is_told_while_it_lasts() {
     assert_eq!(over["state"], "closed", "{over}");
 }
 
+/// Promise (The recorder): `memwright notify --test` says for each receiver what came of a test message, without a
+/// secret.
 #[test]
 fn a_test_message_says_for_each_receiver_what_came_of_it() {
     let dir = TempDir::new().unwrap();

@@ -121,6 +121,7 @@ fn what_is_refused_says_why_with_the_exit_code_of_its_kind() {
     assert_eq!(output.unwrap().status.code(), Some(3));
 }
 
+/// Promise (The pool): `check --pool` reports what a pool has ready, and what would make it sufficient.
 #[test]
 fn check_says_what_a_pool_has_ready() {
     let server = Server::start("");
@@ -145,6 +146,7 @@ fn check_says_what_a_pool_has_ready() {
     assert_eq!(check("other", "1M").0, Some(2));
 }
 
+/// Promise (The pool): A pool that cannot be populated is removed, and refusals have the exit code of their kind.
 #[test]
 fn a_pool_that_cannot_be_populated_is_removed() {
     let server = Server::start("");
@@ -180,6 +182,7 @@ fn configured_pools_are_there_and_mistakes_are_named() {
     }
 }
 
+/// Promise (The pool): `pool list --json` and `pool stats --json` conform to their published schema.
 #[test]
 fn json_is_what_the_schema_says() {
     let server = Server::start("");
@@ -206,6 +209,7 @@ fn whatever_ends_the_server_takes_its_socket_away() {
     }
 }
 
+/// Promise (The pool): A directory in which other users could replace the socket is reported.
 #[test]
 fn a_folder_that_others_may_write_to_is_named() {
     let dir = tempfile::tempdir().unwrap();
@@ -223,6 +227,8 @@ fn a_folder_that_others_may_write_to_is_named() {
 }
 
 /// In a mount namespace whose /run is empty.
+///
+/// Promise (The pool): The server's directory is its own.
 #[test]
 fn a_server_shares_no_directory_with_the_recorder() {
     let script = r#"

@@ -53,6 +53,8 @@ fn json_is_asked_for_in_the_same_way_everywhere() {
     }
 }
 
+/// Promise (The recorder): A report is readable to no more users than its recording; a device or pipe is written to,
+/// not replaced.
 #[test]
 fn a_report_is_readable_to_no_more_than_the_recording() {
     let dir = TempDir::new().unwrap();
@@ -108,6 +110,7 @@ fn as_nobody(dir: &Path, args: &[&str]) -> Said {
     }
 }
 
+/// Promise (The recorder): An ordinary user who may not read a file gets exit code 4 and the command that works.
 #[test]
 fn who_may_not_read_is_told_the_command_that_works() {
     if !mw_test::is_root() {

@@ -43,6 +43,7 @@ fn altered(dir: &Path, name: &str, alter: impl Fn(&mut Vec<u8>)) -> PathBuf {
     path
 }
 
+/// Promise (Under unmodified programs): The command gets its arguments, and its exit code is passed on.
 #[test]
 fn the_command_gets_its_arguments_and_its_exit_code_is_passed_on() {
     let output = with_library(&["--", "sh", "-c", "echo \"$0 $1\"; exit 7", "--lock", "-x"]);
@@ -119,6 +120,8 @@ fn the_configuration_says_when_memory_is_populated() {
     }
 }
 
+/// Promise (Under unmodified programs): `--stats` reports what was done, or why nothing was done, also if the command
+/// closes standard error before it ends.
 #[test]
 fn the_command_says_that_nothing_was_done_and_what_it_starts_does_not() {
     let stats = |command: &[&str]| {
@@ -136,6 +139,8 @@ fn the_command_says_that_nothing_was_done_and_what_it_starts_does_not() {
     assert!(said.contains(nothing) && said.lines().count() == 1, "{said}");
 }
 
+/// Promise (Under unmodified programs): A command that is not found, or cannot be executed, has the exit code of
+/// env(1).
 #[test]
 fn a_command_that_cannot_be_run_has_the_exit_code_of_env() {
     let dir = tempfile::tempdir().unwrap();
@@ -157,6 +162,7 @@ fn a_command_that_cannot_be_run_has_the_exit_code_of_env() {
     }
 }
 
+/// Promise (Under unmodified programs): `--stats` writes one summary for a command and all processes that it starts.
 #[test]
 fn what_a_command_starts_is_summed_up_in_one_line() {
     let temporary = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -214,6 +220,7 @@ fn huge_never_is_passed_on_to_what_the_command_starts() {
     }
 }
 
+/// Promise (Under unmodified programs): Without the library nothing is run, and the searched paths are printed.
 #[test]
 fn without_the_library_it_says_where_it_looked_and_runs_nothing() {
     let dir = tempfile::tempdir().unwrap();
@@ -289,6 +296,7 @@ fn what_cannot_be_run_is_said() {
     }
 }
 
+/// Promise (Under unmodified programs): `--explain` prints what prevents an effect, and runs nothing.
 #[test]
 fn it_explains_and_runs_nothing() {
     let dir = tempfile::tempdir().unwrap();
@@ -324,6 +332,8 @@ fn it_explains_and_runs_nothing() {
     assert!(explain(program.as_os_str()).contains("setuid"));
 }
 
+/// Promise (Under unmodified programs): A program built with AddressSanitizer's shared library, which must be loaded
+/// first, runs as without `run`, and `--explain` states this and how to use both.
 #[test]
 fn a_program_with_address_sanitizer_runs_as_without_unless_its_library_is_first() {
     let dir = tempfile::tempdir().unwrap();

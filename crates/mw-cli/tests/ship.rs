@@ -138,6 +138,8 @@ fn total(files: &BTreeMap<String, Vec<u8>>, table: &str, column: &str) -> (i64, 
     own.map(|(_, file)| sum(file, column)).fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
 }
 
+/// Promise (Fixing): `ship` loses and doubles no row, whatever the server, the note and the clock do; a file appears
+/// whole or not at all.
 #[test]
 fn a_day_is_one_file_and_is_complete_once() {
     let machine = Machine::new();

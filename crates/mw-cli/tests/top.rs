@@ -177,6 +177,8 @@ fn it_follows_the_size_of_the_terminal() {
     session.is_handed_back();
 }
 
+/// Promise (The recorder): `top` restores the terminal, also after a signal and while suspended; it works at any
+/// size, also without colour and Unicode.
 #[test]
 fn a_signal_ends_it_and_the_terminal_is_handed_back() {
     for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
@@ -253,6 +255,7 @@ fn recording(dir: &Path) -> PathBuf {
     path
 }
 
+/// Promise (The recorder): `top` shows any moment of a recording.
 #[test]
 fn a_recording_is_looked_at_at_any_time() {
     let dir = tempfile::TempDir::new().unwrap();

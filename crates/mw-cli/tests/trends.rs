@@ -85,6 +85,8 @@ fn trends(recording: &Path, more: &[&str]) -> (i32, String, String) {
     (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
 }
 
+/// Promise (Trends): The first line is the answer; exit code 0 where nothing grows, 1 where something does, 3 where
+/// it cannot be said.
 #[test]
 fn the_first_line_says_who_grows_how_fast_and_when_what_is_full() {
     let dir = TempDir::new_in("/dev/shm").unwrap();
@@ -135,6 +137,7 @@ fn fragmented(at: u64) -> Vec<HolderSize> {
     sizes
 }
 
+/// Promise (Trends): `trends --for` says when a request can no longer be served, by the pages that it asks for.
 #[test]
 fn it_says_when_a_request_for_huge_pages_can_no_longer_be_served() {
     let dir = TempDir::new_in("/dev/shm").unwrap();
@@ -169,6 +172,8 @@ fn it_says_when_a_request_for_huge_pages_can_no_longer_be_served() {
     }
 }
 
+/// Promise (Trends): `check` and its metrics say what runs out by the recorder's last forecast, counted from now, and
+/// nothing by one of more than two hours ago.
 #[test]
 fn check_says_what_the_recorder_has_forecast() {
     let dir = TempDir::new_in("/dev/shm").unwrap();

@@ -81,6 +81,8 @@ fn seconds(count: u64) {
     std::thread::sleep(Duration::from_secs(count));
 }
 
+/// Promise (The recorder): A stopped service is an incident that is not attributed to memory, and names the stopped
+/// process.
 #[test]
 fn a_stopped_service_is_an_incident_and_memory_is_not_to_blame() {
     let dir = TempDir::new().unwrap();
@@ -140,6 +142,8 @@ fn a_service_that_is_refused_is_an_incident_at_once() {
     watch.line("stall: db failed");
 }
 
+/// Promise (The recorder): A recorder that is killed loses at most three seconds, and the next one continues in the
+/// same file.
 #[test]
 fn killed_it_loses_at_most_three_seconds() {
     let dir = TempDir::new().unwrap();
@@ -169,6 +173,8 @@ fn killed_it_loses_at_most_three_seconds() {
     assert_eq!(watch.end(), Some(0));
 }
 
+/// Promise (The recorder): An invalid configuration leaves the recorder as it was, also one with which it cannot
+/// start; a reload fails before and logs what has changed; the service manager is notified of its state.
 #[test]
 fn the_service_manager_is_told() {
     let dir = TempDir::new().unwrap();
@@ -294,6 +300,8 @@ fn who_may_not_write_the_usual_recording_is_told_what_to_do() {
     );
 }
 
+/// Promise (The recorder): Evidence is taken on request of root or the recorder's user, beside stalls and without
+/// hiding one; without a recorder the command says how to start one.
 #[test]
 fn evidence_is_taken_on_request() {
     let dir = TempDir::new().unwrap();

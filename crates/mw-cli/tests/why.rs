@@ -32,6 +32,7 @@ fn share_of_first_line(report: &str) -> f64 {
     before.rsplit(' ').next().unwrap().parse().unwrap()
 }
 
+/// Promise (Tracing: why): A command's output and exit code are its own.
 #[test]
 fn output_and_exit_code_are_the_commands() {
     let output = why(&["--", "sh", "-c", "echo out; exit 7"]);
@@ -86,6 +87,7 @@ fn a_stopped_program_is_not_explained_by_who_continues_it() {
     assert!(report.lines().next().unwrap().contains("was stopped by a signal"), "{report}");
 }
 
+/// Promise (Tracing: why): Without the privilege the command runs, and the report says what is missing.
 #[test]
 fn without_the_privilege_the_command_runs_and_the_report_says_what_is_missing() {
     if !mw_test::is_root() {
@@ -160,6 +162,8 @@ fn server() {
     }
 }
 
+/// Promise (Tracing: why): `why` names the slowest request of a running program and what it waited for; idle threads
+/// are not reported as a problem.
 #[test]
 fn the_slowest_request_of_a_server_is_explained_and_its_idle_time_is_not() {
     if !mw_test::is_root() {
@@ -228,6 +232,8 @@ fn a_program_that_ends_ends_the_trace() {
     assert!(report.contains("; it ended: "), "{report}");
 }
 
+/// Promise (Tracing: why): Ctrl-C or the end of the program ends the trace of a running program early, with a report;
+/// what cannot be traced is reported in one line.
 #[test]
 fn an_interrupt_ends_the_trace_early_with_a_report() {
     if !mw_test::is_root() {

@@ -353,6 +353,7 @@ mod tests {
 
     const MOST_RUNS: usize = 50;
 
+    /// Promise (Checking): A calibration takes at most 64 MiB, and at most 50 ms unless other threads take its CPU.
     #[test]
     fn it_ends_within_its_time_limit() {
         let source = crate::Source::live().unwrap();

@@ -59,6 +59,7 @@ fn compare_both(source: &Source, debugfs: &str) -> (usize, usize) {
     sum
 }
 
+/// Promise (Checking): The fragmentation index equals the kernel's own.
 #[test]
 fn our_indices_are_the_kernels_own_on_every_captured_tree() {
     let (mut compared, mut different) = (0, 0);

@@ -30,6 +30,7 @@ fn with_pages(tree: &MemoryTree, factor: u64) -> Option<Source> {
     Some(Source::in_memory(counts, Path::new("counts")).unwrap())
 }
 
+/// Promise (Checking): A tree that does not say its page size, such as a sosreport, is read with that of its kernel.
 #[test]
 fn the_page_size_of_any_kernel_is_found_in_a_tree_that_does_not_say() {
     let mut found = 0;

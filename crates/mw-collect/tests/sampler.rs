@@ -8,6 +8,7 @@ use std::alloc::System;
 #[global_allocator]
 static ALLOC: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
+/// Promise (Checking): A passive sample allocates nothing after the first.
 #[test]
 fn a_sample_allocates_nothing_after_the_first() {
     let source = Source::live().unwrap();

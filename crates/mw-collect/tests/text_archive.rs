@@ -31,6 +31,7 @@ fn every_fixture_is_read_and_written_as_it_is() {
     }
 }
 
+/// Promise (Checking): A text archive is read as it was written, and a hostile one is refused.
 #[test]
 fn any_text_is_read_as_it_was_written() {
     let dir = tempfile::tempdir().unwrap();

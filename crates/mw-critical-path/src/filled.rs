@@ -141,6 +141,7 @@ mod tests {
         }
     }
 
+    /// Promise (Tracing: why): What was not traced is explained by states that were polled meanwhile, or not at all.
     #[test]
     fn what_was_not_traced_is_as_it_was_polled() {
         check((200, 300), 0, [100, 0], Basis::Trace);

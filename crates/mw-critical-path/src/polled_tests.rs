@@ -74,6 +74,9 @@ fn the_service_is_followed_by_who_owns_the_connection() {
 }
 
 /// The service's first thread waits for clients, the second one waits for mmap_lock, which the third one holds.
+///
+/// Promise (The recorder): Where nothing may be traced, a wait for mmap_lock, a wait for CPUs that others use, and a
+/// thread that populates memory are named; what a thread does in the kernel otherwise is unknown.
 #[test]
 fn who_holds_up_the_thread_that_waits_for_mmap_lock_is_followed() {
     let mut readings = readings();

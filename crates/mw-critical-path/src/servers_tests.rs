@@ -30,6 +30,9 @@ fn largest(traced: &Traced, servers: &[Tid]) -> (Kind, Nanos, Vec<(Tid, bool)>) 
 }
 
 /// A command that a probe runs does not end: it is explained only where it is stuck itself.
+///
+/// Promise (Tracing: why): A command of a probe is the reason where it is stuck, and not where it waits for an
+/// answer.
 #[test]
 fn a_command_holds_the_request_where_it_is_stuck() {
     let kind = |functions: &str| {
@@ -68,6 +71,7 @@ fn a_server_that_was_not_seen_is_said_to_have_done_nothing() {
     assert_eq!((kind, chain), (Kind::Unseen(Unseen::NeverRan), vec![(CLIENT, false), (77, true)]));
 }
 
+/// Promise (Tracing: why): Of a request that was not answered, the server's stuck thread is named, as probable.
 #[test]
 fn of_several_threads_the_stuck_one_and_not_those_that_wait_for_work() {
     let mut traced = unanswered();
@@ -176,6 +180,8 @@ fn a_process_that_the_server_created_is_the_server() {
 }
 
 /// The request's task gives up on a command, which waits for a backend that reclaims memory.
+///
+/// Promise (Tracing: why): Where a command was given up on, whom it had asked is explained.
 #[test]
 fn whom_a_command_asked_is_followed_where_the_command_was_given_up() {
     let mut traced = Traced::new(2000);

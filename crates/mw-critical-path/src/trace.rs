@@ -186,6 +186,8 @@ mod tests {
     use crate::test_trace::{CLIENT, OTHER, SERVER, Traced};
     use crate::trace::{EventKind, Task, Tid};
 
+    /// Promise (Tracing: why): A task that has ended has the cgroup of the process that forked it, where both run the
+    /// same program.
     #[test]
     fn a_worker_is_kin_of_the_server_that_forked_it_and_not_of_the_shell_before() {
         const WORKER: Tid = 40;

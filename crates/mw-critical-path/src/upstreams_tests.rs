@@ -45,6 +45,8 @@ fn largest(traced: &Traced, upstreams: &[(Tid, Tid)]) -> (Kind, Vec<(Tid, bool)>
     (share.kind, chain.iter().map(|hop| (hop.task, hop.inferred)).collect())
 }
 
+/// Promise (Tracing: why): An idle proxy is explained by the upstream that was stuck, not by one that is idle as
+/// well, nor by another client.
 #[test]
 fn the_upstream_of_an_idle_proxy_is_followed_where_it_is_stuck() {
     let mut traced = proxied();

@@ -34,6 +34,9 @@ fn event() -> impl Strategy<Value = Event> {
 
 proptest! {
     /// Whatever the events, the parts cover the request without gap or overlap.
+    ///
+    /// Promise (Tracing: why): The parts of a critical path exclude each other and add up to the request, whatever
+    /// the trace.
     #[test]
     fn parts_exclude_each_other_and_add_up(
         events in proptest::collection::vec(event(), 0..200),
@@ -53,6 +56,9 @@ proptest! {
     }
 
     /// Of what happened before the request only the state matters in which it left tasks and CPUs.
+    ///
+    /// Promise (The recorder): The critical path is computed from the part of the trace that it depends on, and is
+    /// the same as with all of it.
     #[test]
     fn the_path_is_that_of_all_events(
         steps in proptest::collection::vec((0_u16..3, 0_u32..6, 0_u32..6, 0_u32..8), 0..300),

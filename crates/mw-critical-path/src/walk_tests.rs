@@ -28,6 +28,7 @@ fn a_wait_for_a_task_is_what_that_task_did() {
     assert_eq!(shares.iter().map(|(_, total)| total).sum::<Nanos>(), 1000);
 }
 
+/// Promise (Tracing: why): A wait for another task is explained by what that task did over the same interval.
 #[test]
 fn a_chain_is_followed_over_just_the_time_that_was_waited() {
     let mut traced = Traced::new(2000);
@@ -66,6 +67,7 @@ fn a_runnable_task_names_who_has_its_cpu_and_a_throttled_one_nobody() {
     assert!(shares.contains(&(Kind::Runnable(CpuHolder::Idle), 300)), "{shares:?}");
 }
 
+/// Promise (Tracing: why): A wait for a CPU that another thread of the process has is what that thread does there.
 #[test]
 fn a_cpu_that_another_thread_of_the_process_has_is_what_that_does() {
     let mut traced = Traced::new(2000);
@@ -211,6 +213,7 @@ fn a_stopped_task_is_not_explained_by_who_continues_it() {
     assert_eq!(traced.shares(100, 1100)[0], (Kind::Stopped, 850));
 }
 
+/// Promise (Tracing: why): A frozen task is not explained by who thaws it.
 #[test]
 fn a_task_that_was_frozen_where_it_slept_is_not_explained_by_who_thaws_it() {
     let mut traced = Traced::new(2000);
@@ -229,6 +232,7 @@ fn a_task_that_was_frozen_where_it_slept_is_not_explained_by_who_thaws_it() {
     assert_eq!(traced.shares(100, 1100)[0], (Kind::Waiting(Wait::CgroupFrozen), 900));
 }
 
+/// Promise (Tracing: why): What happened while records of the trace were lost is not explained.
 #[test]
 fn what_was_done_while_records_were_lost_is_not_known() {
     let mut traced = Traced::new(2000);
@@ -301,6 +305,7 @@ fn waits_for_a_cpu_are_one_share_and_name_who_had_it_longest() {
     assert_eq!(traced.shares(100, 1100)[0], (Kind::Runnable(CpuHolder::Task(31)), 900));
 }
 
+/// Promise (Tracing: why): A CPU that frees memory is not reported as contention.
 #[test]
 fn a_cpu_that_frees_memory_is_not_contention() {
     let mut traced = Traced::new(2000);
@@ -467,6 +472,8 @@ fn a_sibling_that_holds_the_request_is_likely_the_reason() {
 }
 
 /// A task that no CPU runs although one is idle is throttled; or it ran, and the record of that was lost.
+///
+/// Promise (Tracing: why): What a task did after records were lost is not inferred from its state before.
 #[test]
 fn a_task_is_not_runnable_beside_an_idle_cpu_after_records_were_lost() {
     let shares = |gaps: &[(Nanos, Nanos)]| {

@@ -119,6 +119,8 @@ fn a_complete_machine_works() {
     );
 }
 
+/// Promise (Installation): `doctor` names each thing that is missing with a command that turns it on; what is
+/// undetermined is not reported as working.
 #[test]
 fn what_the_kernel_lacks() {
     lacks("tracefs", "mount -t tracefs tracefs /sys/kernel/tracing", |machine| {
@@ -205,6 +207,8 @@ fn what_memwright_itself_lacks() {
     });
 }
 
+/// Promise (Installation): Where a unit fails, `doctor` says how, with the last lines of its journal, and does not
+/// advise to start it again.
 #[test]
 fn a_unit_that_fails_is_told_with_its_journal_and_not_to_be_started_again() {
     let check = only(|machine| machine.installation.recorder = failing());
@@ -232,6 +236,8 @@ fn pools_are_optional() {
     assert_eq!(DoctorReport::new(vec![check]).summary, "everything works");
 }
 
+/// Promise (Installation): `doctor` tells an ordinary user what only root may see, and in a container what the
+/// container hides.
 #[test]
 fn an_ordinary_user_is_told_what_only_root_may_see() {
     let mut machine = complete();
@@ -345,6 +351,7 @@ fn a_container_is_told_to_hide_the_machine() {
     assert!(text.contains("root lacks CAP_DAC_READ_SEARCH"), "{text}");
 }
 
+/// Promise (Installation): `doctor` and each report say what every kind of namespace loses.
 #[test]
 fn every_namespace_is_told_with_what_it_loses() {
     for namespace in Namespace::ALL {

@@ -170,6 +170,8 @@ mod tests {
         assert!(line.len() < 1000 && !line.contains(['\x1b', '\n']), "{line}");
     }
 
+    /// Promise (Fixing): Whatever nodes answer to `fleet`, memory is bounded, lines stay lines, and incidents with
+    /// impossible times are left out and counted.
     #[test]
     fn the_answers_of_all_nodes_have_a_limit() {
         let left = AtomicUsize::new(10);

@@ -99,6 +99,8 @@ mod tests {
         Meminfo { mem_total_bytes, mem_free_bytes, ..Meminfo::default() }
     }
 
+    /// Promise (Findings): Deferred and unaccepted memory counts as free and unfragmented, and a growing zone is not
+    /// judged; a balloon does not count as either.
     #[test]
     fn belongs_to_the_last_zone_of_each_node() {
         let zones = vec![

@@ -96,6 +96,8 @@ mod tests {
         assert_eq!(pages(&now, &[zone(0, 0)], 2, None), 20, "a zone without a known watermark");
     }
 
+    /// Promise (Segments): Folios count as free in memory that no zone manages yet, as far as it is above the
+    /// watermarks.
     #[test]
     fn memory_that_no_zone_has_yet_is_free_in_one_piece() {
         let pages_of = |mib: u64| mib << 8;

@@ -30,6 +30,8 @@ fn findings_are_those_of_the_check() {
     }
 }
 
+/// Promise (Metrics): `memwright_allocatable_bytes` is the largest request that `check --for` answers with yes, for a
+/// process without limits.
 #[test]
 fn what_is_allocatable_is_the_largest_request_that_is_answered_with_yes() {
     let window = as_unlimited(&window("healthy/numa-2"));

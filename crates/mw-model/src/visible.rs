@@ -94,6 +94,7 @@ mod tests {
         }
     }
 
+    /// Promise (Findings): Names in a command to copy are quoted for the shell, or no command is printed.
     #[test]
     fn a_word_does_nothing_else() {
         for text in [

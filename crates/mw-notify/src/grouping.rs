@@ -103,6 +103,8 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
+    /// Promise (The recorder): Incidents of one cause and source within a time are one message, and no more are sent
+    /// of each source in an hour than configured.
     #[test]
     fn the_same_cause_within_a_time_is_one_message() {
         let mut grouping = Grouping::new(at(600));

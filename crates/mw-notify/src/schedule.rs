@@ -135,6 +135,8 @@ mod tests {
         Notice { state, started_unix_ms, ended_unix_ms, source, cause, ..notice }
     }
 
+    /// Promise (The recorder): By default an outage is told after its first seconds and again when it is over,
+    /// whatever else happens on the machine.
     #[test]
     fn a_database_that_is_down_is_told_by_default_and_again_when_it_is_back() {
         let mut schedule = Schedule::new(&table());

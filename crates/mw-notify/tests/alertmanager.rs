@@ -82,6 +82,8 @@ fn alerts(port: u16) -> Vec<serde_json::Value> {
     serde_json::from_str(body).unwrap()
 }
 
+/// Promise (The recorder): Alertmanager, sendmail and the journal understand what they are sent; names call nobody
+/// and add no header.
 #[test]
 fn an_incident_that_is_over_is_an_active_alert() {
     let Some(program) = program() else {

@@ -119,6 +119,7 @@ fn secret_file(dir: &Path, name: &str, text: &str) -> SecretFile {
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok";
 const BUSY: &str = "HTTP/1.1 500 Oops\r\ncontent-length: 4\r\nconnection: close\r\n\r\nbusy";
 
+/// Promise (The recorder): A message about an incident arrives within 2 s after the incident is complete.
 #[test]
 fn a_message_arrives_within_two_seconds() {
     let (port, requests) = server(&[OK]);
@@ -144,6 +145,8 @@ fn an_error_of_the_server_is_tried_again() {
     assert_eq!(requests.iter().take(2).count(), 2);
 }
 
+/// Promise (The recorder): A receiver that hangs, refuses, redirects, fails or answers without end is given up in
+/// time; what finds a full queue is counted, and the end of the recorder waits 2 s at most.
 #[test]
 fn a_server_that_hangs_or_refuses_is_given_up_in_time() {
     let (port, _requests) = serve(|_, client| std::mem::forget(client));
@@ -178,6 +181,8 @@ fn of_an_endless_answer_little_is_read() {
     assert!(took < TIMEOUT * 5, "{took:?}");
 }
 
+/// Promise (The recorder): Secrets of notifications are in no message and no error; neither a token nor the URL of
+/// `url-file` is sent without TLS, except to this machine.
 #[test]
 fn secrets_are_sent_and_never_told() {
     let dir = TempDir::new().unwrap();
@@ -328,6 +333,8 @@ fn the_end_waits_for_a_receiver_that_hangs_no_longer_than_its_limit() {
     assert!(start.elapsed() < FINISH_LIMIT * 2, "{:?}", start.elapsed());
 }
 
+/// Promise (The recorder): A command of a notification that hangs or floods its output is ended with all that it
+/// started.
 #[test]
 fn a_command_reads_the_incident_and_one_that_misbehaves_is_ended() {
     let dir = TempDir::new().unwrap();

@@ -132,6 +132,7 @@ mod tests {
         table
     }
 
+    /// Promise (The pool): The state file is complete whenever the server is killed, and a torn one is not used.
     #[test]
     fn the_last_complete_table_is_read() {
         let mut state = StateFile::new().unwrap();

@@ -45,6 +45,8 @@ fn reachable() -> Running {
     server
 }
 
+/// Promise (The pool): Users who take all connections lock out neither root, nor the owner of a pool, nor other
+/// users.
 #[test]
 fn idle_users_without_a_pool_are_evicted_for_others() {
     if !mw_test::is_root() {
@@ -111,6 +113,7 @@ fn read_all(from: &OwnedFd) -> (usize, usize) {
     (with, limited)
 }
 
+/// Promise (The pool): Unread replies keep a limited number of descriptors in flight.
 #[test]
 fn unread_replies_keep_a_limited_number_of_descriptors_in_flight() {
     const STRIPES: usize = 62;

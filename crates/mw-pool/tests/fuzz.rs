@@ -89,6 +89,8 @@ struct Measured {
     sent: BTreeMap<String, u64>,
 }
 
+/// Promise (The pool): Descriptors of any kind, messages, and half-closed, unread or idle connections of hostile
+/// users delay neither the server (on kernels with and without SO_PASSRIGHTS), nor its shutdown, nor other users.
 #[test]
 fn hostile_users_delay_neither_the_server_nor_other_users() {
     if !rustix::process::geteuid().is_root() {

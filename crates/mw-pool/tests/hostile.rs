@@ -45,6 +45,8 @@ fn refusal(reply: Option<(Reply, Vec<OwnedFd>)>) -> Refusal {
     }
 }
 
+/// Promise (The pool): Incomplete messages, floods, unexpected descriptors, malformed messages and permanent leases
+/// are bounded, and other clients are served.
 #[test]
 fn malformed_messages_are_refused_and_the_next_client_is_served() {
     let server = Running::new(1 << 30);
@@ -190,6 +192,8 @@ fn of_users(spec: &Spec) -> Option<Running> {
     Some(server)
 }
 
+/// Promise (The pool): Users without a pool see and change nothing, and owners cannot make memory unusable or reopen
+/// it.
 #[test]
 fn users_without_access_see_and_change_nothing() {
     let Some(server) = of_users(&shared(false)) else { return };
@@ -271,6 +275,8 @@ fn a_path_to_exchanged_memory_keeps_none_of_it() {
 }
 
 /// A page in a pipe stays with the owner of the pipe, after mapping, descriptor and lease have gone.
+///
+/// Promise (The pool): Pages that a former user holds in a pipe are never handed to the next user.
 #[test]
 fn pages_in_a_pipe_do_not_show_the_next_users_data() {
     let Some(server) = of_users(&shared(false)) else { return };

@@ -372,6 +372,8 @@ fn rounds(usual: u64) -> u64 {
     std::env::var("MW_POOL_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
+/// Promise (The pool): If client, server or both are killed at any moment, no byte of one user is seen by another, no
+/// memory is lost or left behind, and no lease is stuck.
 #[test]
 fn killed_at_any_moment_nothing_is_leaked_lost_or_stuck() {
     campaign(false, rounds(40));
@@ -382,6 +384,7 @@ fn killed_at_any_moment_in_a_trusting_pool() {
     campaign(true, rounds(40));
 }
 
+/// Promise (The pool): A restart of the server disturbs no client and keeps contents.
 #[test]
 fn a_restart_disturbs_no_client_and_keeps_contents() {
     let mut manager = Manager::new();

@@ -244,6 +244,8 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
+    /// Promise (The pool): Nobody gets memory that somebody else still has, or another user's contents, whatever
+    /// clients, kernel and server do in whatever order; when all clients are gone, all memory becomes ready again.
     #[test]
     fn no_client_gets_memory_in_use_or_another_users_contents(
         proves in prop_oneof![4 => Just(true), 1 => Just(false)],

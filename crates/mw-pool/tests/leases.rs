@@ -23,6 +23,7 @@ fn refusal(error: Error) -> Refusal {
     }
 }
 
+/// Promise (The pool): Memory is handed out zeroed, and a mapping alone prevents it from being handed out again.
 #[test]
 fn memory_is_zeroed_and_returned() {
     let server = Running::new(1 << 30);
@@ -44,6 +45,7 @@ fn memory_is_zeroed_and_returned() {
     assert_eq!(state.zeroed_bytes_total, 3 * 64 * MIB);
 }
 
+/// Promise (The pool): A pool can be used before all of its memory is populated.
 #[test]
 fn a_pool_is_usable_before_it_is_fully_populated() {
     let server = Running::new(4 << 30);
@@ -63,6 +65,8 @@ fn a_pool_is_usable_before_it_is_fully_populated() {
     drop(server.client.attach(&all.wait(LONG).lock(false)).unwrap());
 }
 
+/// Promise (The pool): Contents are kept only for their user, with a generation and whether they were marked
+/// consistent.
 #[test]
 fn contents_are_kept_for_the_same_user_with_a_generation_and_a_dirty_flag() {
     let server = Running::new(1 << 30);
@@ -124,6 +128,7 @@ fn a_mapping_alone_keeps_the_memory() {
     assert!(memory.is_all(&again, 0));
 }
 
+/// Promise (The pool): Holes that a client has punched are replenished by exchanging the memory, if there is room.
 #[test]
 fn punched_holes_are_replenished() {
     let server = Running::new(1 << 30);
@@ -145,6 +150,8 @@ fn punched_holes_are_replenished() {
 }
 
 /// mbind(2) of shared memory is kept with the file.
+///
+/// Promise (The pool): A memory policy does not pass to the next user.
 #[test]
 fn a_memory_policy_does_not_pass_to_the_next_user() {
     let server = Running::new(1 << 30);
@@ -161,6 +168,7 @@ fn a_memory_policy_does_not_pass_to_the_next_user() {
     assert_eq!(policies(&again), [0; 2], "another's policy is on it");
 }
 
+/// Promise (The pool): Pools stay within the budget and are refused if the machine has no room.
 #[test]
 fn pools_grow_shrink_and_are_removed_within_the_budget() {
     let server = Running::new(256 * MIB);

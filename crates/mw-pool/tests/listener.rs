@@ -32,6 +32,8 @@ fn is_socket(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|about| about.file_type().is_socket())
 }
 
+/// Promise (The pool): The server's socket replaces only a socket without a listener, and is removed when the server
+/// ends.
 #[test]
 fn the_socket_is_for_all_users_and_ends_with_the_server() {
     let dir = tempfile::tempdir().unwrap();

@@ -20,6 +20,8 @@ fn server_process() {
     serve(&dir(), 64 * MIB, || ());
 }
 
+/// Promise (The pool): A client without a PID in the server's PID namespace is served, and is not mistaken for
+/// another process.
 #[test]
 fn a_client_without_a_pid_is_served_but_binds_no_segment() {
     if !mw_test::is_root() {

@@ -129,6 +129,7 @@ fn another_version_is_recognized_and_can_be_refused() {
     assert_eq!(Reply::decode(&done), None);
 }
 
+/// Promise (The pool): No message makes the server panic: a million arbitrary messages.
 #[test]
 fn a_million_arbitrary_messages_do_not_panic() {
     let mut random = Random(0x9E37_79B9_7F4A_7C15);

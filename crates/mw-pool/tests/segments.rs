@@ -75,6 +75,8 @@ fn a_segments_memory_lasts_until_it_is_removed() {
     server.whole("db");
 }
 
+/// Promise (The pool): A segment's memory goes to its creator and those who may attach it; to other users only in a
+/// `--trusting` pool.
 #[test]
 fn only_the_creator_of_a_segment_binds_its_memory() {
     let server = Running::new(1 << 30);

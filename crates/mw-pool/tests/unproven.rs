@@ -29,6 +29,7 @@ impl Drop for Off {
     }
 }
 
+/// Promise (The pool): If the kernel does not report who has memory, returned memory is exchanged.
 #[test]
 fn memory_of_unknown_ownership_is_exchanged() {
     let _alone = alone();
@@ -72,6 +73,8 @@ fn memory_of_unknown_ownership_is_exchanged() {
 }
 
 /// A mapping, or a descriptor that no count shows, of everything that a pool ever handed out.
+///
+/// Promise (The pool): A pool uses no more memory than its size, even if clients hold on to exchanged memory.
 #[test]
 fn holding_on_to_memory_gains_no_more_than_the_pool_has() {
     let _alone = alone();

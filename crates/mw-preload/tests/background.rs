@@ -26,6 +26,8 @@ fn report(output: &Output) -> String {
     found.unwrap_or_else(|| panic!("no report: {text}")).to_owned()
 }
 
+/// Promise (Under unmodified programs): Under `run --prefault` a call that maps large memory returns before it is
+/// populated; the memory is populated later, from the end, without a thread left afterwards.
 #[test]
 fn mmap_returns_at_once_and_the_memory_is_resident_later() {
     let output = with_prefault("later");
@@ -40,6 +42,7 @@ fn mmap_returns_at_once_and_the_memory_is_resident_later() {
     );
 }
 
+/// Promise (Under unmodified programs): With `--prefault=now` memory is populated when the call returns.
 #[test]
 fn with_now_the_memory_is_resident_at_once() {
     if std::thread::available_parallelism().unwrap().get() < 2 {
@@ -52,12 +55,15 @@ fn with_now_the_memory_is_resident_at_once() {
     assert_eq!(text(output), "at once 16\n");
 }
 
+/// Promise (Under unmodified programs): What a program unmaps, discards, moves or replaces, by a C library function
+/// or by syscall(2), is not populated afterwards.
 #[test]
 fn memory_that_is_given_back_is_not_populated() {
     let expected: String = (0..8).map(|way| format!("way {way}: 0\n")).collect();
     assert_eq!(text(with_prefault("back")), expected + "threads 1\n");
 }
 
+/// Promise (Under unmodified programs): A forked child populates nothing of its parent's memory.
 #[test]
 fn a_child_has_no_thread_until_it_maps_memory_of_its_own() {
     assert_eq!(
@@ -75,6 +81,8 @@ fn a_program_may_end_or_be_replaced_while_its_memory_is_populated() {
     }
 }
 
+/// Promise (Under unmodified programs): Populating in the background leaves a tenth of a memory cgroup's limit, and
+/// stops for good with the reason in `--stats`.
 #[test]
 fn a_tenth_of_a_memory_cgroup_is_left() {
     let program = Compiled::new("background.c");
@@ -103,6 +111,7 @@ fn a_tenth_of_a_memory_cgroup_is_left() {
     assert!(failures.is_err() || failures.unwrap().trim() == "0", "the limit was reached");
 }
 
+/// Promise (Under unmodified programs): `--stats` reports memory that `--prefault` cannot see: that of malloc.
 #[test]
 fn memory_of_malloc_is_reported_as_not_populated() {
     let program = Compiled::new("background.c");

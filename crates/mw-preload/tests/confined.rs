@@ -30,6 +30,9 @@ fn check(program: &Compiled, args: &[&str]) -> Output {
     with
 }
 
+/// Promise (Under unmodified programs): In a program that installs seccomp (prctl or seccomp(2), strict or filter,
+/// one thread or all), or starts under a filter that was not tested, the library makes no system call that the
+/// program does not make.
 #[test]
 fn a_program_that_confines_itself_makes_no_additional_calls() {
     let program = Compiled::new("confined.c");

@@ -93,6 +93,8 @@ fn disk(kind: &str) -> Disk {
     Disk::new(kind, None).unwrap_or_else(|| panic!("{kind} cannot be created"))
 }
 
+/// Promise (Under unmodified programs): On ext4, xfs, btrfs, bind mounts and overlayfs `--direct-io` keeps data out
+/// of the page cache, and only verified bytes are counted; elsewhere nothing is claimed.
 #[test]
 fn on_disks_data_is_kept_out_and_verified() {
     let program = Compiled::new("transfers.c");

@@ -18,6 +18,8 @@ fn run_both(name: &str, command: &dyn Fn() -> Command) -> Output {
     with
 }
 
+/// Promise (Under unmodified programs): When memory runs out (RLIMIT_AS, RLIMIT_DATA, the huge page pool, a memory
+/// cgroup) the same calls are refused and the same processes are killed.
 #[test]
 fn rlimit_data_fails_the_same_calls() {
     let program = Compiled::new("limits.c");

@@ -40,6 +40,8 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+/// Promise (The pool): Under `run --pool` a program sees no difference, and its memory returns to the pool; without a
+/// server, a pool or room, memory comes from the kernel with one line of notice, or is refused with `--pool-strict`.
 #[test]
 fn a_program_sees_no_difference_and_its_memory_returns() {
     let (server, program) = (server(), Compiled::new("shared.c"));
@@ -111,6 +113,8 @@ impl Drop for Key {
     }
 }
 
+/// Promise (The pool): A System V segment of a pool is the kernel's own except for its memory, outlives its creator,
+/// and returns its memory when it is removed.
 #[test]
 fn a_segment_is_the_kernels_own_except_for_its_memory() {
     let (server, program) = (server(), Compiled::new("segment.c"));

@@ -137,6 +137,8 @@ fn create_table(bin: &Path, with: bool) -> (String, Option<u64>) {
     (replies, cached)
 }
 
+/// Promise (Under unmodified programs): A PostgreSQL that creates a large table and an index under `--direct-io` is
+/// consistent after a crash and does not fill the page cache.
 #[test]
 fn postgres_creates_a_large_table_outside_the_page_cache() {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();

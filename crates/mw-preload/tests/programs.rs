@@ -29,6 +29,8 @@ const SITUATIONS: [(&str, bool); 16] = [
     ("dl", true),
 ];
 
+/// Promise (Under unmodified programs): Programs behave the same under fork, vfork, threads, signals, cancellation,
+/// seccomp filters, chroot, low limits, dlopen and closed descriptors.
 #[test]
 fn programs_behave_the_same_in_every_situation() {
     let program = Compiled::new("situations.c");
@@ -49,6 +51,8 @@ fn programs_behave_the_same_in_every_situation() {
     }
 }
 
+/// Promise (Under unmodified programs): The library works inside the program's own allocator and before its
+/// constructors have run.
 #[test]
 fn the_programs_own_allocator_may_be_the_caller() {
     let program = Compiled::new("allocator.c");
@@ -60,6 +64,8 @@ fn the_programs_own_allocator_may_be_the_caller() {
     assert_same("allocator", &plain, &text(with));
 }
 
+/// Promise (Under unmodified programs): With `--lock`, madvise and msync are refused only for memory that the program
+/// itself locked.
 #[test]
 fn memory_locked_only_by_lock_is_not_refused() {
     let program = Compiled::new("locks.c");
@@ -80,6 +86,8 @@ fn a_fork_while_memory_is_locked_does_not_deadlock() {
     assert_eq!(text(with), "children that are slow: 0, wrong: 0\n");
 }
 
+/// Promise (Under unmodified programs): A program that handles its own page faults (userfaultfd) receives the same
+/// faults and events as without the library.
 #[test]
 fn a_userfaultfd_handler_receives_the_same_events() {
     let program = Compiled::new("faults.c");
@@ -93,6 +101,9 @@ fn a_userfaultfd_handler_receives_the_same_events() {
 }
 
 /// Without MADV_DONTFORK a fork during munmap would inherit the memory that was moved to be discarded.
+///
+/// Promise (Under unmodified programs): A child that is forked while another thread unmaps memory inherits none of
+/// that memory.
 #[test]
 fn a_fork_while_memory_is_unmapped_inherits_none_of_it() {
     let program = Compiled::new("forks.c");
@@ -111,6 +122,10 @@ const BATCH: u64 = 1000;
 /// sequence is its seed, and `MW_SEQUENCES_FROM` is the first. A batch that differs is reported and run
 /// once more: about one sequence in ten thousand differs between two runs without the library, for
 /// example when the kernel reclaims memory.
+///
+/// Promise (Under unmodified programs): Results, errno, limits, and which pages are resident, locked and zero are the
+/// kernel's own: in random calls (2,000 sequences in each CI run; a million by hand, of which two differed once and
+/// not when they were repeated), and for every kind of memory, hole, inaccessible range and limit.
 #[test]
 fn random_calls_have_the_same_results() {
     let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
@@ -140,6 +155,8 @@ fn random_calls_have_the_same_results() {
     }
 }
 
+/// Promise (Under unmodified programs): The library needs glibc 2.34 or later, and interposes only the documented
+/// functions.
 #[test]
 fn it_needs_glibc_2_34_and_exports_only_interposed_functions() {
     let dump = |args: &[&str]| text(run(Command::new("readelf").args(args).arg(library())));
@@ -203,6 +220,7 @@ fn options_populate_and_lock_mappings() {
     assert!(lock.trim() == locked || lock.contains("locked 0"), "{lock}");
 }
 
+/// Promise (Under unmodified programs): The statistics go to the standard error of the start, or nowhere.
 #[test]
 fn statistics_go_to_the_original_standard_error_or_nowhere() {
     let program = Compiled::new("closed.c");
@@ -222,6 +240,8 @@ shift
 exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"
 "#;
 
+/// Promise (Under unmodified programs): Named in /etc/ld.so.preload the library works, and does nothing in setuid
+/// programs and programs with capabilities.
 #[test]
 fn in_ld_so_preload_it_is_inactive_in_privileged_programs() {
     if !rustix::process::geteuid().is_root() {

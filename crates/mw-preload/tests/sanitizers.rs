@@ -102,6 +102,9 @@ fn preload_first(file: &Path) -> Option<String> {
         .map(str::to_owned)
 }
 
+/// Promise (Under unmodified programs): Programs built with a sanitizer (thread, address, undefined, leak; gcc and
+/// clang) behave the same and report nothing; the library calls nothing that a sanitizer, an allocator or a profiler
+/// may interpose.
 #[test]
 fn gcc_programs_with_a_sanitizer_behave_the_same() {
     for sanitizer in ["thread", "address", "undefined", "leak"] {

@@ -42,12 +42,17 @@ fn same_with_and_without(name: &str) {
     }
 }
 
+/// Promise (Under unmodified programs): PostgreSQL (both kinds of shared memory) and MariaDB recover from kill -9 as
+/// they do without the library: every row, index and checksum; Redis, a JVM, QEMU, stress-ng and fio on ext4, xfs and
+/// tmpfs have the same results.
 #[test]
 fn postgres_recovers_with_intact_tables_and_indexes() {
     same_with_and_without("PostgreSQL, mmap");
     same_with_and_without("PostgreSQL, sysv");
 }
 
+/// Promise (The pool): A PostgreSQL whose shared memory (mmap or System V) comes from a pool recovers from kill -9 in
+/// the same memory, with intact tables and indexes, and all memory returns to the pool.
 #[test]
 fn postgres_recovers_in_memory_of_a_pool_and_returns_all_of_it() {
     const POOL: &str = "db";

@@ -56,6 +56,10 @@ fn on_disk() -> TempDir {
 const IN_MEMORY: Option<&str> = Some("size=400m");
 
 /// `MW_SEQUENCES=1000000` takes some hours.
+///
+/// Promise (Under unmodified programs): With `--direct-io` results, errno, file positions and data are the kernel's
+/// own: in random transfers on ext4, xfs, btrfs and tmpfs, and in appends, syncs, short writes at a limit or on a
+/// full disk, interrupts, threads, after fork, over reused descriptors, pipes and sockets.
 #[test]
 fn random_transfers_have_the_same_results() {
     let count = std::env::var("MW_SEQUENCES").ok().and_then(|count| count.parse().ok());
@@ -108,6 +112,8 @@ fn a_full_disk_fails_at_the_same_byte() {
 
 /// A disk loses data that it has accepted, and then works again. With the library the program gets the same
 /// errors as without: the library consumes none.
+///
+/// Promise (Under unmodified programs): The library consumes no write error that fsync(2) must report.
 #[test]
 fn a_disk_error_is_reported_to_fsync() {
     let program = Compiled::new("transfers.c");
@@ -161,6 +167,7 @@ fn cached_mib(
     output.lines().map(pair).collect()
 }
 
+/// Promise (Under unmodified programs): Large and sequential transfers leave the page cache; others stay.
 #[test]
 fn large_and_sequential_transfers_leave_the_page_cache() {
     let program = Compiled::new("transfers.c");
@@ -202,6 +209,8 @@ fn a_handler_may_leave_a_write_by_siglongjmp() {
 
 /// Data that was cached before is not a stream: it is neither written back in each call nor dropped. The
 /// last 8 MiB of the first pass may be dropped when the second pass begins.
+///
+/// Promise (Under unmodified programs): Rewritten cached data stays cached.
 #[test]
 fn rewritten_cached_data_stays_in_the_page_cache() {
     let program = Compiled::new("transfers.c");

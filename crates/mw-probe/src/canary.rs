@@ -392,6 +392,9 @@ mod tests {
         begin
     }
 
+    /// Promise (The recorder): On a slow or starved machine the recorder does less: provisional explanations wait for
+    /// many times the CPU time that those of all stalls took, the first one of a stall for 6 s at most, and the
+    /// canary's beat in a stall is up to 10 ms.
     #[test]
     fn a_turn_is_followed_by_many_times_what_it_cost_but_for_its_touch() {
         let mut turn = Turn::begin();
@@ -413,6 +416,8 @@ mod tests {
         assert!(shared.wait(|| 1, 30_000_000, &AtomicU64::new(0)).unwrap() >= earliest);
     }
 
+    /// Promise (The recorder): The canary at rest beats twice a second, its idle thread once, and both end when they
+    /// are told to.
     #[test]
     fn at_rest_the_thread_that_touches_nothing_rests_twice_as_long() {
         let shared = CanaryState::new(MAX_INTERVAL);

@@ -103,6 +103,7 @@ fn the_beat_changes_and_a_turn_costs_little_more_than_waking_up() {
     assert!(fast > 2 * turns, "{fast} of {turns}");
 }
 
+/// Promise (The recorder): The canary rests while nothing points to memory work, and beats at once at the first sign.
 #[test]
 fn a_shorter_beat_holds_at_once() {
     let _alone = alone();

@@ -68,6 +68,7 @@ fn wait_for_a_turn(canary: &Canary) {
     }
 }
 
+/// Promise (The recorder): A memory stall is distinguished from CPU contention.
 #[test]
 fn a_stall_of_memory_is_told_from_one_of_the_processor() {
     let canary = Canary::start(BEAT, 16 << 10).unwrap();

@@ -253,6 +253,8 @@ mod tests {
         }
     }
 
+    /// Promise (The recorder): What a process is called, what programs write to the kernel's log, and numbers of
+    /// another PID namespace mislead no incident of kills.
     #[test]
     fn whom_the_oom_killer_chose() {
         let line = "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,\

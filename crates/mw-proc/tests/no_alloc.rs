@@ -32,6 +32,7 @@ fn check(name: &str, mut parse: impl FnMut()) {
     assert_eq!(rounds.min(), Some(0), "{name}");
 }
 
+/// Promise (Checking): A sampled parser allocates nothing after its first call.
 #[test]
 fn sampled_parsers_allocate_nothing() {
     let mut zones = Zoneinfo::default();

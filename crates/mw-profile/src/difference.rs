@@ -269,6 +269,8 @@ mod tests {
 
     /// The tale's figures: compaction_alloc 17.13% against next to nothing, poll_idle 78.9%
     /// against 99.1%.
+    ///
+    /// Promise (The recorder): The function of the field report comes first in the profile's difference.
     #[test]
     fn the_tale_names_its_function() {
         let shifts = check(

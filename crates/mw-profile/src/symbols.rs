@@ -238,6 +238,8 @@ ffffffff81000600 t out_of_place
         assert!(missing.why.contains("CAP_SYSLOG"), "{missing}");
     }
 
+    /// Promise (Tracing: why): The names of kernel functions are kept from the start, and never those of modules that
+    /// have changed.
     #[test]
     fn this_kernel_names_its_functions() {
         if let Err(missing) = visible() {

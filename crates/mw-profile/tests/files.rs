@@ -67,6 +67,8 @@ fn file_of(profiler: &Profiler, writer: &Writer) -> String {
     path.clone()
 }
 
+/// Promise (The recorder): The file has a name on an overlay, on a block device and after it was deleted, and is
+/// never waited for.
 #[test]
 fn files_are_named_wherever_they_are() {
     if !is_root() {

@@ -72,6 +72,8 @@ fn the_baseline_is_always_on_and_leaves_stalls_out() {
     assert!((before.hz, before.cpus) == (199, evidence.profile.unwrap().cpus));
 }
 
+/// Promise (The recorder): Reclaim and compaction are recorded as waits of the task that waited; lost records are
+/// counted.
 #[test]
 fn reclaim_in_a_cgroup_is_a_wait_of_who_reclaims() {
     if !is_root() {
@@ -147,6 +149,7 @@ fn compaction_is_a_wait_with_its_node() {
     assert!(wait.count >= 1, "{wait:?}");
 }
 
+/// Promise (The recorder): The writer that fills the page cache is identified by process and path.
 #[test]
 fn who_fills_the_page_cache_is_known_by_process_and_path() {
     if !is_root() {
@@ -247,6 +250,7 @@ fn as_nobody() {
     println!("baseline {:?} flood {:?}", profiler.baseline(), profiler.flood());
 }
 
+/// Promise (The recorder): Without privileges the profiler starts and reports what it cannot see.
 #[test]
 fn without_privilege_it_starts_and_says_what_it_cannot_see() {
     if !is_root() {

@@ -26,6 +26,8 @@ fn record(path: &Path, rows: std::ops::Range<u64>) {
     offer(&writer, rows, COLUMNS);
 }
 
+/// Promise (The recorder): A recording that was opened without a writer shows what a writer adds later, and reports
+/// no false damage.
 #[test]
 fn one_that_was_opened_at_rest_sees_what_is_written_since() {
     let dir = TempDir::new().unwrap();

@@ -70,6 +70,8 @@ fn read(path: &Path, since: u64, until: u64) -> Table {
     Recording::open(path).unwrap().table(since, until).unwrap()
 }
 
+/// Promise (The recorder): Across a gap and a clock that was set back, thinning invents and loses nothing, and an
+/// export contains what was recorded.
 #[test]
 fn thinning_invents_nothing_in_a_hole_and_loses_nothing_at_its_edges() {
     let dir = TempDir::new().unwrap();

@@ -12,6 +12,7 @@ use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
 
+/// Promise (The recorder): DuckDB reads every export.
 #[test]
 fn duckdb_queries_every_format() {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR"));

@@ -145,6 +145,8 @@ fn lay(dir: &TempDir, file: &[u8], log_bytes: &[u8]) -> PathBuf {
     path
 }
 
+/// Promise (The recorder): A log that is truncated anywhere loses only what followed; a full disk is a temporary
+/// error; read-only media can be read.
 #[test]
 fn a_log_cut_anywhere_loses_what_was_behind_the_cut() {
     let Left { file, log, rows } = left();
@@ -291,6 +293,8 @@ impl Drop for Mounted {
     }
 }
 
+/// Promise (The recorder): A recorder that finds no room at its start waits for it; a recording of a newer memwright
+/// is moved aside, and none that was moved before is lost.
 #[test]
 fn a_full_disk_is_told_from_other_trouble_at_the_start() {
     let Some(disk) = Mounted::new("2m") else { return };

@@ -56,6 +56,7 @@ fn other_files_are_not_recordings_and_stay_as_they_are() {
     assert!(refused(dir.path()).contains("not a regular file"));
 }
 
+/// Promise (The recorder): For a recording of a newer version, the error names the version that wrote it.
 #[test]
 fn a_newer_format_says_who_wrote_it_and_is_moved_aside_by_a_writer() {
     let (_dir, path) = changed(|db| {

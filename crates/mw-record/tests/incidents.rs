@@ -50,6 +50,8 @@ fn left_behind(path: &Path, dir: &TempDir) -> PathBuf {
     copy
 }
 
+/// Promise (The recorder): An incident is kept while it is open and replaced under its number; one whose recorder was
+/// killed counts as interrupted, for readers at once.
 #[test]
 fn an_open_incident_is_replaced_under_its_number() {
     let dir = TempDir::new().unwrap();

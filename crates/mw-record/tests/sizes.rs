@@ -98,6 +98,7 @@ fn of_many_samples_one_in_several_is_given() {
     assert_eq!(sizes(&path).at_unix_ms.len(), (256 * 60 + 10) / 2);
 }
 
+/// Promise (Trends): Sizes take at most an eighth of the recording, and no longer than its other data is kept.
 #[test]
 fn sizes_are_kept_within_their_age_and_their_share_of_the_file() {
     let dir = TempDir::new().unwrap();

@@ -47,6 +47,8 @@ fn the_first_may_end_first() {
     assert_eq!(undo(&tree, second), restored(3));
 }
 
+/// Promise (Fixing): Programs that add pages to one pool take their own away when they end, whatever the order, and
+/// what another program set stays.
 #[test]
 fn whatever_the_order_the_pool_ends_as_it_was() {
     for seed in 0..200 {

@@ -34,6 +34,8 @@ impl Disks {
     }
 }
 
+/// Promise (Fixing): A disk's setting is persisted and reverted by the disk's identity, whatever its device number
+/// after a reboot.
 #[test]
 fn a_limit_of_a_disk_is_kept_by_what_identifies_the_disk() {
     let Disks(tree) = Disks::new();

@@ -466,6 +466,8 @@ fn a_journal_at_its_limit_only_reverts() {
     assert_eq!(tree.undo_all(), [Outcome::Restored { to: "7".to_owned() }]);
 }
 
+/// Promise (Fixing): The journal is read and written in the directory whose owner was checked, even if its path is
+/// replaced meanwhile.
 #[test]
 fn the_journal_is_in_the_directory_that_was_checked() {
     let tree = Tree::new();
@@ -521,6 +523,7 @@ fn a_directory_that_is_exchanged_meanwhile_is_not_read() {
     });
 }
 
+/// Promise (Fixing): No other user's lock prevents changing settings, reverting them, or recording.
 #[test]
 fn a_lock_of_another_user_stops_nobody() {
     if !is_root("a_lock_of_another_user_stops_nobody") {

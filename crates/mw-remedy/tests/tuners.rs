@@ -17,6 +17,7 @@ fn tuned(tree: &Tree, dir: &str, name: &str, text: &str) {
     tree.set(&format!("{dir}/{name}/tuned.conf"), text);
 }
 
+/// Promise (Fixing): What TuneD's active profile and saptune's notes set instead is said, with file and line.
 #[test]
 fn tuned_sets_what_its_active_profile_includes() {
     let tree = Tree::new();

@@ -180,6 +180,8 @@ fn a_name_of_any_length_is_written() {
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(100) })]
+    /// Promise (Findings): Names chosen by other users control no terminal and forge no line and no colour, in any
+    /// format.
     #[test]
     fn no_page_has_what_a_name_brought(name in name()) {
         check_pages(&name);

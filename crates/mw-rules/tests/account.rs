@@ -43,6 +43,7 @@ fn bytes(entries: &[AccountEntry], wanted: Part) -> u64 {
     entries.iter().map(|entry| is_it(entry) + bytes(&entry.parts, wanted)).sum()
 }
 
+/// Promise (All memory): On every captured kernel less than 1% of memory, or 5 MiB, is in no counter.
 #[test]
 fn every_captured_kernel_is_accounted_for() {
     let (mut accounted, mut failures) = (0, Vec::new());
@@ -108,6 +109,8 @@ fn any_bytes() -> impl Strategy<Value = Option<u64>> {
 }
 
 proptest! {
+    /// Promise (All memory): The parts of `explain --all-memory` exclude each other and add up to MemTotal, whatever
+    /// the counters say.
     #[test]
     fn parts_add_up_whatever_the_counters_say(
         total in 1..1_u64 << 50,

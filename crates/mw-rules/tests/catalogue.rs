@@ -60,6 +60,8 @@ fn every_file_is_registered_under_its_own_name() {
     assert_eq!(files, rules);
 }
 
+/// Promise (Findings): Every rule's page states what the rule finds, why it hurts, its threshold and source, and how
+/// to fix it.
 #[test]
 fn every_page_has_its_headings() {
     for rule in RULES {
@@ -97,6 +99,7 @@ fn every_hazard_has_a_lab_case() {
     }
 }
 
+/// Promise (Checking): A rule that saw only some of the processes or cgroups does not count as passed.
 #[test]
 fn nothing_found_in_a_part_is_not_nothing_found() {
     let snapshot = Snapshot {

@@ -56,6 +56,9 @@ fn check(fixture: &str, failures: &mut Vec<String>) -> Report {
 }
 
 /// Settings, and counters since boot, would keep the condition true for ever.
+///
+/// Promise (Fixing): `MemoryStalling` rests on rates and pressure, also of a node whose /proc is mounted in a
+/// container, and ends with the stall.
 #[test]
 fn a_node_stalls_only_by_rates_and_pressure() {
     let mut stalling = 0;
@@ -75,6 +78,11 @@ fn a_node_stalls_only_by_rates_and_pressure() {
     assert!(stalling >= 1, "a machine that swaps in both directions");
 }
 
+/// Promise (Findings): Every rule reports a finding on a real kernel in its condition, and none on one that is not.
+///
+/// Promise (Findings): Page tables are reported by program, and neither on huge pages nor of few processes.
+///
+/// Promise (Findings): Every rule passes on healthy machines.
 #[test]
 fn every_rule_runs_on_every_fixture() {
     let mut failures = Vec::new();
@@ -109,6 +117,7 @@ fn every_rule_runs_on_every_fixture() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
+/// Promise (Findings): The thrashed node of the field report is found, the fresh one is not.
 #[test]
 fn the_field_report_is_found_where_it_was() {
     let before = look("field-report/fresh");

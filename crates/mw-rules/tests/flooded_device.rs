@@ -32,6 +32,8 @@ fn written(remedy: &Remedy) -> Vec<(&str, u64)> {
     writes.map(|(path, value)| (name(path), value)).collect()
 }
 
+/// Promise (Fixing): A flooded device is limited individually, to what it writes in two seconds, if the kernel
+/// supports it.
 #[test]
 fn the_device_gets_what_it_writes_in_two_seconds() {
     let remedy = remedy(Some("1000000"));

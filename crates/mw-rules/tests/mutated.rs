@@ -79,6 +79,7 @@ fn check(fixture: &str) {
     }
 }
 
+/// Promise (Checking): A tree with any damaged file, or with absurd numbers, is checked without a panic.
 #[test]
 fn a_healthy_tree_may_be_damaged_anywhere() {
     check("healthy/numa-2");

@@ -97,6 +97,8 @@ fn the_machine_is_full_at_the_rate_of_all_that_grow() {
     assert!((left(0) / truth - 1.0).abs() < 0.01 && (left(1) / truth - 1.0).abs() < 0.01);
 }
 
+/// Promise (Trends): A batch that comes every night, a holder that has gone, and a cgroup whose child explains its
+/// growth are not reported.
 #[test]
 fn a_batch_that_comes_every_night_is_silent_until_it_exceeds_the_earlier_ones() {
     let night = |pid, begins: u64, lasts| {
@@ -167,6 +169,7 @@ fn a_forecast_of_an_hour_ago_counts_from_now_and_an_older_one_is_none() {
     assert_eq!(all[0].forecast, "2 MiB pages run out in 39 h (39 to 39)");
 }
 
+/// Promise (Trends): Huge pages that memory in use takes are reported as growth, unless a request asks for them.
 #[test]
 fn pages_that_memory_in_use_takes_are_no_forecast_of_their_own() {
     let mut history = history(vec![left(40 * GIB, 8)]);

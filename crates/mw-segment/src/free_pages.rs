@@ -173,6 +173,9 @@ mod tests {
     }
 
     /// By the page faults: one for each folio, of whatever size.
+    ///
+    /// Promise (Under unmodified programs): Under `run --huge auto` memory consists of the sizes that are free, of no
+    /// larger one that is excluded, and keeps its content.
     #[test]
     fn no_folio_is_allocated_where_a_larger_one_is_excluded() {
         const ALL_KIB: [u64; 7] = [16, 32, 64, 128, 256, 512, 1024];

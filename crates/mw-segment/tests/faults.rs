@@ -44,6 +44,7 @@ fn pick<T: Copy>(random: &mut Random, from: &[T]) -> T {
     from[random.below(from.len() as u64) as usize]
 }
 
+/// Promise (Segments): A call that is cancelled at any moment frees everything.
 #[test]
 fn cancelled_at_any_moment_everything_is_freed() {
     let _alone = alone();
@@ -108,6 +109,7 @@ fn cancelled_at_any_moment_everything_is_freed() {
     assert_shmem_returns(shmem, 64 << 20);
 }
 
+/// Promise (Segments): A program that is killed at any moment leaves nothing behind.
 #[test]
 fn a_program_killed_at_any_moment_leaves_nothing() {
     let _alone = alone();

@@ -63,6 +63,8 @@ fn created(options: &Options) -> Option<(Segment, BTreeMap<usize, usize>)> {
     }
 }
 
+/// Promise (Segments): A segment of folios consists of the size that it reports, and of no larger one that is
+/// enabled.
 #[test]
 fn a_segment_has_folios_of_its_size_although_larger_ones_are_enabled() {
     let _alone = alone();
@@ -109,6 +111,8 @@ fn the_best_pages_are_counted_as_they_are() {
     }
 }
 
+/// Promise (Segments): A folio size that a switch of the kernel forbids, or that too few free blocks have, is an
+/// error that names the remedy.
 #[test]
 fn without_its_switch_a_size_is_an_error_and_the_best_are_base_pages() {
     let _alone = alone();

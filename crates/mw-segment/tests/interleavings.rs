@@ -41,6 +41,7 @@ fn every_chunk_is_taken_once() {
     shuttle::check_pct(round, ROUNDS, 3);
 }
 
+/// Promise (Segments): Concurrent operations share the CPUs and none is starved.
 #[test]
 fn operations_share_the_cpus_and_leave_nothing_behind() {
     let round = || {

@@ -8,6 +8,7 @@ use common::{MIB, assert_resources, assert_shmem_returns, field, options, resour
 use mw_segment::{Error, Kind, Limit, NumaPolicy, PageSize, Phase, Placement};
 use mw_test::{HugePages, alone};
 
+/// Promise (Segments): Every kind and page size that the machine supports is populated and freed.
 #[test]
 fn every_kind_and_page_size_is_populated_and_freed() {
     let _alone = alone();
@@ -52,6 +53,7 @@ fn every_kind_and_page_size_is_populated_and_freed() {
     assert!(seen.len() >= 5, "{seen:?}");
 }
 
+/// Promise (Segments): Locked memory is locked and resident.
 #[test]
 fn locked_memory_is_locked_and_resident() {
     let _alone = alone();
@@ -86,6 +88,7 @@ fn auto_and_lenient_mode_take_available_pages_and_report_them() {
     assert!(short.remedy.contains("add 32 to"), "{short}");
 }
 
+/// Promise (Segments): Pages come from the requested nodes, range by range.
 #[test]
 fn memory_comes_from_the_requested_nodes() {
     let _alone = alone();

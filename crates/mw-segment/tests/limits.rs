@@ -54,6 +54,8 @@ fn dev_shm_and_huge_pages_are_limits() {
     }
 }
 
+/// Promise (Segments): A limit is a typed error with the requested, available and missing amounts, and no process is
+/// killed.
 #[test]
 fn memlock_is_a_limit() {
     let _alone = alone();

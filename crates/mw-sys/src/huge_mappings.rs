@@ -88,6 +88,8 @@ VmFlags: rd wr sh mr mw me ms lo sd
 ShmemPmdMapped:     2048 kB
 ";
 
+    /// Promise (The pool): Transparent huge pages that are returned are zeroed in place on every kernel, and
+    /// exchanged only if they were split.
     #[test]
     fn huge_bytes_are_those_of_the_mappings_in_a_range() {
         let mappings = HugeMappings(parse(SMAPS));

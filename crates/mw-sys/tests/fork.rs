@@ -44,6 +44,7 @@ fn write_first_byte(segment: &Segment, value: u8) {
     unsafe { segment.as_ptr().as_ptr().write_volatile(value) }
 }
 
+/// Promise (Segments): The library works after fork, and the end of a child frees nothing of its parent.
 #[test]
 fn a_fork_makes_segments_of_its_own_while_the_parent_works() {
     let over = std::sync::atomic::AtomicBool::new(false);

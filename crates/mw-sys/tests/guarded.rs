@@ -128,6 +128,8 @@ fn as_user<T: Send>(user: u32, act: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| scope.spawn(act).join().unwrap())
 }
 
+/// Promise (The recorder): What a command writes goes through no link of another user and into no FIFO or file of
+/// theirs, whatever fs.protected_* is set to.
 #[test]
 fn links_of_others_lead_no_writer_elsewhere() {
     if !mw_test::is_root() {
@@ -312,6 +314,8 @@ fn open_files_of_a_process_are_written_to_by_whoever_names_them() {
     write(&elsewhere.join("root/link")).unwrap();
 }
 
+/// Promise (The recorder): A FIFO, a device, a link to a file of somebody else, a file without end or a file system
+/// that hangs in place of a configured log delays nothing, and the other logs are read.
 #[test]
 fn a_reader_gets_what_whoever_chose_it_may_read() {
     if !mw_test::is_root() {

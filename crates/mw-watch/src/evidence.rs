@@ -270,6 +270,8 @@ struct NoReceiver;
 mod tests {
     use super::*;
 
+    /// Promise (The recorder): Where the machine did not answer during the stall, sizes are right, and no setting is
+    /// written that was not read.
     #[test]
     fn pages_have_a_size_where_the_machine_does_not_answer() {
         let host = Host { page_bytes: 65_536, ..Host::default() };

@@ -306,6 +306,7 @@ fn stall_of_kills(run: u64, started_unix_ms: u64) -> Stall {
 mod tests {
     use super::*;
 
+    /// Promise (The recorder): Kills that the log does not tell of are counted.
     #[test]
     fn what_the_log_does_not_tell_of_is_told_by_the_counter() {
         let mut unlogged = KillCounter::default();

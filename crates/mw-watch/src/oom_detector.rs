@@ -71,6 +71,7 @@ mod tests {
         seconds.filter(|turn| *turn == Some(OomTransition::Begun)).count()
     }
 
+    /// Promise (The recorder): Kills again and again for hours make a few incidents, not thousands.
     #[test]
     fn kills_again_and_again_are_few_incidents() {
         assert_eq!(incidents(1, 24), 1);

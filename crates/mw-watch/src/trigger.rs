@@ -162,6 +162,7 @@ mod tests {
     const LIMITS: Limits = Limits { canary_ms: 100.0, token_ms: None };
     const LONG: Duration = Duration::from_secs(10);
 
+    /// Promise (The recorder): A limit that passes during a check is seen in the next turn, without waiting.
     #[test]
     fn a_wakeup_during_a_turn_starts_the_next() {
         let wakeup = || Wakeup::new().unwrap();

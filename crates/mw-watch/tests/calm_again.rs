@@ -31,6 +31,9 @@ fn wake_ups(thread: &Path) -> u64 {
 }
 
 /// Evidence that somebody asks for is that of a stall which no slow answer announces.
+///
+/// Promise (The recorder): After a stall nothing goes on that was begun for it, also where no slow answer announced
+/// it.
 #[test]
 fn the_trace_of_a_stall_that_nothing_announced_ends_with_it() {
     let dir = TempDir::new().unwrap();

@@ -159,6 +159,8 @@ fn available_kib() -> u64 {
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
+/// Promise (The recorder): Beside ten thousand processes every sample meets its time limit, the sampling thread is as
+/// punctual as without them, and a blocked process is found.
 #[test]
 fn ten_thousand_processes_leave_the_recorder_as_it_is() {
     if available_kib() < MEMORY_KIB {

@@ -87,6 +87,8 @@ fn is_right(growth: &Growth) -> bool {
     (growth.per_s / (LEAK_MIB * MIB as f64) - 1.0).abs() < 0.1
 }
 
+/// Promise (Trends): A real leak is measured within 10%, its cgroup's limit is forecast, and the programs beside it
+/// are silent.
 #[test]
 fn a_leak_is_measured_and_programs_beside_it_are_silent() {
     let group = match Cgroup::with_memory(LIMIT_BYTES) {

@@ -115,6 +115,10 @@ fn kills_one_after_another_are_one_incident_with_whom_and_why() {
 }
 
 /// Anybody can have his own processes killed all the time, under as many names as he likes.
+///
+/// Promise (The recorder): A kill of the OOM killer is an incident of its own, also between two probes and where
+/// nobody probes: who was killed, at whose limit, who held most memory, and what became of the service; those of one
+/// cgroup hide none of another.
 #[test]
 fn a_kill_beside_those_of_another_cgroup_is_an_incident_of_its_own() {
     if !mw_test::is_root() {

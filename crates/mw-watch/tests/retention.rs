@@ -53,6 +53,8 @@ fn an_hour_of_real_rows_takes_a_megabyte_at_most() {
     assert!(bytes <= MOST_BYTES_AN_HOUR, "{bytes} bytes an hour");
 }
 
+/// Promise (The recorder): Old data is thinned; data beyond the age or size limit is deleted, oldest first; an hour
+/// of real rows takes at most a megabyte.
 #[test]
 fn what_is_old_is_thinned_and_what_is_older_is_deleted() {
     let table = few_columns(&recorded(REAL_SECONDS / 2));

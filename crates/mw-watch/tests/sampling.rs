@@ -181,6 +181,8 @@ fn unlocked() -> Vec<String> {
     found
 }
 
+/// Promise (The recorder): After its start the sampling thread allocates nothing, writes nothing, forks nothing and
+/// stays resident, also during a stall; missing delay accounting is reported once.
 #[test]
 fn after_its_start_it_allocates_nothing_writes_nothing_forks_nothing_and_stays_in_memory() {
     AllocationRegistry::set_global_tracker(Counter).unwrap();

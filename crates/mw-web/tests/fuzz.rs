@@ -67,6 +67,7 @@ fn servers() -> (Servers, [Server; 2]) {
     (Servers { files, plain, encrypted }, [first, second])
 }
 
+/// Promise (Metrics): Hostile clients of the listener keep out no scraper and get no page.
 #[test]
 fn hostile_clients_keep_out_no_scraper() {
     let (seconds, seed) = (number("MW_WEB_FUZZ_S", 4), number("MW_WEB_FUZZ_SEED", 1));

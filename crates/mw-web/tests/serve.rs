@@ -26,6 +26,7 @@ fn a_request_is_answered_and_a_dropped_server_closes_its_port() {
     assert!(TcpStream::connect(address).is_err());
 }
 
+/// Promise (Metrics): Clients that send nothing or are slow are cut off and keep out nobody.
 #[test]
 fn clients_that_send_nothing_keep_out_nobody() {
     let (_server, address, _) = start(None);
@@ -139,6 +140,7 @@ fn end_on_drop(is_over: &AtomicBool) -> impl Drop {
     Over(is_over)
 }
 
+/// Promise (Metrics): Wrong passwords keep out nobody, and their refusal does not tell which users exist.
 #[test]
 fn wrong_passwords_keep_out_nobody() {
     let (cost, once) = slow_cost();

@@ -163,6 +163,8 @@ mod tests {
         String::from_utf8(pages[page].clone()).unwrap()
     }
 
+    /// Promise (Installation): Every man page of a command has exit codes, examples that parse, and names only pages
+    /// that are installed.
     #[test]
     fn every_command_has_exit_codes_examples_and_related_pages() {
         for (page, bytes) in pages(&mw_cli::args::command()).unwrap() {

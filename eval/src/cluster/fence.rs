@@ -77,6 +77,8 @@ pub(crate) fn full() -> anyhow::Result<()> {
     run(&Choice { program: None, left: LEFT_MIB, again: false, write: false })
 }
 
+/// Promise (Fixing): The recording of a node that is fenced in a stall tells after the reset that memory caused it:
+/// it has the seconds before the reset but the last three, and the stall with its cause.
 pub(crate) fn run(choice: &Choice) -> anyhow::Result<()> {
     packages::install(&[guest::PACKAGES, debian::PACKAGES].concat())?;
     let program = guest::program(choice.program.as_deref())?;

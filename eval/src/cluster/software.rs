@@ -116,6 +116,10 @@ pub(crate) fn full() -> anyhow::Result<()> {
 }
 
 /// `again` judges what was played last.
+///
+/// Promise (Fixing): On a node that is flooded, etcd, Redis Sentinel, keepalived, Patroni, Galera, ZooKeeper and a
+/// corosync without its rights report late heartbeats, those in the flood are attributed to memory, and in the minute
+/// before it there are none.
 pub(crate) fn run(program: Option<PathBuf>, again: bool, write: bool) -> anyhow::Result<()> {
     packages::install(&[guest::PACKAGES, debian::PACKAGES].concat())?;
     let program = guest::program(program.as_deref())?;

@@ -33,6 +33,9 @@ pub(crate) fn full() -> anyhow::Result<()> {
     run(&Choice { minutes: None, left: LEFT_MIB, program: None, again: false, write: false })
 }
 
+/// Promise (Fixing): In a real cluster whose node is flooded, no token is lost, no monitor fails and nothing is moved
+/// under `memwright run --direct-io`, after `memwright iotune set`, with limits of the device, or in a group of its
+/// own; without them the recorder reports the stall before the cluster reports a failure.
 pub(crate) fn run(choice: &Choice) -> anyhow::Result<()> {
     packages::install(&[guest::PACKAGES, debian::PACKAGES].concat())?;
     let program = guest::program(choice.program.as_deref())?;

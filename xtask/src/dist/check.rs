@@ -39,6 +39,8 @@ fn built_twice(out: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Promise (Installation): The Debian packages are accepted by lintian and work in a new root; an upgrade and a
+/// removal keep configuration and recording, and a purge leaves nothing.
 fn lint(packages: &[PathBuf]) -> anyhow::Result<()> {
     let mut lintian = Command::new("lintian");
     lintian.args(["--allow-root", "--fail-on", "error,warning"]);
@@ -91,6 +93,8 @@ fn debian(packages: &[PathBuf]) -> anyhow::Result<()> {
 }
 
 /// Unpacks the RPM packages, without what they depend on.
+///
+/// Promise (Installation): The RPM packages install what they list, and their program runs.
 fn rpm(packages: &[PathBuf]) -> anyhow::Result<()> {
     let root = tempfile::tempdir()?;
     let rpm = |args: &[&str]| {
@@ -125,6 +129,8 @@ fn rpm(packages: &[PathBuf]) -> anyhow::Result<()> {
 }
 
 /// The static program runs in a root that has nothing else.
+///
+/// Promise (Installation): The static program runs in a root that has nothing else.
 fn alone(out: &Path) -> anyhow::Result<()> {
     let root = Root::empty()?;
     let name = format!("memwright-{VERSION}-x86_64-static");

@@ -127,6 +127,7 @@ mod tests {
         }
     }
 
+    /// Promise (The recorder): Every command takes times, durations and the JSON option in the same form.
     #[test]
     fn a_time_of_day_is_the_last_one_of_the_recording() {
         let ms = |text: &str| {

@@ -454,6 +454,7 @@ mod tests {
         }
     }
 
+    /// Promise (Fixing): A one-time action is repeated while its finding remains, three times at most.
     #[test]
     fn only_what_a_further_action_may_fix_is_repeated() {
         let compact = Step::Once { path: COMPACT.to_owned(), value: "1".to_owned() };
@@ -493,6 +494,7 @@ mod tests {
         assert_eq!(text, expected);
     }
 
+    /// Promise (Fixing): A revert is offered only where something can be reverted.
     #[test]
     fn a_revert_is_offered_only_for_settings() {
         let action = rendered(vec![change(COMPACT, None)]);

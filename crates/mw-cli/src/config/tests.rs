@@ -65,6 +65,8 @@ fn sections(page: &str) -> BTreeMap<&str, &str> {
     sections.collect()
 }
 
+/// Promise (Installation): Every entry of the configuration is documented with type and default, and is in the valid
+/// sample.
 #[test]
 fn every_entry_is_documented_with_type_and_default() {
     let page = read("docs/configuration.md");

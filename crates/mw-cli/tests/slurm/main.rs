@@ -87,6 +87,8 @@ fn a_node_is_drained_before_its_first_job() {
     assert!(cluster.runs("n1")[0].starts_with("node n1: drained: "), "{:?}", cluster.runs("n1"));
 }
 
+/// Promise (Fixing): `slurm health` drains a node for a hazard of the machine that lasts, with the rule as the
+/// reason, and resumes it once the hazard is gone and it has no jobs.
 #[test]
 fn a_hazard_that_does_not_last_drains_nothing() {
     if !mw_test::is_root() {
@@ -109,6 +111,8 @@ fn a_hazard_that_does_not_last_drains_nothing() {
     assert!(of_sick.iter().take(2).all(|run| run.starts_with(not_yet)), "{of_sick:?}");
 }
 
+/// Promise (Fixing): `slurm health` neither changes nor ends a drain that others have begun or taken over, and ends
+/// none of its own whose rule could not be checked.
 #[test]
 fn what_others_have_drained_is_left_alone() {
     if !mw_test::is_root() {
@@ -158,6 +162,8 @@ fn a_node_is_resumed_once_its_jobs_have_ended() {
 }
 
 /// The tree stays as it was recorded; the pages are real.
+///
+/// Promise (Fixing): `slurm health --make-room` makes room only on an idle node that it has drained.
 #[test]
 fn room_is_made_on_an_idle_drained_node() {
     if !mw_test::is_root() {
@@ -237,6 +243,9 @@ fn a_dry_run_changes_nothing_and_says_what_would_be() {
 }
 
 /// Slurm 22.05 has the field; that jobs are scheduled by it is new in 23.11.
+///
+/// Promise (Fixing): `slurm health --extra` keeps the keys of others, leaves what is no JSON object alone, and writes
+/// a size that swings around a step once.
 #[test]
 fn what_a_node_offers_is_in_its_extra_field_beside_the_keys_of_others() {
     if !mw_test::is_root() {
@@ -269,6 +278,8 @@ fn what_a_node_offers_is_in_its_extra_field_beside_the_keys_of_others() {
     assert_eq!(extra().unwrap(), "rack b2");
 }
 
+/// Promise (Fixing): Without slurmctld, and with a `scontrol` that hangs or prints anything, `slurm health` ends
+/// before slurmd kills it, with one line and nothing left running.
 #[test]
 fn without_slurmctld_one_line_says_so() {
     if !mw_test::is_root() {
@@ -381,6 +392,7 @@ fn whatever_scontrol_prints_is_bounded_and_one_line() {
     }
 }
 
+/// Promise (Fixing): `slurm prolog` ends with exit code 0 whatever happens.
 #[test]
 fn a_prolog_never_fails() {
     let run = |words: &[&str]| {

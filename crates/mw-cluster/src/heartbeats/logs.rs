@@ -357,6 +357,8 @@ mod tests {
         (lines, not_read)
     }
 
+    /// Promise (Fixing): Of a log, the journal and the lines in them `heartbeats` reads the latest, and says what it
+    /// did not read.
     #[test]
     fn of_a_long_log_the_end_is_read() {
         let log = LINE.repeat(100);

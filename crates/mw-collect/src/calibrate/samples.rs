@@ -116,6 +116,8 @@ mod tests {
         assert!((samples.unbacked_share - 1.0).abs() < 1e-9);
     }
 
+    /// Promise (Checking): A calibration does not mistake the memory that an earlier one touched for the state of all
+    /// memory.
     #[test]
     fn a_measurement_does_not_take_its_own_traces_for_the_state_of_memory() {
         // What the last measurement touched is handed out again first, and it is backed by now.

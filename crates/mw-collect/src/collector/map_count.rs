@@ -253,6 +253,8 @@ mod tests {
         collect(&Source::tree(tree.path()).unwrap(), &known)
     }
 
+    /// Promise (Findings): Mappings are counted only of processes that may be close to vm.max_map_count; one that was
+    /// not counted to the end has not passed.
     #[test]
     fn few_mappings_of_all_processes_exclude_each() {
         let large = || vec![process(1, "a", 1 << 20)];

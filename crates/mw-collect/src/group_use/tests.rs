@@ -52,6 +52,8 @@ fn paths(uses: &[GroupUse]) -> Vec<&str> {
     uses.iter().map(|group| group.path.as_str()).collect()
 }
 
+/// Promise (The recorder): What cgroups used, waited for and were limited by is read for version 1, 2 and hybrid,
+/// those of the service first.
 #[test]
 fn differences_of_version_2() {
     let made = unified();

@@ -232,6 +232,7 @@ mod tests {
         )
     }
 
+    /// Promise (Fixing): `make-room` drops no cache of a file that a database has open.
     #[test]
     fn what_a_copy_has_read_is_found_and_what_a_database_has_open_is_not() {
         if !mw_test::is_root() {

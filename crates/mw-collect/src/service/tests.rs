@@ -103,6 +103,7 @@ fn a_unix_socket_leads_to_its_service() {
     drop(server);
 }
 
+/// Promise (The recorder): The service behind a probe's connection is found, and what became of it when it is gone.
 #[test]
 fn a_forked_server_is_found_with_its_listener_and_again_after_a_restart() {
     let server = Forking::start();

@@ -191,6 +191,7 @@ mod tests {
         proxy.wait().unwrap();
     }
 
+    /// Promise (Tracing: why): Whom a process asks over TCP and Unix sockets is found by its connections.
     #[test]
     fn whom_a_process_asks_over_tcp() {
         for address in ["127.0.0.1:0", "0.0.0.0:0", "[::1]:0"] {

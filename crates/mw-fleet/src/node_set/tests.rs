@@ -53,6 +53,7 @@ fn names_are_written_as_one_set() {
 }
 
 proptest! {
+    /// Promise (Fixing): A node set that is written is read as the same nodes, by ClusterShell's rules.
     #[test]
     fn what_is_written_is_read_as_the_same_nodes(
         names in prop::collection::btree_set("[a-c]{1,2}[0-9]{0,3}(\\.x)?", 1..40),

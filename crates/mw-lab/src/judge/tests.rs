@@ -76,6 +76,8 @@ fn a_kept_promise_passes_with_its_effect() {
     assert_eq!(values, [2.0, 9.0, 2.5, 8.0]);
 }
 
+/// Promise (The lab): A violated expectation of any kind fails a case: a finding, a fix, a revert, an effect, the
+/// kernel log.
 #[test]
 fn wrong_findings_fail() {
     check_failure(

@@ -16,6 +16,7 @@ fn the_exit_code_is_the_answer() {
     assert_eq!(said, "starting the program: no such file or directory");
 }
 
+/// Promise (The recorder): An `exec:` probe leaves no process behind.
 #[test]
 fn a_program_that_never_ends_is_killed_with_its_children() {
     let folder = tempfile::tempdir().unwrap();

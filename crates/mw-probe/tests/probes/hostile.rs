@@ -46,6 +46,8 @@ fn hold(mut stream: TcpStream) {
     while stream.read(&mut bytes).is_ok_and(|got| got > 0) {}
 }
 
+/// Promise (The recorder): A hostile target causes failed probes and nothing else, and a stopped database is detected
+/// while it hangs.
 #[test]
 fn one_that_never_answers() {
     for prober in against(|_, stream| hold(stream)) {

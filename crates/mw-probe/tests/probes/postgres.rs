@@ -99,6 +99,7 @@ fn a_postgres_server_answers_stalls_and_recovers() {
     server.stall(&server.probe(&socket));
 }
 
+/// Promise (The recorder): A service's own view names who blocks whom, and holds no query unless that is configured.
 #[test]
 fn a_locked_table_is_seen_with_who_locks_it() {
     let (server, port) = server();

@@ -60,6 +60,7 @@ fn a_unix_socket_answers_until_its_queue_is_full() {
         Some(Connection::Unix { inode: Some(_), listener, .. }) if listener == own));
 }
 
+/// Promise (The recorder): A failed request is told from a slow one, by its kind and in the service's own words.
 #[test]
 fn failures_are_told_apart() {
     let (kind, said) = fails_as(&start("tcp://no-such-host.invalid:1", 5_000));
@@ -203,6 +204,7 @@ fn what_is_not_built_in_says_what_to_do() {
     }
 }
 
+/// Promise (The recorder): Passwords appear in no message.
 #[cfg(all(feature = "postgres", feature = "mysql"))]
 #[test]
 fn databases_are_read_and_shown() {

@@ -160,6 +160,8 @@ fn a_released_task_has_the_number_of_the_switch_before() {
 }
 
 /// More stacks than are kept, but few of them of events that are.
+///
+/// Promise (Tracing: why): In a long trace the stacks of dropped events make room for new ones.
 #[test]
 fn in_a_long_trace_the_stacks_of_dropped_events_make_room() {
     let options = TraceOptions { events: 40, stacks: 64, ..TraceOptions::RECORDER };

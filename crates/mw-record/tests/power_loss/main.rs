@@ -99,6 +99,8 @@ impl Handed {
     }
 }
 
+/// Promise (The recorder): A power failure at any write, with unsynced data lost, torn or reordered, loses at most
+/// three seconds, and the recorder continues with the rest.
 #[test]
 fn a_loss_of_power_at_any_write_loses_three_seconds_at_most() {
     let dir = TempDir::new().unwrap();

@@ -91,6 +91,8 @@ mod tests {
         outages.iter().map(|outage| (outage.from_s, outage.to_s)).collect()
     }
 
+    /// Promise (The recorder): A report draws an outage from the first failure to the first good answer, not as fast
+    /// answers.
     #[test]
     fn from_the_first_failure_to_the_first_good_answer() {
         let looks = [(1, 0, 2), (1, 0, 2), (1, 1, 3), (1, 1, 1), (0, 0, 0), (1, 0, 4), (1, 1, 500)];

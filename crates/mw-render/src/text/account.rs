@@ -148,6 +148,7 @@ mod tests {
         }
     }
 
+    /// Promise (All memory): The first line is the answer, and the table fits 40 columns.
     #[test]
     fn it_fits_forty_columns() {
         for verbose in [false, true] {

@@ -181,6 +181,8 @@ mod tests {
         assert!(page.contains("worker (9, of java 7, wb_workfn, shop.service)"), "{page}");
     }
 
+    /// Promise (Tracing: why): Commands and incidents show a critical path alike, also in 40 columns and on a
+    /// telephone.
     #[test]
     fn it_fits_forty_columns() {
         for colour in [false, true] {

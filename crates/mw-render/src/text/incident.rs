@@ -239,6 +239,7 @@ mod tests {
         }
     }
 
+    /// Promise (The recorder): Tasks of an incident are named with their unit, also in 40 columns.
     #[test]
     fn tasks_have_their_number_and_unit() {
         let page = incident(&everything(), Layout { width: 120, ..Layout::default() });

@@ -238,6 +238,8 @@ mod tests {
         assert_eq!(incidents(filtered, Layout::default()), "no such incidents (3 others)\n");
     }
 
+    /// Promise (The recorder): `incidents` shows open incidents first, groups similar ones and fits 40 columns;
+    /// `worst` is the slowest answer.
     #[test]
     fn open_incidents_come_first_and_their_cause_is_provisional() {
         let open = IncidentRow { state: IncidentState::Open, ..row(1, NOON_MS - 12_000, 900) };

@@ -30,6 +30,8 @@ fn count(elements: &str, what: &str) -> usize {
     elements.matches(what).count()
 }
 
+/// Promise (The recorder): A report opens without a network and draws everything without an error, in light and dark,
+/// in print and on a phone, in less than 3 MB.
 #[test]
 fn everything_is_drawn_without_an_error_or_a_network() {
     let html = incident(&sample::compaction()).unwrap();
@@ -131,6 +133,7 @@ fn it_prints() {
     assert!(count(&text, "/Subtype /Form") >= 13, "charts and maps are on it");
 }
 
+/// Promise (The recorder): No name of a task or file runs as a script or controls a terminal.
 #[test]
 fn hostile_names_are_text() {
     let html = incident(&sample::hostile()).unwrap();
@@ -246,6 +249,8 @@ fn week() -> FleetPage {
     }
 }
 
+/// Promise (Fixing): `fleet report` is one page that needs no network and no script, fits a telephone, and shows
+/// names of nodes as text.
 #[test]
 fn the_page_of_a_fleet_needs_no_network_and_fits_any_width() {
     // What is wider than the window, in the title.

@@ -260,6 +260,8 @@ fn swap_makes_a_no_slow_and_a_lock_keeps_it_out() {
     assert_eq!(large().ask("15G,lock").answer, Answer::No);
 }
 
+/// Promise (Fixing): No remedy is proposed that cannot help: more than the machine has, swap for locked memory, a
+/// nonexistent node.
 #[test]
 fn no_remedy_is_advised_that_cannot_help() {
     let lifts = |machine: Machine, request: &str| -> Vec<String> {
@@ -383,6 +385,8 @@ fn of_objects(dentries: u64, unused: u64) -> Machine {
     machine
 }
 
+/// Promise (Findings): Kernel objects in use are not available, unused ones are: in a virtual machine all of ten
+/// requests are answered correctly.
 #[test]
 fn kernel_objects_in_use_are_not_available_and_unused_ones_are() {
     const NAMES: u64 = 15_000_000;

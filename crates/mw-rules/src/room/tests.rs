@@ -98,6 +98,8 @@ fn what_is_out_of_reach_is_a_no_and_what_may_be_is_unknown() {
     assert_eq!(plan_of(7 * GIB + 2 * MIB), Answer::No);
 }
 
+/// Promise (Fixing): `make-room` swaps nothing out without consent, takes no step for what cannot be reached, and
+/// does not repeat one that gained nothing.
 #[test]
 fn nothing_is_swapped_without_consent() {
     use RoomStepKind::{Reclaim, Swap};

@@ -349,6 +349,8 @@ mod tests {
         assert_eq!(found((9, 9), (3, 3), 1.0), None, "of another boot");
     }
 
+    /// Promise (Findings): Dropped caches are a warning while they are dropped, a note where it recurs, and nothing
+    /// after an administrator's few.
     #[test]
     fn many_since_boot_are_a_note() {
         assert_eq!(found((23, 23), (23, 23), 1.0), None, "an administrator");

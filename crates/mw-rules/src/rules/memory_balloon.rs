@@ -129,6 +129,7 @@ mod tests {
         hazard(&Window::new(snapshot)).unwrap().first().map(|finding| finding.severity)
     }
 
+    /// Promise (Findings): A balloon is a warning only while memory is short, and a returned one is not reported.
     #[test]
     fn a_balloon_is_a_warning_only_while_memory_is_short() {
         assert_eq!(severity(guest(90, 10)), None, "a small one");

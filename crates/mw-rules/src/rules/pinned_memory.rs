@@ -244,6 +244,8 @@ mod tests {
         assert!(found.len() == 1 && found[0].starts_with("256 MiB of free memory"), "{found:?}");
     }
 
+    /// Promise (Findings): Pins are named by process where the kernel accounts for them; where it does not, as for
+    /// CUDA, the largest process is shown as perhaps not the owner.
     #[test]
     fn who_pins_is_named_where_it_is_accounted_for() {
         const MIB: u64 = 1 << 20;
@@ -297,6 +299,8 @@ mod tests {
         assert!(end.is_empty() && shown.is_empty() && step.contains("Vm(Pin|Lck)"), "{step}");
     }
 
+    /// Promise (Findings): Locked memory, pages in pipes and pins that were released are not reported as pinned
+    /// memory.
     #[test]
     fn pins_are_those_that_were_not_released() {
         let pins = |acquired: u64| {

@@ -145,6 +145,8 @@ mod tests {
         finding(&device, MEMORY, 4096).map(|finding| finding.severity)
     }
 
+    /// Promise (Findings): Compressed swap is reported where it saves nothing or is full, and zram that is no swap is
+    /// not.
     #[test]
     fn it_is_judged_by_what_it_saves_and_what_it_takes() {
         assert_eq!(found(400, 130, 0), None, "a usual ratio");

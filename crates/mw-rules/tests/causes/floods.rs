@@ -7,6 +7,9 @@ use mw_model::{GroupIo, GroupUse, Service, ServiceProcess, Snapshot, TriggerKind
 use mw_proc::vmstat::Counter;
 
 /// Page faults and wake-ups do not wait there, and the kernel does not count it as waiting for memory.
+///
+/// Promise (Tracing: why): Writers that were throttled for what they made dirty explain a late answer alone, no
+/// memory pressure, page fault or wake-up.
 #[test]
 fn a_throttled_writer_explains_a_late_answer_but_no_memory_pressure() {
     let is_cause = |kind, name| {
@@ -77,6 +80,8 @@ fn waits_for_writeback(dirty_pages: u64) -> Made {
     made(&[(Kind::Waiting(Wait::Writeback), 98)]).dirty(dirty_pages, 0)
 }
 
+/// Promise (Tracing: why): A backlog that another cgroup wrote to the service's disk is a flood; pages that are only
+/// read are not.
 #[test]
 fn a_backlog_that_another_cgroup_wrote_to_the_same_disk_is_a_flood() {
     let first = |device: &str, own_bytes, dirty_pages| {
@@ -94,6 +99,9 @@ fn a_backlog_that_another_cgroup_wrote_to_the_same_disk_is_a_flood() {
 }
 
 /// A command asks the service, so that nobody says which one it is, and the journal's thread has most of the time.
+///
+/// Promise (Tracing: why): A flood is found where nobody says which cgroup the service has, and where no cgroup is
+/// charged with it; a disk that hangs or became slow is none.
 #[test]
 fn the_disk_of_a_service_that_is_not_known_is_that_of_the_path() {
     let first = |device: &str| {
@@ -133,6 +141,9 @@ fn a_disk_that_hangs_or_became_slow_is_no_flood() {
 }
 
 /// What another program syncs over and over is under writeback, whatever else has been dirty all the time.
+///
+/// Promise (Tracing: why): Programs that sync what they write are no flood, and neither is a file that was read
+/// before programs allocated more.
 #[test]
 fn programs_that_sync_what_they_write_are_no_flood() {
     let first = |dirty: (u64, u64), writeback: u64| {

@@ -110,6 +110,8 @@ fn first(made: &Made) -> Option<String> {
     explained(made).causes.into_iter().next().map(|cause| cause.finding.rule)
 }
 
+/// Promise (The recorder): Who dropped the page cache, compacted or had memory reclaimed by hand is named where the
+/// service waited for it, and only there.
 #[test]
 fn who_dropped_the_cache_is_named() {
     let explanation = explained(&dropped(READS));
@@ -181,6 +183,8 @@ fn kills(group: &str) -> OomKills {
 }
 
 /// The service is slow because of its disk, which the path does not show, and another group is killed meanwhile.
+///
+/// Promise (The recorder): A kill at the limit of another cgroup is no cause of a stall.
 #[test]
 fn a_kill_in_another_group_is_no_cause() {
     let slow = |killed: &str| {
@@ -219,6 +223,8 @@ fn never_there() -> Made {
     made
 }
 
+/// Promise (Tracing: why): An OOM kill elsewhere is no cause of a service's failure, and of a slow answer only where
+/// memory was waited for; the service is told by number, name and cgroup.
 #[test]
 fn a_service_that_was_never_there_was_not_killed() {
     let explanation = explained(&never_there());
@@ -423,6 +429,9 @@ fn who_reserves_huge_pages_is_named() {
 }
 
 /// A slow disk, while reclaim inside cgroups is not why the service reads.
+///
+/// Promise (The recorder): Memory that was reclaimed by hand before a stall is its cause where the service's cgroup
+/// reads it again, and a slow disk stays one.
 #[test]
 fn reclaim_before_the_stall_is_a_cause_only_of_what_is_read_again() {
     assert_eq!(first(&reclaimed_before(0)).as_deref(), Some("not-memory"), "of another group");
@@ -455,6 +464,9 @@ fn compaction_by_hand_is_no_cause_of_what_did_not_wait_for_it() {
 }
 
 /// The cache is dropped, nothing is read again, and the disk is slow for those who write.
+///
+/// Promise (Tracing: why): Dropped caches, compaction and reclaim by hand are no cause of a stall that did not wait
+/// for them.
 #[test]
 fn a_dropped_cache_that_nobody_reads_again_is_no_cause() {
     let untraced = |reads_after| {

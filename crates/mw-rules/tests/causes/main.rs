@@ -39,6 +39,8 @@ fn plausible(explanation: &Incident) -> BTreeSet<&str> {
     sure.map(|cause| cause.finding.rule.as_str()).collect()
 }
 
+/// Promise (The recorder): In synthetic stalls the right cause comes first, and no cause is plausible that may not
+/// be.
 #[test]
 fn every_stall_has_its_cause_first_and_no_other_than_it_may() {
     let mut wrong = Vec::new();
@@ -63,6 +65,8 @@ fn every_rule_with_a_cause_has_its_stall() {
 }
 
 /// A hazard that was there before and has not changed explains nothing.
+///
+/// Promise (The recorder): A hazard that existed before the stall explains nothing.
 #[test]
 fn no_decoy_is_put_down_to_memory_whatever_hazard_there_is() {
     let mut wrong = Vec::new();

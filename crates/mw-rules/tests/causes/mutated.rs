@@ -45,6 +45,8 @@ fn size(value: &Value) -> usize {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
+    /// Promise (The recorder): A damaged incident is explained without a panic, and the data that a rule lacks is
+    /// reported.
     #[test]
     fn a_damaged_incident_is_explained_without_a_panic(
         which in any::<prop::sample::Index>(),

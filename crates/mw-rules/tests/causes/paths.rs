@@ -197,6 +197,8 @@ pub(crate) fn explained(made: &Made) -> Incident {
     incident
 }
 
+/// Promise (The recorder): Where the critical path of the slowest request was traced, it decides the cause; what
+/// strangers waited for is no evidence.
 #[test]
 fn the_path_decides() {
     for stall in all().into_iter().chain(crate::forced::all()) {
@@ -228,6 +230,7 @@ fn what_strangers_wait_for_is_no_evidence() {
     }
 }
 
+/// Promise (The recorder): What explains less than half of a request contributed, and is not its cause.
 #[test]
 fn what_explains_less_than_half_contributed() {
     let parts = [(Kind::Waiting(Wait::CgroupReclaim), 35), (Kind::Unseen(Unseen::NeverRan), 55)];
@@ -417,6 +420,8 @@ fn a_thread_of_the_recorder_is_no_sufferer_in_a_headline() {
 }
 
 /// Half of the request waited for flushes of the disk, and nearly all of it for the disk.
+///
+/// Promise (Tracing: why): A cause that explains half of the request does not precede one that explains nearly all.
 #[test]
 fn a_cause_of_half_of_the_request_does_not_precede_one_of_nearly_all() {
     let waits = |flush, writeback| {
@@ -430,6 +435,9 @@ fn a_cause_of_half_of_the_request_does_not_precede_one_of_nearly_all() {
 }
 
 /// The service waits for a lock of a file that another program holds, whose child sleeps.
+///
+/// Promise (Tracing: why): Another program that the service waits for is not called the service itself, and its
+/// remedy names a process that is there.
 #[test]
 fn another_program_that_sleeps_is_not_the_service_itself() {
     let finding = |processes: &[u32]| {
@@ -518,6 +526,8 @@ fn a_task_outside_of_the_pid_namespace_is_named_as_one() {
 }
 
 /// A thread of a Java program waits for another one.
+///
+/// Promise (Tracing: why): The remedy for a lock is that of the server that has it; a debugger is told from a signal.
 #[test]
 fn the_holder_of_a_lock_is_found_by_what_the_server_is() {
     let remedy = |name: &str| {
@@ -537,6 +547,8 @@ fn the_holder_of_a_lock_is_found_by_what_the_server_is() {
 }
 
 /// The service reclaims at the limit of its cgroup until the OOM killer ends it.
+///
+/// Promise (Tracing: why): A service that the OOM killer ended is an OOM kill, also where it was slow before.
 #[test]
 fn the_oom_killer_ends_what_was_slow_before() {
     let first = |how| {
@@ -572,6 +584,8 @@ fn a_thread_that_populates_held_mmap_lock_whatever_the_wait_for_it_looked_like()
 }
 
 /// The kernel drops the probe's connection, because the service accepts none.
+///
+/// Promise (Tracing: why): A full listen queue is told from the network.
 #[test]
 fn a_full_listen_queue_is_not_the_network() {
     let first = |waiting| {
@@ -604,6 +618,8 @@ fn a_stopped_process_explains_a_request_of_which_nothing_is_known() {
     assert!(explained(&made(&unseen)).causes.is_empty());
 }
 
+/// Promise (Tracing: why): What a fork costs is named as such: page tables, copies on the first write, mmap_lock, and
+/// CPUs that forked processes use for it; a copy that no forked process shares is not.
 #[test]
 fn the_first_write_to_a_page_is_a_cost_of_a_fork_only_where_a_child_shares_it() {
     assert_eq!(first_rule(&copies_after_fork(true)), "fork-copy");
@@ -624,6 +640,7 @@ fn a_fork_that_holds_mmap_lock_is_named_as_a_fork() {
     assert_eq!(cause.finding.headline, "postgres (820) copied page tables in fork");
 }
 
+/// Promise (Tracing: why): Who holds mmap_lock is named with the system call, or as a reader of smaps.
 #[test]
 fn the_holder_of_mmap_lock_is_named_with_its_call() {
     let headline = |work, process, functions: &[&str]| {
@@ -659,6 +676,7 @@ fn the_holder_of_mmap_lock_is_named_with_its_call() {
     assert_eq!(headline(KernelWork::FileIo, 77, &["ext4_file_read_iter"]), None);
 }
 
+/// Promise (Tracing: why): A process that frees its memory while it ends is named, with how much memory became free.
 #[test]
 fn a_process_that_ends_is_named_with_the_memory_that_it_freed() {
     let mut made = teardown();
@@ -680,6 +698,8 @@ fn a_process_that_ends_is_named_with_the_memory_that_it_freed() {
 }
 
 /// Task that moved the pages that a task waited for.
+///
+/// Promise (Tracing: why): A wait for a page on the move is NUMA balancing only where that moved most pages.
 #[test]
 fn a_wait_for_a_page_on_the_move_is_explained_by_who_moves_pages() {
     let first = |balanced, compacted, functions: &[&str]| {
@@ -702,6 +722,9 @@ fn a_wait_for_a_page_on_the_move_is_explained_by_who_moves_pages() {
 }
 
 /// Steal is the hypervisor's; what the request spent elsewhere, or was not stolen, is not.
+///
+/// Promise (Tracing: why): The hypervisor is named only where /proc/stat counted stolen time in the same seconds, for
+/// half of the request.
 #[test]
 fn stolen_time_is_the_hypervisors_where_the_counters_of_these_seconds_say_so() {
     let subject = |kind, stolen_ms, busy_ms| {
@@ -728,6 +751,8 @@ fn stolen_time_is_the_hypervisors_where_the_counters_of_these_seconds_say_so() {
 }
 
 /// The probe gives up after its own time limit, and nothing tells what the service did meanwhile.
+///
+/// Promise (Fixing): A probe that gave up is not taken for the service.
 #[test]
 fn a_probe_that_gave_up_is_not_the_service() {
     let gave_up = |by_probe: bool| {

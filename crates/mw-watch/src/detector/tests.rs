@@ -82,6 +82,7 @@ fn a_stall_begins_while_the_probe_waits_and_ends_when_it_was_good_for_a_second()
     check(LIMITS, &turns, &[(10.0, "db"), (6010.0, "over")]);
 }
 
+/// Promise (The recorder): A stall within a stall is one incident, and so is a service that stays down.
 #[test]
 fn a_stall_within_a_stall_is_the_same_one() {
     let turns = probe_turns(&[
@@ -178,6 +179,7 @@ fn pressure_that_somebody_keeps_up_hides_no_stall_of_another_monitor() {
     assert_eq!(seconds, [0, 301, 902, 2103, 3904]);
 }
 
+/// Promise (The recorder): Each probe's stall is an incident of its own.
 #[test]
 fn each_probe_has_a_stall_of_its_own() {
     let mut detector = detector(LIMITS, 2);

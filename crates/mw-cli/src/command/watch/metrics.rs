@@ -357,6 +357,7 @@ fn pools(socket: &std::path::Path, page: &mut Page) {
 mod tests {
     use super::*;
 
+    /// Promise (Metrics): A request waits for the first look at the machine, 5 s at most.
     #[test]
     fn a_request_before_the_first_page_is_asked_again() {
         let shared = Shared { state: Mutex::default(), log: Log::to_stderr() };

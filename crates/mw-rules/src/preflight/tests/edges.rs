@@ -23,6 +23,8 @@ fn on_lists(memory: Memory, mib: u64) -> Machine {
     machine
 }
 
+/// Promise (Findings): A request for the last of what the kernel, a cgroup, the commit limit or RLIMIT_AS leaves is
+/// answered with `unknown` and the reason, not with a guess.
 #[test]
 fn what_the_kernel_may_keep_is_in_doubt() {
     // A hundredth and a 64th: 419 MiB. A page table needs 1 MiB for 512.
@@ -46,6 +48,7 @@ fn pages_on_per_cpu_lists_and_own_memory_may_be_given() {
     assert_eq!(ask(own), Answer::Unknown);
 }
 
+/// Promise (Findings): An inherited memory policy and cache that other cgroups protect are counted.
 #[test]
 fn a_memory_policy_binds_the_request_unless_it_names_a_node() {
     let bound = || Machine::new(&[IDLE, IDLE]).with(|s| s.origin.policy_nodes = Some(vec![0]));
@@ -116,6 +119,7 @@ fn cache_that_a_cgroup_protects_is_not_available() {
     assert_eq!(holder.holder, "page cache that cgroups protect (memory.min)");
 }
 
+/// Promise (Findings): Limits of the hugetlb controller are counted, of both versions of cgroups.
 #[test]
 fn a_cgroups_limit_of_huge_pages_counts() {
     let pool =

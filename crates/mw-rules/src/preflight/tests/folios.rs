@@ -71,6 +71,8 @@ fn ask(machine: &Machine, request: &str, calibration: Option<&Calibration>) -> P
     answer(&Window::new(machine.snapshot.clone()), &request, calibration).unwrap()
 }
 
+/// Promise (Findings): `check --for SIZE,page=…` counts free blocks above the watermarks and names the switch that
+/// forbids a size; what it promises on the running kernel, segments of both kinds get.
 #[test]
 fn one_size_is_available_as_far_as_blocks_of_it_are_free() {
     for (request, expected, available_gib) in [

@@ -45,6 +45,8 @@ fn check(memory: Memory, blocks: PageBlocks, range: (u64, u64), end: &str) {
     assert!(preflight.summary.ends_with(end), "{}", preflight.summary);
 }
 
+/// Promise (Findings): How far a pool can be grown is stated now by free blocks, and as a range by blocks without a
+/// page that cannot be moved.
 #[test]
 fn an_empty_pool_says_what_can_be_reserved() {
     // The watermarks keep 96 MiB, and a part of the cache stays.

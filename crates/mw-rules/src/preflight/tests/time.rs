@@ -58,6 +58,8 @@ fn a_request_that_ends_before_reclaimed_memory_is_fast() {
     }
 }
 
+/// Promise (Checking): The time of `check --for` is a range; how much of the request lies in memory that the host of
+/// a virtual machine has reclaimed is counted by the kernel's marks, without touching it.
 #[test]
 fn what_lies_in_reclaimed_memory_costs_what_was_measured() {
     // Without small blocks, 4 of 8 GiB are backed.
@@ -79,6 +81,7 @@ fn an_unknown_cost_is_not_stated_as_a_range_of_anything() {
     }
 }
 
+/// Promise (Checking): A time of which nothing can be said is left out with the reason.
 #[test]
 fn a_range_too_wide_to_say_anything_is_left_out_with_the_reason() {
     let mut calibration = layered(None);
