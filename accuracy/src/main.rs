@@ -12,13 +12,13 @@ use xtask::{ages, packages, workspace};
 
 #[derive(Parser)]
 #[command(bin_name = "cargo xtask", about = "Campaigns that CI runs in part")]
-struct Args {
+struct CampaignArgs {
     #[command(subcommand)]
-    task: Task,
+    task: CampaignTask,
 }
 
 #[derive(Subcommand)]
-enum Task {
+enum CampaignTask {
     /// Run the queries over the recordings of a fleet on DuckDB and ClickHouse, with a simulated fleet
     Ship {
         /// Only take the minutes of this recording for the simulated fleets: NAME=DIRECTORY, a data set of memwright ship;
@@ -95,11 +95,11 @@ enum Task {
     },
     /// A step of `cargo xtask ci`
     #[command(hide = true)]
-    Step { step: Step },
+    Step { step: CampaignStep },
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Step {
+enum CampaignStep {
     PreflightQuick,
     ShipQuick,
     Trials,
@@ -107,37 +107,58 @@ enum Step {
 }
 
 fn main() -> anyhow::Result<()> {
-    match Args::parse().task {
-        Task::Ship { recorded, .. } if !recorded.is_empty() => ship::record(&recorded),
-        Task::Ship { fleet, write, .. } => {
+    match CampaignArgs::parse().task {
+        CampaignTask::Ship { recorded, .. } if !recorded.is_empty() => ship::record(&recorded),
+        CampaignTask::Ship { fleet, write, .. } => {
             let (fleets, _) = fleet.as_chunks();
             let fleets: Vec<_> = fleets.iter().map(|[machines, days]| (*machines, *days)).collect();
             ship::run(&fleets, write)
         }
-        Task::Trials { quick: true, .. } => trials::quick(),
-        Task::Trials { report: true, .. } => trials::report(),
-        Task::Trials { calibrate: true, .. } => trials::calibrate(),
-        Task::Trials { again: true, program, .. } => trials::again(program),
-        Task::Trials { seed, count, play, conditions, results, program, jobs, host, .. } => {
-            trials::run(&trials::Choice {
-                seed,
-                count,
-                only: play,
-                conditions,
-                results,
-                program,
-                jobs,
-                on_host: host,
-            })
-        }
-        Task::Preflight { report: true, .. } => preflight::report(),
-        Task::Preflight { conditions, kernels, seed, results, program, jobs, report: false } => {
-            preflight::run(&preflight::Choice { conditions, kernels, seed, results, program, jobs })
-        }
-        Task::Step { step: Step::PreflightQuick } => preflight::quick(),
-        Task::Step { step: Step::ShipQuick } => ship::quick(),
-        Task::Step { step: Step::Trials } => trials::full(),
-        Task::Step { step: Step::Preflight } => preflight::full(),
+        CampaignTask::Trials { quick: true, .. } => trials::quick(),
+        CampaignTask::Trials { report: true, .. } => trials::report(),
+        CampaignTask::Trials { calibrate: true, .. } => trials::calibrate(),
+        CampaignTask::Trials { again: true, program, .. } => trials::again(program),
+        CampaignTask::Trials {
+            seed,
+            count,
+            play,
+            conditions,
+            results,
+            program,
+            jobs,
+            host,
+            ..
+        } => trials::run(&trials::TrialSelection {
+            seed,
+            count,
+            only: play,
+            conditions,
+            results,
+            program,
+            jobs,
+            on_host: host,
+        }),
+        CampaignTask::Preflight { report: true, .. } => preflight::report(),
+        CampaignTask::Preflight {
+            conditions,
+            kernels,
+            seed,
+            results,
+            program,
+            jobs,
+            report: false,
+        } => preflight::run(&preflight::PreflightSelection {
+            conditions,
+            kernels,
+            seed,
+            results,
+            program,
+            jobs,
+        }),
+        CampaignTask::Step { step: CampaignStep::PreflightQuick } => preflight::quick(),
+        CampaignTask::Step { step: CampaignStep::ShipQuick } => ship::quick(),
+        CampaignTask::Step { step: CampaignStep::Trials } => trials::full(),
+        CampaignTask::Step { step: CampaignStep::Preflight } => preflight::full(),
     }
 }
 
@@ -149,7 +170,7 @@ mod tests {
 
     #[test]
     fn xtask_names_every_campaign() {
-        let command = Args::command();
+        let command = CampaignArgs::command();
         let shown = command.get_subcommands().filter(|task| !task.is_hide_set());
         let mut names: Vec<&str> = shown.map(clap::Command::get_name).collect();
         names.sort_unstable();

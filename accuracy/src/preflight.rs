@@ -10,14 +10,14 @@ mod request;
 mod results;
 
 use crate::campaign;
-use account::Account;
+use account::ConditionAccount;
 use anyhow::Context;
-use condition::Condition;
+use condition::PreflightCondition;
 use mw_lab::Lab;
-use mw_lab::vm::guest::Role;
-use mw_lab::{Case, Kernel};
-use request::Record;
-use results::Line;
+use mw_lab::vm::guest::GuestRole;
+use mw_lab::{Case, GuestKernel};
+use request::RequestRecord;
+use results::ResultLine;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ use std::sync::Mutex;
 const RESULTS: &str = "preflight/results.jsonl";
 const KERNELS: [&str; 3] = ["6.1", "6.12", condition::HOST];
 
-pub(crate) struct Choice {
+pub(crate) struct PreflightSelection {
     /// All, where there is none.
     pub(crate) conditions: Vec<String>,
     /// All of [`KERNELS`], where there is none.
@@ -38,7 +38,7 @@ pub(crate) struct Choice {
     pub(crate) jobs: usize,
 }
 
-impl Choice {
+impl PreflightSelection {
     fn all() -> Self {
         Self {
             conditions: Vec::new(),
@@ -59,7 +59,7 @@ pub(crate) fn report() -> anyhow::Result<()> {
 /// Of requests that were answered with yes, slowly or no, how many may be answered wrongly.
 const MAX_WRONG_SHARE: f64 = 0.005;
 
-pub(crate) fn run(choice: &Choice) -> anyhow::Result<()> {
+pub(crate) fn run(choice: &PreflightSelection) -> anyhow::Result<()> {
     ask(choice).map(drop)
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn run(choice: &Choice) -> anyhow::Result<()> {
 pub(crate) fn quick() -> anyhow::Result<()> {
     for (condition, kernel) in [("pipes", "6.12"), ("policy-bind", "6.1")] {
         let (conditions, kernels) = (vec![condition.to_owned()], vec![kernel.to_owned()]);
-        judge(&ask(&Choice { conditions, kernels, ..Choice::all() })?)?;
+        judge(&ask(&PreflightSelection { conditions, kernels, ..PreflightSelection::all() })?)?;
     }
     Ok(())
 }
@@ -77,11 +77,11 @@ pub(crate) fn quick() -> anyhow::Result<()> {
 /// Promise (Findings): What `check --for` says a pool can be grown to at least, `make-room` provides, and nothing
 /// provides more than the most above the watermarks.
 pub(crate) fn full() -> anyhow::Result<()> {
-    judge(&ask(&Choice::all())?)
+    judge(&ask(&PreflightSelection::all())?)
 }
 
-fn judge(records: &[Record]) -> anyhow::Result<()> {
-    let counts = figures::Counts::of(records);
+fn judge(records: &[RequestRecord]) -> anyhow::Result<()> {
+    let counts = figures::AnswerCounts::of(records);
     anyhow::ensure!(counts.right > 0, "nothing was asked");
     let (wrong, decided) = (counts.wrong(), counts.wrong() + counts.right);
     let most = decided as f64 * MAX_WRONG_SHARE;
@@ -90,7 +90,7 @@ fn judge(records: &[Record]) -> anyhow::Result<()> {
 }
 
 /// Asks in every condition that was chosen, and appends to the results.
-fn ask(choice: &Choice) -> anyhow::Result<Vec<Record>> {
+fn ask(choice: &PreflightSelection) -> anyhow::Result<Vec<RequestRecord>> {
     let target = crate::workspace::target_dir();
     let program = choice.program.clone().unwrap_or_else(|| target.join("debug/memwright"));
     let results = choice.results.clone().unwrap_or_else(|| target.join(RESULTS));
@@ -117,8 +117,8 @@ fn ask(choice: &Choice) -> anyhow::Result<Vec<Record>> {
         }
     });
     let requests = |line| match line {
-        Line::Request(record) => Some(record),
-        Line::Account(_) => None,
+        ResultLine::Request(record) => Some(record),
+        ResultLine::Account(_) => None,
     };
     let all = all.into_inner().map_err(|_| anyhow::anyhow!("a guest's thread panicked"))?;
     Ok(all.into_iter().filter_map(requests).collect())
@@ -128,27 +128,27 @@ fn ask(choice: &Choice) -> anyhow::Result<Vec<Record>> {
 fn play(
     lab: &Lab,
     program: &Path,
-    condition: &Condition,
+    condition: &PreflightCondition,
     kernel: &str,
     seed: u32,
-) -> anyhow::Result<Vec<Line>> {
+) -> anyhow::Result<Vec<ResultLine>> {
     let (files, release) = match kernel {
         condition::HOST => host::ask(condition, program, seed)?,
         kernel => in_guest(lab, condition, kernel, seed)?,
     };
-    let of = request::Boot { condition: &condition.name, release: &release, seed };
+    let of = request::GuestBoot { condition: &condition.name, release: &release, seed };
     let mut lines = Vec::new();
     let mut asked: BTreeMap<u32, &[u8]> = BTreeMap::new();
     for (name, bytes) in &files {
         match name.parse() {
             Ok(number) => drop(asked.insert(number, bytes)),
-            Err(_) => lines.push(Line::Account(Account::read(bytes, &of)?)),
+            Err(_) => lines.push(ResultLine::Account(ConditionAccount::read(bytes, &of)?)),
         }
     }
     for text in asked.into_values() {
         let record = request::read(&String::from_utf8_lossy(text), &of)?;
         println!("{}", record.line());
-        lines.push(Line::Request(record));
+        lines.push(ResultLine::Request(record));
     }
     Ok(lines)
 }
@@ -156,7 +156,7 @@ fn play(
 /// The answers by their numbers, and the kernel's release. What was asked before a guest broke counts.
 fn in_guest(
     lab: &Lab,
-    condition: &Condition,
+    condition: &PreflightCondition,
     kernel: &str,
     seed: u32,
 ) -> anyhow::Result<(BTreeMap<String, Vec<u8>>, String)> {
@@ -165,9 +165,9 @@ fn in_guest(
     fs::create_dir(&folder)?;
     condition.write_case(&folder, kernel, seed)?;
     let variant = Case::read(&folder)?.variants.pop().context("no variant")?;
-    let kernel = Kernel::get(kernel)?;
+    let kernel = GuestKernel::get(kernel)?;
     let release = kernel.release.clone();
-    let (outcome, run) = lab.run(&variant, &kernel, &release, Role::Play, &mut |_| true);
+    let (outcome, run) = lab.run(&variant, &kernel, &release, GuestRole::Play, &mut |_| true);
     let run = run.with_context(|| outcome.outcome.to_string())?;
     let logs = crate::workspace::target_dir().join("preflight/logs");
     fs::create_dir_all(&logs)?;

@@ -20,13 +20,13 @@ mod stage;
 
 use crate::campaign;
 use anyhow::Context;
-use boot::{Boot, Cgroup, PLAYS_A_BOOT, Place, Service};
-use condition::Condition;
+use boot::{Boot, PLAYS_A_BOOT, TrialCgroup, TrialHost, TrialService};
+use condition::TrialCondition;
 use host_cpus::HostCpus;
 use play::{Injection, Play};
-use played::Played;
-use results::Record;
-use stage::Stage;
+use played::BootRecord;
+use results::TrialRecord;
+use stage::TrialStage;
 use std::path::{Path, PathBuf};
 
 /// From which share of its time on in which a guest waits for the host's CPUs it stalls by itself.
@@ -35,7 +35,7 @@ const HOST_BUSY_PERCENT: f64 = 10.0;
 /// Default path of the results.
 const RESULTS: &str = "trials/results.jsonl";
 
-pub(crate) struct Choice {
+pub(crate) struct TrialSelection {
     pub(crate) seed: u64,
     pub(crate) count: u32,
     /// Only this play.
@@ -65,7 +65,7 @@ pub(crate) fn report() -> anyhow::Result<()> {
     page::write()
 }
 
-pub(crate) fn run(choice: &Choice) -> anyhow::Result<()> {
+pub(crate) fn run(choice: &TrialSelection) -> anyhow::Result<()> {
     let program = match &choice.program {
         Some(program) => program.clone(),
         None => crate::workspace::target_dir().join("debug/memwright"),
@@ -73,10 +73,10 @@ pub(crate) fn run(choice: &Choice) -> anyhow::Result<()> {
     let target = crate::workspace::target_dir().join("trials");
     let path =
         choice.results.clone().unwrap_or_else(|| crate::workspace::target_dir().join(RESULTS));
-    let stage = Stage::new(&program, target.join("logs"))?;
-    let place = if choice.on_host { Place::Host } else { Place::Guest };
+    let stage = TrialStage::new(&program, target.join("logs"))?;
+    let place = if choice.on_host { TrialHost::Host } else { TrialHost::Guest };
     let among = &choice.conditions;
-    if let Some(name) = among.iter().find(|name| Condition::named(name).is_none()) {
+    if let Some(name) = among.iter().find(|name| TrialCondition::named(name).is_none()) {
         anyhow::bail!("there is no condition {name} (accuracy/src/trials/condition.rs)");
     }
     let boots = match choice.only {
@@ -98,7 +98,7 @@ pub(crate) fn run(choice: &Choice) -> anyhow::Result<()> {
 pub(crate) fn again(program: Option<PathBuf>) -> anyhow::Result<()> {
     let target = crate::workspace::target_dir();
     let program = program.unwrap_or_else(|| target.join("debug/memwright"));
-    let stage = Stage::new(&program, target.join("trials/logs"))?;
+    let stage = TrialStage::new(&program, target.join("trials/logs"))?;
     let path = crate::workspace::root().join(page::FORMER);
     play_boot(&stage, &former::boot(), &former::plays(), &path)
 }
@@ -107,17 +107,17 @@ pub(crate) fn again(program: Option<PathBuf>) -> anyhow::Result<()> {
 /// them: they are repeated once.
 pub(crate) fn quick() -> anyhow::Result<()> {
     let target = crate::workspace::target_dir();
-    let stage = Stage::new(&target.join("debug/memwright"), target.join("trials/logs"))?;
+    let stage = TrialStage::new(&target.join("debug/memwright"), target.join("trials/logs"))?;
     let boot = Boot {
         kernel: "6.12".to_owned(),
-        cgroup: Cgroup::V2,
-        services: vec![Service::App],
-        ..Boot::of(Place::Guest, 0, 0)
+        cgroup: TrialCgroup::V2,
+        services: vec![TrialService::App],
+        ..Boot::of(TrialHost::Guest, 0, 0)
     };
     let plays = ["stop", "fail"].into_iter().zip(0..).map(|(name, index)| Play {
         seed: 0,
         index,
-        service: Service::App,
+        service: TrialService::App,
         quiet_s: 3,
         hold_s: 3,
         conditions: vec![Injection { name: name.to_owned(), arguments: Vec::new() }],
@@ -126,7 +126,7 @@ pub(crate) fn quick() -> anyhow::Result<()> {
     let plays: Vec<Play> = plays.collect();
     let are_right = || -> anyhow::Result<bool> {
         let records = judged_once_more(&stage, &boot, &plays)?;
-        Ok(records.iter().all(|record| record.judged.verdict == judge::Verdict::Right))
+        Ok(records.iter().all(|record| record.judged.verdict == judge::PlayVerdict::Right))
     };
     anyhow::ensure!(are_right()? || are_right()?, "not every cause was right, see above");
     Ok(())
@@ -137,7 +137,7 @@ pub(crate) fn full() -> anyhow::Result<()> {
     const COUNT: u32 = 60;
     let seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_secs();
     let results = crate::workspace::target_dir().join(format!("trials/ci-{seed}.jsonl"));
-    run(&Choice {
+    run(&TrialSelection {
         seed,
         count: COUNT,
         only: None,
@@ -153,7 +153,7 @@ pub(crate) fn full() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn boots(place: Place, seed: u64, count: u32, among: &[String]) -> Vec<(Boot, Vec<Play>)> {
+fn boots(place: TrialHost, seed: u64, count: u32, among: &[String]) -> Vec<(Boot, Vec<Play>)> {
     let starts = (0..count).step_by(PLAYS_A_BOOT as usize);
     let of = |start: u32| {
         let indices = start..count.min(start + PLAYS_A_BOOT);
@@ -163,7 +163,12 @@ fn boots(place: Place, seed: u64, count: u32, among: &[String]) -> Vec<(Boot, Ve
     boots.filter(|(_, plays)| !plays.is_empty()).collect()
 }
 
-fn play_boot(stage: &Stage, boot: &Boot, plays: &[Play], results: &Path) -> anyhow::Result<()> {
+fn play_boot(
+    stage: &TrialStage,
+    boot: &Boot,
+    plays: &[Play],
+    results: &Path,
+) -> anyhow::Result<()> {
     for mut record in judged_once_more(stage, boot, plays)? {
         let waited = record.host_waited_percent.filter(|percent| *percent > HOST_BUSY_PERCENT);
         if let Some(percent) = waited {
@@ -178,23 +183,27 @@ fn play_boot(stage: &Stage, boot: &Boot, plays: &[Play], results: &Path) -> anyh
 
 /// [`judged`], once more where the guest does not come to its end: an emulated kernel of several CPUs sometimes panics
 /// when it changes its own code, as for the first user of a tracepoint.
-fn judged_once_more(stage: &Stage, boot: &Boot, plays: &[Play]) -> anyhow::Result<Vec<Record>> {
+fn judged_once_more(
+    stage: &TrialStage,
+    boot: &Boot,
+    plays: &[Play],
+) -> anyhow::Result<Vec<TrialRecord>> {
     judged(stage, boot, plays).or_else(|error| {
         eprintln!("{error:#}: once more");
         judged(stage, boot, plays)
     })
 }
 
-fn judged(stage: &Stage, boot: &Boot, plays: &[Play]) -> anyhow::Result<Vec<Record>> {
+fn judged(stage: &TrialStage, boot: &Boot, plays: &[Play]) -> anyhow::Result<Vec<TrialRecord>> {
     let kept = stage.logs(boot, plays.first().context("no plays")?)?;
     let host_cpus = HostCpus::watch();
     let release = match boot.place {
-        Place::Guest => guest::play(stage, boot, plays, &kept),
-        Place::Host => host::play(stage, boot, plays, &kept),
+        TrialHost::Guest => guest::play(stage, boot, plays, &kept),
+        TrialHost::Host => host::play(stage, boot, plays, &kept),
     };
     let release = release.with_context(|| kept.display().to_string())?;
     let host_waited_percent = host_cpus.waited_percent();
-    let played = Played::read(&kept, release).with_context(|| kept.display().to_string())?;
+    let played = BootRecord::read(&kept, release).with_context(|| kept.display().to_string())?;
     let mut start_ms = played.start.as_ref().and_then(judge::start);
     let mut records = Vec::new();
     for play in plays {
@@ -205,7 +214,7 @@ fn judged(stage: &Stage, boot: &Boot, plays: &[Play]) -> anyhow::Result<Vec<Reco
             let name = format!("incident.{}.json", play.index);
             std::fs::write(played.kept.join(name), serde_json::to_string_pretty(incident)?)?;
         }
-        records.push(Record {
+        records.push(TrialRecord {
             boot: boot.clone(),
             play: play.clone(),
             release: played.release.clone(),

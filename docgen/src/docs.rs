@@ -6,7 +6,7 @@ use anyhow::Context;
 use clap_complete::Shell;
 use mw_model::{ACCOUNT_SCHEMA, MemoryAccount, Report, SCHEMA_VERSION, TRENDS_SCHEMA, Trends};
 use mw_rules::RULES;
-use mw_rules::profiles::{self, Profile, Setting, Wanted};
+use mw_rules::profiles::{self, ProfileSetting, TuningProfile, WantedValue};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -124,9 +124,9 @@ fn ship_tables() -> String {
         out += "| column | type | value |\n|---|---|---|\n";
         for column in table.columns() {
             let kind = match column.kind {
-                mw_ship::Kind::Time => "timestamp, UTC",
-                mw_ship::Kind::Number => "64-bit integer",
-                mw_ship::Kind::Text => "text",
+                mw_ship::ColumnType::Time => "timestamp, UTC",
+                mw_ship::ColumnType::Number => "64-bit integer",
+                mw_ship::ColumnType::Text => "text",
             };
             out += &format!("| `{}` | {kind} | {} |\n", column.name, column.about);
         }
@@ -153,12 +153,12 @@ fn profiles_page() -> String {
         out += "| setting | value | why | evidence |\n|---|---|---|---|\n";
         for setting in profile.settings {
             let wanted = match setting.wanted {
-                Wanted::OneOf([only]) => (*only).to_owned(),
-                Wanted::OneOf(values) => {
+                WantedValue::OneOf([only]) => (*only).to_owned(),
+                WantedValue::OneOf(values) => {
                     let (last, kept) = values.split_last().unwrap_or((&"", &[]));
                     format!("{last}; {} stay", kept.join(", "))
                 }
-                Wanted::AtLeast(least) => format!("at least {least}"),
+                WantedValue::AtLeast(least) => format!("at least {least}"),
             };
             let evidence = match setting.evidence.ends_with(".md") {
                 true => format!("[measured]({})", setting.evidence),
@@ -175,10 +175,12 @@ fn profiles_page() -> String {
 }
 
 /// Its settings as a part of a TuneD profile: sections for the plugins sysctl and sysfs.
-fn tuned(profile: &Profile) -> String {
-    let value = |setting: &Setting| match setting.wanted {
-        Wanted::OneOf(values) => values.last().map(|value| (*value).to_owned()).unwrap_or_default(),
-        Wanted::AtLeast(least) => format!(">{least}"),
+fn tuned(profile: &TuningProfile) -> String {
+    let value = |setting: &ProfileSetting| match setting.wanted {
+        WantedValue::OneOf(values) => {
+            values.last().map(|value| (*value).to_owned()).unwrap_or_default()
+        }
+        WantedValue::AtLeast(least) => format!(">{least}"),
     };
     let (mut sysctl, mut sysfs) = (String::new(), String::new());
     for setting in profile.settings {

@@ -14,7 +14,7 @@ use xtask::workspace;
 
 #[derive(Parser)]
 #[command(name = "docgen", about = "Writes the generated documentation")]
-struct Args {
+struct DocgenArgs {
     /// Write nothing; fail where something is out of date
     #[arg(long)]
     check: bool,
@@ -24,7 +24,7 @@ struct Args {
 }
 
 fn main() -> anyhow::Result<()> {
-    let args = Args::parse();
+    let args = DocgenArgs::parse();
     args.report.map_or_else(|| docs::run(args.check), |file| report(&file))
 }
 

@@ -19,7 +19,7 @@ const SEE_ALSO: &str = "memwright(1), memwright-doctor(1), memwright-watch(1), m
 /// The whole page.
 pub(crate) fn configuration() -> anyhow::Result<Vec<u8>> {
     let text = read(&root().join(SOURCE))?;
-    let mut page = Page::default();
+    let mut page = ManualPage::default();
     let version = concat!("memwright ", env!("CARGO_PKG_VERSION"));
     page.roff.control("TH", ["memwright.toml", "5", "", version]);
     page.roff.control("SH", ["NAME"]).text([roman(SUMMARY)]);
@@ -30,33 +30,33 @@ pub(crate) fn configuration() -> anyhow::Result<Vec<u8>> {
 }
 
 #[derive(Default)]
-struct Page {
+struct ManualPage {
     roff: Roff,
     /// Of the paragraph or item that is being read.
-    pieces: Vec<(Font, String)>,
-    font: Font,
+    pieces: Vec<(RoffFont, String)>,
+    font: RoffFont,
     in_item: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-enum Font {
+enum RoffFont {
     #[default]
     Roman,
     Bold,
     Italic,
 }
 
-impl Page {
+impl ManualPage {
     fn take(&mut self, event: Event<'_>) -> anyhow::Result<()> {
         match event {
-            Event::Start(Tag::Emphasis) => self.font = Font::Italic,
-            Event::Start(Tag::Strong) => self.font = Font::Bold,
-            Event::End(TagEnd::Emphasis | TagEnd::Strong) => self.font = Font::Roman,
+            Event::Start(Tag::Emphasis) => self.font = RoffFont::Italic,
+            Event::Start(Tag::Strong) => self.font = RoffFont::Bold,
+            Event::End(TagEnd::Emphasis | TagEnd::Strong) => self.font = RoffFont::Roman,
             Event::Start(Tag::Item) => self.in_item = true,
             Event::Start(_) | Event::End(TagEnd::Link | TagEnd::List(_)) => {}
             Event::Text(text) => self.pieces.push((self.font, text.into_string())),
-            Event::Code(code) => self.pieces.push((Font::Bold, code.into_string())),
-            Event::SoftBreak => self.pieces.push((Font::Roman, " ".to_owned())),
+            Event::Code(code) => self.pieces.push((RoffFont::Bold, code.into_string())),
+            Event::SoftBreak => self.pieces.push((RoffFont::Roman, " ".to_owned())),
             Event::End(TagEnd::Heading(level)) => self.heading(level),
             Event::End(TagEnd::Paragraph) if !self.in_item => {
                 let text = inlines(&std::mem::take(&mut self.pieces));
@@ -83,15 +83,15 @@ impl Page {
     fn item(&mut self) -> anyhow::Result<()> {
         self.in_item = false;
         let mut term = std::mem::take(&mut self.pieces);
-        let colon = |(font, text): &(Font, String)| {
-            let at = text.find(": ").filter(|_| *font == Font::Roman)?;
+        let colon = |(font, text): &(RoffFont, String)| {
+            let at = text.find(": ").filter(|_| *font == RoffFont::Roman)?;
             Some((at, text.clone()))
         };
         let place = term.iter().position(|piece| colon(piece).is_some());
         let place = place.ok_or_else(|| anyhow::anyhow!("{SOURCE}: no colon in {term:?}"))?;
         let mut body = term.split_off(place);
         if let Some((at, text)) = body.first().and_then(colon) {
-            term.push((Font::Roman, text[..at].to_owned()));
+            term.push((RoffFont::Roman, text[..at].to_owned()));
             body[0].1 = text[at + 2..].to_owned();
         }
         self.roff.control("TP", []).text(inlines(&term)).text(inlines(&body));
@@ -108,11 +108,11 @@ impl Page {
     }
 }
 
-fn inlines(pieces: &[(Font, String)]) -> Vec<Inline> {
-    let styled = |(font, text): &(Font, String)| match font {
-        Font::Roman => roman(text),
-        Font::Bold => bold(text),
-        Font::Italic => italic(text),
+fn inlines(pieces: &[(RoffFont, String)]) -> Vec<Inline> {
+    let styled = |(font, text): &(RoffFont, String)| match font {
+        RoffFont::Roman => roman(text),
+        RoffFont::Bold => bold(text),
+        RoffFont::Italic => italic(text),
     };
     pieces.iter().map(styled).collect()
 }

@@ -13,7 +13,7 @@ pub(crate) mod starve;
 use crate::packages;
 use crate::workspace::target_dir;
 use anyhow::{Context, ensure};
-use mw_test::Killed;
+use mw_test::ChildGuard;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -71,7 +71,7 @@ pub(crate) fn run(program: Option<PathBuf>) -> anyhow::Result<()> {
     let recording = dir.path().join("recording.db");
     let mut watch = Command::new(&program);
     watch.args(["watch", "--recording"]).arg(&recording);
-    let _watch = Killed(watch.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?);
+    let _watch = ChildGuard(watch.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?);
     std::thread::sleep(RECORDED);
     for (name, script) in SOFTWARE {
         let said = one(&program, &dir.path().join(name), &recording, script)?;

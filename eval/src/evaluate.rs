@@ -7,8 +7,8 @@ mod results;
 use crate::ages;
 use crate::workspace::{cargo, root, target_dir};
 use anyhow::Context;
-use mw_lab::vm::guest::Role;
-use mw_lab::{Case, CaseKind, Kernel, Lab, Variant, catalogue};
+use mw_lab::vm::guest::GuestRole;
+use mw_lab::{Case, CaseKind, GuestKernel, Lab, Variant, catalogue};
 use results::Results;
 use std::path::PathBuf;
 
@@ -63,10 +63,10 @@ fn lab() -> anyhow::Result<Lab> {
 /// Each round is written when it is complete, so that an interrupted evaluation leaves what it has.
 fn play(lab: &Lab, case: &Case, rounds: usize, jobs: usize) -> anyhow::Result<Results> {
     let first = case.variants.first().context("no variant")?;
-    let kernel = Kernel::find(&first.kernel)?;
+    let kernel = GuestKernel::find(&first.kernel)?;
     let mut results = Results::new(case, &kernel.release);
     let play_one = |variant: &Variant| {
-        lab.run(variant, &kernel, &kernel.release, Role::Check, &mut |_| true).0
+        lab.run(variant, &kernel, &kernel.release, GuestRole::Check, &mut |_| true).0
     };
     for round in 1..=rounds {
         for variants in case.variants.chunks(jobs) {

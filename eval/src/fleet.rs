@@ -3,7 +3,7 @@
 use crate::ages;
 use crate::{lab, packages};
 use anyhow::{Context, ensure};
-use mw_test::Killed;
+use mw_test::ChildGuard;
 use std::fmt::Write as _;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -123,7 +123,7 @@ fn serve(page: String) -> anyhow::Result<u16> {
     Ok(port)
 }
 
-fn start(server: &str, dir: &Path, target: u16) -> anyhow::Result<(Killed, u16)> {
+fn start(server: &str, dir: &Path, target: u16) -> anyhow::Result<(ChildGuard, u16)> {
     let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let config = format!(
         "global: {{scrape_interval: 15s, scrape_timeout: 15s}}\nscrape_configs:\n- job_name: memwright\n  \
@@ -149,7 +149,7 @@ fn start(server: &str, dir: &Path, target: u16) -> anyhow::Result<(Killed, u16)>
     let log = std::fs::File::create(dir.join("log"))?;
     command.current_dir(dir).stdout(Stdio::null()).stderr(log);
     let child = command.spawn().with_context(|| server.to_owned())?;
-    Ok((Killed(child), port))
+    Ok((ChildGuard(child), port))
 }
 
 fn has_rows(port: u16, rows: u64) -> bool {

@@ -14,7 +14,7 @@ use crate::ages;
 use crate::huge_pages;
 use crate::workspace::{cargo, go_on, target_dir};
 use anyhow::Context;
-use mw_segment::{Kind, Options, PageSize};
+use mw_segment::{Options, PageSize, SegmentKind};
 use mw_sys::SignalsBlocked;
 use mw_test::alone;
 use mw_test::measure::others;
@@ -109,6 +109,6 @@ fn room(mib: u64) -> anyhow::Result<()> {
 /// The host of a virtual machine may not have backed the pages yet.
 fn back_huge_pages(pages: u64) -> anyhow::Result<()> {
     let bytes = usize::try_from(pages * HUGE_PAGE_BYTES)?;
-    drop(Options::new(bytes).kind(Kind::Memfd).page_size(PageSize::HUGE_2M).create()?);
+    drop(Options::new(bytes).kind(SegmentKind::Memfd).page_size(PageSize::HUGE_2M).create()?);
     Ok(())
 }

@@ -10,9 +10,9 @@
 //! ```
 
 use anyhow::Context;
-use mw_lab::judge::transcript::Phase;
+use mw_lab::judge::transcript::RunPhase;
 use mw_lab::{Variant, catalogue};
-use mw_render::plot::{self, Lines, Panel, Series, Span, Tone};
+use mw_render::plot::{self, Lines, Panel, PlotSpan, Series, Tone};
 use std::path::Path;
 
 use crate::workspace::root;
@@ -131,12 +131,12 @@ impl Table {
         Series { name: column.name.clone(), points }
     }
 
-    fn spans(&self, tone: impl Fn(&str) -> Tone) -> Vec<Span> {
-        let mut spans: Vec<Span> = Vec::new();
+    fn spans(&self, tone: impl Fn(&str) -> Tone) -> Vec<PlotSpan> {
+        let mut spans: Vec<PlotSpan> = Vec::new();
         for (time_s, phase) in self.times_s.iter().zip(&self.phases) {
             match spans.last_mut() {
                 Some(span) if span.name == *phase => span.to_s = *time_s,
-                _ => spans.push(Span {
+                _ => spans.push(PlotSpan {
                     name: phase.clone(),
                     from_s: *time_s,
                     to_s: *time_s,
@@ -149,10 +149,10 @@ impl Table {
 }
 
 fn tone(phase: &str) -> Tone {
-    match Phase::ALL.into_iter().find(|known| known.name() == phase) {
-        Some(Phase::During | Phase::Reverted) => Tone::Bad,
-        Some(Phase::Fixed) => Tone::Good,
-        Some(Phase::Before) | None => Tone::Plain,
+    match RunPhase::ALL.into_iter().find(|known| known.name() == phase) {
+        Some(RunPhase::During | RunPhase::Reverted) => Tone::Bad,
+        Some(RunPhase::Fixed) => Tone::Good,
+        Some(RunPhase::Before) | None => Tone::Plain,
     }
 }
 

@@ -11,8 +11,8 @@ use crate::{debian, packages};
 use anyhow::Context;
 use debs::Debs;
 use image::Images;
-use mw_lab::vm::guest::Role;
-use mw_lab::{Case, GuestRun, Kernel, Lab};
+use mw_lab::vm::guest::GuestRole;
+use mw_lab::{Case, GuestKernel, GuestRun, Lab};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -66,7 +66,7 @@ pub(crate) fn run(choice: &Choice) -> anyhow::Result<()> {
     let kernels: Vec<&String> = series.iter().filter(wanted).collect();
     anyhow::ensure!(!kernels.is_empty(), "no such kernel; there are {}", series.join(", "));
     for name in &kernels {
-        let kernel = Kernel::get(name)?;
+        let kernel = GuestKernel::get(name)?;
         println!("kernel {}", kernel.release);
         let parcel = images.parcel(&kernel, &steps, &packages)?;
         let run = boot(&kernel, &images.root, &parcel)?;
@@ -102,7 +102,7 @@ how = 'installed'
 ";
 
 /// Runs the steps; what a guest writes to the disks is discarded when it ends.
-fn boot(kernel: &Kernel, root_image: &Path, parcel: &Path) -> anyhow::Result<GuestRun> {
+fn boot(kernel: &GuestKernel, root_image: &Path, parcel: &Path) -> anyhow::Result<GuestRun> {
     let dir = tempfile::tempdir()?;
     let folder = dir.path().join("system");
     fs::create_dir(&folder)?;
@@ -117,13 +117,13 @@ fn boot(kernel: &Kernel, root_image: &Path, parcel: &Path) -> anyhow::Result<Gue
     // The initial file system is left at once, and its memwright not used.
     let lab = Lab::new(Path::new("/bin/true"))?;
     let mut told = 0;
-    let mut tell = |step: Option<&mw_lab::vm::port::Step>| {
+    let mut tell = |step: Option<&mw_lab::vm::port::GuestStep>| {
         if let Some(step) = step.filter(|step| step.at.as_millis() != told) {
             told = step.at.as_millis();
             println!("  {:>5.0} s  {}", step.at.as_secs_f64(), step.name);
         }
         true
     };
-    let (outcome, run) = lab.run(&variant, kernel, &kernel.release, Role::Play, &mut tell);
+    let (outcome, run) = lab.run(&variant, kernel, &kernel.release, GuestRole::Play, &mut tell);
     run.with_context(|| outcome.outcome.to_string())
 }

@@ -3,7 +3,7 @@
 mod step;
 mod verdict;
 
-use crate::tests::{self, Built, Results, Target};
+use crate::tests::{self, TestPrograms, TestResults, TestTarget};
 use crate::workspace::{self, EVAL_MANIFEST, built, cargo};
 use crate::{
     ages, arch, circles, defences, dist, lab, links, locks, names, new, packages, pictures, python,
@@ -14,8 +14,8 @@ use std::ffi::OsString;
 use std::fmt::Write;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
-use step::{Outcome, Step};
-use verdict::Verdict;
+use step::{CiStep, StepOutcome};
+use verdict::CiVerdict;
 
 /// Debian packages that the tests use, each with a program or file that tells whether it is there.
 const PACKAGES: &[(&str, &str)] = &[
@@ -58,9 +58,9 @@ const PACKAGES: &[(&str, &str)] = &[
     ("munge", "/usr/sbin/munged"),
 ];
 
-type Task = fn() -> anyhow::Result<()>;
+type StepFn = fn() -> anyhow::Result<()>;
 
-const MORE_STEPS: &[(&str, Task)] = &[
+const MORE_STEPS: &[(&str, StepFn)] = &[
     ("lab: every case", || eval(&["step", "lab"])),
     ("blind trials", || campaign(&["step", "trials"])),
     ("preflight campaign", || campaign(&["step", "preflight"])),
@@ -87,22 +87,22 @@ pub(crate) fn run(full: bool) -> anyhow::Result<ExitCode> {
     if !full {
         std::thread::spawn(|| end_after(LIMIT));
     }
-    let options = tests::Options { full, ..tests::Options::default() };
+    let options = tests::TestOptions { full, ..tests::TestOptions::default() };
     let mut steps = vec![step("packages", installed), simple("format", format)];
     let mut built = None;
     steps.push(step("build and lint", || {
-        let Built { tests, .. } = built.insert(tests::build()?);
-        Ok(Outcome::Done(format!("{} test programs", tests.len())))
+        let TestPrograms { tests, .. } = built.insert(tests::build()?);
+        Ok(StepOutcome::Done(format!("{} test programs", tests.len())))
     }));
-    let mut results = Results::default();
+    let mut results = TestResults::default();
     let is_ready = steps.iter().all(|step| step.result.is_ok());
-    if let Some(Built { tests, preflight }) = built.filter(|_| is_ready) {
+    if let Some(TestPrograms { tests, preflight }) = built.filter(|_| is_ready) {
         let (beside, alone) = tests::split(tests);
         steps.extend(side_by_side(&beside, options, &mut results)?);
         steps.push(test("tests that run alone", &mut results, || tests::alone(&alone, options)));
         steps.push(step("failed tests, once more", || {
             tests::again(&mut results, options)?;
-            Ok(Outcome::Done(results.summary()))
+            Ok(StepOutcome::Done(results.summary()))
         }));
         steps.push(simple("blind trials: two plays", || campaign(&["trials", "--quick"])));
         let mut failed_runs = Vec::new();
@@ -114,24 +114,24 @@ pub(crate) fn run(full: bool) -> anyhow::Result<ExitCode> {
             steps.extend(MORE_STEPS.iter().map(|(name, run)| simple(name, run)));
         }
         steps.push(step("advisories of RustSec", || match full {
-            true => tools::advisories().map(Outcome::Done),
-            false => Ok(Outcome::Done("read with --full".to_owned())),
+            true => tools::advisories().map(StepOutcome::Done),
+            false => Ok(StepOutcome::Done("read with --full".to_owned())),
         }));
     }
-    let verdict = Verdict::of(&steps, &results, is_root())?;
+    let verdict = CiVerdict::of(&steps, &results, is_root())?;
     println!("{}{verdict}", summary(&steps, &results, started.elapsed()));
     Ok(if verdict.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// As root, whatever the tests need is installed; an ordinary user is told what is missing, and the rest is run.
-fn installed() -> anyhow::Result<Outcome> {
+fn installed() -> anyhow::Result<StepOutcome> {
     let missing = packages::missing(PACKAGES).join(" ");
     if missing.is_empty() || is_root() {
-        return packages::install(PACKAGES).map(|()| Outcome::Done(String::new()));
+        return packages::install(PACKAGES).map(|()| StepOutcome::Done(String::new()));
     }
     let advice = format!("tests that need them fail; run: sudo apt-get install {missing}");
     println!("packages that are not installed: {advice}");
-    Ok(Outcome::LeftOut(advice))
+    Ok(StepOutcome::LeftOut(advice))
 }
 
 fn is_root() -> bool {
@@ -156,10 +156,10 @@ fn end_after(limit: Duration) {
 
 /// The tests, and beside them what waits for nothing and measures nothing.
 fn side_by_side(
-    targets: &[Target],
-    options: tests::Options,
-    results: &mut Results,
-) -> anyhow::Result<Vec<Step>> {
+    targets: &[TestTarget],
+    options: tests::TestOptions,
+    results: &mut TestResults,
+) -> anyhow::Result<Vec<CiStep>> {
     std::thread::scope(|scope| {
         let others = scope.spawn(|| {
             vec![
@@ -225,12 +225,12 @@ fn default_features() -> anyhow::Result<()> {
 }
 
 /// With the profile that is built already: it is the kernel that takes the time.
-fn preflight_answers(bench: &Target) -> anyhow::Result<()> {
+fn preflight_answers(bench: &TestTarget) -> anyhow::Result<()> {
     tests::bench(bench, &["--answers", "--assert"])
 }
 
-fn simple(name: &'static str, run: impl FnOnce() -> anyhow::Result<()>) -> Step {
-    step(name, || run().map(|()| Outcome::Done(String::new())))
+fn simple(name: &'static str, run: impl FnOnce() -> anyhow::Result<()>) -> CiStep {
+    step(name, || run().map(|()| StepOutcome::Done(String::new())))
 }
 
 /// Runs of the lab; those that fail are played once more at the end.
@@ -238,30 +238,30 @@ fn lab_step(
     name: &'static str,
     failed_runs: &mut Vec<lab::FailedRun>,
     run: impl FnOnce() -> anyhow::Result<Vec<lab::FailedRun>>,
-) -> Step {
+) -> CiStep {
     step(name, || {
         let failed = run()?;
         let names: Vec<String> = failed.iter().map(ToString::to_string).collect();
         failed_runs.extend(failed);
         let failed = format!("failed: {}", names.join("; "));
-        Ok(Outcome::Done(if names.is_empty() { String::new() } else { failed }))
+        Ok(StepOutcome::Done(if names.is_empty() { String::new() } else { failed }))
     })
 }
 
 fn test(
     name: &'static str,
-    all: &mut Results,
-    run: impl FnOnce() -> anyhow::Result<Results>,
-) -> Step {
+    all: &mut TestResults,
+    run: impl FnOnce() -> anyhow::Result<TestResults>,
+) -> CiStep {
     step(name, || {
         let results = run()?;
         let summary = results.summary();
         all.add(results);
-        Ok(Outcome::Done(summary))
+        Ok(StepOutcome::Done(summary))
     })
 }
 
-fn step(name: &'static str, run: impl FnOnce() -> anyhow::Result<Outcome>) -> Step {
+fn step(name: &'static str, run: impl FnOnce() -> anyhow::Result<StepOutcome>) -> CiStep {
     let begun = Instant::now();
     println!("== {name}");
     let result = run();
@@ -270,16 +270,16 @@ fn step(name: &'static str, run: impl FnOnce() -> anyhow::Result<Outcome>) -> St
         Ok(_) => println!("== {name}: {:.0} s", took.as_secs_f64()),
         Err(error) => println!("== {name}: failed: {error:#}"),
     }
-    Step { name, took, result }
+    CiStep { name, took, result }
 }
 
 /// A table of the steps, and a line for each test that was skipped, is flaky or failed.
-fn summary(steps: &[Step], results: &Results, took: Duration) -> String {
+fn summary(steps: &[CiStep], results: &TestResults, took: Duration) -> String {
     let mut text = "== summary\n".to_owned();
-    for Step { name, took, result } in steps {
+    for CiStep { name, took, result } in steps {
         let said = match result {
-            Ok(Outcome::Done(words)) => words.clone(),
-            Ok(Outcome::LeftOut(why)) => format!("left out: {why}"),
+            Ok(StepOutcome::Done(words)) => words.clone(),
+            Ok(StepOutcome::LeftOut(why)) => format!("left out: {why}"),
             Err(_) => "failed".to_owned(),
         };
         let _ = writeln!(text, "{name:<34} {:>6.0} s  {said}", took.as_secs_f64());

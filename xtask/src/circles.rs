@@ -7,7 +7,7 @@
 mod references;
 
 use crate::workspace::{read, root};
-use references::{Path, References};
+use references::{ModulePath, References};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of imports and re-exports from a name to its definition.
@@ -17,10 +17,10 @@ const IMPORTS_MAX: usize = 8;
 const REMAINING: &[(&str, &[&str])] = &[];
 
 /// By the path of the module that each file is.
-type Modules = BTreeMap<Path, References>;
+type Modules = BTreeMap<ModulePath, References>;
 
 /// The modules that each refers to, with one path that it writes.
-type Graph<'m> = BTreeMap<&'m Path, BTreeMap<&'m Path, &'m Path>>;
+type Graph<'m> = BTreeMap<&'m ModulePath, BTreeMap<&'m ModulePath, &'m ModulePath>>;
 
 pub(crate) fn run() -> anyhow::Result<()> {
     let mut problems = Vec::new();
@@ -36,7 +36,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
 
 fn problems_of(folder: &std::path::Path) -> anyhow::Result<Vec<String>> {
     let mut modules = Modules::new();
-    add_files(&folder.join("src"), &Path::new(), &mut modules)?;
+    add_files(&folder.join("src"), &ModulePath::new(), &mut modules)?;
     drop_tests(&mut modules);
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     let remaining: Vec<&[&str]> = REMAINING
@@ -48,7 +48,11 @@ fn problems_of(folder: &std::path::Path) -> anyhow::Result<Vec<String>> {
     Ok(problems.into_iter().map(|problem| format!("{name}: {problem}")).collect())
 }
 
-fn add_files(folder: &std::path::Path, module: &Path, modules: &mut Modules) -> anyhow::Result<()> {
+fn add_files(
+    folder: &std::path::Path,
+    module: &ModulePath,
+    modules: &mut Modules,
+) -> anyhow::Result<()> {
     let is_library = folder.join("lib.rs").exists();
     for entry in folder.read_dir()? {
         let path = entry?.path();
@@ -69,13 +73,13 @@ fn add_files(folder: &std::path::Path, module: &Path, modules: &mut Modules) -> 
 
 /// Drops the files that only tests declare.
 fn drop_tests(modules: &mut Modules) {
-    let is_declared = |module: &Path| {
+    let is_declared = |module: &ModulePath| {
         (0..module.len()).all(|depth| {
             let parent = modules.get(&module[..depth]);
             parent.is_some_and(|parent| parent.modules.contains(&module[depth]))
         })
     };
-    let declared: BTreeSet<Path> =
+    let declared: BTreeSet<ModulePath> =
         modules.keys().filter(|module| is_declared(module)).cloned().collect();
     modules.retain(|module, _| declared.contains(module));
 }
@@ -106,7 +110,7 @@ fn judge(circles: &[Circle], remaining: &[&[&str]]) -> Vec<String> {
 
 fn circles(modules: &Modules) -> Vec<Circle> {
     let graph = graph(modules);
-    let reached: BTreeMap<&Path, BTreeSet<&Path>> =
+    let reached: BTreeMap<&ModulePath, BTreeSet<&ModulePath>> =
         graph.keys().map(|module| (*module, reached(&graph, module))).collect();
     let mut seen = BTreeSet::new();
     let mut circles = Vec::new();
@@ -114,7 +118,7 @@ fn circles(modules: &Modules) -> Vec<Circle> {
         if !below.contains(module) || seen.contains(module) {
             continue;
         }
-        let members: BTreeSet<&Path> =
+        let members: BTreeSet<&ModulePath> =
             below.iter().copied().filter(|other| reached[other].contains(module)).collect();
         circles.push(Circle {
             members: members.iter().map(|member| name(member)).collect(),
@@ -125,7 +129,7 @@ fn circles(modules: &Modules) -> Vec<Circle> {
     circles
 }
 
-fn describe(graph: &Graph, members: &BTreeSet<&Path>) -> String {
+fn describe(graph: &Graph, members: &BTreeSet<&ModulePath>) -> String {
     let mut references = Vec::new();
     for member in members {
         for (other, path) in graph[member].iter().filter(|(other, _)| members.contains(*other)) {
@@ -135,7 +139,7 @@ fn describe(graph: &Graph, members: &BTreeSet<&Path>) -> String {
     references.join(", ")
 }
 
-fn name(module: &Path) -> String {
+fn name(module: &ModulePath) -> String {
     if module.is_empty() { "the root".to_owned() } else { module.join("::") }
 }
 
@@ -154,9 +158,9 @@ fn graph(modules: &Modules) -> Graph<'_> {
     graph
 }
 
-fn reached<'m>(graph: &Graph<'m>, start: &Path) -> BTreeSet<&'m Path> {
+fn reached<'m>(graph: &Graph<'m>, start: &ModulePath) -> BTreeSet<&'m ModulePath> {
     let mut reached = BTreeSet::new();
-    let mut next: Vec<&Path> = graph[start].keys().copied().collect();
+    let mut next: Vec<&ModulePath> = graph[start].keys().copied().collect();
     while let Some(module) = next.pop() {
         if reached.insert(module) {
             next.extend(graph[module].keys().copied());
@@ -169,13 +173,13 @@ fn reached<'m>(graph: &Graph<'m>, start: &Path) -> BTreeSet<&'m Path> {
 /// itself, whose name alone is no use of what it defines, and for what other crates define.
 fn definer<'m>(
     modules: &'m Modules,
-    from: &'m Path,
+    from: &'m ModulePath,
     path: &[String],
     imports_left: usize,
-) -> Option<&'m Path> {
+) -> Option<&'m ModulePath> {
     let (first, mut rest) = path.split_first()?;
     let mut at = match first.as_str() {
-        "crate" => Path::new(),
+        "crate" => ModulePath::new(),
         "self" => from.clone(),
         "super" => from[..from.len().checked_sub(1)?].to_vec(),
         _ => {
@@ -185,14 +189,14 @@ fn definer<'m>(
     };
     let is_relative = rest.len() == path.len();
     while let Some((name, behind)) = rest.split_first() {
-        let inner: Path = at.iter().chain([name]).cloned().collect();
+        let inner: ModulePath = at.iter().chain([name]).cloned().collect();
         if name == "super" {
             at.pop();
         } else if modules.contains_key(&inner) {
             at = inner;
         } else if let Some(import) = modules.get(&at).and_then(|module| module.imports.get(name)) {
             let (at, _) = modules.get_key_value(&at)?;
-            let longer: Path = import.iter().chain(behind).cloned().collect();
+            let longer: ModulePath = import.iter().chain(behind).cloned().collect();
             return definer(modules, at, &longer, imports_left.checked_sub(1)?);
         } else {
             let is_unknown = is_relative && at == *from;
@@ -209,7 +213,7 @@ mod tests {
 
     /// Made-up files, by the path of the module.
     fn check(files: &[(&str, &str)], expected: &[&str]) {
-        let module = |name: &str| -> Path {
+        let module = |name: &str| -> ModulePath {
             name.split("::").filter(|part| !part.is_empty()).map(str::to_owned).collect()
         };
         let mut modules: Modules =

@@ -29,13 +29,13 @@ pub const CAMPAIGNS: &[&str] = &[
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Development tasks", after_help = campaigns())]
-struct Args {
+struct XtaskArgs {
     #[command(subcommand)]
-    task: Task,
+    task: XtaskCommand,
 }
 
 #[derive(Subcommand)]
-enum Task {
+enum XtaskCommand {
     /// Install the packages that the tests need, then run everything that must pass
     Ci {
         /// Also run long campaigns, every case of the lab and the test suites of other projects (hours)
@@ -69,7 +69,7 @@ enum Task {
     /// Build the Python package as a wheel, execute its notebook, test it under AddressSanitizer, or measure it
     Python {
         #[arg(default_value = "wheel")]
-        action: python::Action,
+        action: python::PythonTask,
         /// Directory of the wheel [default: target/python]
         #[arg(long)]
         out: Option<PathBuf>,
@@ -92,7 +92,7 @@ enum Task {
     },
     /// Create the skeleton of a rule, a probe, a collector or a lab case
     New {
-        part: new::Part,
+        part: new::SkeletonKind,
         /// Its name in kebab-case
         name: String,
     },
@@ -116,18 +116,18 @@ fn campaigns() -> String {
 
 /// Runs the task that the command line names.
 pub fn run() -> anyhow::Result<ExitCode> {
-    match Args::parse().task {
-        Task::Ci { full } => return ci::run(full),
-        Task::Test { names, full, slowest } => tests::chosen(&names, full, slowest),
-        Task::Dist { check: true, .. } => dist::check(),
-        Task::Dist { out, profile: Some(profile), .. } => dist::plain(&profile, out),
-        Task::Dist { out, .. } => dist::run(out),
-        Task::Python { action, out, write } => python::run(action, out, write),
-        Task::Docs { check } => program("docgen", check.then(|| "--check".into())),
-        Task::Pictures { check } => pictures::run(check),
-        Task::New { part, name } => new::run(part, &name),
-        Task::NewRule { name } => new::run(new::Part::Rule, &name),
-        Task::Campaign(args) => campaign(args),
+    match XtaskArgs::parse().task {
+        XtaskCommand::Ci { full } => return ci::run(full),
+        XtaskCommand::Test { names, full, slowest } => tests::chosen(&names, full, slowest),
+        XtaskCommand::Dist { check: true, .. } => dist::check(),
+        XtaskCommand::Dist { out, profile: Some(profile), .. } => dist::plain(&profile, out),
+        XtaskCommand::Dist { out, .. } => dist::run(out),
+        XtaskCommand::Python { action, out, write } => python::run(action, out, write),
+        XtaskCommand::Docs { check } => program("docgen", check.then(|| "--check".into())),
+        XtaskCommand::Pictures { check } => pictures::run(check),
+        XtaskCommand::New { part, name } => new::run(part, &name),
+        XtaskCommand::NewRule { name } => new::run(new::SkeletonKind::Rule, &name),
+        XtaskCommand::Campaign(args) => campaign(args),
     }?;
     Ok(ExitCode::SUCCESS)
 }

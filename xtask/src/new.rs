@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
-pub(crate) enum Part {
+pub(crate) enum SkeletonKind {
     /// A hazard or a cause of stalls
     Rule,
     /// A request to a kind of service
@@ -27,7 +27,7 @@ const PROBES: &str = "crates/mw-probe";
 /// A fixture with nothing but what it expects; `cargo xtask fixtures` adds the tree.
 const EXPECTATIONS: &str = "memwright text archive 1\n-- expect.txt --\n";
 
-pub(crate) fn run(part: Part, name: &str) -> anyhow::Result<()> {
+pub(crate) fn run(part: SkeletonKind, name: &str) -> anyhow::Result<()> {
     let is_word = |word: &str| {
         !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit())
     };
@@ -44,12 +44,12 @@ pub(crate) fn run(part: Part, name: &str) -> anyhow::Result<()> {
 }
 
 /// Creates the skeleton; the files that are left to fill in.
-fn create_under(root: &Path, part: Part, name: &str) -> anyhow::Result<Vec<String>> {
+fn create_under(root: &Path, part: SkeletonKind, name: &str) -> anyhow::Result<Vec<String>> {
     match part {
-        Part::Rule => rule(root, name),
-        Part::Probe => probe(root, name),
-        Part::Collector => collector(root, name),
-        Part::Case => {
+        SkeletonKind::Rule => rule(root, name),
+        SkeletonKind::Probe => probe(root, name),
+        SkeletonKind::Collector => collector(root, name),
+        SkeletonKind::Case => {
             let by_hand = case_files(root, name)?;
             let case = "description = \"TODO\"\n\n[machine]\nkernel = \"6.12\"\nmemory = \"1G\"\n\n\
                         [expect]\nabsent = []\n\n[variant.firing]\nhow = \"TODO\"\n";
@@ -197,26 +197,26 @@ fn probe_source(name: &str, kind: &str) -> String {
     format!(
         r#"//! `{name}://HOST:PORT`: what it requests, and what counts as an answer.
 
-use crate::address::{{Address, Parsed, endpoint, name}};
-use crate::link::{{Connector, Deadline, Endpoint, Failure}};
+use crate::address::{{TargetAddress, ParseResult, endpoint, name}};
+use crate::link::{{Connector, Deadline, Endpoint, LinkError}};
 use crate::protocol::Probe;
 use std::fmt;
 use std::sync::Arc;
 
-pub(crate) fn parse(rest: &str) -> Parsed {{
-    Ok(Arc::new({kind}Address(endpoint("{name}", rest, None)?)))
+pub(crate) fn parse(rest: &str) -> ParseResult {{
+    Ok(Arc::new({kind}TargetAddress(endpoint("{name}", rest, None)?)))
 }}
 
 #[derive(Debug)]
-struct {kind}Address(Endpoint);
+struct {kind}TargetAddress(Endpoint);
 
-impl fmt::Display for {kind}Address {{
+impl fmt::Display for {kind}TargetAddress {{
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {{
         write!(f, "{name}://{{}}", self.0)
     }}
 }}
 
-impl Address for {kind}Address {{
+impl TargetAddress for {kind}TargetAddress {{
     fn default_name(&self) -> String {{
         name("{name}", &self.0)
     }}
@@ -229,7 +229,7 @@ impl Address for {kind}Address {{
 struct {kind}Probe(Connector);
 
 impl Probe for {kind}Probe {{
-    fn send(&mut self, deadline: &Deadline<'_>) -> Result<(), Failure> {{
+    fn send(&mut self, deadline: &Deadline<'_>) -> Result<(), LinkError> {{
         self.0.connect(deadline).map(drop)
     }}
 }}
@@ -330,7 +330,7 @@ mod tests {
         write(&rules.join("rules/mod.rs"), "pub(crate) mod aa;\npub(crate) mod zz;\n").unwrap();
         let registry = "const RULES: &[Rule] = &[\n    rule!(\"aa\", aa: hazard),\n];\n";
         write(&rules.join("registry.rs"), registry).unwrap();
-        create_under(dir.path(), Part::Rule, "mm-nn").unwrap();
+        create_under(dir.path(), SkeletonKind::Rule, "mm-nn").unwrap();
         assert_eq!(
             read(&rules.join("rules/mod.rs")).unwrap(),
             "pub(crate) mod aa;\npub(crate) mod mm_nn;\npub(crate) mod zz;\n"
@@ -347,7 +347,7 @@ mod tests {
         ] {
             assert!(dir.path().join(part).is_file(), "{part}");
         }
-        assert!(create_under(dir.path(), Part::Rule, "mm-nn").is_err());
+        assert!(create_under(dir.path(), SkeletonKind::Rule, "mm-nn").is_err());
     }
 
     /// Every anchor of a skeleton is in the files as they are.
@@ -368,10 +368,10 @@ mod tests {
             write(&dir.path().join(file), &read(&root().join(file)).unwrap()).unwrap();
         }
         for (kind, name) in [
-            (Part::Rule, "new-rule"),
-            (Part::Probe, "memcached"),
-            (Part::Collector, "new-file"),
-            (Part::Case, "new-case"),
+            (SkeletonKind::Rule, "new-rule"),
+            (SkeletonKind::Probe, "memcached"),
+            (SkeletonKind::Collector, "new-file"),
+            (SkeletonKind::Case, "new-case"),
         ] {
             let by_hand = create_under(dir.path(), kind, name).unwrap();
             assert!((1..=3).contains(&by_hand.len()), "{kind:?}: {by_hand:?}");

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
-pub(crate) enum Action {
+pub(crate) enum PythonTask {
     /// The package as a wheel
     Wheel,
     /// The notebook of its examples, executed as Jupyter does
@@ -27,18 +27,18 @@ const NOTEBOOK: [&str; 3] = ["ipykernel==7.4.0", "matplotlib==3.11.2", "nbclient
 
 const PAGE: &str = "eval/results/python.md";
 
-pub(crate) fn run(action: Action, out: Option<PathBuf>, write: bool) -> anyhow::Result<()> {
+pub(crate) fn run(action: PythonTask, out: Option<PathBuf>, write: bool) -> anyhow::Result<()> {
     match action {
-        Action::Wheel => wheel::build(out),
-        Action::Notebook => {
+        PythonTask::Wheel => wheel::build(out),
+        PythonTask::Notebook => {
             build_program()?;
             notebook()
         }
-        Action::Sanitizer => {
+        PythonTask::Sanitizer => {
             build_program()?;
             sanitizer::run()
         }
-        Action::Figures => figures(write),
+        PythonTask::Figures => figures(write),
     }
 }
 

@@ -5,11 +5,11 @@ mod run;
 mod skips;
 mod targets;
 
-pub(crate) use targets::{Built, Target, build};
+pub(crate) use targets::{TestPrograms, TestTarget, build};
 
 use anyhow::Context;
 pub(crate) use run::bench;
-use run::{RunOutcome, Settings, run};
+use run::{RunOutcome, RunSettings, run};
 use skips::Skip;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -55,18 +55,18 @@ const FIRST: &[&str] = &[
 ];
 
 #[derive(Debug, Default)]
-pub(crate) struct Results {
+pub(crate) struct TestResults {
     passed: usize,
     skipped: Vec<Skip>,
     flaky: Vec<String>,
     failed: Vec<String>,
     /// Failed tests that are still to be run once more.
-    again: Vec<(Target, Vec<String>)>,
+    again: Vec<(TestTarget, Vec<String>)>,
     /// Seconds of each test program, and of each test where those were measured.
     times: Vec<(f64, String)>,
 }
 
-impl Results {
+impl TestResults {
     /// Tests that ran to their end: libtest counts those that were skipped, too.
     pub(crate) fn passed(&self) -> usize {
         self.passed.saturating_sub(self.skipped())
@@ -139,7 +139,7 @@ impl Results {
 }
 
 #[cfg(test)]
-impl Results {
+impl TestResults {
     /// So many that libtest counts as passed, of which some were skipped.
     pub(crate) fn example(passed: usize, skipped: &[&str], failed: &[&str]) -> Self {
         let skip = |test: &&str| Skip { test: (*test).to_owned(), why: "needs root".to_owned() };
@@ -150,22 +150,22 @@ impl Results {
 
 /// Tests to run, and the way to run them.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Options {
+pub(crate) struct TestOptions {
     pub(crate) full: bool,
     pub(crate) times: bool,
 }
 
-impl Options {
-    fn settings(self, skipped: &Path) -> Settings<'_> {
-        Settings { full: self.full, times: self.times, skipped }
+impl TestOptions {
+    fn settings(self, skipped: &Path) -> RunSettings<'_> {
+        RunSettings { full: self.full, times: self.times, skipped }
     }
 }
 
 /// The targets that run beside others, and those that run by themselves.
-pub(crate) fn split(targets: Vec<Target>) -> (Vec<Target>, Vec<Target>) {
+pub(crate) fn split(targets: Vec<TestTarget>) -> (Vec<TestTarget>, Vec<TestTarget>) {
     let (alone, mut beside): (Vec<_>, Vec<_>) =
         targets.into_iter().partition(|target| ALONE.contains(&target.name.as_str()));
-    let place = |target: &Target| FIRST.iter().position(|name| *name == target.name);
+    let place = |target: &TestTarget| FIRST.iter().position(|name| *name == target.name);
     beside.sort_by_key(|target| place(target).unwrap_or(FIRST.len()));
     (beside, alone)
 }
@@ -173,14 +173,14 @@ pub(crate) fn split(targets: Vec<Target>) -> (Vec<Target>, Vec<Target>) {
 /// Builds and runs the targets with these names, or those of the packages with these names.
 pub(crate) fn chosen(names: &[String], full: bool, slowest: usize) -> anyhow::Result<()> {
     let mut targets = build()?.tests;
-    let is_chosen = |target: &Target| {
+    let is_chosen = |target: &TestTarget| {
         let package = target.name.split(' ').next();
         names.is_empty()
             || names.iter().any(|name| *name == target.name || Some(&**name) == package)
     };
     targets.retain(is_chosen);
     anyhow::ensure!(!targets.is_empty(), "no such test program");
-    let options = Options { full, times: true };
+    let options = TestOptions { full, times: true };
     let (beside_others, by_themselves) = split(targets);
     let mut results = beside(&beside_others, options)?;
     results.add(alone(&by_themselves, options)?);
@@ -192,22 +192,26 @@ pub(crate) fn chosen(names: &[String], full: bool, slowest: usize) -> anyhow::Re
 }
 
 /// Runs targets, several at once.
-pub(crate) fn beside(targets: &[Target], options: Options) -> anyhow::Result<Results> {
+pub(crate) fn beside(targets: &[TestTarget], options: TestOptions) -> anyhow::Result<TestResults> {
     run_all(targets, JOBS, options)
 }
 
 /// Runs targets one after another.
-pub(crate) fn alone(targets: &[Target], options: Options) -> anyhow::Result<Results> {
+pub(crate) fn alone(targets: &[TestTarget], options: TestOptions) -> anyhow::Result<TestResults> {
     run_all(targets, 1, options)
 }
 
-fn run_all(targets: &[Target], jobs: usize, options: Options) -> anyhow::Result<Results> {
+fn run_all(
+    targets: &[TestTarget],
+    jobs: usize,
+    options: TestOptions,
+) -> anyhow::Result<TestResults> {
     let skipped = tempfile::NamedTempFile::new()?;
     let settings = options.settings(skipped.path());
     let queue = Mutex::new(targets.iter());
     let next = || queue.lock().map_or(None, |mut queue| queue.next());
     let worker = || {
-        let mut results = Results::default();
+        let mut results = TestResults::default();
         while let Some(target) = next() {
             one(target, settings, &mut results)?;
         }
@@ -218,16 +222,20 @@ fn run_all(targets: &[Target], jobs: usize, options: Options) -> anyhow::Result<
         let join = |worker: std::thread::ScopedJoinHandle<'_, _>| {
             worker.join().unwrap_or_else(|_| Err(anyhow::anyhow!("a thread panicked")))
         };
-        workers.into_iter().map(join).collect::<anyhow::Result<Vec<Results>>>()
+        workers.into_iter().map(join).collect::<anyhow::Result<Vec<TestResults>>>()
     })?;
-    let mut results = Results::default();
+    let mut results = TestResults::default();
     all.into_iter().for_each(|part| results.add(part));
     results.skipped = skips::skipped(skipped.path())?;
     Ok(results)
 }
 
 /// Runs one target; what fails is left for [`again`].
-fn one(target: &Target, settings: Settings<'_>, results: &mut Results) -> anyhow::Result<()> {
+fn one(
+    target: &TestTarget,
+    settings: RunSettings<'_>,
+    results: &mut TestResults,
+) -> anyhow::Result<()> {
     let outcome = run(target, &[], settings).context(target.name.clone())?;
     report(target, &outcome);
     results.passed += outcome.passed;
@@ -243,7 +251,7 @@ fn one(target: &Target, settings: Settings<'_>, results: &mut Results) -> anyhow
 }
 
 /// Runs what failed once more, with nothing beside it.
-pub(crate) fn again(results: &mut Results, options: Options) -> anyhow::Result<()> {
+pub(crate) fn again(results: &mut TestResults, options: TestOptions) -> anyhow::Result<()> {
     for (target, tests) in std::mem::take(&mut results.again) {
         for test in tests {
             let name = format!("{}: {test}", target.name);
@@ -260,7 +268,7 @@ pub(crate) fn again(results: &mut Results, options: Options) -> anyhow::Result<(
     Ok(())
 }
 
-fn report(target: &Target, outcome: &RunOutcome) {
+fn report(target: &TestTarget, outcome: &RunOutcome) {
     let seconds = outcome.took.as_secs_f64();
     if outcome.success {
         println!("passed: {}: {} tests in {seconds:.1} s", target.name, outcome.passed);

@@ -1,13 +1,13 @@
 //! What `memwright explain --all-memory` says in a condition.
 
-use super::request::Boot;
+use super::request::GuestBoot;
 use serde::{Deserialize, Serialize};
 
 /// Name in `explain` of the memory that no counter has.
 const NOBODY: &str = "unaccounted for";
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Account {
+pub(super) struct ConditionAccount {
     pub(super) condition: String,
     /// The kernel, as in `uname -r`.
     pub(super) release: String,
@@ -19,22 +19,22 @@ pub(super) struct Account {
 }
 
 #[derive(Deserialize)]
-struct Said {
+struct AccountOutput {
     summary: String,
     total_bytes: u64,
     overcounted_bytes: u64,
-    parts: Vec<Part>,
+    parts: Vec<AccountPart>,
 }
 
 #[derive(Deserialize)]
-struct Part {
+struct AccountPart {
     name: String,
     bytes: u64,
 }
 
-impl Account {
-    pub(super) fn read(text: &[u8], of: &Boot<'_>) -> anyhow::Result<Self> {
-        let said: Said = serde_json::from_slice(text)?;
+impl ConditionAccount {
+    pub(super) fn read(text: &[u8], of: &GuestBoot<'_>) -> anyhow::Result<Self> {
+        let said: AccountOutput = serde_json::from_slice(text)?;
         let nobody: u64 =
             said.parts.iter().filter(|part| part.name == NOBODY).map(|part| part.bytes).sum();
         Ok(Self {
@@ -60,7 +60,7 @@ mod tests {
         let text =
             br#"{"summary": "1 GiB: ...", "total_bytes": 1000, "overcounted_bytes": 0, "parts":
             [{"name": "free", "bytes": 990}, {"name": "unaccounted for", "bytes": 10}]}"#;
-        let of = Boot { condition: "pipes", release: "6.12", seed: 1 };
-        assert_eq!(Account::read(text, &of).unwrap().unknown_share(), 0.01);
+        let of = GuestBoot { condition: "pipes", release: "6.12", seed: 1 };
+        assert_eq!(ConditionAccount::read(text, &of).unwrap().unknown_share(), 0.01);
     }
 }

@@ -14,12 +14,12 @@ pub(super) const HOST: &str = "host";
 struct Catalogue {
     /// Common to all.
     machine: toml::Table,
-    condition: BTreeMap<String, Entry>,
+    condition: BTreeMap<String, ConditionEntry>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct ConditionEntry {
     how: String,
     #[serde(default = "base_pages")]
     kinds: Vec<String>,
@@ -36,7 +36,7 @@ fn base_pages() -> Vec<String> {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Condition {
+pub(super) struct PreflightCondition {
     pub(super) name: String,
     pub(super) how: String,
     /// Suffix of the size in a request; `-` for nothing.
@@ -50,7 +50,7 @@ pub(super) struct Condition {
 }
 
 /// Those that are named; all, where none is.
-pub(super) fn chosen(names: &[String]) -> anyhow::Result<Vec<Condition>> {
+pub(super) fn chosen(names: &[String]) -> anyhow::Result<Vec<PreflightCondition>> {
     let all = all()?;
     if let Some(name) = names.iter().find(|name| all.iter().all(|known| known.name != **name)) {
         anyhow::bail!("there is no condition {name} (lab/preflight/conditions.toml)");
@@ -59,14 +59,14 @@ pub(super) fn chosen(names: &[String]) -> anyhow::Result<Vec<Condition>> {
     Ok(all.into_iter().filter(|condition| is_chosen(&condition.name)).collect())
 }
 
-pub(super) fn all() -> anyhow::Result<Vec<Condition>> {
+pub(super) fn all() -> anyhow::Result<Vec<PreflightCondition>> {
     let text = fs::read_to_string(folder().join("conditions.toml"))?;
     let catalogue: Catalogue = toml::from_str(&text).context("conditions.toml")?;
-    let of = |(name, entry): (String, Entry)| {
+    let of = |(name, entry): (String, ConditionEntry)| {
         let mut machine = catalogue.machine.clone();
         machine.extend(entry.machine);
-        let Entry { how, kinds, kernels, on_host, .. } = entry;
-        Condition { name, how, kinds, kernels, on_host, machine }
+        let ConditionEntry { how, kinds, kernels, on_host, .. } = entry;
+        PreflightCondition { name, how, kinds, kernels, on_host, machine }
     };
     Ok(catalogue.condition.into_iter().map(of).collect())
 }
@@ -75,7 +75,7 @@ pub(super) fn folder() -> PathBuf {
     crate::workspace::root().join("lab/preflight")
 }
 
-impl Condition {
+impl PreflightCondition {
     pub(super) fn runs_on(&self, kernel: &str) -> bool {
         match kernel {
             HOST => self.on_host,

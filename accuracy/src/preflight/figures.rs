@@ -1,10 +1,10 @@
 //! What the results amount to.
 
-use super::request::{Record, Verdict};
+use super::request::{AnswerVerdict, RequestRecord};
 
 /// Of some requests, how many were answered how.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Counts {
+pub(super) struct AnswerCounts {
     /// Asked, and taken or refused.
     pub(super) requests: usize,
     pub(super) right: usize,
@@ -18,8 +18,8 @@ pub(super) struct Counts {
     pub(super) in_range: usize,
 }
 
-impl Counts {
-    pub(super) fn of<'a>(records: impl IntoIterator<Item = &'a Record>) -> Self {
+impl AnswerCounts {
+    pub(super) fn of<'a>(records: impl IntoIterator<Item = &'a RequestRecord>) -> Self {
         let mut counts = Self::default();
         for record in records {
             counts.add(record);
@@ -31,14 +31,14 @@ impl Counts {
         self.wrong_yes + self.wrong_slowly + self.wrong_no
     }
 
-    fn add(&mut self, record: &Record) {
+    fn add(&mut self, record: &RequestRecord) {
         let count = match record.verdict() {
-            Verdict::Right => &mut self.right,
-            Verdict::WrongYes => &mut self.wrong_yes,
-            Verdict::WrongSlowly => &mut self.wrong_slowly,
-            Verdict::WrongNo => &mut self.wrong_no,
-            Verdict::Unknown => &mut self.unknown,
-            Verdict::Void => {
+            AnswerVerdict::Right => &mut self.right,
+            AnswerVerdict::WrongYes => &mut self.wrong_yes,
+            AnswerVerdict::WrongSlowly => &mut self.wrong_slowly,
+            AnswerVerdict::WrongNo => &mut self.wrong_no,
+            AnswerVerdict::Unknown => &mut self.unknown,
+            AnswerVerdict::Void => {
                 self.void += 1;
                 return;
             }
@@ -53,7 +53,7 @@ impl Counts {
 }
 
 /// The median of longest over shortest of the stated ranges.
-pub(super) fn median_width(records: &[Record]) -> Option<f64> {
+pub(super) fn median_width(records: &[RequestRecord]) -> Option<f64> {
     let timed = records.iter().filter(|record| record.is_in_range().is_some());
     let mut widths: Vec<f64> = timed
         .filter_map(|record| record.range_ms)

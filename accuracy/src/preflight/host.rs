@@ -1,6 +1,6 @@
 //! A condition on this machine: limits of a cgroup, of a process or of a pool of huge pages, all of them small.
 
-use super::condition::Condition;
+use super::condition::PreflightCondition;
 use crate::workspace::{compile_c, run};
 use anyhow::Context;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ const LIMIT_S: u64 = 300;
 
 /// The answers by their numbers, and the kernel's release.
 pub(super) fn ask(
-    condition: &Condition,
+    condition: &PreflightCondition,
     program: &Path,
     seed: u32,
 ) -> anyhow::Result<(BTreeMap<String, Vec<u8>>, String)> {

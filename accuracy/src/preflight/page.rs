@@ -1,10 +1,10 @@
 //! eval/results/preflight.md.
 
-use super::account::Account;
-use super::condition::{self, Condition};
-use super::figures::{Counts, median_width, percent};
-use super::request::{Record, Taken, Verdict};
-use super::results::Line;
+use super::account::ConditionAccount;
+use super::condition::{self, PreflightCondition};
+use super::figures::{AnswerCounts, median_width, percent};
+use super::request::{AllocationOutcome, AnswerVerdict, RequestRecord};
+use super::results::ResultLine;
 use crate::ages;
 use anyhow::Context;
 use std::collections::BTreeSet;
@@ -23,16 +23,16 @@ pub(super) fn write() -> anyhow::Result<()> {
 
 fn text() -> anyhow::Result<String> {
     let text = fs::read_to_string(crate::workspace::root().join(REPORT)).context(REPORT)?;
-    let read = |line: &str| serde_json::from_str::<Line>(line).context(REPORT);
+    let read = |line: &str| serde_json::from_str::<ResultLine>(line).context(REPORT);
     let (mut records, mut accounts) = (Vec::new(), Vec::new());
     for line in text.lines() {
         match read(line)? {
-            Line::Request(record) => records.push(record),
-            Line::Account(account) => accounts.push(account),
+            ResultLine::Request(record) => records.push(record),
+            ResultLine::Account(account) => accounts.push(account),
         }
     }
     let conditions = condition::all()?;
-    let (rooms, records): (Vec<Record>, Vec<Record>) =
+    let (rooms, records): (Vec<RequestRecord>, Vec<RequestRecord>) =
         records.into_iter().partition(|record| record.condition.starts_with(ROOM));
     Ok(format!(
         "{}{}{}",
@@ -42,8 +42,8 @@ fn text() -> anyhow::Result<String> {
     ))
 }
 
-fn page(records: &[Record], conditions: &[Condition]) -> String {
-    let all = Counts::of(records);
+fn page(records: &[RequestRecord], conditions: &[PreflightCondition]) -> String {
+    let all = AnswerCounts::of(records);
     let decided = all.right + all.wrong();
     let mut out = String::from(
         "# Accuracy of check --for\n\n\
@@ -89,8 +89,8 @@ fn page(records: &[Record], conditions: &[Condition]) -> String {
 }
 
 /// Range of `check --for` for an empty pool, and the pages that make-room provides.
-fn room(records: &[Record], conditions: &[Condition]) -> String {
-    let counts = Counts::of(records);
+fn room(records: &[RequestRecord], conditions: &[PreflightCondition]) -> String {
+    let counts = AnswerCounts::of(records);
     let decided = counts.right + counts.wrong();
     let mut out = format!(
         "\n## Room for huge pages\n\n\
@@ -112,9 +112,10 @@ fn room(records: &[Record], conditions: &[Condition]) -> String {
         if its().next().is_none() {
             continue;
         }
-        let counts = Counts::of(its());
+        let counts = AnswerCounts::of(its());
         let provided = its().filter(|record| {
-            record.verdict() == Verdict::Unknown && matches!(record.taken, Taken::AfterMs(_))
+            record.verdict() == AnswerVerdict::Unknown
+                && matches!(record.taken, AllocationOutcome::AfterMs(_))
         });
         out.push_str(&format!(
             "| {} | {} | {} | {} | {}, {} | {} | {} |\n",
@@ -132,20 +133,20 @@ fn room(records: &[Record], conditions: &[Condition]) -> String {
 }
 
 /// The series of the kernels.
-fn kernels<'a>(records: impl Iterator<Item = &'a Record>) -> String {
+fn kernels<'a>(records: impl Iterator<Item = &'a RequestRecord>) -> String {
     let series = |release: &str| release.split(['-', '+']).next().unwrap_or_default().to_owned();
     let releases: BTreeSet<String> = records.map(|record| series(&record.release)).collect();
     releases.into_iter().collect::<Vec<_>>().join(", ")
 }
 
-fn by_condition(records: &[Record], conditions: &[Condition]) -> String {
+fn by_condition(records: &[RequestRecord], conditions: &[PreflightCondition]) -> String {
     let mut out = String::from(
         "\n## By condition\n\n| condition | kernels | requests | right | yes, slowly, no: wrong | unknown | time inside |\n\
          |---|---|---|---|---|---|---|\n",
     );
     for condition in conditions {
         let its = || records.iter().filter(|record| record.condition == condition.name);
-        let counts = Counts::of(its());
+        let counts = AnswerCounts::of(its());
         if its().next().is_none() {
             continue;
         }
@@ -167,12 +168,15 @@ fn by_condition(records: &[Record], conditions: &[Condition]) -> String {
     out
 }
 
-fn wrong(records: &[Record]) -> String {
+fn wrong(records: &[RequestRecord]) -> String {
     let mut out = String::from("\n## Wrong answers\n\n");
     let mut wrong = records
         .iter()
         .filter(|record| {
-            !matches!(record.verdict(), Verdict::Right | Verdict::Unknown | Verdict::Void)
+            !matches!(
+                record.verdict(),
+                AnswerVerdict::Right | AnswerVerdict::Unknown | AnswerVerdict::Void
+            )
         })
         .peekable();
     if wrong.peek().is_none() {
@@ -192,9 +196,10 @@ fn wrong(records: &[Record]) -> String {
 }
 
 /// The worst account of each condition, the worst first.
-fn account_table(accounts: &[Account], conditions: &[Condition]) -> String {
-    let known = |account: &&Account| conditions.iter().any(|c| c.name == account.condition);
-    let mut accounts: Vec<&Account> = accounts.iter().filter(known).collect();
+fn account_table(accounts: &[ConditionAccount], conditions: &[PreflightCondition]) -> String {
+    let known =
+        |account: &&ConditionAccount| conditions.iter().any(|c| c.name == account.condition);
+    let mut accounts: Vec<&ConditionAccount> = accounts.iter().filter(known).collect();
     accounts.sort_by(|a, b| b.unknown_share().total_cmp(&a.unknown_share()));
     let within = accounts.iter().filter(|account| account.unknown_share() <= 0.01).count();
     let mut out = format!(

@@ -11,7 +11,7 @@ const BUS_ERROR: i32 = 128 + 7;
 const ENDLESS: i32 = 128 + 14;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Record {
+pub(super) struct RequestRecord {
     pub(super) condition: String,
     /// The kernel, as in `uname -r`.
     pub(super) release: String,
@@ -26,12 +26,12 @@ pub(super) struct Record {
     pub(super) said: String,
     /// Milliseconds, from and to.
     pub(super) range_ms: Option<(f64, f64)>,
-    pub(super) taken: Taken,
+    pub(super) taken: AllocationOutcome,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Taken {
+pub(super) enum AllocationOutcome {
     AfterMs(f64),
     /// The step and what the kernel said.
     Refused(String),
@@ -41,7 +41,7 @@ pub(super) enum Taken {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Verdict {
+pub(super) enum AnswerVerdict {
     Right,
     WrongYes,
     WrongSlowly,
@@ -51,26 +51,28 @@ pub(super) enum Verdict {
     Void,
 }
 
-impl Record {
-    pub(super) fn verdict(&self) -> Verdict {
+impl RequestRecord {
+    pub(super) fn verdict(&self) -> AnswerVerdict {
         let is_taken = match &self.taken {
-            Taken::AfterMs(_) => true,
-            Taken::Refused(_) | Taken::Killed => false,
-            Taken::Endless => return Verdict::Void,
+            AllocationOutcome::AfterMs(_) => true,
+            AllocationOutcome::Refused(_) | AllocationOutcome::Killed => false,
+            AllocationOutcome::Endless => return AnswerVerdict::Void,
         };
         match (self.answer.as_deref(), is_taken) {
-            (Some("yes" | "slowly"), true) | (Some("no"), false) => Verdict::Right,
-            (Some("yes"), false) => Verdict::WrongYes,
-            (Some("slowly"), false) => Verdict::WrongSlowly,
-            (Some("no"), true) => Verdict::WrongNo,
-            (Some("unknown"), _) => Verdict::Unknown,
-            _ => Verdict::Void,
+            (Some("yes" | "slowly"), true) | (Some("no"), false) => AnswerVerdict::Right,
+            (Some("yes"), false) => AnswerVerdict::WrongYes,
+            (Some("slowly"), false) => AnswerVerdict::WrongSlowly,
+            (Some("no"), true) => AnswerVerdict::WrongNo,
+            (Some("unknown"), _) => AnswerVerdict::Unknown,
+            _ => AnswerVerdict::Void,
         }
     }
 
     /// True if the time was inside the range that was stated; absent where there is no range or no time.
     pub(super) fn is_in_range(&self) -> Option<bool> {
-        let ((low, high), Taken::AfterMs(ms)) = (self.range_ms?, &self.taken) else { return None };
+        let ((low, high), AllocationOutcome::AfterMs(ms)) = (self.range_ms?, &self.taken) else {
+            return None;
+        };
         Some((low..=high).contains(ms))
     }
 
@@ -92,32 +94,32 @@ impl Record {
 }
 
 /// The guest in which requests were made.
-pub(super) struct Boot<'a> {
+pub(super) struct GuestBoot<'a> {
     pub(super) condition: &'a str,
     pub(super) release: &'a str,
     pub(super) seed: u32,
 }
 
 #[derive(Deserialize)]
-struct Report {
-    preflight: Preflight,
+struct PreflightReport {
+    preflight: PreflightOutput,
 }
 
 #[derive(Deserialize)]
-struct Preflight {
+struct PreflightOutput {
     answer: String,
     summary: String,
-    time: Option<Time>,
+    time: Option<EstimateRange>,
 }
 
 #[derive(Deserialize)]
-struct Time {
+struct EstimateRange {
     low_ms: f64,
     high_ms: f64,
 }
 
 /// Reads a frame of lab/preflight/make.sh.
-pub(super) fn read(text: &str, of: &Boot<'_>) -> anyhow::Result<Record> {
+pub(super) fn read(text: &str, of: &GuestBoot<'_>) -> anyhow::Result<RequestRecord> {
     let (head, answer) = text.split_once("\nanswer\n").context("no answer in a frame")?;
     let field = |name: &str| {
         head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).map(str::to_owned)
@@ -127,16 +129,16 @@ pub(super) fn read(text: &str, of: &Boot<'_>) -> anyhow::Result<Record> {
     let codes = field("exit").context("no exit codes in a frame")?;
     let taken_code: i32 = codes.rsplit(' ').next().unwrap_or_default().parse()?;
     let taken = match (field("taken"), field("refused"), taken_code) {
-        (Some(ns), _, _) => Taken::AfterMs(ns.parse::<f64>()? / 1e6),
-        (None, Some(step), _) => Taken::Refused(step),
-        (None, None, KILLED | BUS_ERROR) => Taken::Killed,
-        (None, None, ENDLESS) => Taken::Endless,
+        (Some(ns), _, _) => AllocationOutcome::AfterMs(ns.parse::<f64>()? / 1e6),
+        (None, Some(step), _) => AllocationOutcome::Refused(step),
+        (None, None, KILLED | BUS_ERROR) => AllocationOutcome::Killed,
+        (None, None, ENDLESS) => AllocationOutcome::Endless,
         (None, None, code) => anyhow::bail!("take {request} exited with {code}: {head}"),
     };
-    let report: Option<Report> = serde_json::from_str(&format!("{{{answer}")).ok();
+    let report: Option<PreflightReport> = serde_json::from_str(&format!("{{{answer}")).ok();
     let preflight = report.map(|report| report.preflight);
     let said = field("said").unwrap_or_default();
-    Ok(Record {
+    Ok(RequestRecord {
         condition: of.condition.to_owned(),
         release: of.release.to_owned(),
         seed: of.seed,
@@ -154,9 +156,9 @@ pub(super) fn read(text: &str, of: &Boot<'_>) -> anyhow::Result<Record> {
 mod tests {
     use super::*;
 
-    const OF: Boot<'static> = Boot { condition: "pipes", release: "6.12", seed: 1 };
+    const OF: GuestBoot<'static> = GuestBoot { condition: "pipes", release: "6.12", seed: 1 };
 
-    fn record(answer: &str, taken: &str, code: i32) -> Record {
+    fn record(answer: &str, taken: &str, code: i32) -> RequestRecord {
         let text = format!(
             "request 1048576,lock below-yes\nexit 0 {code}\n{taken}\nanswer\n  \"preflight\": {{ \"answer\": \
              \"{answer}\", \"summary\": \"so\", \"time\": {{ \"low_ms\": 1.0, \"high_ms\": 3.0 }} }}\n}}\n"
@@ -167,15 +169,15 @@ mod tests {
     #[test]
     fn an_answer_is_held_against_what_happened() {
         for (answer, taken, code, want) in [
-            ("yes", "taken 2000000", 0, Verdict::Right),
-            ("slowly", "taken 2000000", 0, Verdict::Right),
-            ("no", "taken 2000000", 0, Verdict::WrongNo),
-            ("no", "refused populate 12", 0, Verdict::Right),
-            ("yes", "refused mmap 12", 0, Verdict::WrongYes),
-            ("yes", "", KILLED, Verdict::WrongYes),
-            ("slowly", "", KILLED, Verdict::WrongSlowly),
-            ("slowly", "", ENDLESS, Verdict::Void),
-            ("unknown", "", KILLED, Verdict::Unknown),
+            ("yes", "taken 2000000", 0, AnswerVerdict::Right),
+            ("slowly", "taken 2000000", 0, AnswerVerdict::Right),
+            ("no", "taken 2000000", 0, AnswerVerdict::WrongNo),
+            ("no", "refused populate 12", 0, AnswerVerdict::Right),
+            ("yes", "refused mmap 12", 0, AnswerVerdict::WrongYes),
+            ("yes", "", KILLED, AnswerVerdict::WrongYes),
+            ("slowly", "", KILLED, AnswerVerdict::WrongSlowly),
+            ("slowly", "", ENDLESS, AnswerVerdict::Void),
+            ("unknown", "", KILLED, AnswerVerdict::Unknown),
         ] {
             assert_eq!(record(answer, taken, code).verdict(), want, "{answer} {taken} {code}");
         }
@@ -192,6 +194,9 @@ mod tests {
     fn a_request_without_an_answer_is_void() {
         let text = "request 4096 below-yes\nexit 2 0\ntaken 1\nsaid memwright: no room\nanswer\n";
         let record = read(text, &OF).unwrap();
-        assert_eq!((record.verdict(), record.said.as_str()), (Verdict::Void, "memwright: no room"));
+        assert_eq!(
+            (record.verdict(), record.said.as_str()),
+            (AnswerVerdict::Void, "memwright: no room")
+        );
     }
 }

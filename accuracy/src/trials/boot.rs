@@ -1,6 +1,6 @@
 //! Where plays happen, and what all of one boot share.
 
-use super::random::Random;
+use super::random::TrialRandom;
 use serde::{Deserialize, Serialize};
 
 /// Plays of one boot.
@@ -8,7 +8,7 @@ pub(super) const PLAYS_A_BOOT: u32 = 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Service {
+pub(super) enum TrialService {
     App,
     Nginx,
     #[serde(rename = "pg")]
@@ -20,7 +20,7 @@ pub(super) enum Service {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Cgroup {
+pub(super) enum TrialCgroup {
     V1,
     V2,
 }
@@ -28,7 +28,7 @@ pub(super) enum Cgroup {
 /// Place of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Place {
+pub(super) enum TrialHost {
     Guest,
     /// At native speed, in cgroups of this machine.
     Host,
@@ -37,12 +37,12 @@ pub(super) enum Place {
 /// Settings that all runs of a boot share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Boot {
-    pub(super) place: Place,
+    pub(super) place: TrialHost,
     /// The series; on the host, its name.
     pub(super) kernel: String,
-    pub(super) cgroup: Cgroup,
+    pub(super) cgroup: TrialCgroup,
     pub(super) memory_mib: u64,
-    pub(super) services: Vec<Service>,
+    pub(super) services: Vec<TrialService>,
     /// Speed of the data disk, in kB/s.
     pub(super) read_kbps: u64,
     pub(super) write_kbps: u64,
@@ -60,7 +60,7 @@ pub(super) struct Boot {
     pub(super) redis_appends: bool,
 }
 
-impl Service {
+impl TrialService {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::App => "app",
@@ -73,7 +73,7 @@ impl Service {
     }
 }
 
-impl Cgroup {
+impl TrialCgroup {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::V1 => "v1",
@@ -84,9 +84,9 @@ impl Cgroup {
 
 impl Boot {
     /// The boot of a play.
-    pub(super) fn of(place: Place, seed: u64, index: u32) -> Self {
-        use Service::{App, Java, Mysql, Nginx, Postgres, Redis};
-        const SETS: &[&[Service]] = &[
+    pub(super) fn of(place: TrialHost, seed: u64, index: u32) -> Self {
+        use TrialService::{App, Java, Mysql, Nginx, Postgres, Redis};
+        const SETS: &[&[TrialService]] = &[
             &[App, Redis],
             &[Postgres, App],
             &[Mysql, App, Nginx],
@@ -97,11 +97,15 @@ impl Boot {
             &[Postgres, Redis],
         ];
         // Debian's 6.12 has no memory controller of version 1.
-        const MACHINES: &[(&str, Cgroup)] =
-            &[("6.1", Cgroup::V2), ("6.12", Cgroup::V2), ("6.12", Cgroup::V2), ("6.1", Cgroup::V1)];
-        const HOST: &[(&str, Cgroup)] = &[("host", Cgroup::V1)];
-        let mut random = Random::new(&[seed, u64::from(index / PLAYS_A_BOOT), 1]);
-        let is_host = place == Place::Host;
+        const MACHINES: &[(&str, TrialCgroup)] = &[
+            ("6.1", TrialCgroup::V2),
+            ("6.12", TrialCgroup::V2),
+            ("6.12", TrialCgroup::V2),
+            ("6.1", TrialCgroup::V1),
+        ];
+        const HOST: &[(&str, TrialCgroup)] = &[("host", TrialCgroup::V1)];
+        let mut random = TrialRandom::new(&[seed, u64::from(index / PLAYS_A_BOOT), 1]);
+        let is_host = place == TrialHost::Host;
         let (kernel, cgroup) = *random.one_of(if is_host { HOST } else { MACHINES });
         // At native speed the same work is nothing.
         let speed = if is_host { 4 } else { 1 };
@@ -127,13 +131,13 @@ impl Boot {
     }
 
     /// True if the service's requests write and sync.
-    pub(super) fn syncs(&self, service: Service) -> bool {
+    pub(super) fn syncs(&self, service: TrialService) -> bool {
         match service {
-            Service::App | Service::Nginx => self.app_syncs > 0,
-            Service::Postgres => true,
-            Service::Mysql => self.mysql_writes,
-            Service::Redis => self.redis_appends,
-            Service::Java => false,
+            TrialService::App | TrialService::Nginx => self.app_syncs > 0,
+            TrialService::Postgres => true,
+            TrialService::Mysql => self.mysql_writes,
+            TrialService::Redis => self.redis_appends,
+            TrialService::Java => false,
         }
     }
 }

@@ -2,8 +2,8 @@
 //! but for the table that it writes into mw-rules.
 
 use super::figures;
-use super::judge::Verdict;
-use super::results::Record;
+use super::judge::PlayVerdict;
+use super::results::TrialRecord;
 use crate::workspace::{read, root};
 use anyhow::Context;
 use std::collections::BTreeMap;
@@ -23,13 +23,13 @@ const MOST_PERCENT: u8 = 99;
 
 /// Causes with neighbouring scores.
 #[derive(Debug, Clone, Copy)]
-struct Pool {
+struct ScorePool {
     causes: f64,
     right: f64,
     score_sum: f64,
 }
 
-impl Pool {
+impl ScorePool {
     fn score(&self) -> f64 {
         self.score_sum / self.causes
     }
@@ -53,7 +53,7 @@ impl Pool {
 }
 
 /// Writes the table of mw-rules.
-pub(super) fn write(fit: &[Record]) -> anyhow::Result<()> {
+pub(super) fn write(fit: &[TrialRecord]) -> anyhow::Result<()> {
     let causes = causes(fit);
     let table = table(&causes);
     let text = read(&root().join(SOURCE))?;
@@ -69,30 +69,30 @@ pub(super) fn write(fit: &[Record]) -> anyhow::Result<()> {
 }
 
 /// Score of the first cause, and whether it was right, of every play that counts.
-pub(super) fn causes(records: &[Record]) -> Vec<(u8, bool)> {
+pub(super) fn causes(records: &[TrialRecord]) -> Vec<(u8, bool)> {
     let counted = records.iter().filter(|record| figures::counts(record));
-    let cause = |record: &Record| {
+    let cause = |record: &TrialRecord| {
         let score = record.judged.seen.as_ref()?.causes.first()?.score();
-        Some((score, record.judged.verdict == Verdict::Right))
+        Some((score, record.judged.verdict == PlayVerdict::Right))
     };
     counted.filter_map(cause).collect()
 }
 
 /// Scores and shares in percent, both rising.
 pub(super) fn table(causes: &[(u8, bool)]) -> Vec<(u8, u8)> {
-    let mut by_score: BTreeMap<u8, Pool> = BTreeMap::new();
+    let mut by_score: BTreeMap<u8, ScorePool> = BTreeMap::new();
     for (score, is_right) in causes {
-        let one = Pool {
+        let one = ScorePool {
             causes: 1.0,
             right: if *is_right { 1.0 } else { 0.0 },
             score_sum: f64::from(*score),
         };
         by_score.entry(*score).and_modify(|pool| *pool = pool.with(one)).or_insert(one);
     }
-    let pools = pooled(by_score.into_values(), Pool::share_right);
+    let pools = pooled(by_score.into_values(), ScorePool::share_right);
     // The prior may change their order again.
-    let pools = pooled(pools, Pool::share_with_prior);
-    let percent = |pool: &Pool| {
+    let pools = pooled(pools, ScorePool::share_with_prior);
+    let percent = |pool: &ScorePool| {
         let share = (pool.share_with_prior() * 100.0).round() as u8;
         (pool.score().round() as u8, share.min(MOST_PERCENT))
     };
@@ -102,8 +102,11 @@ pub(super) fn table(causes: &[(u8, bool)]) -> Vec<(u8, u8)> {
 }
 
 /// Neighbours whose shares do not rise become one pool.
-fn pooled(pools: impl IntoIterator<Item = Pool>, share: fn(&Pool) -> f64) -> Vec<Pool> {
-    let mut rising: Vec<Pool> = Vec::new();
+fn pooled(
+    pools: impl IntoIterator<Item = ScorePool>,
+    share: fn(&ScorePool) -> f64,
+) -> Vec<ScorePool> {
+    let mut rising: Vec<ScorePool> = Vec::new();
     for mut pool in pools {
         while let Some(last) = rising.pop_if(|last| share(last) >= share(&pool)) {
             pool = last.with(pool);

@@ -1,13 +1,13 @@
 //! What is injected, into which services, how strongly, and which causes are right then.
 
-use super::boot::Service::{self, App, Java, Mysql, Nginx, Postgres, Redis};
-use super::boot::{Boot, Cgroup, Place};
+use super::boot::TrialService::{self, App, Java, Mysql, Nginx, Postgres, Redis};
+use super::boot::{Boot, TrialCgroup, TrialHost};
 use mw_model::FailureKind;
 use std::ops::RangeInclusive;
 
 /// A cause that the recorder may name: the rule, and words of which its subject has one.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Answer {
+pub(super) struct ExpectedCause {
     pub(super) rule: &'static str,
     /// Lower case; none: any subject.
     pub(super) words: &'static [&'static str],
@@ -17,7 +17,7 @@ pub(super) struct Answer {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Truth {
     /// One of the first is right, one of the second partly.
-    Cause(&'static [Answer], &'static [Answer]),
+    Cause(&'static [ExpectedCause], &'static [ExpectedCause]),
     /// The service failed: one of these kinds of failure, and no cause in the machine.
     Failure(&'static [FailureKind]),
     /// Nothing was done to the service.
@@ -25,10 +25,10 @@ pub(super) enum Truth {
 }
 
 #[derive(Debug)]
-pub(super) struct Condition {
+pub(super) struct TrialCondition {
     /// `begin_NAME` and `end_NAME` of lab/trials/conditions.
     pub(super) name: &'static str,
-    services: &'static [Service],
+    services: &'static [TrialService],
     /// The bounds of its arguments.
     pub(super) arguments: &'static [RangeInclusive<u64>],
     pub(super) hold_s: RangeInclusive<u64>,
@@ -37,12 +37,12 @@ pub(super) struct Condition {
     /// True if memory is to blame.
     pub(super) is_memory: bool,
     /// Probe of the service that sees it.
-    pub(super) probe: Probe,
+    pub(super) probe: TrialProbe,
 }
 
 /// The probes of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Probe {
+pub(super) enum TrialProbe {
     /// The same request as the client's.
     Request,
     /// One that logs in, and stays logged in.
@@ -57,31 +57,32 @@ enum Need {
     Sync,
 }
 
-const fn rule(rule: &'static str) -> Answer {
-    Answer { rule, words: &[] }
+const fn rule(rule: &'static str) -> ExpectedCause {
+    ExpectedCause { rule, words: &[] }
 }
 
-const fn about(rule: &'static str, words: &'static [&'static str]) -> Answer {
-    Answer { rule, words }
+const fn about(rule: &'static str, words: &'static [&'static str]) -> ExpectedCause {
+    ExpectedCause { rule, words }
 }
 
-const ALL: &[Service] = &[App, Nginx, Postgres, Mysql, Redis, Java];
+const ALL: &[TrialService] = &[App, Nginx, Postgres, Mysql, Redis, Java];
 /// The disk of plays on the host is a FUSE file below a loop device.
-const DISK: Answer = about("not-memory", &["disk", "fuse server"]);
-const IO_LIMIT: Answer = about("not-memory", &["i/o limit"]);
-pub(super) const CPUS: Answer = about("not-memory", &["cpus"]);
-const STOPPED: Answer = about("not-memory", &["stopped process"]);
-const FROZEN: Answer = about("not-memory", &["frozen cgroup"]);
-const NETWORK: Answer = about("not-memory", &["network"]);
-pub(super) const SERVICE: Answer = about("not-memory", &["service"]);
+const DISK: ExpectedCause = about("not-memory", &["disk", "fuse server"]);
+const IO_LIMIT: ExpectedCause = about("not-memory", &["i/o limit"]);
+pub(super) const CPUS: ExpectedCause = about("not-memory", &["cpus"]);
+const STOPPED: ExpectedCause = about("not-memory", &["stopped process"]);
+const FROZEN: ExpectedCause = about("not-memory", &["frozen cgroup"]);
+const NETWORK: ExpectedCause = about("not-memory", &["network"]);
+pub(super) const SERVICE: ExpectedCause = about("not-memory", &["service"]);
 
-const SWAP: &[Answer] = &[rule("swap-thrash"), rule("cgroup-limit"), rule("working-set-thrash")];
+const SWAP: &[ExpectedCause] =
+    &[rule("swap-thrash"), rule("cgroup-limit"), rule("working-set-thrash")];
 /// A journal's commit waits for the same disk.
 const DISK_OR_JOURNAL: Truth =
     Truth::Cause(&[DISK, rule("journal-commit")], &[rule("dirty-throttle")]);
 
-pub(super) const CONDITIONS: &[Condition] = &[
-    Condition {
+pub(super) const CONDITIONS: &[TrialCondition] = &[
+    TrialCondition {
         name: "file-limit",
         services: &[App, Nginx, Postgres],
         arguments: &[5..=35],
@@ -92,9 +93,9 @@ pub(super) const CONDITIONS: &[Condition] = &[
             &[rule("swap-thrash")],
         ),
         is_memory: true,
-        probe: Probe::Request,
+        probe: TrialProbe::Request,
     },
-    Condition {
+    TrialCondition {
         name: "anon-limit",
         services: &[App, Nginx, Redis],
         arguments: &[8..=25],
@@ -102,9 +103,9 @@ pub(super) const CONDITIONS: &[Condition] = &[
         needs: Need::Nothing,
         truth: Truth::Cause(SWAP, &[]),
         is_memory: true,
-        probe: Probe::Request,
+        probe: TrialProbe::Request,
     },
-    Condition {
+    TrialCondition {
         name: "memory-high",
         services: &[App, Nginx, Redis, Postgres],
         arguments: &[2..=15],
@@ -112,9 +113,9 @@ pub(super) const CONDITIONS: &[Condition] = &[
         needs: Need::CgroupV2,
         truth: Truth::Cause(&[rule("cgroup-throttled")], SWAP),
         is_memory: true,
-        probe: Probe::Request,
+        probe: TrialProbe::Request,
     },
-    Condition {
+    TrialCondition {
         name: "allocator",
         services: ALL,
         arguments: &[110..=135],
@@ -125,9 +126,9 @@ pub(super) const CONDITIONS: &[Condition] = &[
             &[rule("min-free-too-low"), rule("page-cache-flood")],
         ),
         is_memory: true,
-        probe: Probe::Request,
+        probe: TrialProbe::Request,
     },
-    Condition {
+    TrialCondition {
         name: "flood",
         services: ALL,
         arguments: &[1..=3, 0..=2000],
@@ -138,9 +139,9 @@ pub(super) const CONDITIONS: &[Condition] = &[
             &[DISK, rule("journal-commit")],
         ),
         is_memory: true,
-        probe: Probe::Request,
+        probe: TrialProbe::Request,
     },
-    Condition {
+    TrialCondition {
         name: "cpu-quota",
         services: ALL,
         arguments: &[2..=5],
@@ -148,9 +149,9 @@ pub(super) const CONDITIONS: &[Condition] = &[
         needs: Need::Nothing,
         truth: Truth::Cause(&[rule("cpu-throttled")], &[CPUS]),
         is_memory: false,
-        probe: Probe::Request,
+        probe: TrialProbe::Request,
     },
-    Condition {
+    TrialCondition {
         name: "cpu-hogs",
         services: ALL,
         arguments: &[4..=10, 20..=100],
@@ -158,9 +159,9 @@ pub(super) const CONDITIONS: &[Condition] = &[
         needs: Need::Nothing,
         truth: Truth::Cause(&[CPUS], &[]),
         is_memory: false,
-        probe: Probe::Request,
+        probe: TrialProbe::Request,
     },
-    Condition {
+    TrialCondition {
         name: "slow-read",
         services: &[App, Nginx, Postgres, Mysql],
         arguments: &[30..=120],
@@ -168,9 +169,9 @@ pub(super) const CONDITIONS: &[Condition] = &[
         needs: Need::Nothing,
         truth: Truth::Cause(&[DISK], &[]),
         is_memory: false,
-        probe: Probe::Request,
+        probe: TrialProbe::Request,
     },
-    Condition {
+    TrialCondition {
         name: "slow-write",
         services: ALL,
         arguments: &[400..=1500],
@@ -178,9 +179,9 @@ pub(super) const CONDITIONS: &[Condition] = &[
         needs: Need::Sync,
         truth: DISK_OR_JOURNAL,
         is_memory: false,
-        probe: Probe::Request,
+        probe: TrialProbe::Request,
     },
-    Condition {
+    TrialCondition {
         name: "disk-hang",
         services: ALL,
         arguments: &[],
@@ -188,9 +189,9 @@ pub(super) const CONDITIONS: &[Condition] = &[
         needs: Need::Sync,
         truth: DISK_OR_JOURNAL,
         is_memory: false,
-        probe: Probe::Request,
+        probe: TrialProbe::Request,
     },
-    Condition {
+    TrialCondition {
         name: "io-limit",
         services: ALL,
         arguments: &[2..=4],
@@ -198,9 +199,9 @@ pub(super) const CONDITIONS: &[Condition] = &[
         needs: Need::Sync,
         truth: Truth::Cause(&[IO_LIMIT, DISK], &[rule("journal-commit")]),
         is_memory: false,
-        probe: Probe::Request,
+        probe: TrialProbe::Request,
     },
-    Condition {
+    TrialCondition {
         name: "fsync-storm",
         services: ALL,
         arguments: &[2..=4, 4..=12],
@@ -211,9 +212,9 @@ pub(super) const CONDITIONS: &[Condition] = &[
             &[rule("dirty-throttle"), rule("page-cache-flood")],
         ),
         is_memory: false,
-        probe: Probe::Request,
+        probe: TrialProbe::Request,
     },
-    Condition {
+    TrialCondition {
         name: "stop",
         services: ALL,
         arguments: &[],
@@ -221,9 +222,9 @@ pub(super) const CONDITIONS: &[Condition] = &[
         needs: Need::Nothing,
         truth: Truth::Cause(&[STOPPED], &[]),
         is_memory: false,
-        probe: Probe::Request,
+        probe: TrialProbe::Request,
     },
-    Condition {
+    TrialCondition {
         name: "freeze",
         services: ALL,
         arguments: &[],
@@ -231,9 +232,9 @@ pub(super) const CONDITIONS: &[Condition] = &[
         needs: Need::Nothing,
         truth: Truth::Cause(&[FROZEN], &[STOPPED]),
         is_memory: false,
-        probe: Probe::Request,
+        probe: TrialProbe::Request,
     },
-    Condition {
+    TrialCondition {
         name: "table-lock",
         services: &[Postgres, Mysql],
         arguments: &[],
@@ -241,9 +242,9 @@ pub(super) const CONDITIONS: &[Condition] = &[
         needs: Need::Nothing,
         truth: Truth::Cause(&[rule("lock-wait")], &[SERVICE]),
         is_memory: false,
-        probe: Probe::Request,
+        probe: TrialProbe::Request,
     },
-    Condition {
+    TrialCondition {
         name: "row-lock",
         services: &[Postgres, Mysql],
         arguments: &[],
@@ -251,9 +252,9 @@ pub(super) const CONDITIONS: &[Condition] = &[
         needs: Need::Sync,
         truth: Truth::Cause(&[rule("lock-wait")], &[SERVICE]),
         is_memory: false,
-        probe: Probe::Request,
+        probe: TrialProbe::Request,
     },
-    Condition {
+    TrialCondition {
         name: "busy-script",
         services: &[Redis],
         arguments: &[1200..=3500],
@@ -261,9 +262,9 @@ pub(super) const CONDITIONS: &[Condition] = &[
         needs: Need::Nothing,
         truth: Truth::Cause(&[SERVICE], &[CPUS]),
         is_memory: false,
-        probe: Probe::Request,
+        probe: TrialProbe::Request,
     },
-    Condition {
+    TrialCondition {
         name: "upstream-sleep",
         services: &[Nginx],
         arguments: &[1500..=5000],
@@ -271,9 +272,9 @@ pub(super) const CONDITIONS: &[Condition] = &[
         needs: Need::Nothing,
         truth: Truth::Cause(&[SERVICE], &[]),
         is_memory: false,
-        probe: Probe::Request,
+        probe: TrialProbe::Request,
     },
-    Condition {
+    TrialCondition {
         name: "mmap-lock",
         services: &[App, Nginx],
         arguments: &[1200..=4000, 1..=2, 0..=1],
@@ -281,9 +282,9 @@ pub(super) const CONDITIONS: &[Condition] = &[
         needs: Need::Nothing,
         truth: Truth::Cause(&[rule("mmap-lock")], &[SERVICE]),
         is_memory: true,
-        probe: Probe::Request,
+        probe: TrialProbe::Request,
     },
-    Condition {
+    TrialCondition {
         name: "slow-population",
         services: &[App, Nginx],
         arguments: &[1200..=4000, 0..=1],
@@ -292,9 +293,9 @@ pub(super) const CONDITIONS: &[Condition] = &[
         // Requests take memory beside each other.
         truth: Truth::Cause(&[rule("slow-population")], &[rule("mmap-lock"), CPUS]),
         is_memory: true,
-        probe: Probe::Request,
+        probe: TrialProbe::Request,
     },
-    Condition {
+    TrialCondition {
         name: "fork-copy",
         services: &[App, Nginx],
         arguments: &[512..=1536, 1000..=3000],
@@ -303,9 +304,9 @@ pub(super) const CONDITIONS: &[Condition] = &[
         // Requests fork beside each other.
         truth: Truth::Cause(&[rule("fork-copy")], &[rule("mmap-lock"), SERVICE]),
         is_memory: true,
-        probe: Probe::Request,
+        probe: TrialProbe::Request,
     },
-    Condition {
+    TrialCondition {
         name: "exit-teardown",
         services: &[App, Nginx],
         arguments: &[4000..=8000],
@@ -313,9 +314,9 @@ pub(super) const CONDITIONS: &[Condition] = &[
         needs: Need::Nothing,
         truth: Truth::Cause(&[rule("exit-teardown")], &[SERVICE]),
         is_memory: true,
-        probe: Probe::Request,
+        probe: TrialProbe::Request,
     },
-    Condition {
+    TrialCondition {
         name: "kill",
         services: ALL,
         arguments: &[],
@@ -330,9 +331,9 @@ pub(super) const CONDITIONS: &[Condition] = &[
             FailureKind::ExitCode,
         ]),
         is_memory: false,
-        probe: Probe::Request,
+        probe: TrialProbe::Request,
     },
-    Condition {
+    TrialCondition {
         name: "fail",
         services: &[App, Nginx],
         arguments: &[],
@@ -340,9 +341,9 @@ pub(super) const CONDITIONS: &[Condition] = &[
         needs: Need::Nothing,
         truth: Truth::Failure(&[FailureKind::HttpStatus]),
         is_memory: false,
-        probe: Probe::Request,
+        probe: TrialProbe::Request,
     },
-    Condition {
+    TrialCondition {
         name: "wrong-password",
         services: &[Postgres, Mysql, Redis],
         arguments: &[],
@@ -350,9 +351,9 @@ pub(super) const CONDITIONS: &[Condition] = &[
         needs: Need::Nothing,
         truth: Truth::Failure(&[FailureKind::Authentication]),
         is_memory: false,
-        probe: Probe::Login,
+        probe: TrialProbe::Login,
     },
-    Condition {
+    TrialCondition {
         name: "oom",
         services: &[App],
         arguments: &[64..=128],
@@ -360,9 +361,9 @@ pub(super) const CONDITIONS: &[Condition] = &[
         needs: Need::Nothing,
         truth: Truth::Cause(&[rule("oom-kill")], &[rule("cgroup-limit")]),
         is_memory: true,
-        probe: Probe::Request,
+        probe: TrialProbe::Request,
     },
-    Condition {
+    TrialCondition {
         name: "oom-restart",
         services: &[App],
         arguments: &[64..=128],
@@ -370,9 +371,9 @@ pub(super) const CONDITIONS: &[Condition] = &[
         needs: Need::Nothing,
         truth: Truth::Cause(&[rule("oom-kill")], &[rule("cgroup-limit")]),
         is_memory: true,
-        probe: Probe::Request,
+        probe: TrialProbe::Request,
     },
-    Condition {
+    TrialCondition {
         name: "drop-caches",
         services: &[App, Nginx, Postgres, Mysql],
         arguments: &[2..=4, 20..=60],
@@ -380,9 +381,9 @@ pub(super) const CONDITIONS: &[Condition] = &[
         needs: Need::Nothing,
         truth: Truth::Cause(&[rule("drop-caches")], &[DISK]),
         is_memory: true,
-        probe: Probe::Request,
+        probe: TrialProbe::Request,
     },
-    Condition {
+    TrialCondition {
         name: "compact-loop",
         services: ALL,
         arguments: &[3..=8],
@@ -390,9 +391,9 @@ pub(super) const CONDITIONS: &[Condition] = &[
         needs: Need::Nothing,
         truth: Truth::Cause(&[rule("proactive-compaction")], &[CPUS]),
         is_memory: true,
-        probe: Probe::Request,
+        probe: TrialProbe::Request,
     },
-    Condition {
+    TrialCondition {
         name: "net-delay",
         services: ALL,
         arguments: &[400..=1200],
@@ -400,9 +401,9 @@ pub(super) const CONDITIONS: &[Condition] = &[
         needs: Need::Nothing,
         truth: Truth::Cause(&[NETWORK], &[]),
         is_memory: false,
-        probe: Probe::Request,
+        probe: TrialProbe::Request,
     },
-    Condition {
+    TrialCondition {
         name: "none",
         services: ALL,
         arguments: &[],
@@ -410,22 +411,22 @@ pub(super) const CONDITIONS: &[Condition] = &[
         needs: Need::Nothing,
         truth: Truth::Nothing,
         is_memory: false,
-        probe: Probe::Request,
+        probe: TrialProbe::Request,
     },
 ];
 
-impl Condition {
-    pub(super) fn named(name: &str) -> Option<&'static Condition> {
+impl TrialCondition {
+    pub(super) fn named(name: &str) -> Option<&'static TrialCondition> {
         CONDITIONS.iter().find(|condition| condition.name == name)
     }
 
     /// True if it does anything to this service in this boot.
-    pub(super) fn suits(&self, service: Service, boot: &Boot) -> bool {
+    pub(super) fn suits(&self, service: TrialService, boot: &Boot) -> bool {
         self.services.contains(&service)
             && is_possible(self.name, boot.place)
             && match self.needs {
                 Need::Nothing => true,
-                Need::CgroupV2 => boot.cgroup == Cgroup::V2,
+                Need::CgroupV2 => boot.cgroup == TrialCgroup::V2,
                 Need::Sync => boot.syncs(service),
             }
     }
@@ -445,8 +446,8 @@ const NOT_ON_HOST: &[&str] = &[
     "compact-loop",
 ];
 
-pub(super) fn is_possible(name: &str, place: Place) -> bool {
-    place == Place::Guest || !NOT_ON_HOST.contains(&name)
+pub(super) fn is_possible(name: &str, place: TrialHost) -> bool {
+    place == TrialHost::Guest || !NOT_ON_HOST.contains(&name)
 }
 
 /// Decoys, and the bounds of their arguments.

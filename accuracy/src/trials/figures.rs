@@ -1,11 +1,11 @@
 //! The figures by which the diagnosis is judged, from the results: pure functions.
 
-use super::judge::{LIKELY_PERCENT, Seen, Verdict};
-use super::results::Record;
+use super::judge::{LIKELY_PERCENT, PlayVerdict, RecordedDiagnosis};
+use super::results::TrialRecord;
 use std::collections::BTreeMap;
 
 /// A figure, and what was promised.
-pub(super) struct Figure {
+pub(super) struct GoalFigure {
     pub(super) what: &'static str,
     pub(super) goal: &'static str,
     pub(super) count: usize,
@@ -39,25 +39,26 @@ pub(super) fn percent(part: usize, whole: usize) -> f64 {
 }
 
 /// True if a play counts: it stalled or failed, as its client saw it.
-pub(super) fn counts(record: &Record) -> bool {
-    use Verdict::{Missed, Partly, Right, Unknown, Wrong};
+pub(super) fn counts(record: &TrialRecord) -> bool {
+    use PlayVerdict::{Missed, Partly, Right, Unknown, Wrong};
     matches!(record.judged.verdict, Right | Partly | Wrong | Unknown | Missed)
 }
 
-fn first_confidence(record: &Record) -> Option<u8> {
+fn first_confidence(record: &TrialRecord) -> Option<u8> {
     Some(record.judged.seen.as_ref()?.causes.first()?.confidence_percent)
 }
 
 /// True if nothing that was injected has to do with memory.
-fn is_free_of_memory(record: &Record) -> bool {
+fn is_free_of_memory(record: &TrialRecord) -> bool {
     !record.play.conditions().any(|condition| condition.is_memory)
 }
 
-pub(super) fn figures(records: &[Record]) -> Vec<Figure> {
-    let counted: Vec<&Record> = records.iter().filter(|record| counts(record)).collect();
-    let number = |is: &dyn Fn(&Record) -> bool| counted.iter().filter(|record| is(record)).count();
+pub(super) fn figures(records: &[TrialRecord]) -> Vec<GoalFigure> {
+    let counted: Vec<&TrialRecord> = records.iter().filter(|record| counts(record)).collect();
+    let number =
+        |is: &dyn Fn(&TrialRecord) -> bool| counted.iter().filter(|record| is(record)).count();
     let has = |verdict| number(&|record| record.judged.verdict == verdict);
-    let figure = |what, goal, count, of, is_met: fn(f64) -> bool| Figure {
+    let figure = |what, goal, count, of, is_met: fn(f64) -> bool| GoalFigure {
         what,
         goal,
         count,
@@ -65,16 +66,19 @@ pub(super) fn figures(records: &[Record]) -> Vec<Figure> {
         is_met: is_met(percent(count, of)),
     };
     let sure =
-        |record: &Record| first_confidence(record).is_some_and(|sure| sure >= LIKELY_PERCENT);
-    let wrong_and_sure = number(&|record| record.judged.verdict == Verdict::Wrong && sure(record));
-    let blames = |record: &Record| record.judged.seen.as_ref().is_some_and(Seen::blames_memory);
+        |record: &TrialRecord| first_confidence(record).is_some_and(|sure| sure >= LIKELY_PERCENT);
+    let wrong_and_sure =
+        number(&|record| record.judged.verdict == PlayVerdict::Wrong && sure(record));
+    let blames = |record: &TrialRecord| {
+        record.judged.seen.as_ref().is_some_and(RecordedDiagnosis::blames_memory)
+    };
     let sums: Vec<bool> =
         counted.iter().filter_map(|record| record.judged.seen.as_ref()?.adds_up()).collect();
     let all = counted.len();
     vec![
-        figure("first cause right", "at least 90%", has(Verdict::Right), all, |p| p >= 90.0),
-        figure("first cause partly right", "", has(Verdict::Partly), all, |_| true),
-        figure("first cause wrong", "", has(Verdict::Wrong), all, |_| true),
+        figure("first cause right", "at least 90%", has(PlayVerdict::Right), all, |p| p >= 90.0),
+        figure("first cause partly right", "", has(PlayVerdict::Partly), all, |_| true),
+        figure("first cause wrong", "", has(PlayVerdict::Wrong), all, |_| true),
         figure(
             "wrong, with a confidence of at least 70%",
             "at most 2%",
@@ -82,8 +86,8 @@ pub(super) fn figures(records: &[Record]) -> Vec<Figure> {
             all,
             |p| p <= 2.0,
         ),
-        figure("cause unknown", "at most 10%", has(Verdict::Unknown), all, |p| p <= 10.0),
-        figure("stall not reported", "", has(Verdict::Missed), all, |_| true),
+        figure("cause unknown", "at most 10%", has(PlayVerdict::Unknown), all, |p| p <= 10.0),
+        figure("stall not reported", "", has(PlayVerdict::Missed), all, |_| true),
         figure(
             "stall without a memory condition blamed on memory",
             "at most 1%",
@@ -102,7 +106,7 @@ pub(super) fn figures(records: &[Record]) -> Vec<Figure> {
 }
 
 /// Share of causes that are right, by confidence.
-pub(super) fn reliability(records: &[Record]) -> Vec<Bin> {
+pub(super) fn reliability(records: &[TrialRecord]) -> Vec<Bin> {
     const WIDTH: u8 = 10;
     let mut bins: Vec<Bin> = (0..100 / WIDTH)
         .map(|number| Bin {
@@ -117,8 +121,8 @@ pub(super) fn reliability(records: &[Record]) -> Vec<Bin> {
         let bin = &mut bins[usize::from(sure / WIDTH).min(last)];
         bin.causes += 1;
         bin.confidence_sum += usize::from(sure);
-        bin.right += usize::from(record.judged.verdict == Verdict::Right);
-        bin.partly += usize::from(record.judged.verdict == Verdict::Partly);
+        bin.right += usize::from(record.judged.verdict == PlayVerdict::Right);
+        bin.partly += usize::from(record.judged.verdict == PlayVerdict::Partly);
     }
     bins.retain(|bin| bin.causes > 0);
     if let Some(last) = bins.last_mut().filter(|bin| bin.to == 99) {
@@ -128,7 +132,7 @@ pub(super) fn reliability(records: &[Record]) -> Vec<Bin> {
 }
 
 /// The cause that was named first, as a column of the confusion matrix.
-pub(super) fn named(record: &Record) -> String {
+pub(super) fn named(record: &TrialRecord) -> String {
     match &record.judged.seen {
         None => "no incident".to_owned(),
         Some(seen) => match (seen.causes.first(), seen.failure) {
@@ -143,7 +147,7 @@ pub(super) fn named(record: &Record) -> String {
 }
 
 /// Plays by what was injected and what was named.
-pub(super) fn confusion(records: &[Record]) -> BTreeMap<String, BTreeMap<String, usize>> {
+pub(super) fn confusion(records: &[TrialRecord]) -> BTreeMap<String, BTreeMap<String, usize>> {
     let mut matrix: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
     for record in records.iter().filter(|record| counts(record)) {
         let names: Vec<&str> = record.play.conditions().map(|condition| condition.name).collect();
@@ -154,22 +158,22 @@ pub(super) fn confusion(records: &[Record]) -> BTreeMap<String, BTreeMap<String,
 
 /// Plays and right ones by a property of the play.
 pub(super) fn by(
-    records: &[Record],
-    property: impl Fn(&Record) -> String,
+    records: &[TrialRecord],
+    property: impl Fn(&TrialRecord) -> String,
 ) -> BTreeMap<String, (usize, usize)> {
     let mut table: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     for record in records.iter().filter(|record| counts(record)) {
         let (plays, right) = table.entry(property(record)).or_default();
         *plays += 1;
-        *right += usize::from(record.judged.verdict == Verdict::Right);
+        *right += usize::from(record.judged.verdict == PlayVerdict::Right);
     }
     table
 }
 
 /// Wrong ones, the surest first.
-pub(super) fn mistakes(records: &[Record]) -> Vec<&Record> {
-    let is_wrong = |record: &&Record| record.judged.verdict == Verdict::Wrong;
-    let mut wrong: Vec<&Record> = records.iter().filter(is_wrong).collect();
+pub(super) fn mistakes(records: &[TrialRecord]) -> Vec<&TrialRecord> {
+    let is_wrong = |record: &&TrialRecord| record.judged.verdict == PlayVerdict::Wrong;
+    let mut wrong: Vec<&TrialRecord> = records.iter().filter(is_wrong).collect();
     wrong.sort_by_key(|record| std::cmp::Reverse(first_confidence(record)));
     wrong
 }
@@ -177,20 +181,32 @@ pub(super) fn mistakes(records: &[Record]) -> Vec<&Record> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trials::boot::{Boot, Place};
-    use crate::trials::judge::{Judged, Said};
+    use crate::trials::boot::{Boot, TrialHost};
+    use crate::trials::judge::{NamedCause, PlayJudgement};
     use crate::trials::play::{self, Injection};
 
-    fn record(condition: &str, verdict: Verdict, rule: &str, confidence_percent: u8) -> Record {
-        let mut play = play::draw(Place::Guest, 1, 0, &[]).unwrap();
+    fn record(
+        condition: &str,
+        verdict: PlayVerdict,
+        rule: &str,
+        confidence_percent: u8,
+    ) -> TrialRecord {
+        let mut play = play::draw(TrialHost::Guest, 1, 0, &[]).unwrap();
         play.conditions = vec![Injection { name: condition.to_owned(), arguments: Vec::new() }];
-        let said = Said { rule: rule.to_owned(), confidence_percent, ..Said::default() };
+        let said =
+            NamedCause { rule: rule.to_owned(), confidence_percent, ..NamedCause::default() };
         let causes = if rule.is_empty() { Vec::new() } else { vec![said] };
-        let seen = Seen { causes, worst_ms: 1000.0, path_ms: Some(1000.0), ..Seen::default() };
-        let judged = Judged { verdict, why: None, stall_ms: 1000.0, failures: 0, seen: Some(seen) };
-        Record {
+        let seen = RecordedDiagnosis {
+            causes,
+            worst_ms: 1000.0,
+            path_ms: Some(1000.0),
+            ..RecordedDiagnosis::default()
+        };
+        let judged =
+            PlayJudgement { verdict, why: None, stall_ms: 1000.0, failures: 0, seen: Some(seen) };
+        TrialRecord {
             play,
-            boot: Boot::of(Place::Guest, 1, 0),
+            boot: Boot::of(TrialHost::Guest, 1, 0),
             release: String::new(),
             judged,
             start_ms: None,
@@ -198,13 +214,13 @@ mod tests {
         }
     }
 
-    fn some() -> Vec<Record> {
+    fn some() -> Vec<TrialRecord> {
         vec![
-            record("stop", Verdict::Right, "not-memory", 95),
-            record("stop", Verdict::Wrong, "swap-thrash", 72),
-            record("flood", Verdict::Wrong, "swap-thrash", 60),
-            record("flood", Verdict::Unknown, "", 0),
-            record("flood", Verdict::Void, "swap-thrash", 60),
+            record("stop", PlayVerdict::Right, "not-memory", 95),
+            record("stop", PlayVerdict::Wrong, "swap-thrash", 72),
+            record("flood", PlayVerdict::Wrong, "swap-thrash", 60),
+            record("flood", PlayVerdict::Unknown, "", 0),
+            record("flood", PlayVerdict::Void, "swap-thrash", 60),
         ]
     }
 

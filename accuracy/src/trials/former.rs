@@ -1,7 +1,7 @@
 //! Stalls and failures of which the recorder named a wrong cause before it followed the request's critical path,
 //! played again with what is said now.
 
-use super::boot::{Boot, Cgroup, Place, Service};
+use super::boot::{Boot, TrialCgroup, TrialHost, TrialService};
 use super::play::{Injection, Play};
 
 /// One that strangers met.
@@ -9,7 +9,7 @@ pub(super) struct Former {
     pub(super) what: &'static str,
     /// Diagnosis at the time.
     pub(super) said: &'static str,
-    service: Service,
+    service: TrialService,
     condition: (&'static str, &'static [u64]),
     decoy: Option<(&'static str, &'static [u64])>,
     hold_s: u64,
@@ -19,7 +19,7 @@ pub(super) struct Former {
 const SEED: u64 = 0;
 
 const fn on(
-    service: Service,
+    service: TrialService,
     condition: (&'static str, &'static [u64]),
     hold_s: u64,
     what: &'static str,
@@ -31,18 +31,30 @@ const fn on(
 /// In the order of the plays.
 pub(super) const FORMER: &[Former] = &[
     on(
-        Service::Postgres,
+        TrialService::Postgres,
         ("wrong-password", &[]),
         3,
         "the database's password has changed",
         "CPU load (63 to 75%)",
     ),
-    on(Service::Postgres, ("kill", &[]), 3, "nothing listens any more", "CPU load (63 to 75%)"),
-    on(Service::Postgres, ("table-lock", &[]), 5, "LOCK TABLE for 5 s", "processors busy (75%)"),
+    on(
+        TrialService::Postgres,
+        ("kill", &[]),
+        3,
+        "nothing listens any more",
+        "CPU load (63 to 75%)",
+    ),
+    on(
+        TrialService::Postgres,
+        ("table-lock", &[]),
+        5,
+        "LOCK TABLE for 5 s",
+        "processors busy (75%)",
+    ),
     Former {
         decoy: Some(("other-sync", &[0])),
         ..on(
-            Service::Postgres,
+            TrialService::Postgres,
             ("row-lock", &[]),
             5,
             "a row lock, beside another program that syncs",
@@ -52,7 +64,7 @@ pub(super) const FORMER: &[Former] = &[
     Former {
         decoy: Some(("compaction", &[4])),
         ..on(
-            Service::Postgres,
+            TrialService::Postgres,
             ("table-lock", &[]),
             4,
             "a table lock, beside another program's compaction",
@@ -60,53 +72,59 @@ pub(super) const FORMER: &[Former] = &[
         )
     },
     on(
-        Service::App,
+        TrialService::App,
         ("file-limit", &[10]),
         7,
         "a file-backed working set in a cgroup that is too small",
         "not memory",
     ),
     on(
-        Service::App,
+        TrialService::App,
         ("fork-copy", &[1024, 1500]),
         5,
         "forks of a large process",
         "the network or the service itself; the machine was calm",
     ),
     on(
-        Service::App,
+        TrialService::App,
         ("mmap-lock", &[3000, 2]),
         6,
         "a thread that holds the lock of its own address space",
         "the network or the service itself",
     ),
-    on(Service::App, ("cpu-quota", &[3]), 6, "a CPU quota of its cgroup", "memwright itself (75%)"),
     on(
-        Service::App,
+        TrialService::App,
+        ("cpu-quota", &[3]),
+        6,
+        "a CPU quota of its cgroup",
+        "memwright itself (75%)",
+    ),
+    on(
+        TrialService::App,
         ("flood", &[2, 0]),
         9,
         "a flood of the page cache on a slow disk",
         "an unrelated shell",
     ),
     on(
-        Service::App,
+        TrialService::App,
         ("oom", &[96]),
         4,
         "an OOM kill by the limit of its cgroup",
         "an OOM kill; neither cgroup nor limit was named",
     ),
-    on(Service::Postgres, ("kill", &[]), 90, "an outage of 90 s", "an outage of 1 min 0 s"),
+    on(TrialService::Postgres, ("kill", &[]), 90, "an outage of 90 s", "an outage of 1 min 0 s"),
 ];
 
 /// All of them are of one boot.
 pub(super) fn boot() -> Boot {
     Boot {
         kernel: "6.12".to_owned(),
-        cgroup: Cgroup::V2,
+        cgroup: TrialCgroup::V2,
         memory_mib: 1536,
-        services: vec![Service::Postgres, Service::App],
+        services: vec![TrialService::Postgres, TrialService::App],
         app_syncs: 1,
-        ..Boot::of(Place::Guest, SEED, 0)
+        ..Boot::of(TrialHost::Guest, SEED, 0)
     }
 }
 

@@ -2,10 +2,10 @@
 
 use super::boot::Boot;
 use super::play::Play;
-use super::stage::Stage;
+use super::stage::TrialStage;
 use anyhow::Context;
-use mw_lab::vm::guest::Role;
-use mw_lab::{Case, Kernel};
+use mw_lab::vm::guest::GuestRole;
+use mw_lab::{Case, GuestKernel};
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -16,7 +16,7 @@ const PLAY_LIMIT_S: u64 = 60;
 
 /// Returns the kernel's release; the files that the guest sent are in `kept`.
 pub(super) fn play(
-    stage: &Stage,
+    stage: &TrialStage,
     boot: &Boot,
     plays: &[Play],
     kept: &Path,
@@ -31,9 +31,9 @@ pub(super) fn play(
     variant.machine.disks[1].image = Some(stage.images.data.clone());
     variant.machine.time_limit =
         Duration::from_secs(START_LIMIT_S + PLAY_LIMIT_S * plays.len() as u64);
-    let kernel = Kernel::get(&boot.kernel)?;
+    let kernel = GuestKernel::get(&boot.kernel)?;
     let (outcome, run) =
-        stage.lab.run(&variant, &kernel, &kernel.release, Role::Play, &mut |_| true);
+        stage.lab.run(&variant, &kernel, &kernel.release, GuestRole::Play, &mut |_| true);
     let run = run.with_context(|| outcome.outcome.to_string())?;
     fs::write(kept.join("console"), &run.console)?;
     for (file, bytes) in &run.frames.files {

@@ -2,7 +2,7 @@
 
 use super::boot::Boot;
 use super::play::Play;
-use super::stage::Stage;
+use super::stage::TrialStage;
 use crate::workspace::{compile_c, run};
 use anyhow::Context;
 use std::fs;
@@ -16,7 +16,7 @@ const LIMIT_S: u64 = 900;
 
 /// Returns the kernel's release; the files of the plays are in `kept`.
 pub(super) fn play(
-    stage: &Stage,
+    stage: &TrialStage,
     boot: &Boot,
     plays: &[Play],
     kept: &Path,

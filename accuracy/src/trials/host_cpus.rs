@@ -18,12 +18,12 @@ const WAKE_UP_NS: f64 = 50_000.0;
 /// Watches the guests that this process has started.
 pub(super) struct HostCpus {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<BTreeMap<String, Schedule>>,
+    thread: JoinHandle<BTreeMap<String, Schedstat>>,
 }
 
 /// Nanoseconds on a CPU, and ready to run without one, less the wake-ups (`/proc/PID/schedstat`).
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct Schedule {
+struct Schedstat {
     ran: f64,
     waited: f64,
 }
@@ -50,8 +50,8 @@ impl HostCpus {
     }
 }
 
-fn percent<'a>(threads: impl Iterator<Item = &'a Schedule>) -> Option<f64> {
-    let all = threads.fold(Schedule::default(), |sum, thread| Schedule {
+fn percent<'a>(threads: impl Iterator<Item = &'a Schedstat>) -> Option<f64> {
+    let all = threads.fold(Schedstat::default(), |sum, thread| Schedstat {
         ran: sum.ran + thread.ran,
         waited: sum.waited + thread.waited,
     });
@@ -59,7 +59,7 @@ fn percent<'a>(threads: impl Iterator<Item = &'a Schedule>) -> Option<f64> {
 }
 
 /// The latest state of each thread of a guest; of one that has ended the last that was seen.
-fn sample(threads: &mut BTreeMap<String, Schedule>) {
+fn sample(threads: &mut BTreeMap<String, Schedstat>) {
     let own = std::process::id().to_string();
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     for process in processes.filter(|process| is_guest(&process.path().join("stat"), &own)) {
@@ -80,10 +80,10 @@ fn is_guest(stat: &std::path::Path, parent: &str) -> bool {
     name.contains(GUEST) && rest.split_whitespace().nth(1) == Some(parent)
 }
 
-fn parse(text: &str) -> Option<Schedule> {
+fn parse(text: &str) -> Option<Schedstat> {
     let mut words = text.split_whitespace().map(|word| word.parse::<f64>().ok());
     let (ran, waited, times) = (words.next()??, words.next()??, words.next()??);
-    Some(Schedule { ran, waited: (waited - times * WAKE_UP_NS).max(0.0) })
+    Some(Schedstat { ran, waited: (waited - times * WAKE_UP_NS).max(0.0) })
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Judges what the recorder said of a play by what was really injected: pure functions.
 
-use super::condition::{Answer, CPUS, Probe, SERVICE, Truth};
+use super::condition::{CPUS, ExpectedCause, SERVICE, TrialProbe, Truth};
 use super::play::Play;
-use super::played::{LIMIT_MS, Sample, Times};
+use super::played::{ClientSample, LIMIT_MS, RunTimes};
 use mw_model::{FailureKind, Incident, TriggerKind};
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +27,7 @@ const START_MS: f64 = 5000.0;
 /// Verdict on a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Verdict {
+pub(super) enum PlayVerdict {
     Right,
     Partly,
     Wrong,
@@ -46,7 +46,7 @@ pub(super) enum Verdict {
 /// Diagnosis of the recorder, as it is kept.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Seen {
+pub(super) struct RecordedDiagnosis {
     /// The trigger's kind and name.
     pub(super) trigger: String,
     /// True if it is the probe's own incident, and not one that swallowed it.
@@ -56,7 +56,7 @@ pub(super) struct Seen {
     pub(super) lasted_ms: f64,
     pub(super) failure: Option<FailureKind>,
     pub(super) verdict: String,
-    pub(super) causes: Vec<Said>,
+    pub(super) causes: Vec<NamedCause>,
     /// Sum and parts of the critical path, in milliseconds.
     pub(super) path_ms: Option<f64>,
     pub(super) parts: Vec<(String, f64)>,
@@ -64,7 +64,7 @@ pub(super) struct Seen {
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Said {
+pub(super) struct NamedCause {
     pub(super) rule: String,
     pub(super) subject: String,
     pub(super) headline: String,
@@ -77,20 +77,20 @@ pub(super) struct Said {
 
 /// A judged play.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Judged {
-    pub(super) verdict: Verdict,
+pub(super) struct PlayJudgement {
+    pub(super) verdict: PlayVerdict,
     /// The reason why it is void.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) why: Option<String>,
     /// The longest request, as the client saw it.
     pub(super) stall_ms: f64,
     pub(super) failures: usize,
-    pub(super) seen: Option<Seen>,
+    pub(super) seen: Option<RecordedDiagnosis>,
 }
 
-impl Seen {
+impl RecordedDiagnosis {
     pub(super) fn new(incident: &Incident, is_own: bool) -> Self {
-        let causes = incident.causes.iter().map(|cause| Said {
+        let causes = incident.causes.iter().map(|cause| NamedCause {
             rule: cause.finding.rule.clone(),
             subject: cause.finding.subject.to_string(),
             headline: cause.finding.headline.clone(),
@@ -128,15 +128,15 @@ impl Seen {
     }
 }
 
-impl Said {
+impl NamedCause {
     /// Data that its confidence is calibrated from.
     pub(super) fn score(&self) -> u8 {
         self.score_percent.unwrap_or(self.confidence_percent)
     }
 }
 
-impl Answer {
-    fn is(&self, said: &Said) -> bool {
+impl ExpectedCause {
+    fn is(&self, said: &NamedCause) -> bool {
         let subject = said.subject.to_lowercase();
         let has_word = || self.words.iter().any(|word| subject.contains(word));
         said.rule == self.rule && (self.words.is_empty() || has_word())
@@ -147,7 +147,7 @@ impl Answer {
 /// service that failed, its failure: it may be slow once more when it starts again.
 pub(super) fn incident_of<'a>(
     play: &Play,
-    times: &Times,
+    times: &RunTimes,
     incidents: &'a [Incident],
 ) -> Option<(&'a Incident, bool)> {
     let (begin, end) = (times.begin_ms? - BEFORE_MS, times.end_ms? + AFTER_MS);
@@ -184,36 +184,39 @@ fn kills(incident: &Incident, probe: &str) -> bool {
 /// The probe whose incident is judged, as lab/trials/services names it.
 fn probe_of(play: &Play) -> String {
     let name = play.service.name();
-    let logs_in = play.conditions().any(|condition| condition.probe == Probe::Login);
+    let logs_in = play.conditions().any(|condition| condition.probe == TrialProbe::Login);
     if logs_in { format!("{name}-login") } else { name.to_owned() }
 }
 
 /// The slowest request before the recorder's start, and in the seconds from then on.
-pub(super) fn start((samples, at_ms): &(Vec<Sample>, f64)) -> Option<(f64, f64)> {
-    let is_after = |sample: &&Sample| sample.start_ms + sample.took_ms > *at_ms;
-    let (after, before): (Vec<&Sample>, Vec<&Sample>) = samples.iter().partition(is_after);
-    let slowest = |of: &[&Sample]| of.iter().map(|sample| sample.took_ms).max_by(f64::total_cmp);
-    let soon: Vec<&Sample> =
+pub(super) fn start((samples, at_ms): &(Vec<ClientSample>, f64)) -> Option<(f64, f64)> {
+    let is_after = |sample: &&ClientSample| sample.start_ms + sample.took_ms > *at_ms;
+    let (after, before): (Vec<&ClientSample>, Vec<&ClientSample>) =
+        samples.iter().partition(is_after);
+    let slowest =
+        |of: &[&ClientSample]| of.iter().map(|sample| sample.took_ms).max_by(f64::total_cmp);
+    let soon: Vec<&ClientSample> =
         after.into_iter().filter(|sample| sample.start_ms < at_ms + START_MS).collect();
     Some((slowest(&before)?, slowest(&soon)?))
 }
 
 /// Judges a play.
-pub(super) fn judge(play: &Play, times: &Times, incidents: &[Incident]) -> Judged {
-    let seen = incident_of(play, times, incidents).map(|(incident, own)| Seen::new(incident, own));
+pub(super) fn judge(play: &Play, times: &RunTimes, incidents: &[Incident]) -> PlayJudgement {
+    let seen = incident_of(play, times, incidents)
+        .map(|(incident, own)| RecordedDiagnosis::new(incident, own));
     judge_seen(play, times, seen)
 }
 
-fn judge_seen(play: &Play, times: &Times, seen: Option<Seen>) -> Judged {
+fn judge_seen(play: &Play, times: &RunTimes, seen: Option<RecordedDiagnosis>) -> PlayJudgement {
     let (begin, end) = (times.begin_ms.unwrap_or(f64::MAX), times.end_ms.unwrap_or(f64::MIN));
     let is_inside =
-        |sample: &&Sample| sample.start_ms + sample.took_ms > begin && sample.start_ms < end;
-    let inside: Vec<&Sample> = times.samples.iter().filter(is_inside).collect();
-    let longest = |samples: &mut dyn Iterator<Item = &Sample>| {
+        |sample: &&ClientSample| sample.start_ms + sample.took_ms > begin && sample.start_ms < end;
+    let inside: Vec<&ClientSample> = times.samples.iter().filter(is_inside).collect();
+    let longest = |samples: &mut dyn Iterator<Item = &ClientSample>| {
         samples.map(|sample| sample.took_ms).fold(0.0, f64::max)
     };
     let warm = times.samples.iter().skip(FIRST_SAMPLES);
-    let calm: Vec<&Sample> =
+    let calm: Vec<&ClientSample> =
         warm.filter(|sample| sample.start_ms + sample.took_ms <= begin).collect();
     let before = longest(&mut calm.iter().copied());
     // One that was slow already says nothing of what was injected.
@@ -233,35 +236,35 @@ fn judge_seen(play: &Play, times: &Times, seen: Option<Seen>) -> Judged {
     };
     let void =
         void.or_else(|| times.is_lost.then(|| "the service did not answer again".to_owned()));
-    let judged = |verdict, why, seen| Judged { verdict, why, stall_ms, failures, seen };
+    let judged = |verdict, why, seen| PlayJudgement { verdict, why, stall_ms, failures, seen };
     if let Some(why) = void {
-        return judged(Verdict::Void, Some(why), seen);
+        return judged(PlayVerdict::Void, Some(why), seen);
     }
     let stalled = stall_ms >= LIMIT_MS || failures > 0;
     let truths: Vec<Truth> = play.conditions().map(|condition| condition.truth).collect();
     let is_nothing = truths.iter().all(|truth| matches!(truth, Truth::Nothing));
     match (stalled, seen) {
-        (false, None) if is_nothing => judged(Verdict::Quiet, None, None),
-        (false, Some(seen)) if seen.is_own => judged(Verdict::Spurious, None, Some(seen)),
-        (false, seen) => judged(Verdict::Void, Some("nothing stalled".to_owned()), seen),
+        (false, None) if is_nothing => judged(PlayVerdict::Quiet, None, None),
+        (false, Some(seen)) if seen.is_own => judged(PlayVerdict::Spurious, None, Some(seen)),
+        (false, seen) => judged(PlayVerdict::Void, Some("nothing stalled".to_owned()), seen),
         (true, None) if failures > 0 || stall_ms >= SURE_TO_BE_SEEN_MS => {
-            judged(Verdict::Missed, None, None)
+            judged(PlayVerdict::Missed, None, None)
         }
         (true, None) => {
-            judged(Verdict::Void, Some("too short for a probe a second".to_owned()), None)
+            judged(PlayVerdict::Void, Some("too short for a probe a second".to_owned()), None)
         }
         (true, Some(seen)) => judged(verdict(play, &seen), None, Some(seen)),
     }
 }
 
-impl Judged {
+impl PlayJudgement {
     pub(super) fn make_void(&mut self, why: String) {
-        (self.verdict, self.why) = (Verdict::Void, Some(why));
+        (self.verdict, self.why) = (PlayVerdict::Void, Some(why));
     }
 
     /// The verdict by what is held to be right today.
     pub(super) fn renew(&mut self, play: &Play) {
-        use Verdict::{Partly, Right, Unknown, Wrong};
+        use PlayVerdict::{Partly, Right, Unknown, Wrong};
         if let Some(seen) =
             self.seen.as_ref().filter(|_| matches!(self.verdict, Right | Partly | Unknown | Wrong))
         {
@@ -271,45 +274,45 @@ impl Judged {
 }
 
 /// The best by any of the conditions.
-fn verdict(play: &Play, seen: &Seen) -> Verdict {
+fn verdict(play: &Play, seen: &RecordedDiagnosis) -> PlayVerdict {
     let best = play.conditions().map(|c| verdict_by(&c.truth, seen)).min();
     // Its priority counts only within its own cgroup: it does take CPU time from the service.
     let has_hog = play.decoys.iter().any(|decoy| decoy.name == "nice-hog");
     let names_hog = has_hog && seen.causes.first().is_some_and(|said| CPUS.is(said));
-    match best.unwrap_or(Verdict::Wrong) {
-        Verdict::Wrong if names_hog => Verdict::Partly,
+    match best.unwrap_or(PlayVerdict::Wrong) {
+        PlayVerdict::Wrong if names_hog => PlayVerdict::Partly,
         best => best,
     }
 }
 
-fn verdict_by(truth: &Truth, seen: &Seen) -> Verdict {
+fn verdict_by(truth: &Truth, seen: &RecordedDiagnosis) -> PlayVerdict {
     let failed = seen.failure.is_some_and(|kind| kind != FailureKind::TimedOut);
     let first = seen.causes.first();
     let is_one_of =
-        |answers: &[Answer]| first.is_some_and(|said| answers.iter().any(|a| a.is(said)));
+        |answers: &[ExpectedCause]| first.is_some_and(|said| answers.iter().any(|a| a.is(said)));
     match truth {
-        Truth::Cause(right, _) if is_one_of(right) => Verdict::Right,
-        Truth::Cause(_, partly) if is_one_of(partly) => Verdict::Partly,
+        Truth::Cause(right, _) if is_one_of(right) => PlayVerdict::Right,
+        Truth::Cause(_, partly) if is_one_of(partly) => PlayVerdict::Partly,
         Truth::Failure(kinds) if failed && (first.is_none() || is_one_of(&[SERVICE])) => {
             let is_right = seen.failure.is_some_and(|kind| kinds.contains(&kind));
-            if is_right { Verdict::Right } else { Verdict::Partly }
+            if is_right { PlayVerdict::Right } else { PlayVerdict::Partly }
         }
-        _ if first.is_none() => Verdict::Unknown,
-        _ => Verdict::Wrong,
+        _ if first.is_none() => PlayVerdict::Unknown,
+        _ => PlayVerdict::Wrong,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trials::boot::Service;
+    use crate::trials::boot::TrialService;
     use crate::trials::play::Injection;
 
     fn play(condition: &str) -> Play {
         Play {
             seed: 1,
             index: 0,
-            service: Service::App,
+            service: TrialService::App,
             quiet_s: 3,
             hold_s: 4,
             conditions: vec![Injection { name: condition.to_owned(), arguments: Vec::new() }],
@@ -317,12 +320,12 @@ mod tests {
         }
     }
 
-    fn sample(start_ms: f64, took_ms: f64) -> Sample {
-        Sample { start_ms, took_ms, failure: None }
+    fn sample(start_ms: f64, took_ms: f64) -> ClientSample {
+        ClientSample { start_ms, took_ms, failure: None }
     }
 
-    fn times(samples: &[Sample]) -> Times {
-        Times {
+    fn times(samples: &[ClientSample]) -> RunTimes {
+        RunTimes {
             begin_ms: Some(10_000.0),
             end_ms: Some(16_000.0),
             is_lost: false,
@@ -330,13 +333,23 @@ mod tests {
         }
     }
 
-    fn seen(rule: &str, subject: &str) -> Seen {
+    fn seen(rule: &str, subject: &str) -> RecordedDiagnosis {
         let (rule, subject) = (rule.to_owned(), subject.to_owned());
-        let said = Said { rule, subject, confidence_percent: 80, ..Said::default() };
-        Seen { is_own: true, worst_ms: 2000.0, causes: vec![said], ..Seen::default() }
+        let said = NamedCause { rule, subject, confidence_percent: 80, ..NamedCause::default() };
+        RecordedDiagnosis {
+            is_own: true,
+            worst_ms: 2000.0,
+            causes: vec![said],
+            ..RecordedDiagnosis::default()
+        }
     }
 
-    fn check(condition: &str, samples: &[Sample], seen: Option<Seen>, want: Verdict) {
+    fn check(
+        condition: &str,
+        samples: &[ClientSample],
+        seen: Option<RecordedDiagnosis>,
+        want: PlayVerdict,
+    ) {
         let judged = judge_seen(&play(condition), &times(samples), seen);
         assert_eq!(judged.verdict, want, "{judged:?}");
     }
@@ -350,60 +363,65 @@ mod tests {
         let of = |condition, rule, subject, want| {
             check(condition, &stalled, Some(seen(rule, subject)), want);
         };
-        of("file-limit", "working-set-thrash", "cgroup /app", Verdict::Right);
-        of("file-limit", "swap-thrash", "swap", Verdict::Partly);
-        of("file-limit", "not-memory", "disk", Verdict::Wrong);
-        of("cpu-hogs", "not-memory", "CPUs", Verdict::Right);
-        of("cpu-hogs", "not-memory", "disk", Verdict::Wrong);
-        of("stop", "not-memory", "stopped process", Verdict::Right);
-        of("none", "not-memory", "CPUs", Verdict::Wrong);
+        of("file-limit", "working-set-thrash", "cgroup /app", PlayVerdict::Right);
+        of("file-limit", "swap-thrash", "swap", PlayVerdict::Partly);
+        of("file-limit", "not-memory", "disk", PlayVerdict::Wrong);
+        of("cpu-hogs", "not-memory", "CPUs", PlayVerdict::Right);
+        of("cpu-hogs", "not-memory", "disk", PlayVerdict::Wrong);
+        of("stop", "not-memory", "stopped process", PlayVerdict::Right);
+        of("none", "not-memory", "CPUs", PlayVerdict::Wrong);
         let mut beside_hog = play("file-limit");
         beside_hog.decoys = vec![Injection { name: "nice-hog".to_owned(), arguments: Vec::new() }];
         let said = |subject| verdict(&beside_hog, &seen("not-memory", subject));
-        assert_eq!((said("CPUs"), said("disk")), (Verdict::Partly, Verdict::Wrong));
+        assert_eq!((said("CPUs"), said("disk")), (PlayVerdict::Partly, PlayVerdict::Wrong));
     }
 
     #[test]
     fn no_cause_is_unknown_but_right_for_a_failure() {
         let stalled = [sample(CALM, 20.0), sample(IN_PLAY, 2000.0)];
-        check("file-limit", &stalled, Some(Seen::default()), Verdict::Unknown);
-        let refused = Sample { failure: Some("refused".to_owned()), ..sample(IN_PLAY, 1.0) };
-        let failed = Seen { failure: Some(FailureKind::Refused), ..Seen::default() };
-        check("kill", std::slice::from_ref(&refused), Some(failed.clone()), Verdict::Right);
-        let itself = Seen { causes: seen("not-memory", "service").causes, ..failed };
-        check("kill", std::slice::from_ref(&refused), Some(itself), Verdict::Right);
+        check("file-limit", &stalled, Some(RecordedDiagnosis::default()), PlayVerdict::Unknown);
+        let refused = ClientSample { failure: Some("refused".to_owned()), ..sample(IN_PLAY, 1.0) };
+        let failed = RecordedDiagnosis {
+            failure: Some(FailureKind::Refused),
+            ..RecordedDiagnosis::default()
+        };
+        check("kill", std::slice::from_ref(&refused), Some(failed.clone()), PlayVerdict::Right);
+        let itself = RecordedDiagnosis { causes: seen("not-memory", "service").causes, ..failed };
+        check("kill", std::slice::from_ref(&refused), Some(itself), PlayVerdict::Right);
         check(
             "kill",
             std::slice::from_ref(&refused),
             Some(seen("not-memory", "CPUs")),
-            Verdict::Wrong,
+            PlayVerdict::Wrong,
         );
-        check("kill", &[refused], None, Verdict::Missed);
+        check("kill", &[refused], None, PlayVerdict::Missed);
     }
 
     #[test]
     fn the_kind_of_failure_is_compared() {
-        let failed = Sample { failure: Some("closed".to_owned()), ..sample(IN_PLAY, 1.0) };
+        let failed = ClientSample { failure: Some("closed".to_owned()), ..sample(IN_PLAY, 1.0) };
         let of = |condition: &str, kind, want| {
-            let seen = Seen { failure: Some(kind), ..seen("not-memory", "service") };
+            let seen = RecordedDiagnosis { failure: Some(kind), ..seen("not-memory", "service") };
             check(condition, std::slice::from_ref(&failed), Some(seen), want);
         };
-        of("wrong-password", FailureKind::Authentication, Verdict::Right);
-        of("wrong-password", FailureKind::Refused, Verdict::Partly);
-        of("kill", FailureKind::Refused, Verdict::Right);
-        of("kill", FailureKind::Authentication, Verdict::Partly);
-        of("fail", FailureKind::HttpStatus, Verdict::Right);
-        of("fail", FailureKind::TimedOut, Verdict::Wrong);
+        of("wrong-password", FailureKind::Authentication, PlayVerdict::Right);
+        of("wrong-password", FailureKind::Refused, PlayVerdict::Partly);
+        of("kill", FailureKind::Refused, PlayVerdict::Right);
+        of("kill", FailureKind::Authentication, PlayVerdict::Partly);
+        of("fail", FailureKind::HttpStatus, PlayVerdict::Right);
+        of("fail", FailureKind::TimedOut, PlayVerdict::Wrong);
     }
 
     /// A service that the run before has killed does not answer in the next one either.
     #[test]
     fn a_service_that_failed_before_the_play_is_void() {
-        let failed =
-            |start_ms| Sample { failure: Some("refused".to_owned()), ..sample(start_ms, 1.0) };
+        let failed = |start_ms| ClientSample {
+            failure: Some("refused".to_owned()),
+            ..sample(start_ms, 1.0)
+        };
         let mut samples = vec![sample(CALM - 500.0, 20.0); FIRST_SAMPLES];
         samples.extend([failed(CALM), failed(IN_PLAY)]);
-        check("kill", &samples, None, Verdict::Void);
+        check("kill", &samples, None, PlayVerdict::Void);
     }
 
     #[test]
@@ -414,33 +432,36 @@ mod tests {
 
     #[test]
     fn what_did_not_stall_is_void() {
-        check("stop", &[sample(IN_PLAY, 100.0)], None, Verdict::Void);
-        check("none", &[sample(IN_PLAY, 100.0)], None, Verdict::Quiet);
+        check("stop", &[sample(IN_PLAY, 100.0)], None, PlayVerdict::Void);
+        check("none", &[sample(IN_PLAY, 100.0)], None, PlayVerdict::Quiet);
         check(
             "none",
             &[sample(IN_PLAY, 100.0)],
             Some(seen("not-memory", "CPUs")),
-            Verdict::Spurious,
+            PlayVerdict::Spurious,
         );
-        check("stop", &[sample(IN_PLAY, 800.0)], None, Verdict::Void);
-        check("stop", &[sample(IN_PLAY, 2800.0)], None, Verdict::Missed);
-        check("stop", &[], None, Verdict::Void);
+        check("stop", &[sample(IN_PLAY, 800.0)], None, PlayVerdict::Void);
+        check("stop", &[sample(IN_PLAY, 2800.0)], None, PlayVerdict::Missed);
+        check("stop", &[], None, PlayVerdict::Void);
         let slow_already = [sample(9000.0, 5000.0)];
-        check("stop", &slow_already, Some(seen("not-memory", "disk")), Verdict::Void);
+        check("stop", &slow_already, Some(seen("not-memory", "disk")), PlayVerdict::Void);
         let of = |before: f64, stall: f64, want| {
             let first = std::iter::repeat_n(sample(CALM - 1000.0, 900.0), FIRST_SAMPLES);
-            let samples: Vec<Sample> =
+            let samples: Vec<ClientSample> =
                 first.chain([sample(CALM, before), sample(IN_PLAY, stall)]).collect();
             check("stop", &samples, Some(seen("not-memory", "stopped process")), want);
         };
-        of(400.0, 900.0, Verdict::Right);
-        of(400.0, 700.0, Verdict::Void);
-        of(600.0, 2000.0, Verdict::Void);
+        of(400.0, 900.0, PlayVerdict::Right);
+        of(400.0, 700.0, PlayVerdict::Void);
+        of(600.0, 2000.0, PlayVerdict::Void);
     }
 
     #[test]
     fn the_paths_sum_is_compared_with_the_request() {
-        let of = |path_ms| Seen { worst_ms: 1000.0, path_ms, ..Seen::default() }.adds_up();
+        let of = |path_ms| {
+            RecordedDiagnosis { worst_ms: 1000.0, path_ms, ..RecordedDiagnosis::default() }
+                .adds_up()
+        };
         assert_eq!(of(None), None);
         assert_eq!(
             (of(Some(960.0)), of(Some(940.0)), of(Some(1060.0))),
@@ -482,10 +503,10 @@ mod tests {
 
     #[test]
     fn samples_are_parsed() {
-        assert_eq!(Sample::parse("12 3.5 ok"), Some(sample(12.0, 3.5)));
-        let failed = Sample::parse("12 3.5 refused").unwrap();
+        assert_eq!(ClientSample::parse("12 3.5 ok"), Some(sample(12.0, 3.5)));
+        let failed = ClientSample::parse("12 3.5 refused").unwrap();
         assert_eq!(failed.failure.as_deref(), Some("refused"));
-        assert_eq!(Sample::parse("12 3.5 unanswered"), Some(sample(12.0, 3.5)));
-        assert!(["", "x 1 ok", "1"].iter().all(|line| Sample::parse(line).is_none()));
+        assert_eq!(ClientSample::parse("12 3.5 unanswered"), Some(sample(12.0, 3.5)));
+        assert!(["", "x 1 ok", "1"].iter().all(|line| ClientSample::parse(line).is_none()));
     }
 }

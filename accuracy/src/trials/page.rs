@@ -1,11 +1,11 @@
 //! eval/results/truth.md and its diagram, from the stored results.
 
 use super::calibrate::{self, PRIOR_CAUSES};
-use super::figures::{self, Bin, Figure, percent};
+use super::figures::{self, Bin, GoalFigure, percent};
 use super::former;
-use super::judge::Verdict;
+use super::judge::PlayVerdict;
 use super::play::Injection;
-use super::results::{self, Record};
+use super::results::{self, TrialRecord};
 use crate::ages;
 use crate::workspace::root;
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,14 +42,18 @@ pub(super) fn write() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn text(report: &[Record]) -> anyhow::Result<String> {
+fn text(report: &[TrialRecord]) -> anyhow::Result<String> {
     let fit = results::read(&root().join(FIT)).unwrap_or_default();
     let explained = fs::read_to_string(root().join(EXPLAINED)).unwrap_or_default();
     let former = results::read(&root().join(FORMER)).unwrap_or_default();
     Ok(page(report, &fit, &toml::from_str(&explained)?) + &again(&former))
 }
 
-fn page(report: &[Record], fit: &[Record], explained: &BTreeMap<String, String>) -> String {
+fn page(
+    report: &[TrialRecord],
+    fit: &[TrialRecord],
+    explained: &BTreeMap<String, String>,
+) -> String {
     let mut text = HEAD.to_owned();
     text += &seeds(report, fit);
     text += &figure_table(&figures::figures(report), &figures::figures(fit));
@@ -62,11 +66,11 @@ fn page(report: &[Record], fit: &[Record], explained: &BTreeMap<String, String>)
     text
 }
 
-fn seeds(report: &[Record], fit: &[Record]) -> String {
-    let of = |records: &[Record]| {
+fn seeds(report: &[TrialRecord], fit: &[TrialRecord]) -> String {
+    let of = |records: &[TrialRecord]| {
         let seeds: BTreeSet<String> = records.iter().map(|r| r.play.seed.to_string()).collect();
         let counted = records.iter().filter(|record| figures::counts(record)).count();
-        let void = records.iter().filter(|r| r.judged.verdict == Verdict::Void).count();
+        let void = records.iter().filter(|r| r.judged.verdict == PlayVerdict::Void).count();
         let list = seeds.into_iter().collect::<Vec<_>>().join(", ");
         format!("{} plays, {counted} with a stall, {void} void; seeds {list}", records.len())
     };
@@ -77,9 +81,9 @@ fn seeds(report: &[Record], fit: &[Record]) -> String {
     text + "\n"
 }
 
-fn figure_table(report: &[Figure], fit: &[Figure]) -> String {
+fn figure_table(report: &[GoalFigure], fit: &[GoalFigure]) -> String {
     let mut text = String::from("| | goal | measured | | fit seeds |\n|---|---|---|---|---|\n");
-    let share = |figure: &Figure| {
+    let share = |figure: &GoalFigure| {
         let share = percent(figure.count, figure.of);
         if figure.of == 0 {
             "-".to_owned()
@@ -125,12 +129,12 @@ fn matrix(matrix: &BTreeMap<String, BTreeMap<String, usize>>) -> String {
 }
 
 /// Verdicts on runs, by condition and by decoy.
-fn verdicts(records: &[Record]) -> String {
+fn verdicts(records: &[TrialRecord]) -> String {
     let mut text = String::from("## By what was drawn\n\n| | plays | right |\n|---|---|---|\n");
-    let names = |record: &Record| {
+    let names = |record: &TrialRecord| {
         record.play.conditions().map(|condition| condition.name).collect::<Vec<_>>().join(" + ")
     };
-    let decoy = |record: &Record| {
+    let decoy = |record: &TrialRecord| {
         record.play.decoys.first().map_or("no decoy".to_owned(), |d| format!("beside {}", d.name))
     };
     let tables = [
@@ -168,8 +172,9 @@ fn reliability(bins: &[Bin]) -> String {
 }
 
 /// Data that the confidence was fitted to, and the map.
-fn calibration(report: &[Record], fit: &[Record]) -> String {
-    let first = |record: &&Record| Some(record.judged.seen.as_ref()?.causes.first()?.score_percent);
+fn calibration(report: &[TrialRecord], fit: &[TrialRecord]) -> String {
+    let first =
+        |record: &&TrialRecord| Some(record.judged.seen.as_ref()?.causes.first()?.score_percent);
     let counted: Vec<Option<u8>> =
         report.iter().filter(|record| figures::counts(record)).filter_map(|r| first(&r)).collect();
     let with_it = counted.iter().flatten().count();
@@ -192,7 +197,7 @@ fn calibration(report: &[Record], fit: &[Record]) -> String {
     text
 }
 
-fn mistakes(wrong: &[&Record], explained: &BTreeMap<String, String>) -> String {
+fn mistakes(wrong: &[&TrialRecord], explained: &BTreeMap<String, String>) -> String {
     let mut text = format!(
         "## The {MISTAKES} worst mistakes\n\nWrong first causes, the surest first. Replay: `cargo xtask trials --play \
          SEED:INDEX`.\n\n| play | injected | stall | said | confidence | largest parts of the path | why |\n\
@@ -229,7 +234,7 @@ fn mistakes(wrong: &[&Record], explained: &BTreeMap<String, String>) -> String {
 }
 
 /// Former wrong diagnoses, and the current ones of the same runs.
-fn again(records: &[Record]) -> String {
+fn again(records: &[TrialRecord]) -> String {
     let mut text = String::from(
         "\n## Former wrong diagnoses, played again\n\nWhat strangers met before the critical path was followed. \
          `cargo xtask trials --again` plays them.\n\n\
@@ -254,7 +259,7 @@ fn again(records: &[Record]) -> String {
 }
 
 /// Cost of the recorder's start for a service.
-fn start(records: &[Record]) -> String {
+fn start(records: &[TrialRecord]) -> String {
     let mut costs: Vec<(f64, f64)> = records.iter().filter_map(|record| record.start_ms).collect();
     if costs.is_empty() {
         return String::new();

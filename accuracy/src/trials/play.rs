@@ -1,8 +1,8 @@
 //! The plays of a seed: pure functions, the same on every machine.
 
-use super::boot::{Boot, Place, Service};
-use super::condition::{self, CONDITIONS, Condition, DECOYS};
-use super::random::Random;
+use super::boot::{Boot, TrialHost, TrialService};
+use super::condition::{self, CONDITIONS, DECOYS, TrialCondition};
+use super::random::TrialRandom;
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 
@@ -27,7 +27,7 @@ pub(super) struct Injection {
 pub(super) struct Play {
     pub(super) seed: u64,
     pub(super) index: u32,
-    pub(super) service: Service,
+    pub(super) service: TrialService,
     /// Time before it, in which the client measures what is usual.
     pub(super) quiet_s: u64,
     pub(super) hold_s: u64,
@@ -36,7 +36,7 @@ pub(super) struct Play {
 }
 
 impl Injection {
-    fn draw(name: &str, bounds: &[RangeInclusive<u64>], random: &mut Random) -> Self {
+    fn draw(name: &str, bounds: &[RangeInclusive<u64>], random: &mut TrialRandom) -> Self {
         let arguments = bounds.iter().map(|bounds| random.within(bounds.clone())).collect();
         Self { name: name.to_owned(), arguments }
     }
@@ -52,8 +52,8 @@ impl Injection {
 }
 
 impl Play {
-    pub(super) fn conditions(&self) -> impl Iterator<Item = &'static Condition> {
-        self.conditions.iter().filter_map(|injection| Condition::named(&injection.name))
+    pub(super) fn conditions(&self) -> impl Iterator<Item = &'static TrialCondition> {
+        self.conditions.iter().filter_map(|injection| TrialCondition::named(&injection.name))
     }
 
     /// Injected conditions, in a few words.
@@ -65,9 +65,9 @@ impl Play {
 
 /// One play of a seed. With names of conditions it is composed of these alone; `None` where none of them suits its
 /// service.
-pub(super) fn draw(place: Place, seed: u64, index: u32, among: &[String]) -> Option<Play> {
+pub(super) fn draw(place: TrialHost, seed: u64, index: u32, among: &[String]) -> Option<Play> {
     let boot = Boot::of(place, seed, index);
-    let mut random = Random::new(&[seed, u64::from(index), 2]);
+    let mut random = TrialRandom::new(&[seed, u64::from(index), 2]);
     let service = *random.one_of(&boot.services);
     let nothing = random.percent(NOTHING_PERCENT) && among.is_empty();
     let is_asked_for = |name: &str| {
@@ -77,8 +77,8 @@ pub(super) fn draw(place: Place, seed: u64, index: u32, among: &[String]) -> Opt
             among.iter().any(|n| n == name)
         }
     };
-    let fits = |c: &&Condition| c.suits(service, &boot) && is_asked_for(c.name);
-    let fitting: Vec<&Condition> = CONDITIONS.iter().filter(fits).collect();
+    let fits = |c: &&TrialCondition| c.suits(service, &boot) && is_asked_for(c.name);
+    let fitting: Vec<&TrialCondition> = CONDITIONS.iter().filter(fits).collect();
     if fitting.is_empty() {
         return None;
     }
@@ -88,7 +88,7 @@ pub(super) fn draw(place: Place, seed: u64, index: u32, among: &[String]) -> Opt
         chosen.extend(is_beside(chosen[0], second).then_some(second));
     }
     let hold_s = chosen.iter().map(|c| random.within(c.hold_s.clone())).max().unwrap_or_default();
-    let injected = |c: &&Condition| Injection::draw(c.name, c.arguments, &mut random);
+    let injected = |c: &&TrialCondition| Injection::draw(c.name, c.arguments, &mut random);
     let conditions: Vec<Injection> = chosen.iter().map(injected).collect();
     let wants_decoy = random.percent(DECOY_PERCENT) || nothing;
     let beside: Vec<_> =
@@ -107,7 +107,7 @@ pub(super) fn draw(place: Place, seed: u64, index: u32, among: &[String]) -> Opt
 }
 
 /// True if two conditions can be undone one after the other, and the service answers again then.
-fn is_beside(first: &Condition, second: &Condition) -> bool {
+fn is_beside(first: &TrialCondition, second: &TrialCondition) -> bool {
     const ENDS_IT: &[&str] =
         &["kill", "oom", "oom-restart", "fail", "stop", "freeze", "disk-hang", "wrong-password"];
     const GROUPS: &[&[&str]] = &[
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn the_same_seed_has_the_same_plays() {
-        for place in [Place::Guest, Place::Host] {
+        for place in [TrialHost::Guest, TrialHost::Host] {
             let plays = |seed| {
                 (0..50).filter_map(|index| draw(place, seed, index, &[])).collect::<Vec<_>>()
             };
@@ -140,7 +140,7 @@ mod tests {
         }
     }
 
-    fn check_plays(place: Place, count: u32) -> BTreeSet<&'static str> {
+    fn check_plays(place: TrialHost, count: u32) -> BTreeSet<&'static str> {
         let mut played = BTreeSet::new();
         for index in 0..count {
             let (play, boot) = (draw(place, 3, index, &[]).unwrap(), Boot::of(place, 3, index));
@@ -162,25 +162,25 @@ mod tests {
 
     #[test]
     fn every_play_is_within_bounds_and_every_condition_is_played() {
-        let played = check_plays(Place::Guest, 5000);
+        let played = check_plays(TrialHost::Guest, 5000);
         assert_eq!(played.len(), CONDITIONS.len() + DECOYS.len(), "{played:?}");
-        let played = check_plays(Place::Host, 2000);
+        let played = check_plays(TrialHost::Host, 2000);
         assert!(!played.contains("allocator") && played.contains("slow-write"), "{played:?}");
     }
 
     #[test]
     fn plays_are_composed_of_the_conditions_that_were_asked_for() {
         let among = ["busy-script".to_owned(), "none".to_owned()];
-        let drawn = (0..100).filter_map(|index| draw(Place::Guest, 3, index, &among));
-        let names: BTreeSet<(Service, String)> = drawn
+        let drawn = (0..100).filter_map(|index| draw(TrialHost::Guest, 3, index, &among));
+        let names: BTreeSet<(TrialService, String)> = drawn
             .flat_map(|play| play.conditions.into_iter().map(move |c| (play.service, c.name)))
             .collect();
-        assert!(names.contains(&(Service::Redis, "busy-script".to_owned())), "{names:?}");
+        assert!(names.contains(&(TrialService::Redis, "busy-script".to_owned())), "{names:?}");
         assert!(names.iter().all(|(_, name)| among.contains(name)), "{names:?}");
         let locks = ["table-lock".to_owned()];
-        let drawn = (0..100).filter_map(|index| draw(Place::Guest, 3, index, &locks));
-        let services: BTreeSet<Service> = drawn.map(|play| play.service).collect();
-        assert_eq!(services, BTreeSet::from([Service::Postgres, Service::Mysql]));
+        let drawn = (0..100).filter_map(|index| draw(TrialHost::Guest, 3, index, &locks));
+        let services: BTreeSet<TrialService> = drawn.map(|play| play.service).collect();
+        assert_eq!(services, BTreeSet::from([TrialService::Postgres, TrialService::Mysql]));
     }
 
     #[test]

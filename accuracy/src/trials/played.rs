@@ -16,14 +16,14 @@ const UNANSWERED: &str = "unanswered";
 
 /// A request of the client.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Sample {
+pub(super) struct ClientSample {
     pub(super) start_ms: f64,
     pub(super) took_ms: f64,
     /// `None`: it was answered.
     pub(super) failure: Option<String>,
 }
 
-impl Sample {
+impl ClientSample {
     /// A line of `ask -c`.
     pub(super) fn parse(line: &str) -> Option<Self> {
         let mut words = line.split_whitespace();
@@ -36,11 +36,11 @@ impl Sample {
 
 /// Events of a boot.
 #[derive(Debug, Default)]
-pub(super) struct Played {
-    pub(super) plays: BTreeMap<u32, Times>,
+pub(super) struct BootRecord {
+    pub(super) plays: BTreeMap<u32, RunTimes>,
     pub(super) incidents: Vec<mw_model::Incident>,
     /// The client's samples around the recorder's start, and when it started.
-    pub(super) start: Option<(Vec<Sample>, f64)>,
+    pub(super) start: Option<(Vec<ClientSample>, f64)>,
     /// As in `uname -r`.
     pub(super) release: String,
     /// Directory of its logs.
@@ -49,15 +49,15 @@ pub(super) struct Played {
 
 /// Time of a run, in milliseconds since 1970, and the record of its client.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Times {
+pub(super) struct RunTimes {
     pub(super) begin_ms: Option<f64>,
     pub(super) end_ms: Option<f64>,
     /// The service did not answer again.
     pub(super) is_lost: bool,
-    pub(super) samples: Vec<Sample>,
+    pub(super) samples: Vec<ClientSample>,
 }
 
-impl Played {
+impl BootRecord {
     /// From the files that lab/trials/make.sh leaves.
     pub(super) fn read(kept: &Path, release: String) -> anyhow::Result<Self> {
         let text = |name: &str| fs::read_to_string(kept.join(name)).unwrap_or_default();
@@ -65,7 +65,7 @@ impl Played {
         anyhow::ensure!(outcome.trim() == "passed", "{outcome}");
         let mut played = Self { release, kept: kept.to_path_buf(), ..Self::default() };
         let recorder_ms = played.read_times(&text("times"))?;
-        let samples = |name: &str| text(name).lines().filter_map(Sample::parse).collect();
+        let samples = |name: &str| text(name).lines().filter_map(ClientSample::parse).collect();
         for (index, play) in &mut played.plays {
             play.samples = samples(&format!("client.{index}"));
         }

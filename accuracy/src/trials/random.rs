@@ -2,9 +2,9 @@
 
 use std::ops::RangeInclusive;
 
-pub(super) struct Random(u64);
+pub(super) struct TrialRandom(u64);
 
-impl Random {
+impl TrialRandom {
     /// `parts` name what is drawn; other parts give independent numbers.
     pub(super) fn new(parts: &[u64]) -> Self {
         let mut random = Self(0);

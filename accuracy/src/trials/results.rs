@@ -1,7 +1,7 @@
 //! The results of plays, a line of JSON each, in a file that further runs extend.
 
 use super::boot::Boot;
-use super::judge::Judged;
+use super::judge::PlayJudgement;
 use super::play::{Injection, Play};
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
@@ -9,12 +9,12 @@ use std::fs;
 use std::path::Path;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Record {
+pub(super) struct TrialRecord {
     pub(super) play: Play,
     pub(super) boot: Boot,
     /// The guest's kernel, as in `uname -r`.
     pub(super) release: String,
-    pub(super) judged: Judged,
+    pub(super) judged: PlayJudgement,
     /// The slowest request before the recorder's start, and after it; with the first play of a boot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) start_ms: Option<(f64, f64)>,
@@ -24,12 +24,12 @@ pub(super) struct Record {
 }
 
 /// The latest result of each play.
-pub(super) fn read(path: &Path) -> anyhow::Result<Vec<Record>> {
+pub(super) fn read(path: &Path) -> anyhow::Result<Vec<TrialRecord>> {
     let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
     let mut records = std::collections::BTreeMap::new();
     for (number, line) in text.lines().enumerate() {
         let at = || format!("{}:{}", path.display(), number + 1);
-        let mut record: Record = serde_json::from_str(line).with_context(at)?;
+        let mut record: TrialRecord = serde_json::from_str(line).with_context(at)?;
         record.judged.renew(&record.play);
         records.insert((record.boot.place, record.play.seed, record.play.index), record);
     }
@@ -37,7 +37,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Vec<Record>> {
 }
 
 /// A result in one line.
-pub(super) fn line(play: &Play, judged: &Judged) -> String {
+pub(super) fn line(play: &Play, judged: &PlayJudgement) -> String {
     let decoys: Vec<String> = play.decoys.iter().map(Injection::word).collect();
     let beside =
         if decoys.is_empty() { String::new() } else { format!(" beside {}", decoys.join(" ")) };
@@ -67,16 +67,21 @@ pub(super) fn line(play: &Play, judged: &Judged) -> String {
 mod tests {
     use super::*;
     use crate::campaign::append;
-    use crate::trials::boot::Place;
-    use crate::trials::judge::Verdict;
+    use crate::trials::boot::TrialHost;
+    use crate::trials::judge::PlayVerdict;
     use crate::trials::play;
 
-    fn record(seed: u64, index: u32, stall_ms: f64) -> Record {
-        let judged =
-            Judged { verdict: Verdict::Void, why: None, stall_ms, failures: 0, seen: None };
-        Record {
-            play: play::draw(Place::Guest, seed, index, &[]).unwrap(),
-            boot: Boot::of(Place::Guest, seed, index),
+    fn record(seed: u64, index: u32, stall_ms: f64) -> TrialRecord {
+        let judged = PlayJudgement {
+            verdict: PlayVerdict::Void,
+            why: None,
+            stall_ms,
+            failures: 0,
+            seen: None,
+        };
+        TrialRecord {
+            play: play::draw(TrialHost::Guest, seed, index, &[]).unwrap(),
+            boot: Boot::of(TrialHost::Guest, seed, index),
             release: "6.12".to_owned(),
             judged,
             start_ms: None,

@@ -1,6 +1,6 @@
 //! What every boot has in common, in a guest and on the host: its scripts, its settings, and where its logs go.
 
-use super::boot::{Boot, Service};
+use super::boot::{Boot, TrialService};
 use super::images::{self, Images};
 use super::play::{Injection, Play};
 use super::played::LIMIT_MS;
@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-pub(super) struct Stage {
+pub(super) struct TrialStage {
     pub(super) lab: Lab,
     pub(super) images: Images,
     pub(super) memwright: PathBuf,
@@ -19,7 +19,7 @@ pub(super) struct Stage {
     logs: PathBuf,
 }
 
-impl Stage {
+impl TrialStage {
     pub(super) fn new(memwright: &Path, logs: PathBuf) -> anyhow::Result<Self> {
         let mut scripts = Vec::new();
         for entry in crate::workspace::root().join("lab/trials").read_dir()? {
@@ -73,24 +73,26 @@ impl Stage {
 }
 
 /// Request to a service.
-fn request(boot: &Boot, service: Service) -> String {
+fn request(boot: &Boot, service: TrialService) -> String {
     let (rows, all) = (boot.rows, images::ROWS);
     match service {
-        Service::App | Service::Nginx => format!(
+        TrialService::App | TrialService::Nginx => format!(
             "/work/{}/{}/{}/{}",
             boot.app_reads, boot.app_touches, boot.app_syncs, boot.app_spin_us
         ),
-        Service::Java => "/work".to_owned(),
-        Service::Postgres => format!(
+        TrialService::Java => "/work".to_owned(),
+        TrialService::Postgres => format!(
             "UPDATE hits SET n = n + 1 WHERE id = 1; SELECT count(pad) FROM big WHERE id IN \
              (SELECT (random() * {all})::int FROM generate_series(1, {rows}))"
         ),
-        Service::Mysql if boot.mysql_writes => "UPDATE hits SET n = n + 1 WHERE id = 1".to_owned(),
-        Service::Mysql => format!(
+        TrialService::Mysql if boot.mysql_writes => {
+            "UPDATE hits SET n = n + 1 WHERE id = 1".to_owned()
+        }
+        TrialService::Mysql => format!(
             "SELECT COUNT(b.pad) FROM (SELECT FLOOR(1 + RAND() * {all}) AS x FROM seq_1_to_{rows}) r \
              JOIN big b ON b.id = r.x"
         ),
-        Service::Redis => {
+        TrialService::Redis => {
             let key = format!("'k:' .. math.random({})", boot.anon_mib * 240);
             let write = if boot.redis_appends { " redis.call('incr', 'n')" } else { "" };
             let read = format!("redis.call('getrange', {key}, 0, 0)");

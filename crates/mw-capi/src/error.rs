@@ -239,7 +239,7 @@ pub extern "C" fn mw_error_free(error: Option<Box<mw_error>>) {
 mod tests {
     use super::*;
     use crate::raw;
-    use mw_segment::{Kind, PageSize, Phase};
+    use mw_segment::{PageSize, Phase, SegmentKind};
     use std::io;
 
     /// SAFETY of each use: a text of an error that is still there.
@@ -277,7 +277,7 @@ mod tests {
     fn every_error_has_a_status() {
         let system = Error::System { call: "mmap", source: io::Error::from_raw_os_error(12) };
         let pages =
-            Error::NoSuchPages { kind: Kind::Anon, page: PageSize::Thp, why: String::new() };
+            Error::NoSuchPages { kind: SegmentKind::Anon, page: PageSize::Thp, why: String::new() };
         for (error, status) in [
             (Error::Cancelled { phase: Phase::Create, done_bytes: 1 }, mw_status::MW_CANCELLED),
             (pages, mw_status::MW_NO_SUCH_PAGES),

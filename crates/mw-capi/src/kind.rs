@@ -1,7 +1,7 @@
 //! Kinds of segments and sizes of pages.
 
 use crate::raw::guard;
-use mw_segment::{Kind, PageSize};
+use mw_segment::{PageSize, SegmentKind};
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr;
 
@@ -29,13 +29,13 @@ use mw_kind::{
     MW_KIND_ANON, MW_KIND_DISM, MW_KIND_HUGETLB, MW_KIND_ISM, MW_KIND_MEMFD, MW_KIND_POSIX,
 };
 
-const KINDS: [(mw_kind, Kind, &CStr); 6] = [
-    (MW_KIND_ISM, Kind::Ism, c"ism"),
-    (MW_KIND_DISM, Kind::Dism, c"dism"),
-    (MW_KIND_MEMFD, Kind::Memfd, c"memfd"),
-    (MW_KIND_ANON, Kind::Anon, c"anon"),
-    (MW_KIND_HUGETLB, Kind::Hugetlb, c"hugetlb"),
-    (MW_KIND_POSIX, Kind::Posix, c"posix"),
+const KINDS: [(mw_kind, SegmentKind, &CStr); 6] = [
+    (MW_KIND_ISM, SegmentKind::Ism, c"ism"),
+    (MW_KIND_DISM, SegmentKind::Dism, c"dism"),
+    (MW_KIND_MEMFD, SegmentKind::Memfd, c"memfd"),
+    (MW_KIND_ANON, SegmentKind::Anon, c"anon"),
+    (MW_KIND_HUGETLB, SegmentKind::Hugetlb, c"hugetlb"),
+    (MW_KIND_POSIX, SegmentKind::Posix, c"posix"),
 ];
 
 /// Sizes of pages.
@@ -93,7 +93,7 @@ const PAGES: [(mw_page, Option<PageSize>, &CStr); 13] = [
     (MW_PAGE_1M, Some(PageSize::Folio(1 << 20)), c"1M"),
 ];
 
-pub(crate) fn parse_kind(number: c_int) -> Result<Kind, String> {
+pub(crate) fn parse_kind(number: c_int) -> Result<SegmentKind, String> {
     let found = KINDS.iter().find(|(kind, ..)| *kind as c_int == number);
     let none = || format!("invalid mw_kind {number} (use 1, MW_KIND_ISM, to 6, MW_KIND_POSIX)");
     found.map(|(_, kind, _)| *kind).ok_or_else(none)
@@ -105,8 +105,8 @@ pub(crate) fn parse_page(number: c_int) -> Result<Option<PageSize>, String> {
     found.map(|(_, page, _)| *page).ok_or_else(none)
 }
 
-impl From<Kind> for mw_kind {
-    fn from(kind: Kind) -> Self {
+impl From<SegmentKind> for mw_kind {
+    fn from(kind: SegmentKind) -> Self {
         let found = KINDS.iter().find(|(_, known, _)| *known == kind);
         found.map_or(Self::MW_KIND_NONE, |(number, ..)| *number)
     }
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn kinds_and_page_sizes_have_numbers_and_names() {
-        for kind in Kind::ALL {
+        for kind in SegmentKind::ALL {
             let number = mw_kind::from(kind);
             assert_eq!(parse_kind(number as c_int), Ok(kind));
             assert!(KINDS.iter().any(|(.., name)| name.to_str() == Ok(kind.name())));

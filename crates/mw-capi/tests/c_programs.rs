@@ -190,7 +190,7 @@ fn a_package_is_staged_below_destdir() {
 /// Starts a server with a pool of 8 MiB, which ends with this process.
 fn start_server(socket: &Path) {
     let socket = socket.to_owned();
-    let spec = mw_pool::Spec {
+    let spec = mw_pool::PoolSpec {
         name: "db".parse().unwrap(),
         bytes: 8 << 20,
         pages: mw_pool::PageSize::Base,
@@ -200,7 +200,7 @@ fn start_server(socket: &Path) {
     };
     let (started, start) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        let config = mw_pool::Config {
+        let config = mw_pool::PoolServerConfig {
             socket,
             budget_bytes: 64 << 20,
             pools: vec![spec],

@@ -32,7 +32,7 @@ mod why;
 use clap::{Args as ClapArgs, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use mw_memory::{NumaPolicy, PageSize};
 use mw_model::Request;
-use mw_segment::Kind;
+use mw_segment::SegmentKind;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -40,7 +40,7 @@ use std::time::Duration;
 
 pub use doctor::DoctorArgs;
 pub(crate) use duration::duration;
-pub use export::{ExportArgs, Form, To};
+pub use export::{ExportArgs, ExportTarget, Form};
 pub use fail_on::FailOn;
 pub use fleet::{
     FleetArgs, FleetCommand, FleetDriftArgs, FleetFactsArgs, FleetFormat, FleetIncidentsArgs,
@@ -52,7 +52,7 @@ pub use iotune::{IotuneAction, IotuneArgs};
 pub use k8s::{K8sArgs, K8sCommand, K8sConditionArgs};
 pub(crate) use make_room::room_request;
 pub use make_room::{MakeRoomArgs, MaxCost};
-pub use moment::Moment;
+pub use moment::TimeArg;
 pub use notify::NotifyArgs;
 pub use pool::{
     PoolArgs, PoolCommand, PoolCreateArgs, PoolFormat, PoolNameArgs, PoolServeArgs, PoolShowArgs,
@@ -164,7 +164,7 @@ pub struct CheckArgs {
     /// Check whether this pool has it ready; if not, whether the machine has it
     #[arg(long, value_name = "NAME", requires = "request", conflicts_with = "root")]
     #[arg(conflicts_with = "recording")]
-    pub pool: Option<mw_pool::Name>,
+    pub pool: Option<mw_pool::PoolName>,
     /// Check only these rules (ids, comma-separated)
     #[arg(long, value_name = "RULE", value_delimiter = ',')]
     pub only: Vec<String>,
@@ -303,7 +303,7 @@ pub struct BenchArgs {
     pub size: Option<u64>,
     /// Kind of segment: ism, dism, memfd, anon or hugetlb
     #[arg(long, value_name = "KIND", default_value = "memfd", value_parser = bench_kind)]
-    pub kind: Kind,
+    pub kind: SegmentKind,
     /// Numbers of threads [default: powers of two up to the number of CPUs, at most 16]
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = thread_count)]
     pub threads: Vec<usize>,
@@ -314,7 +314,7 @@ pub struct BenchArgs {
     /// Memory policy: local, bind:NODES, interleave:NODES, or split:NODES for an equal part from
     /// each node; NODES as in 0-1,3
     #[arg(long, value_name = "POLICY", default_value = "local")]
-    pub place: Place,
+    pub place: PlacementArg,
     /// Write a plot of the results to this file
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
@@ -334,14 +334,14 @@ pub struct BenchArgs {
 
 /// The memory policy of a segment that is measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum PlacementArg {
     /// One policy for all of them.
     Uniform(NumaPolicy),
     /// An equal part from each of these nodes.
     Split(Vec<u32>),
 }
 
-impl FromStr for Place {
+impl FromStr for PlacementArg {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -371,9 +371,9 @@ fn profile() -> clap::builder::PossibleValuesParser {
         .into()
 }
 
-fn bench_kind(text: &str) -> Result<Kind, String> {
+fn bench_kind(text: &str) -> Result<SegmentKind, String> {
     match text.parse() {
-        Ok(Kind::Posix) => {
+        Ok(SegmentKind::Posix) => {
             Err("a posix segment costs the same as a memfd of one stripe; use memfd".to_owned())
         }
         other => other.map_err(|error: mw_segment::InvalidKind| error.to_string()),

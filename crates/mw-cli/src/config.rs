@@ -58,17 +58,17 @@ pub(crate) const DEFAULT_FILE: &str = "/etc/memwright/memwright.toml";
 pub(crate) struct Config {
     state_dir: Option<PathBuf>,
     #[serde(default)]
-    check: Check,
+    check: CheckConfig,
     #[serde(default)]
-    pool: pool::Pool,
+    pool: pool::PoolConfig,
     #[serde(default)]
-    run: run::Run,
+    run: run::RunConfig,
     #[serde(default)]
-    watch: watch::Watch,
+    watch: watch::WatchConfig,
     #[serde(default)]
     notify: Vec<notify::Notify>,
     #[serde(default)]
-    heartbeats: Heartbeats,
+    heartbeats: HeartbeatsConfig,
     #[serde(default)]
     ship: Ship,
 }
@@ -76,7 +76,7 @@ pub(crate) struct Config {
 /// Settings of `heartbeats`, and of `report`, which searches for the same lines.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(crate) struct Heartbeats {
+pub(crate) struct HeartbeatsConfig {
     /// Logs that are read beside the journal.
     #[serde(default)]
     pub(crate) log: Vec<PathBuf>,
@@ -99,7 +99,7 @@ pub(crate) struct Ship {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct Check {
+struct CheckConfig {
     fail_on: Option<FailOn>,
 }
 
@@ -132,17 +132,17 @@ impl Config {
     }
 
     /// Settings of `pool`.
-    pub(crate) fn pool(&self) -> &pool::Pool {
+    pub(crate) fn pool(&self) -> &pool::PoolConfig {
         &self.pool
     }
 
     /// Settings of `run`.
-    pub(crate) fn run(&self) -> &run::Run {
+    pub(crate) fn run(&self) -> &run::RunConfig {
         &self.run
     }
 
     /// Settings of `watch`.
-    pub(crate) fn watch(&self) -> &watch::Watch {
+    pub(crate) fn watch(&self) -> &watch::WatchConfig {
         &self.watch
     }
 
@@ -152,7 +152,7 @@ impl Config {
     }
 
     /// Settings of `heartbeats`.
-    pub(crate) fn heartbeats(&self) -> &Heartbeats {
+    pub(crate) fn heartbeats(&self) -> &HeartbeatsConfig {
         &self.heartbeats
     }
 

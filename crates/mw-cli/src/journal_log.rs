@@ -4,11 +4,11 @@
 use crate::terminal::tell;
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Log {
+pub(crate) struct JournalLog {
     journal: bool,
 }
 
-impl Log {
+impl JournalLog {
     /// Standard error, which systemd connects to the journal.
     pub(crate) fn to_stderr() -> Self {
         Self { journal: std::env::var_os("JOURNAL_STREAM").is_some() }

@@ -6,7 +6,7 @@
 
 use crate::{Exit, Failure};
 use mw_sys::SignalsBlocked;
-use mw_sys::guarded::{self, NewFile, Output, Place};
+use mw_sys::guarded::{self, FilePlace, NewFile, OutputTarget};
 use signal_hook::consts::SIGXFSZ;
 use std::fs::File;
 use std::io::{self, Write};
@@ -36,7 +36,7 @@ pub(crate) enum Readers<'a> {
 
 impl Readers<'_> {
     /// A new file at `place` with these permissions.
-    fn create(self, place: &Place) -> io::Result<NewFile<'_>> {
+    fn create(self, place: &FilePlace) -> io::Result<NewFile<'_>> {
         let source = match self {
             Self::Owner => return place.create(OWNER),
             Self::Everybody => return place.create(EVERYBODY),
@@ -64,8 +64,8 @@ pub(crate) fn write<T>(
     fill: impl FnOnce(&mut (dyn Write + Send)) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     let place = match guarded::output(path).map_err(|error| failed(&error))? {
-        Output::Special(mut file) => return fill(&mut file),
-        Output::File(place) => place,
+        OutputTarget::Special(mut file) => return fill(&mut file),
+        OutputTarget::File(place) => place,
     };
     without_interruption(|| {
         let mut file = readers.create(&place).map_err(|error| failed(&error))?;

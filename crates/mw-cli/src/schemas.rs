@@ -8,7 +8,7 @@ use schemars::{Schema, schema_for};
 #[must_use]
 pub fn schemas() -> [(&'static str, u32, Schema); 10] {
     [
-        ("bench", bench::report::SCHEMA, schema_for!(bench::report::Report)),
+        ("bench", bench::report::SCHEMA, schema_for!(bench::report::BenchReport)),
         ("doctor", mw_doctor::DOCTOR_SCHEMA, schema_for!(mw_doctor::DoctorReport)),
         ("fleet-drift", mw_fleet::DRIFT_SCHEMA, schema_for!(mw_fleet::FleetDrift)),
         ("fleet-facts", mw_fleet::FACTS_SCHEMA, schema_for!(mw_fleet::NodeFacts)),
@@ -19,8 +19,8 @@ pub fn schemas() -> [(&'static str, u32, Schema); 10] {
         ),
         ("fleet-room", mw_fleet::FLEET_ROOM_SCHEMA, schema_for!(mw_fleet::FleetRoom)),
         ("heartbeats", HEARTBEATS_SCHEMA, schema_for!(LateHeartbeats)),
-        ("iotune", iotune::show::SCHEMA, schema_for!(iotune::show::Shown)),
+        ("iotune", iotune::show::SCHEMA, schema_for!(iotune::show::IotuneReport)),
         ("make-room", mw_model::ROOM_SCHEMA, schema_for!(mw_model::RoomReport)),
-        ("pool", pool::report::SCHEMA, schema_for!(pool::report::Report)),
+        ("pool", pool::report::SCHEMA, schema_for!(pool::report::PoolReport)),
     ]
 }

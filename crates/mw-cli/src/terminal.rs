@@ -8,7 +8,7 @@
 
 use crate::{Exit, Failure};
 use mw_model::visible;
-use mw_render::text::{Layout, USUAL_WIDTH};
+use mw_render::text::{TextLayout, USUAL_WIDTH};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::fmt::Display;
@@ -22,22 +22,22 @@ use std::sync::OnceLock;
 static FAILED: OnceLock<io::Error> = OnceLock::new();
 
 /// The layout for standard output: colour on a terminal alone, and not where NO_COLOR is set.
-pub(crate) fn layout(verbose: bool) -> Layout {
+pub(crate) fn layout(verbose: bool) -> TextLayout {
     layout_of(io::stdout().is_terminal(), rustix::stdio::stdout(), verbose)
 }
 
 /// The same for standard error.
-pub(crate) fn error_layout() -> Layout {
+pub(crate) fn error_layout() -> TextLayout {
     layout_of(io::stderr().is_terminal(), rustix::stdio::stderr(), false)
 }
 
-fn layout_of(terminal: bool, fd: BorrowedFd<'_>, verbose: bool) -> Layout {
+fn layout_of(terminal: bool, fd: BorrowedFd<'_>, verbose: bool) -> TextLayout {
     let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let columns = rustix::termios::tcgetwinsize(fd)
         .ok()
         .map(|size| usize::from(size.ws_col))
         .filter(|columns| *columns > 0);
-    Layout { colour: terminal && wanted, width: columns.unwrap_or(USUAL_WIDTH), verbose }
+    TextLayout { colour: terminal && wanted, width: columns.unwrap_or(USUAL_WIDTH), verbose }
 }
 
 /// Writes plain text to standard output: of names in it nothing steers the terminal.

@@ -4,7 +4,7 @@
 
 use mw_memory::PageSize;
 use mw_sys::{Region, SysvSegment, ThpAdvice};
-use mw_test::{Cgroup, HugePages, alone, is_root, own_mounts, skip};
+use mw_test::{HugePages, TestCgroup, alone, is_root, own_mounts, skip};
 use rustix::fs::{MemfdFlags, OFlags, memfd_create};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -79,7 +79,7 @@ fn parts_add_up_to_all_memory() {
 #[test]
 fn anonymous_memory_is_named_by_cgroup() {
     let _alone = alone();
-    let Ok(group) = Cgroup::with_memory(BYTES * 2) else {
+    let Ok(group) = TestCgroup::with_memory(BYTES * 2) else {
         return skip("no memory cgroup that a test may create");
     };
     let name = group.path().file_name().unwrap().to_str().unwrap().to_owned();

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use mw_model::{caller, derived};
-use mw_test::Cgroup;
+use mw_test::TestCgroup;
 use rustix::process::{Pid, Signal, kill_process};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -88,7 +88,7 @@ fn limits() -> Vec<Limits> {
 
 impl Limits {
     /// A command within the limits.
-    fn command(&self, group: Option<&Cgroup>, command: &[&str]) -> Command {
+    fn command(&self, group: Option<&TestCgroup>, command: &[&str]) -> Command {
         let members = group.map_or(String::new(), |group| group.members().display().to_string());
         let script = format!(
             "[ -z \"$GROUP\" ] || echo $$ > \"$GROUP\"; {}; exec \"$@\"",
@@ -102,19 +102,19 @@ impl Limits {
         shell
     }
 
-    fn run(&self, group: Option<&Cgroup>, command: &[&str]) -> String {
+    fn run(&self, group: Option<&TestCgroup>, command: &[&str]) -> String {
         let output = self.command(group, command).stderr(Stdio::inherit()).output().unwrap();
         String::from_utf8(output.stdout).unwrap()
     }
 
-    fn of_check(&self, group: Option<&Cgroup>) -> u64 {
+    fn of_check(&self, group: Option<&TestCgroup>) -> u64 {
         let report = self.run(group, &[PROGRAM, "check", "--json"]);
         let report: serde_json::Value = serde_json::from_str(&report).unwrap();
         report["ready_bytes"].as_u64().unwrap()
     }
 
     /// Number that an ignored test of this program prints within the limits.
-    fn of_test(&self, group: Option<&Cgroup>, test: &str) -> u64 {
+    fn of_test(&self, group: Option<&TestCgroup>, test: &str) -> u64 {
         let program = std::env::current_exe().unwrap();
         let program = program.to_str().unwrap();
         let said = self.run(group, &[program, "--exact", test, "--ignored", "--nocapture"]);
@@ -123,7 +123,7 @@ impl Limits {
     }
 
     /// Whether `check --for` promises so much.
-    fn promises(&self, group: Option<&Cgroup>, bytes: u64) -> bool {
+    fn promises(&self, group: Option<&TestCgroup>, bytes: u64) -> bool {
         let bytes = bytes.to_string();
         let command = [PROGRAM, "check", "--for", &bytes];
         self.run(group, &command).starts_with("yes")
@@ -137,7 +137,7 @@ struct PoolServer {
 }
 
 impl PoolServer {
-    fn start(limits: &Limits, group: Option<&Cgroup>) -> Self {
+    fn start(limits: &Limits, group: Option<&TestCgroup>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("pool.sock");
         let socket = socket.to_str().unwrap();
@@ -180,10 +180,11 @@ fn twenty_limits_have_one_number_each() {
     let all = limits();
     assert_eq!(all.len(), 20);
     for limits in all {
-        let group = match limits.cgroup_mib.map(|mib| Cgroup::with_memory(mib * MIB)).transpose() {
-            Ok(group) => group,
-            Err(error) => return mw_test::skip(format!("no memory cgroup: {error}")),
-        };
+        let group =
+            match limits.cgroup_mib.map(|mib| TestCgroup::with_memory(mib * MIB)).transpose() {
+                Ok(group) => group,
+                Err(error) => return mw_test::skip(format!("no memory cgroup: {error}")),
+            };
         let what = format!("{:?} MiB, '{}'", limits.cgroup_mib, limits.ulimit);
         let check = limits.of_check(group.as_ref());
         let segment = limits.of_test(group.as_ref(), "available_to_a_segment");

@@ -1,7 +1,7 @@
 //! `memwright fleet`: nodes that answer, hang, refuse or are older, and a real Prometheus for the short list.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use mw_test::Killed;
+use mw_test::ChildGuard;
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::io::{Read, Write};
@@ -279,7 +279,7 @@ fn page(nodes: u64) -> String {
     page
 }
 
-fn prometheus(dir: &Path, target: u16) -> Option<(Killed, u16)> {
+fn prometheus(dir: &Path, target: u16) -> Option<(ChildGuard, u16)> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let program = std::env::split_paths(&path)
         .map(|dir| dir.join("prometheus"))
@@ -294,7 +294,7 @@ fn prometheus(dir: &Path, target: u16) -> Option<(Killed, u16)> {
     command.arg("--config.file=prometheus.yml").arg("--storage.tsdb.path=data");
     command.arg(format!("--web.listen-address=127.0.0.1:{port}")).current_dir(dir);
     let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    Some((Killed(child), port))
+    Some((ChildGuard(child), port))
 }
 
 /// True if Prometheus has scraped all rows.

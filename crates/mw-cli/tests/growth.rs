@@ -1,7 +1,7 @@
 //! The recorder does not grow with the incidents that it records.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-use mw_test::Killed;
+use mw_test::ChildGuard;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -37,7 +37,7 @@ fn many_incidents_leave_nothing_in_memory() {
     let script = format!("if rm {0}; then sleep 1; else touch {0}; fi", mark.display());
     let probe = format!("s=exec:sh -c '{script}'");
     let args = ["watch", "--no-canary", "--limit", "500ms", "--interval", "2s", "--probe", &probe];
-    let mut child = Killed(
+    let mut child = ChildGuard(
         Command::new(env!("CARGO_BIN_EXE_memwright"))
             .args(args)
             .arg("--recording")

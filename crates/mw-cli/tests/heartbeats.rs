@@ -7,7 +7,7 @@ mod common;
 use common::START_MS;
 use mw_model::{Cause, Finding, Host, INCIDENT_SCHEMA, Incident, Severity, Subject};
 use mw_record::{Retention, Writer};
-use mw_test::Killed;
+use mw_test::ChildGuard;
 use rustix::process::Signal;
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -297,7 +297,7 @@ fn a_stopped_sentinel_is_found_by_its_own_line() {
     command.arg(&config).arg("--sentinel").current_dir(dir.path());
     let child =
         command.stdout(std::fs::File::create(&log).unwrap()).stderr(Stdio::null()).spawn().unwrap();
-    let sentinel = Killed(child);
+    let sentinel = ChildGuard(child);
     let has = |part: &str| std::fs::read_to_string(&log).is_ok_and(|text| text.contains(part));
     mw_test::wait_until("Sentinel", PATIENCE, || has("Sentinel ID is"));
     sentinel.signal(Signal::STOP);

@@ -5,7 +5,7 @@
 
 use mw_model::{HolderSize, Incident, SizedHolder};
 use mw_record::{Retention, Writer};
-use mw_test::sqlite_pages::{SqlitePages, Value};
+use mw_test::sqlite_pages::{SqlitePages, SqliteValue};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{Read, Write};
@@ -58,12 +58,13 @@ fn recording(dir: &Path, change: impl FnOnce(&mut SqlitePages)) -> PathBuf {
 fn many_waits(dir: &Path, count: usize) -> PathBuf {
     let json = format!("{{\"schema\":1,\"waits\":[{}{{}}]}}", "{},".repeat(count - 1));
     let body = zstd::bulk::compress(json.as_bytes(), 3).unwrap();
-    let text = |text: &str| Value::Text(text.to_owned());
-    let mut row = vec![Value::Key, Value::Int(1), Value::Int(2), text("probe"), text("db")];
-    row.extend([Value::Real(1.0), text("x"), text("x"), Value::Int(90)]);
+    let text = |text: &str| SqliteValue::Text(text.to_owned());
+    let mut row =
+        vec![SqliteValue::Key, SqliteValue::Int(1), SqliteValue::Int(2), text("probe"), text("db")];
+    row.extend([SqliteValue::Real(1.0), text("x"), text("x"), SqliteValue::Int(90)]);
     // A block of no rows and no columns.
     let rows = zstd::bulk::compress(&[0, 0], 3).unwrap();
-    row.extend([Value::Blob(body), Value::Blob(rows)]);
+    row.extend([SqliteValue::Blob(body), SqliteValue::Blob(rows)]);
     recording(dir, |pages| pages.set_rows("incident", &[row]))
 }
 

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
 use mw_record::Recording;
-use mw_test::{HUNG_FILE, HungMount, Killed, Spoken, own_mounts};
+use mw_test::{ChildGuard, HUNG_FILE, HungMount, LoggedChild, own_mounts};
 use rustix::mount::{MountFlags, mount};
 use rustix::process::Signal;
 use std::fs::File;
@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(55);
 const END: Duration = Duration::from_secs(8);
 
 /// Waits for the end of a child; whether it came in time.
-fn ends_within(child: &mut Killed, at_most: Duration) -> bool {
+fn ends_within(child: &mut ChildGuard, at_most: Duration) -> bool {
     mw_test::exit_within(&mut child.0, at_most).unwrap().is_some()
 }
 
@@ -107,7 +107,7 @@ fn a_kernel_file_that_does_not_respond_could_not_be_checked() {
     let mut children = commands.map(|script| {
         let mut shell = Command::new("sh");
         shell.args(["-c", &format!("read go; {script}"), program]).stdin(Stdio::piped());
-        Killed(shell.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+        ChildGuard(shell.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
     });
     machine.hung.hang();
     for child in &mut children {
@@ -129,10 +129,10 @@ fn a_kernel_file_that_does_not_respond_could_not_be_checked() {
 }
 
 /// A command that begins when it is told to.
-fn waiting(args: &[&str]) -> Killed {
+fn waiting(args: &[&str]) -> ChildGuard {
     let mut shell = Command::new("sh");
     shell.args(["-c", "read go; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_memwright")]).args(args);
-    Killed(shell.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap())
+    ChildGuard(shell.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap())
 }
 
 /// Writes to a file, so that the recorder wants to know which.
@@ -165,7 +165,7 @@ impl Drop for Flood {
 struct Hanging {
     machine: Machine,
     _open: File,
-    stuck: Killed,
+    stuck: ChildGuard,
 }
 
 impl Hanging {
@@ -173,7 +173,7 @@ impl Hanging {
         let open = machine.file();
         machine.hung.hang();
         // Its execve(2) closes the file, and has a lock meanwhile that reading some files of /proc wants.
-        let stuck = Killed(Command::new("sleep").arg("1000").spawn().unwrap());
+        let stuck = ChildGuard(Command::new("sleep").arg("1000").spawn().unwrap());
         Self { machine, _open: open, stuck }
     }
 }
@@ -186,7 +186,7 @@ fn a_recorder_continues_beside_a_hung_file_system() {
     let (recording, slow) = (machine.path("recording.db"), machine.path("slow"));
     let probe = format!("s=exec:sh -c '[ ! -e {} ] || sleep 4'", slow.display());
     let args = ["watch", "--no-canary", "--limit", "2s", "--probe", &probe, "--recording"];
-    let mut recorder = Spoken::spawn(memwright(&args).arg(&recording));
+    let mut recorder = LoggedChild::spawn(memwright(&args).arg(&recording));
     recorder.line("recording to ", PATIENCE);
     let mut hanging = Hanging::new(machine);
     let flood = Flood::start(hanging.machine.path("flood"));

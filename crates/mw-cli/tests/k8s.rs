@@ -1,7 +1,7 @@
 //! `memwright k8s condition` with an API server that answers as a kube-apiserver has answered, or misbehaves.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use mw_test::Spoken;
+use mw_test::LoggedChild;
 use rustix::process::Signal;
 use serde_json::Value;
 use std::io::Write;
@@ -207,7 +207,7 @@ fn at_an_interval_it_outlives_an_outage() {
     let pod = Pod::new();
     let root = fixture("fragmented-node/firing");
     let mut command = pod.command(&url, &["--every", "5s", "--root", &root]);
-    let mut spoken = Spoken::spawn(command.stdout(Stdio::null()));
+    let mut spoken = LoggedChild::spawn(command.stdout(Stdio::null()));
     let lines = spoken.lines_to("MemoryStalling False", PATIENCE);
     let said = lines.iter().filter(|line| line.contains("HTTP 503")).count();
     assert_eq!(said, 1, "{lines:?}");

@@ -301,7 +301,7 @@ fn a_kernel_of_ones_own_is_played_on_by_its_release() {
     let Some(place) = Place::new() else { return };
     let disk = "memory = '256M'\ndisks = [{ size = '64M', format = 'ext4' }]";
     place.case("quick", disk, "mount -t ext4 /dev/disk0 /mnt");
-    let kernel = mw_lab::Kernel::get("6.1").unwrap();
+    let kernel = mw_lab::GuestKernel::get("6.1").unwrap();
     let image = kernel.image.display().to_string();
     let (code, said, error) = run(&mut place.own(&["--kernel", &image]));
     assert_eq!(code, 0, "{said}{error}");

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use mw_test::Cgroup;
+use mw_test::TestCgroup;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
@@ -90,14 +90,14 @@ fn takes_what_another_test_asks_for() {
 /// it (also in a namespace), its resource limits, its cpuset and the commit limit.
 #[test]
 fn the_limit_of_a_cgroup_is_what_is_available() {
-    let group = Cgroup::with_memory(256 * MIB).unwrap();
+    let group = TestCgroup::with_memory(256 * MIB).unwrap();
     let place = Place { group: Some(group.path()), by: &[] };
     place.is_right(" of this cgroup's 256 MiB available");
 }
 
 #[test]
 fn the_limit_of_a_group_above_counts_also_where_a_namespace_hides_it() {
-    let group = Cgroup::with_memory(256 * MIB).unwrap();
+    let group = TestCgroup::with_memory(256 * MIB).unwrap();
     let inner = group.path().join("inner");
     std::fs::create_dir(&inner).unwrap();
     let name = group.path().file_name().unwrap().to_str().unwrap().to_owned();
@@ -129,7 +129,7 @@ fn capabilities_of_a_user_namespace_lift_no_limit_of_the_machine() {
 /// Promise (Checking): A limit that cannot be read is reported as undetermined, and never treated as unlimited.
 #[test]
 fn a_limit_that_is_hidden_is_not_unlimited() {
-    let group = Cgroup::with_memory(256 * MIB).unwrap();
+    let group = TestCgroup::with_memory(256 * MIB).unwrap();
     // Everything below /sys is gone, as in a container without it.
     let hide = "mount -t tmpfs none /sys && exec \"$@\"";
     let by = ["unshare", "--mount", "sh", "-c", hide, "sh"];
@@ -154,7 +154,7 @@ fn a_limit_that_is_hidden_is_not_unlimited() {
 
 #[test]
 fn a_mount_that_is_covered_does_not_hide_the_limits_of_the_one_above() {
-    let Ok(group) = Cgroup::new("memory") else {
+    let Ok(group) = TestCgroup::new("memory") else {
         return mw_test::skip("no memory cgroup of version 1");
     };
     std::fs::write(group.path().join("memory.limit_in_bytes"), (512 * MIB).to_string()).unwrap();
@@ -182,7 +182,7 @@ fn looks_for_what_is_not_there() {
 
 #[test]
 fn kernel_memory_that_a_group_gives_back_is_no_reason_to_refuse() {
-    let group = Cgroup::with_memory(128 * MIB).unwrap();
+    let group = TestCgroup::with_memory(128 * MIB).unwrap();
     let place = Place { group: Some(group.path()), by: &[] };
     let program = std::env::current_exe().unwrap();
     let filler = [program.to_str().unwrap(), "--exact", "looks_for_what_is_not_there", "--ignored"];
@@ -194,7 +194,7 @@ fn kernel_memory_that_a_group_gives_back_is_no_reason_to_refuse() {
 
 #[test]
 fn a_limit_lost_for_the_name_of_its_group_is_undetermined_for_that_reason() {
-    let group = Cgroup::with_memory(512 * MIB).unwrap();
+    let group = TestCgroup::with_memory(512 * MIB).unwrap();
     let own = group.path().join(OsStr::from_bytes(b"a\xff"));
     std::fs::create_dir(&own).unwrap();
     let said = Place { group: Some(&own), by: &[] }.check(&["--for", "100M"]);

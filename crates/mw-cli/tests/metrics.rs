@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use mw_test::{Killed, Spoken};
+use mw_test::{ChildGuard, LoggedChild};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::io::{Read, Write};
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A recorder with a probe that is slow while a file is there.
 struct Recorder {
-    spoken: Spoken,
+    spoken: LoggedChild,
     port: u16,
     slow: PathBuf,
 }
@@ -37,7 +37,7 @@ impl Recorder {
             .arg(format!("--probe=web=exec:{}", script.display()))
             .arg("--recording")
             .arg(dir.join("recording.db"));
-        Self { spoken: Spoken::spawn(&mut command), port, slow }
+        Self { spoken: LoggedChild::spawn(&mut command), port, slow }
     }
 
     #[track_caller]
@@ -139,8 +139,8 @@ fn program(name: &str) -> Option<PathBuf> {
 }
 
 struct Prometheus {
-    _prometheus: Killed,
-    _alertmanager: Killed,
+    _prometheus: ChildGuard,
+    _alertmanager: ChildGuard,
     port: u16,
 }
 
@@ -168,7 +168,7 @@ impl Prometheus {
         let start = |program: &Path, args: &[String]| {
             let mut command = Command::new(program);
             let quiet = command.args(args).stdout(Stdio::null()).stderr(Stdio::null());
-            Killed(quiet.current_dir(dir).spawn().unwrap())
+            ChildGuard(quiet.current_dir(dir).spawn().unwrap())
         };
         let alertmanager = start(
             &alertmanager,

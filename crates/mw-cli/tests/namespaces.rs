@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed test panics")]
 
-use mw_test::{Killed, Spoken};
+use mw_test::{ChildGuard, LoggedChild};
 use serde_json::Value;
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
@@ -199,7 +199,7 @@ fn counters_are_the_machines() {
 }
 
 /// A PID namespace that lives until it is dropped.
-struct Namespace(Killed);
+struct Namespace(ChildGuard);
 
 impl Namespace {
     fn new() -> Self {
@@ -208,7 +208,7 @@ impl Namespace {
         let mut child = unshare.spawn().unwrap();
         // Its /proc is mounted when the shell says something.
         std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0]).unwrap();
-        Self(Killed(child))
+        Self(ChildGuard(child))
     }
 
     fn command(&self, program: &str) -> Command {
@@ -238,14 +238,14 @@ fn a_stopped_service_beside_a_recorder_in_a_pid_namespace_is_what_it_is() {
         .arg(dir.path().join("pid"))
         .stdout(Stdio::null())
         .spawn();
-    let _server = Killed(server.unwrap());
+    let _server = ChildGuard(server.unwrap());
     let pid = || std::fs::read_to_string(dir.path().join("pid")).ok().filter(|pid| !pid.is_empty());
     mw_test::wait_until("redis-server", PATIENCE, || {
         pid().is_some() && std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
     });
     let recording = dir.path().join("recording.db");
     let probe = format!("cache=redis://127.0.0.1:{port}");
-    let watch = Spoken::spawn(
+    let watch = LoggedChild::spawn(
         namespace
             .command(PROGRAM)
             .args(["watch", "--probe", &probe, "--limit", "400ms", "--recording"])

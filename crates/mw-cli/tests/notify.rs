@@ -1,7 +1,7 @@
 //! `[[notify]]`: the recorder tells of incidents, and `memwright notify` tries whether messages arrive.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use mw_test::Spoken;
+use mw_test::LoggedChild;
 use rustix::process::Signal;
 use std::io::Write;
 use std::net::TcpListener;
@@ -18,13 +18,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const SECRET: &str = "T00s3cr3t";
 
 /// A recorder, and what it says line by line.
-struct Recorder(Spoken);
+struct Recorder(LoggedChild);
 
 impl Recorder {
     fn start(dir: &Path, config: &Path, args: &[&str]) -> Self {
         let mut command = memwright(config);
         command.args(["watch", "--recording"]).arg(dir.join("recording.db")).args(args);
-        Self(Spoken::spawn(&mut command))
+        Self(LoggedChild::spawn(&mut command))
     }
 
     #[track_caller]

@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use mw_segment::{Kind, Options, PageSize};
-use mw_test::{FolioSwitches, alone, skip};
+use mw_segment::{Options, PageSize, SegmentKind};
+use mw_test::{FolioSwitchGuard, alone, skip};
 use std::process::Command;
 
 fn check(request: &str, more: &[&str]) -> (i32, String) {
@@ -89,7 +89,7 @@ fn folios_are_judged_by_the_switches_of_the_tree() {
 #[test]
 fn folios_that_are_promised_can_be_made() {
     let _alone = alone();
-    let Some(_switches) = FolioSwitches::only(&[16, 64, 256, 1024]) else {
+    let Some(_switches) = FolioSwitchGuard::only(&[16, 64, 256, 1024]) else {
         return skip("needs root and switches for folio sizes (Linux 6.11)");
     };
     let mut made = 0;
@@ -102,7 +102,7 @@ fn folios_that_are_promised_can_be_made() {
             continue;
         }
         assert!(preflight["time"]["likely_ms"].as_f64().unwrap() > 0.0, "{said}");
-        for (kind, share) in [(Kind::Anon, "private"), (Kind::Memfd, "shared")] {
+        for (kind, share) in [(SegmentKind::Anon, "private"), (SegmentKind::Memfd, "shared")] {
             let promised = preflight["folios"][0][share]["bytes"].as_u64();
             assert_eq!(promised, Some(64 << 20), "{said}");
             let options =

@@ -182,7 +182,7 @@ fn check_says_what_the_recorder_has_forecast() {
     let memwright = || std::process::Command::new(env!("CARGO_BIN_EXE_memwright"));
     let mut recorder = memwright();
     recorder.args(["watch", "--no-canary", "--no-profile", "--recording"]).arg(&path);
-    let _recorder = mw_test::Killed(recorder.stderr(Stdio::null()).spawn().unwrap());
+    let _recorder = mw_test::ChildGuard(recorder.stderr(Stdio::null()).spawn().unwrap());
     let kept = dir.path().join("recording.db-forecast");
     mw_test::wait_until("a forecast", Duration::from_secs(120), || kept.exists());
     let config = dir.path().join("memwright.toml");

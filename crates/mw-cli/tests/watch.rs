@@ -1,7 +1,7 @@
 //! `memwright watch` with a real service, and what shows its recordings.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-use mw_test::{Killed, Spoken};
+use mw_test::{ChildGuard, LoggedChild};
 use rustix::process::Signal;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A recorder, and what it says line by line.
 struct Watch {
-    spoken: Spoken,
+    spoken: LoggedChild,
     recording: PathBuf,
 }
 
@@ -31,7 +31,7 @@ impl Watch {
         let mut command = memwright();
         command.args(["watch", "--recording"]).arg(&recording).args(args);
         command.envs(environment.iter().copied());
-        let watch = Self { spoken: Spoken::spawn(&mut command), recording };
+        let watch = Self { spoken: LoggedChild::spawn(&mut command), recording };
         watch.line("recording to ");
         watch
     }
@@ -63,7 +63,7 @@ fn text(output: &Output) -> String {
 }
 
 /// A Redis of our own that keeps nothing.
-fn redis(dir: &Path) -> (Killed, u16) {
+fn redis(dir: &Path) -> (ChildGuard, u16) {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     // apt-get install redis-server
     let server = Command::new("redis-server")
@@ -74,7 +74,7 @@ fn redis(dir: &Path) -> (Killed, u16) {
         .unwrap();
     let is_up = || TcpStream::connect(("127.0.0.1", port)).is_ok();
     mw_test::wait_until("redis-server", PATIENCE, is_up);
-    (Killed(server), port)
+    (ChildGuard(server), port)
 }
 
 fn seconds(count: u64) {
@@ -234,7 +234,7 @@ fn a_recorder_that_does_not_start_again_keeps_its_settings() {
         std::fs::write(&config, text).unwrap();
     };
     write(&recording);
-    let mut spoken = Spoken::spawn(memwright().args(["watch", "--config"]).arg(&config));
+    let mut spoken = LoggedChild::spawn(memwright().args(["watch", "--config"]).arg(&config));
     let started = format!("recording to {}", recording.display());
     spoken.line(&started, PATIENCE);
     // Valid, but nothing can be written there.

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed test panics")]
 
-use mw_test::Killed;
+use mw_test::ChildGuard;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -130,11 +130,11 @@ fn the_path_is_written_for_a_trace_viewer() {
 }
 
 /// A process that says nothing, and is killed at the end.
-fn silent(command: &mut Command) -> Killed {
-    Killed(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+fn silent(command: &mut Command) -> ChildGuard {
+    ChildGuard(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
 }
 
-fn pid(process: &Killed) -> String {
+fn pid(process: &ChildGuard) -> String {
     process.0.id().to_string()
 }
 

@@ -57,7 +57,7 @@ const MOST_TOGETHER: usize = 64 * MIB;
 pub fn calibrate(request: &Request, snapshot: &Snapshot) -> Result<Calibration, Missing> {
     let (start, used) = (Instant::now(), mw_sys::thread_time());
     let allowance = Allowance::new(request, snapshot)?;
-    let run = Run { start, request, allowance };
+    let run = CalibrationRun { start, request, allowance };
     let mut calibration = Calibration { spread: 1.0, ..Calibration::default() };
     let virtual_machine = virtual_machine();
     calibration.backing = Backing {
@@ -82,19 +82,19 @@ fn refused(error: &std::io::Error) -> Missing {
     Missing::failed("calibration", format!("the kernel gave no memory to measure with: {error}"))
 }
 
-struct Run<'a> {
+struct CalibrationRun<'a> {
     start: Instant,
     request: &'a Request,
     allowance: Allowance,
 }
 
 /// Cost of one kind of pages.
-struct Speed {
+struct PageCost {
     populate_ns_per_byte: f64,
     lock_ns_per_byte: Option<f64>,
 }
 
-impl Run<'_> {
+impl CalibrationRun<'_> {
     fn measure(&self, out: &mut Calibration, held: &mut Vec<Region>) -> std::io::Result<()> {
         match self.request.page {
             PageSize::Base | PageSize::Best => self.base(out, held),
@@ -200,7 +200,7 @@ impl Run<'_> {
         chunk: usize,
         out: &mut Calibration,
         held: &mut Vec<Region>,
-    ) -> std::io::Result<Speed> {
+    ) -> std::io::Result<PageCost> {
         let mapping = Region::anonymous(bytes, pages)?;
         self.place(&mapping)?;
         let fresh = self.populate(&mapping, chunk, 0..bytes, FRESH_UNTIL)?;
@@ -227,7 +227,7 @@ impl Run<'_> {
             PageSize::Base | PageSize::Best => samples.settled_ns_per_byte,
             PageSize::Thp | PageSize::Folio(_) | PageSize::Hugetlb(_) => samples.ns_per_byte,
         };
-        Ok(Speed { populate_ns_per_byte, lock_ns_per_byte })
+        Ok(PageCost { populate_ns_per_byte, lock_ns_per_byte })
     }
 
     fn place(&self, mapping: &Region) -> std::io::Result<()> {

@@ -118,7 +118,7 @@ const BOOT_PARAMETERS: &[&str] = &[
 ];
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Captured {
+pub struct CaptureSummary {
     pub files: usize,
     /// Their size in bytes before compression.
     pub bytes: usize,
@@ -137,7 +137,7 @@ pub(crate) fn now_unix_ms() -> Option<u64> {
 ///
 /// # Errors
 /// `out` cannot be written.
-pub fn write(source: &Source, redact: bool, out: impl Write) -> io::Result<Captured> {
+pub fn write(source: &Source, redact: bool, out: impl Write) -> io::Result<CaptureSummary> {
     let mut archive = Archive::new(out)?;
     let mut redactor = Redactor::new(redact);
     let started = std::time::Instant::now();
@@ -234,7 +234,7 @@ fn add_processes<W: Write>(source: &Source, archive: &mut Archive<W>) -> io::Res
 
 fn map_counts(source: &Source, processes: &Processes) -> Result<MapCounts, Missing> {
     let slabs = source.parse("/proc/slabinfo", mw_proc::slabinfo::parse).ok();
-    let known = map_count::Known {
+    let known = map_count::CollectedCounts {
         sysctl: &sysctl::collect(source),
         slabs: slabs.as_deref(),
         processes: &Reading::Value(processes.clone()),
@@ -273,13 +273,13 @@ fn boot_parameters(text: &str) -> String {
 /// The archive that is being written.
 struct Archive<W: Write> {
     tar: tar::Builder<zstd::Encoder<'static, W>>,
-    captured: Captured,
+    captured: CaptureSummary,
 }
 
 impl<W: Write> Archive<W> {
     fn new(out: W) -> io::Result<Self> {
         let tar = tar::Builder::new(zstd::Encoder::new(out, ZSTD_LEVEL)?);
-        Ok(Self { tar, captured: Captured::default() })
+        Ok(Self { tar, captured: CaptureSummary::default() })
     }
 
     /// Copies a file; one that is not there is left out, one that could not be read is counted.
@@ -324,7 +324,7 @@ impl<W: Write> Archive<W> {
         Ok(())
     }
 
-    fn finish(self) -> io::Result<Captured> {
+    fn finish(self) -> io::Result<CaptureSummary> {
         self.tar.into_inner()?.finish()?.flush()?;
         Ok(self.captured)
     }

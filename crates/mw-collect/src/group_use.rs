@@ -12,14 +12,14 @@ mod sample;
 
 use crate::source::Source;
 pub use difference::MAX_USES;
-use files::{Buffers, Limits, Memory};
+use files::{GroupLimits, Memory, ReadBuffers};
 pub use hierarchy::MAX_GROUPS;
-use hierarchy::{Controllers, Hierarchy};
+use hierarchy::{Controllers, OpenHierarchy};
 use mw_model::{GroupUse, Missing};
 use mw_proc::cgroup::{self, Membership, PathFromMount};
 use mw_sys::thread_time;
 use rustix::fs::{Mode, OFlags, openat};
-use sample::Group;
+use sample::GroupReading;
 pub use sample::GroupSample;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -40,8 +40,8 @@ const MAX_PATH_BYTES: usize = 4096;
 /// Reads the counters of cgroups.
 #[derive(Debug)]
 pub struct GroupSampler {
-    hierarchies: Vec<Hierarchy>,
-    buffers: Buffers,
+    hierarchies: Vec<OpenHierarchy>,
+    buffers: ReadBuffers,
     /// The memory counters of the last sample.
     before: BTreeMap<String, Memory>,
 }
@@ -53,14 +53,14 @@ impl GroupSampler {
     /// None is mounted, or the mounts cannot be read.
     pub fn find(source: &Source) -> Result<Self, Missing> {
         let hierarchies = hierarchy::find(source)?;
-        Ok(Self { hierarchies, buffers: Buffers::default(), before: BTreeMap::new() })
+        Ok(Self { hierarchies, buffers: ReadBuffers::default(), before: BTreeMap::new() })
     }
 
     /// Reads the groups of the `service` and those above them, then the others, [`MAX_GROUPS`] at most.
     /// It takes at most about `limit` of CPU time and four times as long in all.
     pub fn sample(&mut self, limit: Duration, service: &[String]) -> GroupSample {
         let at = Instant::now();
-        let mut walk = Walk {
+        let mut walk = GroupWalk {
             buffers: &mut self.buffers,
             before: &self.before,
             groups: BTreeMap::new(),
@@ -69,7 +69,7 @@ impl GroupSampler {
             complete: true,
         };
         for path in service.iter().flat_map(|path| ancestry(path)).take(MAX_SERVICE_GROUPS) {
-            let mut limits = Limits::default();
+            let mut limits = GroupLimits::default();
             for (number, hierarchy) in self.hierarchies.iter().enumerate() {
                 if let Some(dir) = open_group(&hierarchy.dir, path) {
                     walk.read(&dir, path, number, hierarchy.controllers);
@@ -83,8 +83,9 @@ impl GroupSampler {
         for (number, hierarchy) in self.hierarchies.iter().enumerate() {
             walk.descend(&hierarchy.dir, &mut String::new(), number, hierarchy.controllers, 0);
         }
-        let Walk { groups, complete, .. } = walk;
-        let memory = |(path, group): (&String, &Group)| (path.clone(), group.counters.memory);
+        let GroupWalk { groups, complete, .. } = walk;
+        let memory =
+            |(path, group): (&String, &GroupReading)| (path.clone(), group.counters.memory);
         self.before = groups.iter().map(memory).collect();
         GroupSample { at, groups, complete }
     }
@@ -96,7 +97,7 @@ impl GroupSampler {
     pub fn difference(&mut self, earlier: &GroupSample, later: &GroupSample) -> Vec<GroupUse> {
         let mut uses = later.since(earlier);
         for group in uses.iter_mut().filter(|group| !group.of_service && group.path != "/") {
-            let mut limits = Limits::default();
+            let mut limits = GroupLimits::default();
             for hierarchy in &self.hierarchies {
                 if let Some(dir) = open_group(&hierarchy.dir, &group.path) {
                     files::limits(&dir, hierarchy.controllers, &mut self.buffers, &mut limits);
@@ -175,17 +176,17 @@ fn open_dir(dir: &OwnedFd, name: impl rustix::path::Arg) -> Option<OwnedFd> {
 }
 
 /// One sample being taken.
-struct Walk<'a> {
-    buffers: &'a mut Buffers,
+struct GroupWalk<'a> {
+    buffers: &'a mut ReadBuffers,
     before: &'a BTreeMap<String, Memory>,
-    groups: BTreeMap<String, Group>,
+    groups: BTreeMap<String, GroupReading>,
     /// The [`thread_time`] at which it ends.
     cpu_deadline: Duration,
     deadline: Instant,
     complete: bool,
 }
 
-impl Walk<'_> {
+impl GroupWalk<'_> {
     /// Reads a group unless that was done.
     fn read(&mut self, dir: &OwnedFd, path: &str, number: usize, controllers: Controllers) {
         let bit = 1_u32.checked_shl(u32::try_from(number).unwrap_or(u32::MAX)).unwrap_or(0);
@@ -194,7 +195,7 @@ impl Walk<'_> {
                 self.complete = false;
                 return;
             }
-            self.groups.insert(path.to_owned(), Group::default());
+            self.groups.insert(path.to_owned(), GroupReading::default());
         }
         let Some(group) = self.groups.get_mut(path) else { return };
         if group.read & bit == 0 {

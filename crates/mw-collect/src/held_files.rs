@@ -19,7 +19,7 @@ use crate::source::Source;
 use batches::{PATIENCE, read_all};
 use mw_model::{HeldFiles, Missing, Process, Snapshot};
 use mw_sys::HelperThread;
-use search::{Holder, Search};
+use search::{FileSearch, Holder};
 pub use sequential::{SequentialFile, clean_bytes_before, sequential_files};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 const BUDGET: Duration = Duration::from_millis(80);
 
 pub(crate) fn collect(source: &Source, snapshot: &Snapshot) -> Result<HeldFiles, Missing> {
-    let search = Arc::new(Search::new(Instant::now() + source.budget(BUDGET))?);
+    let search = Arc::new(FileSearch::new(Instant::now() + source.budget(BUDGET))?);
     let theirs = Arc::clone(&search);
     let mut helper = HelperThread::new(PATIENCE, move |pid, maps: &bool| read(&theirs, pid, *maps))
         .map_err(|error| Missing::failed("/proc/PID/fd", error.to_string()))?;
@@ -60,7 +60,7 @@ fn processes(source: &Source, snapshot: &Snapshot) -> Result<Vec<(u32, bool)>, M
 }
 
 /// True if all files of a process were read.
-fn read(search: &Search, pid: u32, maps: bool) -> bool {
+fn read(search: &FileSearch, pid: u32, maps: bool) -> bool {
     let name = mw_sys::kernel_file::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     let holder = Holder { pid, name: name.trim_end().to_owned() };
     let of_descriptors = descriptors::read(search, &holder);

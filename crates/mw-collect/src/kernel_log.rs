@@ -1,7 +1,7 @@
 //! What the kernel's log says of the end of processes and of dropped caches, from /dev/kmsg.
 
 use mw_model::{MemoryHolder, Missing, OomHistory, OomShortage, OomVictim, ServiceProcess};
-use mw_proc::kmsg::{self, Message, OomChoice, OomConstraint, OomTableHead, OomTask};
+use mw_proc::kmsg::{self, KernelMessage, OomChoice, OomConstraint, OomTableHead, OomTask};
 use mw_sys::{PidNamespace, monotonic_ns, unix_ms};
 use rustix::fs::{Mode, OFlags, SeekFrom, open, seek};
 use rustix::io::Errno;
@@ -32,14 +32,14 @@ pub struct KernelLog {
     is_foreign: bool,
     kept: VecDeque<LoggedEnd>,
     untaken: LoggedEvents,
-    shortage: Shortage,
+    shortage: OomFacts,
 }
 
 /// A message with its time.
 #[derive(Debug, Clone)]
 pub(crate) struct LoggedEnd {
     pub(crate) unix_ms: u64,
-    pub(crate) message: Message,
+    pub(crate) message: KernelMessage,
 }
 
 /// Records since they were last taken.
@@ -71,7 +71,7 @@ pub struct LoggedDrop {
 
 /// Facts from the records before a kill.
 #[derive(Debug, Default)]
-struct Shortage {
+struct OomFacts {
     invoked_by: Option<String>,
     limit_bytes: Option<u64>,
     head: Option<OomTableHead>,
@@ -105,7 +105,7 @@ impl KernelLog {
                 .is_ok_and(|namespace| namespace != PidNamespace::Initial),
             kept: VecDeque::new(),
             untaken: LoggedEvents::default(),
-            shortage: Shortage::default(),
+            shortage: OomFacts::default(),
         }
     }
 
@@ -160,7 +160,7 @@ impl KernelLog {
             Ok(got) => self.note(bytes.get(..got).unwrap_or_default()),
             Err(Errno::PIPE) => {
                 self.untaken.has_lost = true;
-                self.shortage = Shortage::default();
+                self.shortage = OomFacts::default();
             }
             Err(Errno::INTR) => {}
             Err(_) => return false,
@@ -184,7 +184,9 @@ impl KernelLog {
         self.note_event(unix_ms, &message);
         if matches!(
             message,
-            Message::OomKill { .. } | Message::OomChoice(_) | Message::Fault { .. }
+            KernelMessage::OomKill { .. }
+                | KernelMessage::OomChoice(_)
+                | KernelMessage::Fault { .. }
         ) {
             self.kept.push_back(LoggedEnd { unix_ms, message });
             if self.kept.len() > MAX_KEPT {
@@ -193,21 +195,21 @@ impl KernelLog {
         }
     }
 
-    fn note_event(&mut self, unix_ms: u64, message: &Message) {
+    fn note_event(&mut self, unix_ms: u64, message: &KernelMessage) {
         let shortage = &mut self.shortage;
         match message {
-            Message::OomInvoked { by } => {
-                *shortage = Shortage { invoked_by: Some(by.clone()), ..Shortage::default() };
+            KernelMessage::OomInvoked { by } => {
+                *shortage = OomFacts { invoked_by: Some(by.clone()), ..OomFacts::default() };
             }
-            Message::OomUsage { limit_bytes } => {
+            KernelMessage::OomUsage { limit_bytes } => {
                 // The first: those of swap and kernel memory follow.
                 shortage.limit_bytes.get_or_insert(*limit_bytes);
             }
-            Message::OomTableHead(head) => shortage.head = Some(*head),
-            Message::OomTableRow(row) => shortage.row(row),
-            Message::OomChoice(choice) => shortage.choice = Some(choice.clone()),
-            Message::OomGroup => shortage.of_group = true,
-            Message::OomKill { pid, name, within_cgroup, resident_bytes, user } => {
+            KernelMessage::OomTableHead(head) => shortage.head = Some(*head),
+            KernelMessage::OomTableRow(row) => shortage.row(row),
+            KernelMessage::OomChoice(choice) => shortage.choice = Some(choice.clone()),
+            KernelMessage::OomGroup => shortage.of_group = true,
+            KernelMessage::OomKill { pid, name, within_cgroup, resident_bytes, user } => {
                 let process = ServiceProcess { pid: *pid, name: name.clone() };
                 let mut kill = shortage.kill(unix_ms, process, *within_cgroup);
                 (kill.victim.resident_bytes, kill.victim.user) = (*resident_bytes, *user);
@@ -217,18 +219,18 @@ impl KernelLog {
                     self.untaken.more_kills = self.untaken.more_kills.saturating_add(1);
                 }
             }
-            Message::DropCaches { pid, name, value } => {
+            KernelMessage::DropCaches { pid, name, value } => {
                 if self.untaken.drops.len() < MAX_UNTAKEN {
                     let process = ServiceProcess { pid: *pid, name: name.clone() };
                     self.untaken.drops.push(LoggedDrop { unix_ms, process, value: *value });
                 }
             }
-            Message::Fault { .. } => {}
+            KernelMessage::Fault { .. } => {}
         }
     }
 }
 
-impl Shortage {
+impl OomFacts {
     fn row(&mut self, row: &str) {
         let Some(task) = self.head.and_then(|head| head.task(row)) else { return };
         self.largest.push(task);
@@ -280,12 +282,12 @@ fn holder(task: &OomTask) -> MemoryHolder {
 }
 
 /// A number of another namespace is that of another process here.
-fn forget_number(message: &mut Message) {
+fn forget_number(message: &mut KernelMessage) {
     match message {
-        Message::OomChoice(OomChoice { pid, .. })
-        | Message::OomKill { pid, .. }
-        | Message::Fault { pid, .. }
-        | Message::DropCaches { pid, .. } => *pid = 0,
+        KernelMessage::OomChoice(OomChoice { pid, .. })
+        | KernelMessage::OomKill { pid, .. }
+        | KernelMessage::Fault { pid, .. }
+        | KernelMessage::DropCaches { pid, .. } => *pid = 0,
         _ => {}
     }
 }
@@ -382,8 +384,9 @@ Memory cgroup out of memory: Killed process 812 (postgres) total-vm:983252kB, an
         if log.file.is_err() || std::fs::write("/dev/kmsg", line).is_err() {
             return mw_test::skip("needs root");
         }
-        let is_it =
-            |end: &LoggedEnd| matches!(&end.message, Message::OomKill { pid: 4_000_000_000, .. });
+        let is_it = |end: &LoggedEnd| {
+            matches!(&end.message, KernelMessage::OomKill { pid: 4_000_000_000, .. })
+        };
         assert!(!log.read().iter().any(is_it));
     }
 }

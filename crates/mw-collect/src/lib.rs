@@ -57,7 +57,7 @@ use mw_model::{Missing, Origin, OriginKind, Snapshot, Waiters, Window, derived};
 use mw_proc::dentry_state::DentryState;
 use mw_proc::extfrag::Extfrag;
 use mw_proc::inode_state::InodeState;
-use mw_proc::limits::Limits;
+use mw_proc::limits::Rlimits;
 use mw_proc::meminfo::Meminfo;
 use mw_proc::status::Status;
 use mw_proc::version::KernelVersion;
@@ -163,10 +163,10 @@ fn fill(source: &Source, snapshot: &mut Snapshot) {
     snapshot.zrams = zram::collect(source, &snapshot.swaps).into();
     snapshot.filesystems = mounts::collect(source).into();
     snapshot.shm = source.reading("/proc/sysvipc/shm", mw_proc::sysvipc_shm::parse);
-    snapshot.limits = source.reading("/proc/self/limits", Limits::parse);
+    snapshot.limits = source.reading("/proc/self/limits", Rlimits::parse);
     snapshot.processes = processes::collect(source).into();
     snapshot.slabs = source.reading("/proc/slabinfo", mw_proc::slabinfo::parse);
-    let known = map_count::Known {
+    let known = map_count::CollectedCounts {
         sysctl: &snapshot.sysctl,
         slabs: snapshot.slabs.value().map(Vec::as_slice),
         processes: &snapshot.processes,

@@ -81,8 +81,12 @@ pub fn page_blocks_up_to(
     for zone in zones.iter().filter(|zone| zone.is_populated()) {
         let share = zone.spanned_pages as f64 / all.max(1) as f64;
         let until = Instant::now() + time.mul_f64(share.min(1.0));
-        let sample =
-            Sample { block_pages: block_bytes / page_bytes, moves_unevictable, until, most_blocks };
+        let sample = BlockSample {
+            block_pages: block_bytes / page_bytes,
+            moves_unevictable,
+            until,
+            most_blocks,
+        };
         let found = sample.zone(zone, &mut |frame, words| {
             file.read_exact_at(words, frame.checked_mul(WORD as u64)?).ok()
         });
@@ -94,14 +98,14 @@ pub fn page_blocks_up_to(
 /// Reads the flags of pages from a frame on.
 type ReadFlags<'a> = &'a mut dyn FnMut(u64, &mut [u8]) -> Option<()>;
 
-struct Sample {
+struct BlockSample {
     block_pages: u64,
     moves_unevictable: bool,
     until: Instant,
     most_blocks: u64,
 }
 
-impl Sample {
+impl BlockSample {
     fn zone(&self, zone: &Zone, read: ReadFlags<'_>) -> PageBlocks {
         let start = zone.start_pfn.unwrap_or(0);
         let first = start.div_ceil(self.block_pages.max(1));
@@ -176,9 +180,9 @@ impl Sample {
 mod tests {
     use super::*;
 
-    fn sample() -> Sample {
+    fn sample() -> BlockSample {
         let until = Instant::now() + Duration::from_secs(60);
-        Sample { block_pages: 512, moves_unevictable: true, until, most_blocks: MOST_BLOCKS }
+        BlockSample { block_pages: 512, moves_unevictable: true, until, most_blocks: MOST_BLOCKS }
     }
 
     fn zone(blocks: u64) -> Zone {

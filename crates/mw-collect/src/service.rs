@@ -40,7 +40,7 @@ const MAX_REST: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct ServiceTracker {
     finder: Arc<Finder>,
-    known: Option<Known>,
+    known: Option<KnownService>,
     missing: Missing,
     /// No search before this.
     rest_until: Option<Instant>,
@@ -56,7 +56,7 @@ struct Finder {
 
 /// A search that is due. It takes some milliseconds, and longer on a busy machine: run it where nothing waits for it.
 #[derive(Debug)]
-pub struct Search {
+pub struct ServiceSearch {
     finder: Arc<Finder>,
     connection: Option<Connection>,
     /// Processes that are looked at before others.
@@ -65,32 +65,32 @@ pub struct Search {
 
 /// Results of a search, for [`ServiceTracker::note`].
 #[derive(Debug)]
-pub struct Searched {
-    found: Result<Known, Missing>,
+pub struct ServiceSearchResult {
+    found: Result<KnownService, Missing>,
     took: Duration,
 }
 
 /// A service that was found.
 #[derive(Debug)]
-struct Known {
+struct KnownService {
     connection: Option<Connection>,
     service: Service,
     /// The process from which the others come, and the one that listened.
-    watched: Vec<Watched>,
+    watched: Vec<WatchedProcess>,
     /// Time at which it was last seen to run.
     seen_unix_ms: u64,
 }
 
 /// A process that is followed until it ends.
 #[derive(Debug)]
-struct Watched {
+struct WatchedProcess {
     process: ServiceProcess,
     started_ticks: u64,
     /// None where the kernel has no such descriptors (before 5.3).
     pidfd: Option<OwnedFd>,
 }
 
-impl Watched {
+impl WatchedProcess {
     fn new(pid: u32) -> Option<Self> {
         let stat = stat(pid)?;
         let raw = i32::try_from(pid).ok().and_then(Pid::from_raw);
@@ -119,9 +119,10 @@ impl ServiceTracker {
 
     /// The search that is due where the service is not known, or the known processes have gone, or the
     /// connection is another. Costs about 20 µs. A service that has gone stays known until another is found.
-    pub fn search(&mut self, connection: Option<&Connection>) -> Option<Search> {
-        let runs =
-            |known: &Known| !known.watched.is_empty() && known.watched.iter().all(Watched::runs);
+    pub fn search(&mut self, connection: Option<&Connection>) -> Option<ServiceSearch> {
+        let runs = |known: &KnownService| {
+            !known.watched.is_empty() && known.watched.iter().all(WatchedProcess::runs)
+        };
         if let Some(known) = &mut self.known
             && runs(known)
         {
@@ -133,15 +134,15 @@ impl ServiceTracker {
         if self.rest_until.is_some_and(|until| Instant::now() < until) {
             return None;
         }
-        Some(Search {
+        Some(ServiceSearch {
             finder: Arc::clone(&self.finder),
             connection: connection.cloned(),
-            first: self.known.iter().flat_map(Known::pids).collect(),
+            first: self.known.iter().flat_map(KnownService::pids).collect(),
         })
     }
 
     /// Notes what a search found.
-    pub fn note(&mut self, Searched { found, took }: Searched) {
+    pub fn note(&mut self, ServiceSearchResult { found, took }: ServiceSearchResult) {
         match found {
             Ok(known) => {
                 self.known = Some(known);
@@ -174,12 +175,12 @@ impl ServiceTracker {
     }
 }
 
-impl Search {
+impl ServiceSearch {
     /// Searches, for two seconds at most.
-    pub fn run(self) -> Searched {
+    pub fn run(self) -> ServiceSearchResult {
         let begun = Instant::now();
         let found = self.finder.find(self.connection.as_ref(), &self.first, begun + SEARCH_LIMIT);
-        Searched { found, took: begun.elapsed() }
+        ServiceSearchResult { found, took: begun.elapsed() }
     }
 }
 
@@ -189,7 +190,7 @@ impl Finder {
         connection: Option<&Connection>,
         first: &[u32],
         deadline: Instant,
-    ) -> Result<Known, Missing> {
+    ) -> Result<KnownService, Missing> {
         if let Some(name) = &self.configured {
             let (_, pids) = configured::find(&self.source, name, deadline).ok_or_else(|| {
                 let why = "no unit or cgroup of this name has processes";
@@ -218,7 +219,7 @@ impl Finder {
         connection: Option<&Connection>,
         mut pids: Vec<u32>,
         found_by: String,
-    ) -> Known {
+    ) -> KnownService {
         pids.truncate(processes::MAX_PROCESSES);
         let first = pids.first().copied().unwrap_or(0);
         let of_first = memberships(first);
@@ -233,10 +234,10 @@ impl Finder {
         };
         let mut watched: Vec<u32> = vec![leader(first)];
         watched.extend(pids.first().filter(|first| **first != leader(**first)));
-        Known {
+        KnownService {
             connection: connection.cloned(),
             service,
-            watched: watched.into_iter().filter_map(Watched::new).collect(),
+            watched: watched.into_iter().filter_map(WatchedProcess::new).collect(),
             seen_unix_ms: mw_sys::unix_ms(),
         }
     }

@@ -33,14 +33,14 @@ const FIRST_READ_BYTES: usize = 16 << 10;
 pub struct Source {
     kind: OriginKind,
     root: PathBuf,
-    files: Files,
+    files: SourceFiles,
     running: bool,
     patience: u32,
 }
 
 /// Root of the files.
 #[derive(Debug)]
-enum Files {
+enum SourceFiles {
     Below(OwnedFd),
     InMemory(Arc<MemoryTree>),
 }
@@ -81,7 +81,7 @@ impl Source {
     /// # Errors
     /// It holds neither proc nor sys.
     pub fn in_memory(tree: MemoryTree, name: &Path) -> Result<Self, SourceError> {
-        let files = Files::InMemory(Arc::new(tree));
+        let files = SourceFiles::InMemory(Arc::new(tree));
         let (kind, root) = (OriginKind::Tree, name.to_owned());
         Self { kind, root, files, running: false, patience: 1 }.checked()
     }
@@ -92,8 +92,8 @@ impl Source {
             return Ok(self);
         }
         Err(match self.files {
-            Files::InMemory(_) => SourceError::NotACapture { path: self.root },
-            Files::Below(_) => SourceError::NoTree { path: self.root },
+            SourceFiles::InMemory(_) => SourceError::NotACapture { path: self.root },
+            SourceFiles::Below(_) => SourceError::NoTree { path: self.root },
         })
     }
 
@@ -101,7 +101,7 @@ impl Source {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = rustix::fs::open(root, flags, Mode::empty())
             .map_err(|source| SourceError::Open { path: root.to_owned(), source })?;
-        let files = Files::Below(dir);
+        let files = SourceFiles::Below(dir);
         let mut source = Self { kind, root: root.to_owned(), files, running: true, patience: 1 };
         source.running = kind == OriginKind::Live || source.has_proc_mounted();
         Ok(source)
@@ -117,8 +117,8 @@ impl Source {
     /// The same root, for another thread.
     pub(crate) fn again(&self) -> std::io::Result<Self> {
         let files = match &self.files {
-            Files::Below(dir) => Files::Below(dir.try_clone()?),
-            Files::InMemory(tree) => Files::InMemory(Arc::clone(tree)),
+            SourceFiles::Below(dir) => SourceFiles::Below(dir.try_clone()?),
+            SourceFiles::InMemory(tree) => SourceFiles::InMemory(Arc::clone(tree)),
         };
         Ok(Self { root: self.root.clone(), files, ..*self })
     }
@@ -149,7 +149,7 @@ impl Source {
     /// A link of a running machine.
     fn live_link(&self, path: &str) -> Option<Result<CString, Errno>> {
         match (self.kind, &self.files) {
-            (OriginKind::Live, Files::Below(dir)) => {
+            (OriginKind::Live, SourceFiles::Below(dir)) => {
                 Some(rustix::fs::readlinkat(dir, path.trim_start_matches('/'), Vec::new()))
             }
             _ => None,
@@ -198,8 +198,8 @@ impl Source {
 
     fn open_at(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
         let dir = match &self.files {
-            Files::Below(dir) => dir,
-            Files::InMemory(tree) => return tree.open(path),
+            SourceFiles::Below(dir) => dir,
+            SourceFiles::InMemory(tree) => return tree.open(path),
         };
         let relative = path.trim_start_matches('/');
         let relative = if relative.is_empty() { "." } else { relative };
@@ -220,7 +220,7 @@ impl Source {
     /// # Errors
     /// Why it cannot be seen: absent, not permitted, larger than [`MAX_FILE_BYTES`].
     pub fn read(&self, path: &str) -> Result<Vec<u8>, Missing> {
-        if let Files::InMemory(tree) = &self.files {
+        if let SourceFiles::InMemory(tree) = &self.files {
             let contents = tree.file(path);
             return contents.map(<[u8]>::to_vec).map_err(|e| hints::missing(path, e, self.kind));
         }
@@ -288,7 +288,7 @@ impl Source {
     fn entries(&self, path: &str) -> Result<Vec<(String, FileType)>, Missing> {
         let missing = |errno| hints::missing(path, errno, self.kind);
         let too_many = || Missing::failed(path, format!("over {MAX_DIR_ENTRIES} entries"));
-        if let Files::InMemory(tree) = &self.files {
+        if let SourceFiles::InMemory(tree) = &self.files {
             let mut names = tree.entries(path, MAX_DIR_ENTRIES).map_err(missing)?;
             names.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
             return if names.len() > MAX_DIR_ENTRIES { Err(too_many()) } else { Ok(names) };

@@ -3,7 +3,7 @@
 //! A new condition is a variant and a row here. A rule that explains it names its class of time, and functions that
 //! rules use as well are in `kernel.rs`.
 
-use crate::kernel::{self, Functions};
+use crate::kernel::{self, FunctionSet};
 use serde::{Deserialize, Serialize};
 
 /// The resource or event that a blocked task waits for.
@@ -154,7 +154,7 @@ pub(crate) struct WaitRow {
     /// In words, to follow "waiting for" or "waiting in".
     label: &'static str,
     time: TimeClass,
-    functions: &'static [Functions],
+    functions: &'static [FunctionSet],
     is_for_task: bool,
     is_held_in_kernel: bool,
     is_memory_work: bool,
@@ -180,7 +180,7 @@ const fn wait(wait: Wait, label: &'static str, time: TimeClass) -> WaitRow {
 
 impl WaitRow {
     /// The functions on the stack of a task that waits so.
-    const fn by(self, functions: &'static [Functions]) -> Self {
+    const fn by(self, functions: &'static [FunctionSet]) -> Self {
         Self { functions, ..self }
     }
 
@@ -220,7 +220,7 @@ impl WaitRow {
 }
 
 macro_rules! functions {
-    ($($name:literal),+ $(,)?) => { Functions::new(&[$($name),+]) };
+    ($($name:literal),+ $(,)?) => { FunctionSet::new(&[$($name),+]) };
 }
 
 /// Waits, in the order in which a stack is searched for their functions: those that cause others come first, so that a
@@ -546,14 +546,14 @@ pub(crate) struct WorkRow {
     /// In words, to follow "running in the kernel:".
     label: &'static str,
     time: TimeClass,
-    functions: &'static [Functions],
+    functions: &'static [FunctionSet],
 }
 
 const fn work(
     work: KernelWork,
     label: &'static str,
     time: TimeClass,
-    functions: &'static [Functions],
+    functions: &'static [FunctionSet],
 ) -> WorkRow {
     WorkRow { work, label, time, functions }
 }

@@ -1,14 +1,14 @@
 //! A path with what was polled where nothing was traced.
 
-use crate::path::{Hop, Kind, Part, Path, Unseen};
-use crate::request::Request;
+use crate::path::{CriticalPath, Hop, PathPiece, TimeKind, UnseenReason};
+use crate::request::RequestSpan;
 use crate::trace::{Basis, Nanos, StackId, Trace};
 use crate::walk::critical_path;
 
 /// Finds where the time of a request went. What `trace` does not cover, since it began later, was suspended, or lost
 /// records, is told by the states that were `polled` meanwhile, as far as these tell. The trace then has the tasks and
 /// stacks of both, and says that it was polled where most of what is known of the request was.
-pub fn filled_path(trace: &mut Trace, polled: Trace, request: Request) -> Path {
+pub fn filled_path(trace: &mut Trace, polled: Trace, request: RequestSpan) -> CriticalPath {
     let mut path = critical_path(trace, request.clone());
     if untraced(&path.parts) == 0 {
         return path;
@@ -20,10 +20,10 @@ pub fn filled_path(trace: &mut Trace, polled: Trace, request: Request) -> Path {
         if part.kind == UNTRACED {
             // What a task is found in is likely older than the first poll, which is no evidence of a gap before it.
             let polled_from = polled.from.clamp(part.from, part.to);
-            path.parts.push(Part { to: polled_from, ..part });
+            path.parts.push(PathPiece { to: polled_from, ..part });
             let pieces = within(&filling.parts, polled_from, part.to);
             path.parts.extend(pieces.map(|piece| match piece.kind {
-                Kind::Unseen(_) => Part { from: piece.from, to: piece.to, ..part },
+                TimeKind::Unseen(_) => PathPiece { from: piece.from, to: piece.to, ..part },
                 _ => moved(piece, hops, stacks),
             }));
         } else {
@@ -35,8 +35,8 @@ pub fn filled_path(trace: &mut Trace, polled: Trace, request: Request) -> Path {
         waited_for_by: hop.waited_for_by.map(|(parent, wait)| (parent + hops, wait)),
         ..*hop
     }));
-    let is_polled = |part: &&Part| part.hop >= hops;
-    let of_polls: Nanos = path.parts.iter().filter(is_polled).map(Part::duration).sum();
+    let is_polled = |part: &&PathPiece| part.hop >= hops;
+    let of_polls: Nanos = path.parts.iter().filter(is_polled).map(PathPiece::duration).sum();
     let known = path.duration().saturating_sub(untraced(&path.parts));
     if of_polls > known / 2 {
         trace.basis = Basis::Polling;
@@ -48,17 +48,17 @@ pub fn filled_path(trace: &mut Trace, polled: Trace, request: Request) -> Path {
     path
 }
 
-const UNTRACED: Kind = Kind::Unseen(Unseen::Untraced);
+const UNTRACED: TimeKind = TimeKind::Unseen(UnseenReason::Untraced);
 
-fn untraced(parts: &[Part]) -> Nanos {
-    parts.iter().filter(|part| part.kind == UNTRACED).map(Part::duration).sum()
+fn untraced(parts: &[PathPiece]) -> Nanos {
+    parts.iter().filter(|part| part.kind == UNTRACED).map(PathPiece::duration).sum()
 }
 
 /// The parts within `[from, to)`, cut at both ends.
-fn within(parts: &[Part], from: Nanos, to: Nanos) -> impl Iterator<Item = Part> {
+fn within(parts: &[PathPiece], from: Nanos, to: Nanos) -> impl Iterator<Item = PathPiece> {
     let first = parts.partition_point(|part| part.to <= from);
     let rest = parts.get(first..).unwrap_or_default().iter();
-    rest.take_while(move |part| part.from < to).map(move |part| Part {
+    rest.take_while(move |part| part.from < to).map(move |part| PathPiece {
         from: part.from.max(from),
         to: part.to.min(to),
         ..*part
@@ -66,12 +66,12 @@ fn within(parts: &[Part], from: Nanos, to: Nanos) -> impl Iterator<Item = Part> 
 }
 
 /// Stack 0 is the empty one of both.
-fn moved(part: Part, hops: usize, stacks: usize) -> Part {
+fn moved(part: PathPiece, hops: usize, stacks: usize) -> PathPiece {
     let stack = |id: StackId| match id.0 {
         0 => id,
         id => StackId(u32::try_from(stacks).unwrap_or(0).saturating_add(id)),
     };
-    Part {
+    PathPiece {
         hop: part.hop + hops,
         stack: stack(part.stack),
         waker_stack: stack(part.waker_stack),
@@ -82,20 +82,20 @@ fn moved(part: Part, hops: usize, stacks: usize) -> Part {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::polled::{Reading, Readings};
+    use crate::polled::{TaskReading, TaskReadings};
     use crate::trace::{Event, EventKind, Task, TaskState};
     use crate::wait::Wait;
 
     const CLIENT: u32 = 10;
     const SERVER: u32 = 20;
 
-    fn reading(at: Nanos, stack: StackId) -> Reading {
-        Reading { at, state: TaskState::Waiting, stack, ran: 0, delayed: 0, ticks: (0, 0) }
+    fn reading(at: Nanos, stack: StackId) -> TaskReading {
+        TaskReading { at, state: TaskState::Waiting, stack, ran: 0, delayed: 0, ticks: (0, 0) }
     }
 
     /// The client waits for an answer while the server reclaims; both were polled every 100 ns.
     fn polled(from: Nanos) -> Trace {
-        let mut readings = Readings::new(from);
+        let mut readings = TaskReadings::new(from);
         let receive = readings.stack(vec!["unix_stream_read_generic".to_owned()]);
         let reclaim = readings.stack(vec!["try_to_free_pages".to_owned()]);
         for at in (from..=1000).step_by(100) {
@@ -123,15 +123,15 @@ mod tests {
     #[track_caller]
     fn check(gap: (Nanos, Nanos), polled_from: Nanos, expected: [Nanos; 2], basis: Basis) {
         let request =
-            Request { task: CLIENT, to: 1000, servers: vec![SERVER], ..Request::default() };
+            RequestSpan { task: CLIENT, to: 1000, servers: vec![SERVER], ..RequestSpan::default() };
         let mut trace = traced(gap);
         let path = filled_path(&mut trace, polled(polled_from), request);
-        let sum = |kind: Kind| -> Nanos {
-            path.parts.iter().filter(|part| part.kind == kind).map(Part::duration).sum()
+        let sum = |kind: TimeKind| -> Nanos {
+            path.parts.iter().filter(|part| part.kind == kind).map(PathPiece::duration).sum()
         };
-        let reclaim = Kind::Waiting(Wait::DirectReclaim);
+        let reclaim = TimeKind::Waiting(Wait::DirectReclaim);
         assert_eq!([sum(reclaim), sum(UNTRACED)], expected, "{:?}", path.parts);
-        assert_eq!(path.parts.iter().map(Part::duration).sum::<Nanos>(), 1000);
+        assert_eq!(path.parts.iter().map(PathPiece::duration).sum::<Nanos>(), 1000);
         assert_eq!(trace.basis, basis);
         let part = path.parts.iter().find(|part| part.kind == reclaim);
         if let Some(part) = part {

@@ -17,9 +17,9 @@ fn is_suffix(rest: &str) -> bool {
 
 /// Functions that do the same.
 #[derive(Debug, Clone, Copy)]
-pub struct Functions(&'static [&'static str]);
+pub struct FunctionSet(&'static [&'static str]);
 
-impl Functions {
+impl FunctionSet {
     pub const fn new(prefixes: &'static [&'static str]) -> Self {
         Self(prefixes)
     }
@@ -39,17 +39,17 @@ impl Functions {
 }
 
 /// True if a function is in one of the groups.
-pub fn is_of(groups: &[Functions], function: &str) -> bool {
+pub fn is_of(groups: &[FunctionSet], function: &str) -> bool {
     groups.iter().any(|group| group.has(function))
 }
 
 /// True if a stack has a function of one of the groups.
-pub fn is_in(stack: &[String], groups: &[Functions]) -> bool {
+pub fn is_in(stack: &[String], groups: &[FunctionSet]) -> bool {
     groups.iter().any(|group| group.are_in(stack))
 }
 
 /// An allocation that reclaims by itself, and what makes it wait.
-pub const DIRECT_RECLAIM: Functions = Functions(&[
+pub const DIRECT_RECLAIM: FunctionSet = FunctionSet(&[
     "try_to_free_pages",
     "throttle_direct_reclaim",
     "__alloc_pages_direct_reclaim",
@@ -57,15 +57,15 @@ pub const DIRECT_RECLAIM: Functions = Functions(&[
 ]);
 
 /// Reclaim within a node, for zone_reclaim_mode.
-pub const NODE_RECLAIM: Functions =
-    Functions(&["node_reclaim$", "__node_reclaim$", "zone_reclaim$", "__zone_reclaim$"]);
+pub const NODE_RECLAIM: FunctionSet =
+    FunctionSet(&["node_reclaim$", "__node_reclaim$", "zone_reclaim$", "__zone_reclaim$"]);
 
 /// Reclaim by any task, kswapd included.
-pub const SHRINKING: Functions =
-    Functions(&["balance_pgdat", "shrink_node", "shrink_lruvec", "reclaim_throttle"]);
+pub const SHRINKING: FunctionSet =
+    FunctionSet(&["balance_pgdat", "shrink_node", "shrink_lruvec", "reclaim_throttle"]);
 
 /// The work of reclaim, which no blocked task is told from others by.
-const RECLAIM_WORK: Functions = Functions(&[
+const RECLAIM_WORK: FunctionSet = FunctionSet(&[
     "kswapd$",
     "do_try_to_free_pages",
     "shrink_zone",
@@ -76,14 +76,14 @@ const RECLAIM_WORK: Functions = Functions(&[
     "shrink_page_list",
 ]);
 
-pub const RECLAIM: &[Functions] = &[DIRECT_RECLAIM, SHRINKING, RECLAIM_WORK];
+pub const RECLAIM: &[FunctionSet] = &[DIRECT_RECLAIM, SHRINKING, RECLAIM_WORK];
 
 /// The wait of a task whose cgroup is over memory.high.
-pub const MEMORY_HIGH: Functions =
-    Functions(&["mem_cgroup_handle_over_high", "__mem_cgroup_handle_over_high"]);
+pub const MEMORY_HIGH: FunctionSet =
+    FunctionSet(&["mem_cgroup_handle_over_high", "__mem_cgroup_handle_over_high"]);
 
 /// Reclaim within a memory cgroup's limit.
-pub const CGROUP_RECLAIM: Functions = Functions(&[
+pub const CGROUP_RECLAIM: FunctionSet = FunctionSet(&[
     "try_to_free_mem_cgroup_pages",
     "mem_cgroup_reclaim",
     "reclaim_high",
@@ -92,20 +92,20 @@ pub const CGROUP_RECLAIM: Functions = Functions(&[
 ]);
 
 /// Compaction by the task that allocates.
-pub const DIRECT_COMPACTION: Functions =
-    Functions(&["try_to_compact_pages", "__alloc_pages_direct_compact"]);
+pub const DIRECT_COMPACTION: FunctionSet =
+    FunctionSet(&["try_to_compact_pages", "__alloc_pages_direct_compact"]);
 
-const COMPACT_ZONE: Functions = Functions(&["compact_zone"]);
+const COMPACT_ZONE: FunctionSet = FunctionSet(&["compact_zone"]);
 
 /// Scanners of compaction; allocations of contiguous ranges use them as well.
-const COMPACTION_SCANNERS: Functions =
-    Functions(&["compaction_alloc", "isolate_migratepages", "isolate_freepages"]);
+const COMPACTION_SCANNERS: FunctionSet =
+    FunctionSet(&["compaction_alloc", "isolate_migratepages", "isolate_freepages"]);
 
 /// Compaction by any task, kcompactd included.
-pub const COMPACTION: &[Functions] = &[DIRECT_COMPACTION, COMPACT_ZONE, COMPACTION_SCANNERS];
+pub const COMPACTION: &[FunctionSet] = &[DIRECT_COMPACTION, COMPACT_ZONE, COMPACTION_SCANNERS];
 
 /// Making pages for a pool of huge pages.
-pub const HUGE_POOL: Functions = Functions(&[
+pub const HUGE_POOL: FunctionSet = FunctionSet(&[
     "set_max_huge_pages",
     "__nr_hugepages_store_common",
     "alloc_pool_huge_folio",
@@ -115,9 +115,9 @@ pub const HUGE_POOL: Functions = Functions(&[
 ]);
 
 /// Writers that are held to the speed of their device.
-pub const DIRTY_THROTTLING: Functions = Functions(&["balance_dirty_pages"]);
+pub const DIRTY_THROTTLING: FunctionSet = FunctionSet(&["balance_dirty_pages"]);
 
-pub const SWAP_IN: Functions = Functions(&[
+pub const SWAP_IN: FunctionSet = FunctionSet(&[
     "swap_readpage",
     "swap_read_folio",
     "swapin_",
@@ -128,12 +128,12 @@ pub const SWAP_IN: Functions = Functions(&[
     "read_swap_cache_async",
 ]);
 
-const SWAP_OUT: Functions = Functions(&["swap_writepage", "swap_writeout"]);
+const SWAP_OUT: FunctionSet = FunctionSet(&["swap_writepage", "swap_writeout"]);
 
-pub const SWAP: &[Functions] = &[SWAP_IN, SWAP_OUT];
+pub const SWAP: &[FunctionSet] = &[SWAP_IN, SWAP_OUT];
 
 /// Freeing the kernel's own objects.
-pub const SLAB_RECLAIM: Functions = Functions(&[
+pub const SLAB_RECLAIM: FunctionSet = FunctionSet(&[
     "shrink_slab",
     "do_shrink_slab",
     "super_cache_scan",
@@ -143,7 +143,7 @@ pub const SLAB_RECLAIM: Functions = Functions(&[
 ]);
 
 /// Collecting huge pages in the background.
-pub const COLLAPSE: Functions = Functions(&[
+pub const COLLAPSE: FunctionSet = FunctionSet(&[
     "khugepaged$",
     "khugepaged_scan",
     "hpage_collapse_scan",
@@ -155,7 +155,7 @@ pub const COLLAPSE: Functions = Functions(&[
 ]);
 
 /// The slow paths of a semaphore.
-pub const SEMAPHORE: Functions = Functions(&[
+pub const SEMAPHORE: FunctionSet = FunctionSet(&[
     "rwsem_down_read_slowpath",
     "rwsem_down_write_slowpath",
     "rwsem_down_read_failed",
@@ -165,7 +165,7 @@ pub const SEMAPHORE: Functions = Functions(&[
 /// Functions that take mmap_lock: page faults and calls that change the address space. `/proc/PID/stack` and `wchan` omit
 /// the scheduler's functions, to which those of semaphores and mutexes belong: where one of these is the innermost function,
 /// its task waits for that lock.
-const MMAP_LOCK_TAKERS: Functions = Functions(&[
+const MMAP_LOCK_TAKERS: FunctionSet = FunctionSet(&[
     "lock_mm_and_find_vma",
     "do_user_addr_fault",
     "exc_page_fault",
@@ -207,7 +207,7 @@ const MMAP_LOCK_TAKERS: Functions = Functions(&[
 ]);
 
 /// Functions in which a task sleeps for a semaphore, whichever it is; PREEMPT_RT has others.
-const SEMAPHORE_SLEEP: Functions = Functions(&[
+const SEMAPHORE_SLEEP: FunctionSet = FunctionSet(&[
     "schedule",
     "__schedule",
     "rwsem_",
@@ -227,7 +227,7 @@ pub fn is_wait_for_mmap_lock(stack: &[String]) -> bool {
 }
 
 /// Functions that read the mappings of another process, and hold its mmap_lock meanwhile.
-pub const MMAP_LOCK_READERS: Functions = Functions(&[
+pub const MMAP_LOCK_READERS: FunctionSet = FunctionSet(&[
     "show_map",
     "show_smap",
     "show_numa_map",
@@ -239,7 +239,7 @@ pub const MMAP_LOCK_READERS: Functions = Functions(&[
 ]);
 
 /// Finding pages on other nodes than their task's, and moving them.
-pub const NUMA_BALANCING: Functions = Functions(&[
+pub const NUMA_BALANCING: FunctionSet = FunctionSet(&[
     "do_numa_page",
     "do_huge_pmd_numa_page",
     "numa_migrate_prep",
@@ -251,7 +251,7 @@ pub const NUMA_BALANCING: Functions = Functions(&[
 ]);
 
 /// A wait for a page that is being moved.
-pub const MIGRATION_WAIT: Functions = Functions(&[
+pub const MIGRATION_WAIT: FunctionSet = FunctionSet(&[
     "migration_entry_wait",
     "__migration_entry_wait",
     "pmd_migration_entry_wait",
@@ -259,7 +259,7 @@ pub const MIGRATION_WAIT: Functions = Functions(&[
 ]);
 
 /// Bringing a page back from a device's memory, in a fault on it (heterogeneous memory management).
-pub(crate) const DEVICE_PAGES: Functions = Functions(&[
+pub(crate) const DEVICE_PAGES: FunctionSet = FunctionSet(&[
     "svm_migrate_to_ram",
     "nouveau_dmem_migrate_to_ram",
     "drm_pagemap_migrate_to_ram",
@@ -267,15 +267,15 @@ pub(crate) const DEVICE_PAGES: Functions = Functions(&[
 ]);
 
 /// Populating memory, page faults, and unmapping.
-pub const POPULATE: Functions = Functions(&[
+pub const POPULATE: FunctionSet = FunctionSet(&[
     "populate_vma_page_range",
     "__mm_populate",
     "faultin_page_range",
     "madvise_populate",
 ]);
-pub const PAGE_FAULT: Functions =
-    Functions(&["handle_mm_fault", "do_user_addr_fault", "exc_page_fault", "do_page_fault"]);
-pub const UNMAP: Functions = Functions(&[
+pub const PAGE_FAULT: FunctionSet =
+    FunctionSet(&["handle_mm_fault", "do_user_addr_fault", "exc_page_fault", "do_page_fault"]);
+pub const UNMAP: FunctionSet = FunctionSet(&[
     "unmap_vmas",
     "zap_page",
     "zap_pte",
@@ -288,10 +288,10 @@ pub const UNMAP: Functions = Functions(&[
 ]);
 
 /// Stopped by a debugger.
-pub const TRACED_STOP: Functions = Functions(&["ptrace_stop"]);
+pub const TRACED_STOP: FunctionSet = FunctionSet(&["ptrace_stop"]);
 
 /// Functions that wait for a block device or a journal on it.
-pub const BLOCK_LAYER: Functions = Functions(&[
+pub const BLOCK_LAYER: FunctionSet = FunctionSet(&[
     "blk_",
     "bio_",
     "submit_bio",
@@ -317,14 +317,14 @@ pub const BLOCK_LAYER: Functions = Functions(&[
 ]);
 
 /// Frees an address space.
-pub(crate) const EXIT: Functions = Functions(&["exit_mmap"]);
+pub(crate) const EXIT: FunctionSet = FunctionSet(&["exit_mmap"]);
 
 /// Functions that wake the other end of a socket because there is room again: its data was read, not answered.
-pub(crate) const ROOM: Functions =
-    Functions(&["unix_write_space", "sock_def_write_space", "sk_stream_write_space"]);
+pub(crate) const ROOM: FunctionSet =
+    FunctionSet(&["unix_write_space", "sock_def_write_space", "sk_stream_write_space"]);
 
 /// Functions beneath which a task sends to another, although the wake-up comes from a softirq.
-pub(crate) const SENDERS: Functions = Functions(&[
+pub(crate) const SENDERS: FunctionSet = FunctionSet(&[
     "tcp_sendmsg",
     "udp_sendmsg",
     "sock_sendmsg",
@@ -342,11 +342,11 @@ pub(crate) const SENDERS: Functions = Functions(&[
 ]);
 
 /// Functions by which a task opens a connection.
-pub(crate) const CONNECTS: Functions =
-    Functions(&["__inet_stream_connect", "unix_stream_connect", "__sys_connect"]);
+pub(crate) const CONNECTS: FunctionSet =
+    FunctionSet(&["__inet_stream_connect", "unix_stream_connect", "__sys_connect"]);
 
 /// Functions by which a task sends a signal of its own accord.
-pub(crate) const KILLS: Functions = Functions(&[
+pub(crate) const KILLS: FunctionSet = FunctionSet(&[
     "kill_something_info",
     "kill_pid_info",
     "kill_proc_info",
@@ -358,7 +358,7 @@ pub(crate) const KILLS: Functions = Functions(&[
 ]);
 
 /// Functions of an interrupt that completes disk I/O.
-pub(crate) const DISK_COMPLETIONS: Functions = Functions(&[
+pub(crate) const DISK_COMPLETIONS: FunctionSet = FunctionSet(&[
     "blk_mq_",
     "blk_done",
     "blk_complete",
@@ -373,13 +373,13 @@ pub(crate) const DISK_COMPLETIONS: Functions = Functions(&[
 
 /// Functions by which a frozen task is thawed where it slept: it does not enter the freezer's own wait (version 1,
 /// and suspend, from 6.1 on).
-pub(crate) const THAWS: Functions = Functions(&["__thaw_task", "thaw_task", "unfreeze_cgroup"]);
+pub(crate) const THAWS: FunctionSet = FunctionSet(&["__thaw_task", "thaw_task", "unfreeze_cgroup"]);
 
 /// Functions of the memory manager's own threads, which no program's stack has.
-pub(crate) const RECLAIM_THREADS: Functions = Functions(&["kswapd", "kcompactd"]);
+pub(crate) const RECLAIM_THREADS: FunctionSet = FunctionSet(&["kswapd", "kcompactd"]);
 
 /// In these a thread of the kernel waits for work.
-pub(crate) const IDLE_THREADS: Functions = Functions(&[
+pub(crate) const IDLE_THREADS: FunctionSet = FunctionSet(&[
     "worker_thread",
     "rescuer_thread",
     "kthread_worker_fn",
@@ -391,11 +391,11 @@ pub(crate) const IDLE_THREADS: Functions = Functions(&[
 ]);
 
 /// Functions of an interval timer's signal.
-pub(crate) const TIMER_SIGNALS: Functions =
-    Functions(&["it_real_fn", "posix_timer_fn", "posix_timer_event"]);
+pub(crate) const TIMER_SIGNALS: FunctionSet =
+    FunctionSet(&["it_real_fn", "posix_timer_fn", "posix_timer_event"]);
 
 /// Functions of an interrupt of a timer.
-pub(crate) const TIMERS: Functions = Functions(&[
+pub(crate) const TIMERS: FunctionSet = FunctionSet(&[
     "hrtimer_wakeup",
     "process_timeout",
     "call_timer_fn",
@@ -406,7 +406,7 @@ pub(crate) const TIMERS: Functions = Functions(&[
 ]);
 
 /// Functions of an interrupt that delivers a packet.
-pub(crate) const PACKETS: Functions = Functions(&[
+pub(crate) const PACKETS: FunctionSet = FunctionSet(&[
     "net_rx_action",
     "__netif_receive_skb",
     "tcp_v4_rcv",

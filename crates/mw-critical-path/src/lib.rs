@@ -13,7 +13,7 @@
 //!   What the trace does not show is a part of its own.
 //! - **No names are compared.** The walk follows wake-ups, so that it needs to know neither the service's
 //!   processes nor its threads, and leaves out whatever else the machine was doing.
-//! - **Polled states serve as well** ([`Readings`]) where scheduler events may not be traced; then it is not known
+//! - **Polled states serve as well** ([`TaskReadings`]) where scheduler events may not be traced; then it is not known
 //!   who sent a wake-up.
 //! - **Pure.** A trace is data ([`Trace`] is serializable): recorded ones are fixtures.
 //!
@@ -42,11 +42,14 @@ mod wait;
 mod walk;
 
 pub use filled::filled_path;
-pub use path::{CpuHolder, Hop, Kind, Part, Path, RunMode, Share, SiblingWait, Unseen};
-pub use polled::{Reading, Readings};
-pub use program::{Cycle, Program, ProgramTime};
-pub use request::Request;
-pub use summary::{Link, PathPart, PathSummary, PathTask, Sibling};
+pub use path::{
+    CpuHolder, CriticalPath, Hop, PathPiece, RunMode, SiblingWait, TimeKind, TimeShare,
+    UnseenReason,
+};
+pub use polled::{TaskReading, TaskReadings};
+pub use program::{Cycle, ProgramTime, TracedProgram};
+pub use request::RequestSpan;
+pub use summary::{PathPart, PathSummary, PathTask, Sibling, WaitLink};
 pub use trace::{
     Basis, Event, EventKind, Nanos, StackId, Task, TaskState, Tid, Trace, UNKNOWN_OUTSIDE,
     WakeContext, outside_number, outside_tid,

@@ -64,16 +64,16 @@ fn place(number: Tid) -> Option<(usize, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_trace::{CLIENT, OTHER, SERVER, Traced};
+    use crate::test_trace::{CLIENT, OTHER, SERVER, TraceBuilder};
 
     /// Times of the events that are kept for a request that begins at 100.
-    fn kept(traced: &Traced) -> Vec<Nanos> {
+    fn kept(traced: &TraceBuilder) -> Vec<Nanos> {
         needed(traced.trace.events.iter().collect(), 100).iter().map(|event| event.at).collect()
     }
 
     #[test]
     fn of_the_time_before_only_the_last_state_of_each_task_is_kept() {
-        let mut traced = Traced::new(200);
+        let mut traced = TraceBuilder::new(200);
         for at in (0..90).step_by(10) {
             traced.blocks(at, 0, SERVER, "do_epoll_wait").wakes(at + 2, CLIENT, SERVER);
             traced.runs(at + 4, 0, SERVER);
@@ -85,14 +85,14 @@ mod tests {
 
     #[test]
     fn of_the_time_before_the_last_task_of_each_cpu_is_kept() {
-        let mut traced = Traced::new(200);
+        let mut traced = TraceBuilder::new(200);
         traced.runs(10, 1, OTHER).runs(20, 2, OTHER).runs(30, 0, OTHER).runs(40, 0, OTHER);
         assert_eq!(kept(&traced), [10, 20, 40]);
     }
 
     #[test]
     fn tasks_that_no_kernel_has_are_all_kept() {
-        let mut traced = Traced::new(200);
+        let mut traced = TraceBuilder::new(200);
         traced.runs(10, 0, Tid::MAX).runs(20, 0, Tid::MAX);
         assert_eq!(kept(&traced), [10, 20]);
     }

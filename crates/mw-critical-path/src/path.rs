@@ -17,10 +17,10 @@ pub struct SiblingWait {
 
 /// The critical path of a request. Its parts follow each other without gap or overlap from `from` to `to`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Path {
+pub struct CriticalPath {
     pub from: Nanos,
     pub to: Nanos,
-    pub parts: Vec<Part>,
+    pub parts: Vec<PathPiece>,
     /// The tasks in the order in which each waited for the next. The first is the request's own task.
     pub hops: Vec<Hop>,
     /// The likely holder of the request, where the path ends in threads of a run-time that were idle.
@@ -41,11 +41,11 @@ pub struct Hop {
 
 /// A piece of the request's time that one task spent in one way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Part {
+pub struct PathPiece {
     pub from: Nanos,
     pub to: Nanos,
-    pub kind: Kind,
-    /// Index of the task in [`Path::hops`].
+    pub kind: TimeKind,
+    /// Index of the task in [`CriticalPath::hops`].
     pub hop: usize,
     /// Stack in the kernel.
     pub stack: StackId,
@@ -58,7 +58,7 @@ pub struct Part {
 /// Use of a part of the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum TimeKind {
     Running(RunMode),
     /// Ready to run, without a CPU.
     Runnable(CpuHolder),
@@ -70,7 +70,7 @@ pub enum Kind {
     Idle(Wait),
     /// Stopped by a signal or a debugger.
     Stopped,
-    Unseen(Unseen),
+    Unseen(UnseenReason),
 }
 
 /// Mode in which a task ran.
@@ -108,7 +108,7 @@ pub enum CpuHolder {
 /// Reason why the trace does not show what happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Unseen {
+pub enum UnseenReason {
     /// The task neither ran nor was woken while traced.
     NeverRan,
     /// The task did not exist.
@@ -123,8 +123,8 @@ pub enum Unseen {
 
 /// Sum of the time of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Share {
-    pub kind: Kind,
+pub struct TimeShare {
+    pub kind: TimeKind,
     pub total: Nanos,
     /// Index of the hop that has most of it.
     pub hop: usize,
@@ -133,13 +133,13 @@ pub struct Share {
     pub waker_stack: StackId,
 }
 
-impl Part {
+impl PathPiece {
     pub fn duration(&self) -> Nanos {
         self.to.saturating_sub(self.from)
     }
 }
 
-impl Path {
+impl CriticalPath {
     pub fn duration(&self) -> Nanos {
         self.to.saturating_sub(self.from)
     }
@@ -148,17 +148,17 @@ impl Path {
     ///
     /// Time in which a task ran is divided by its samples, of which each stands for the same time: most
     /// time slices are too short to have one. Waits for a CPU are one share, of whatever task had it.
-    pub fn shares(&self) -> Vec<Share> {
-        let mut groups: BTreeMap<(Kind, usize), Sums> = BTreeMap::new();
+    pub fn shares(&self) -> Vec<TimeShare> {
+        let mut groups: BTreeMap<(TimeKind, usize), Sums> = BTreeMap::new();
         for part in &self.parts {
             groups.entry((part.kind, part.hop)).or_default().add(part);
         }
         estimate_running(&mut groups);
-        let mut by_kind: BTreeMap<Kind, Vec<(Kind, usize, Sums)>> = BTreeMap::new();
+        let mut by_kind: BTreeMap<TimeKind, Vec<(TimeKind, usize, Sums)>> = BTreeMap::new();
         for ((kind, hop), sums) in groups.into_iter().filter(|(_, sums)| sums.total > 0) {
             by_kind.entry(kind.without_holder()).or_default().push((kind, hop, sums));
         }
-        let mut shares: Vec<Share> =
+        let mut shares: Vec<TimeShare> =
             by_kind.into_values().filter_map(|group| share(&group)).collect();
         shares.sort_by_key(|share| std::cmp::Reverse(share.total));
         shares
@@ -178,7 +178,7 @@ impl Path {
     }
 }
 
-impl Kind {
+impl TimeKind {
     /// The same kind whichever task had the CPU.
     fn without_holder(self) -> Self {
         match self {
@@ -200,7 +200,7 @@ struct Sums {
 }
 
 impl Sums {
-    fn add(&mut self, part: &Part) {
+    fn add(&mut self, part: &PathPiece) {
         self.total += part.duration();
         self.samples += u64::from(part.samples);
         *self.by_stack.entry((part.stack, part.waker_stack)).or_default() += part.duration();
@@ -208,10 +208,10 @@ impl Sums {
 }
 
 /// Divides the running time of each hop by its samples; without any it stays unsampled.
-fn estimate_running(groups: &mut BTreeMap<(Kind, usize), Sums>) {
+fn estimate_running(groups: &mut BTreeMap<(TimeKind, usize), Sums>) {
     let mut hops: BTreeMap<usize, (Nanos, u64)> = BTreeMap::new();
     for ((kind, hop), sums) in &*groups {
-        if matches!(kind, Kind::Running(_)) {
+        if matches!(kind, TimeKind::Running(_)) {
             let (running, samples) = hops.entry(*hop).or_default();
             *running += sums.total;
             *samples += sums.samples;
@@ -220,7 +220,9 @@ fn estimate_running(groups: &mut BTreeMap<(Kind, usize), Sums>) {
     // The last of a hop's modes takes what rounding leaves.
     let mut left = hops.clone();
     for ((kind, hop), sums) in groups.iter_mut() {
-        let (Kind::Running(_), Some((running, samples))) = (kind, hops.get(hop)) else { continue };
+        let (TimeKind::Running(_), Some((running, samples))) = (kind, hops.get(hop)) else {
+            continue;
+        };
         let Some((running_left, samples_left)) = left.get_mut(hop).filter(|_| *samples > 0) else {
             continue;
         };
@@ -239,10 +241,10 @@ fn proportion(whole: Nanos, part: u64, of: u64) -> Nanos {
     Nanos::try_from(share).unwrap_or(whole)
 }
 
-fn share(group: &[(Kind, usize, Sums)]) -> Option<Share> {
+fn share(group: &[(TimeKind, usize, Sums)]) -> Option<TimeShare> {
     let (kind, hop, largest) = group.iter().max_by_key(|(_, _, sums)| sums.total)?;
     let stacks = largest.by_stack.iter().max_by_key(|(_, time)| **time);
     let (stack, waker_stack) = stacks.map_or_else(Default::default, |(stacks, _)| *stacks);
     let total = group.iter().map(|(_, _, sums)| sums.total).sum();
-    Some(Share { kind: *kind, total, hop: *hop, stack, waker_stack })
+    Some(TimeShare { kind: *kind, total, hop: *hop, stack, waker_stack })
 }

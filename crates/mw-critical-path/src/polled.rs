@@ -19,7 +19,7 @@ const MAX_TICKS: u64 = 10;
 
 /// State of one task at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reading {
+pub struct TaskReading {
     pub at: Nanos,
     pub state: TaskState,
     /// Stack in the kernel where it is blocked.
@@ -33,16 +33,16 @@ pub struct Reading {
 
 /// Readings of several tasks, in the order of time for each.
 #[derive(Debug, Clone, Default)]
-pub struct Readings {
+pub struct TaskReadings {
     from: Nanos,
-    tasks: BTreeMap<Tid, (Task, Vec<Reading>)>,
+    tasks: BTreeMap<Tid, (Task, Vec<TaskReading>)>,
     stacks: Vec<Vec<String>>,
     stack_ids: BTreeMap<Vec<String>, StackId>,
     kept: usize,
     lost: u64,
 }
 
-impl Readings {
+impl TaskReadings {
     pub fn new(from: Nanos) -> Self {
         Self { from, stacks: vec![Vec::new()], ..Self::default() }
     }
@@ -65,7 +65,7 @@ impl Readings {
         id
     }
 
-    pub fn push(&mut self, tid: Tid, task: impl FnOnce() -> Task, reading: Reading) {
+    pub fn push(&mut self, tid: Tid, task: impl FnOnce() -> Task, reading: TaskReading) {
         let (_, readings) = self.tasks.entry(tid).or_insert_with(|| (task(), Vec::new()));
         if let [.., before, last] = readings.as_mut_slice()
             && before.says_as(&reading)
@@ -83,7 +83,7 @@ impl Readings {
     }
 
     /// The last reading of a task.
-    pub fn last(&self, tid: Tid) -> Option<&Reading> {
+    pub fn last(&self, tid: Tid) -> Option<&TaskReading> {
         self.tasks.get(&tid).and_then(|(_, readings)| readings.last())
     }
 
@@ -128,7 +128,7 @@ impl Readings {
     }
 }
 
-impl Reading {
+impl TaskReading {
     /// The task did nothing between this reading and another.
     fn says_as(&self, other: &Self) -> bool {
         Self { at: other.at, ..*self } == *other
@@ -159,13 +159,13 @@ struct StateEvents<'a> {
 }
 
 impl StateEvents<'_> {
-    fn begins(&mut self, at: Nanos, first: &Reading) {
-        let Reading { state, stack, .. } = *first;
+    fn begins(&mut self, at: Nanos, first: &TaskReading) {
+        let TaskReading { state, stack, .. } = *first;
         self.push(at, EventKind::Found { task: self.task, state, stack });
         self.now = first.doing();
     }
 
-    fn between(&mut self, before: &Reading, after: &Reading) {
+    fn between(&mut self, before: &TaskReading, after: &TaskReading) {
         let length = after.at.saturating_sub(before.at);
         let ran = after.ran.saturating_sub(before.ran).min(length);
         let delayed = after.delayed.saturating_sub(before.delayed).min(length - ran);
@@ -229,7 +229,7 @@ impl StateEvents<'_> {
     }
 
     /// One sample a tick that passed while it ran.
-    fn samples(&mut self, at: Nanos, before: &Reading, after: &Reading) {
+    fn samples(&mut self, at: Nanos, before: &TaskReading, after: &TaskReading) {
         let user = after.ticks.0.saturating_sub(before.ticks.0).min(MAX_TICKS);
         let system = after.ticks.1.saturating_sub(before.ticks.1).min(MAX_TICKS);
         for (ticks, stack) in [(user, StackId::default()), (system, self.in_kernel)] {

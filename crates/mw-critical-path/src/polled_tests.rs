@@ -1,6 +1,6 @@
 use super::*;
-use crate::path::{Kind, Path, RunMode, Unseen};
-use crate::request::Request;
+use crate::path::{CriticalPath, RunMode, TimeKind, UnseenReason};
+use crate::request::RequestSpan;
 use crate::test_trace::assert_partition;
 use crate::wait::Wait;
 use crate::walk::critical_path;
@@ -9,13 +9,13 @@ use proptest::prelude::*;
 const CLIENT: Tid = 10;
 const SERVER: Tid = 20;
 
-fn readings() -> Readings {
-    Readings::new(1000)
+fn readings() -> TaskReadings {
+    TaskReadings::new(1000)
 }
 
 /// A reading of a task that is in `functions`, or ready where there are none.
 fn read(
-    readings: &mut Readings,
+    readings: &mut TaskReadings,
     task: Tid,
     at: Nanos,
     functions: &str,
@@ -26,17 +26,17 @@ fn read(
     let stack = readings.stack(functions.collect());
     let ticks = (ran / 10, 0);
     let task_of = || Task { name: format!("t{task}"), process: task };
-    readings.push(task, task_of, Reading { at, state, stack, ran, delayed, ticks });
+    readings.push(task, task_of, TaskReading { at, state, stack, ran, delayed, ticks });
 }
 
-fn path(readings: Readings, servers: &[Tid]) -> Path {
+fn path(readings: TaskReadings, servers: &[Tid]) -> CriticalPath {
     let trace = readings.into_trace(2000);
-    let request = Request {
+    let request = RequestSpan {
         task: CLIENT,
         from: 900,
         to: 2000,
         servers: servers.to_vec(),
-        ..Request::default()
+        ..RequestSpan::default()
     };
     let path = critical_path(&trace, request);
     assert_partition(&path);
@@ -57,7 +57,7 @@ fn a_wait_that_was_always_found_is_the_whole_request() {
     }
     assert_eq!(readings.kept, 2, "readings that say the same are kept as one");
     let shares = path(readings, &[]).shares();
-    assert_eq!((shares[0].kind, shares[0].total), (Kind::Waiting(Wait::FileRead), 1100));
+    assert_eq!((shares[0].kind, shares[0].total), (TimeKind::Waiting(Wait::FileRead), 1100));
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn the_service_is_followed_by_who_owns_the_connection() {
     }
     let path = path(readings, &[SERVER]);
     let shares = path.shares();
-    assert_eq!((shares[0].kind, shares[0].total), (Kind::Waiting(Wait::Sleep), 1100));
+    assert_eq!((shares[0].kind, shares[0].total), (TimeKind::Waiting(Wait::Sleep), 1100));
     assert!(path.hops[shares[0].hop].inferred);
 }
 
@@ -86,11 +86,11 @@ fn who_holds_up_the_thread_that_waits_for_mmap_lock_is_followed() {
         let [poll, mmap] = ["do_sys_poll", "vm_mmap_pgoff"]
             .map(|function| readings.stack(vec![function.to_owned()]));
         let blocked =
-            |stack, state| Reading { at, state, stack, ran: 0, delayed: 0, ticks: (0, 0) };
+            |stack, state| TaskReading { at, state, stack, ran: 0, delayed: 0, ticks: (0, 0) };
         readings.push(SERVER, of(SERVER), blocked(poll, TaskState::Waiting));
         readings.push(SERVER + 1, of(SERVER + 1), blocked(mmap, TaskState::Waiting));
         let (ran, ticks) = (at - 1000, (0, (at - 1000) / 10));
-        let runs = Reading { ran, ticks, ..blocked(StackId::default(), TaskState::Runnable) };
+        let runs = TaskReading { ran, ticks, ..blocked(StackId::default(), TaskState::Runnable) };
         readings.push(SERVER + 2, of(SERVER + 2), runs);
     }
     let path = path(readings, &[SERVER]);
@@ -108,10 +108,10 @@ fn the_kernels_clocks_tell_running_from_waiting_for_a_cpu() {
         spent = (spent.0 + 20, spent.1 + 30);
     }
     let shares = path(readings, &[]).shares();
-    assert_eq!(shares[0].kind, Kind::Runnable(crate::path::CpuHolder::Unknown));
+    assert_eq!(shares[0].kind, TimeKind::Runnable(crate::path::CpuHolder::Unknown));
     assert_eq!((shares[0].total, shares[1].total), (600, 400));
-    assert_eq!(shares[1].kind, Kind::Running(RunMode::User));
-    assert_eq!((shares[2].kind, shares[2].total), (Kind::Unseen(Unseen::Untraced), 100));
+    assert_eq!(shares[1].kind, TimeKind::Running(RunMode::User));
+    assert_eq!((shares[2].kind, shares[2].total), (TimeKind::Unseen(UnseenReason::Untraced), 100));
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn who_is_ready_and_never_runs_waits_for_a_cpu() {
         read(&mut readings, CLIENT, at, "", (0, 0));
     }
     let shares = path(readings, &[]).shares();
-    let unknown = Kind::Runnable(crate::path::CpuHolder::Unknown);
+    let unknown = TimeKind::Runnable(crate::path::CpuHolder::Unknown);
     assert_eq!((shares[0].kind, shares[0].total), (unknown, 1000));
 }
 
@@ -131,11 +131,11 @@ fn between_two_waits_half_of_the_time_is_either() {
     read(&mut readings, CLIENT, 1000, "filemap_fault", (0, 0));
     read(&mut readings, CLIENT, 2000, "do_nanosleep", (0, 0));
     let shares = path(readings, &[]).shares();
-    assert_eq!((shares[0].kind, shares[0].total), (Kind::Waiting(Wait::FileRead), 600));
-    assert_eq!((shares[1].kind, shares[1].total), (Kind::Waiting(Wait::Sleep), 500));
+    assert_eq!((shares[0].kind, shares[0].total), (TimeKind::Waiting(Wait::FileRead), 600));
+    assert_eq!((shares[1].kind, shares[1].total), (TimeKind::Waiting(Wait::Sleep), 500));
 }
 
-fn reading() -> impl Strategy<Value = (Tid, Reading)> {
+fn reading() -> impl Strategy<Value = (Tid, TaskReading)> {
     let state = prop_oneof![
         Just(TaskState::Runnable),
         Just(TaskState::Waiting),
@@ -146,7 +146,7 @@ fn reading() -> impl Strategy<Value = (Tid, Reading)> {
     (1_u32..6, numbers, state, 0_u32..6).prop_map(
         |(task, (at, ran, delayed, ticks), state, stack)| {
             let stack = StackId(stack);
-            (task, Reading { at, state, stack, ran, delayed, ticks: (ticks, ticks / 2) })
+            (task, TaskReading { at, state, stack, ran, delayed, ticks: (ticks, ticks / 2) })
         },
     )
 }
@@ -158,7 +158,7 @@ proptest! {
         all in proptest::collection::vec(reading(), 0..150),
         from in 0_u64..1500, length in 0_u64..1500, servers in proptest::collection::vec(0_u32..6, 0..3),
     ) {
-        let mut readings = Readings::new(300);
+        let mut readings = TaskReadings::new(300);
         for functions in ["ep_poll", "futex_wait", "try_to_free_pages", "do_nanosleep"] {
             readings.stack(vec![functions.to_owned()]);
         }
@@ -166,7 +166,7 @@ proptest! {
             readings.push(task, Task::default, reading);
         }
         let trace = readings.into_trace(2500);
-        let request = Request { task: 1, from, to: from + length, servers, ..Request::default() };
+        let request = RequestSpan { task: 1, from, to: from + length, servers, ..RequestSpan::default() };
         assert_partition(&critical_path(&trace, request));
     }
 }

@@ -4,8 +4,8 @@
 //! a request, where the thread serves one at a time. A wait within a cycle is not idle: for a disk, a lock, or
 //! another program while the one that asked still waits for its answer.
 
-use crate::path::Path;
-use crate::timeline::{Activity, Interval, Timelines, Waker, Wakeup};
+use crate::path::CriticalPath;
+use crate::timeline::{Activity, Interval, Timelines, WakeCause, Wakeup};
 use crate::trace::{EventKind, Nanos, Tid, Trace};
 use crate::wait::Wait;
 use crate::walk::own_time;
@@ -16,7 +16,7 @@ const MAX_CYCLES: usize = 32;
 
 /// A program to look at.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Program {
+pub struct TracedProgram {
     /// Those that were there when tracing began; their children belong to it too.
     pub processes: Vec<Tid>,
     /// It listens: what other programs wake it for is work. A program that does not listen waits for them.
@@ -31,7 +31,7 @@ pub struct ProgramTime {
     pub idle: Nanos,
     /// Time of the threads when they were not idle, without that of tasks they waited for: its parts are of all
     /// threads, a hop a thread, and its duration is their sum.
-    pub busy: Path,
+    pub busy: CriticalPath,
     pub cycle_count: usize,
     /// The slowest first.
     pub cycles: Vec<Cycle>,
@@ -51,7 +51,7 @@ impl Cycle {
     }
 }
 
-impl Program {
+impl TracedProgram {
     /// Time of its threads.
     pub fn time(&self, trace: &Trace) -> ProgramTime {
         let timelines = Timelines::new(trace);
@@ -68,8 +68,9 @@ impl Program {
         }
         let spans: Vec<_> = cycles.iter().map(|cycle| (cycle.task, cycle.from, cycle.to)).collect();
         let (parts, hops) = own_time(trace, &timelines, &spans);
-        let total: Nanos = parts.iter().map(crate::Part::duration).sum();
-        let busy = Path { from: trace.from, to: trace.from + total, parts, hops, sibling: None };
+        let total: Nanos = parts.iter().map(crate::PathPiece::duration).sum();
+        let busy =
+            CriticalPath { from: trace.from, to: trace.from + total, parts, hops, sibling: None };
         cycles.sort_by_key(|cycle| std::cmp::Reverse(cycle.duration()));
         let cycle_count = cycles.len();
         cycles.truncate(MAX_CYCLES);
@@ -159,9 +160,9 @@ impl ProgramView<'_> {
 
     fn asker(&self, wakeup: Option<Wakeup>) -> Asker {
         match wakeup.map(|wakeup| wakeup.waker) {
-            Some(Waker::Task(task)) if self.threads.contains(&task) => Asker::Own(task),
-            Some(Waker::Task(task)) => Asker::Other(task),
-            Some(Waker::Network) => Asker::Remote,
+            Some(WakeCause::Task(task)) if self.threads.contains(&task) => Asker::Own(task),
+            Some(WakeCause::Task(task)) => Asker::Other(task),
+            Some(WakeCause::Network) => Asker::Remote,
             _ => Asker::Unseen,
         }
     }
@@ -211,7 +212,8 @@ impl ProgramView<'_> {
         let last = of_asker.by_ref().last().map(|last| last.activity);
         let waits = match last {
             Some(Activity::Blocked {
-                wakeup: Some(Wakeup { waker: Waker::Task(by), .. }), ..
+                wakeup: Some(Wakeup { waker: WakeCause::Task(by), .. }),
+                ..
             }) => by == thread || !self.threads.contains(&by),
             Some(Activity::Blocked { .. }) => !self.has_child_since(thread, open.from),
             _ => false,

@@ -1,16 +1,16 @@
 //! Programs whose threads are idle, serve, and wait for each other.
 
 use super::*;
-use crate::path::Kind;
-use crate::test_trace::{CLIENT, OTHER, SERVER, Traced};
+use crate::path::TimeKind;
+use crate::test_trace::{CLIENT, OTHER, SERVER, TraceBuilder};
 use crate::trace::WakeContext;
 
 const POLL: &str = "schedule < ep_poll < do_epoll_wait";
 const FUTEX: &str = "schedule < futex_wait_queue < futex_wait";
 const READ: &str = "schedule < folio_wait_bit_common < filemap_read";
 
-fn time(traced: &Traced, processes: &[Tid], listens: bool) -> ProgramTime {
-    let time = Program { processes: processes.to_vec(), listens }.time(&traced.trace);
+fn time(traced: &TraceBuilder, processes: &[Tid], listens: bool) -> ProgramTime {
+    let time = TracedProgram { processes: processes.to_vec(), listens }.time(&traced.trace);
     let busy: Nanos = time.cycles.iter().map(Cycle::duration).sum();
     assert_eq!(busy, time.busy.duration(), "{time:?}");
     time
@@ -21,8 +21,8 @@ fn cycles(time: &ProgramTime) -> Vec<(Tid, Nanos, Nanos)> {
 }
 
 /// A client asks the server at 100, which reads a file from 110 to 700 and answers at 800.
-fn served() -> Traced {
-    let mut traced = Traced::new(1000);
+fn served() -> TraceBuilder {
+    let mut traced = TraceBuilder::new(1000);
     traced.blocks(10, 0, SERVER, POLL);
     traced.runs(90, 1, CLIENT).wakes(100, CLIENT, SERVER).runs(105, 0, SERVER);
     traced.blocks(101, 1, CLIENT, POLL);
@@ -38,13 +38,13 @@ fn a_cycle_is_from_one_wait_for_work_to_the_next() {
     assert_eq!(cycles(&time)[0], (SERVER, 100, 810));
     assert_eq!(time.threads, 1);
     let shares = time.busy.shares();
-    assert_eq!((shares[0].kind, shares[0].total), (Kind::Waiting(Wait::FileRead), 590));
+    assert_eq!((shares[0].kind, shares[0].total), (TimeKind::Waiting(Wait::FileRead), 590));
 }
 
 #[test]
 fn who_is_waited_for_by_its_client_is_not_idle() {
     // The server polls for another program from 200 to 600, while its client waits.
-    let mut traced = Traced::new(1000);
+    let mut traced = TraceBuilder::new(1000);
     traced.blocks(10, 0, SERVER, POLL);
     traced.runs(90, 1, CLIENT).wakes(100, CLIENT, SERVER).blocks(101, 1, CLIENT, POLL);
     traced.runs(105, 0, SERVER).wakes(190, SERVER, OTHER).blocks(200, 0, SERVER, POLL);
@@ -58,7 +58,7 @@ fn who_is_waited_for_by_its_client_is_not_idle() {
 fn a_request_that_was_read_is_not_answered() {
     // As unix(7) sockets do, reading wakes the client, which goes on waiting; the server sleeps then.
     for again in [108, 120] {
-        let mut traced = Traced::new(1000);
+        let mut traced = TraceBuilder::new(1000);
         traced.blocks(10, 0, SERVER, POLL);
         traced.runs(90, 1, CLIENT).wakes(100, CLIENT, SERVER).blocks(101, 1, CLIENT, POLL);
         traced.runs(105, 0, SERVER);
@@ -72,7 +72,7 @@ fn a_request_that_was_read_is_not_answered() {
         traced.wakes(720, SERVER, CLIENT).blocks(730, 0, SERVER, POLL).runs(735, 1, CLIENT);
         let time = time(&traced, &[SERVER], true);
         assert_eq!(cycles(&time)[0], (SERVER, 100, 730), "{again}");
-        assert_eq!(time.busy.shares()[0].kind, Kind::Waiting(Wait::Sleep), "{again}");
+        assert_eq!(time.busy.shares()[0].kind, TimeKind::Waiting(Wait::Sleep), "{again}");
     }
 }
 
@@ -81,12 +81,12 @@ fn a_program_that_does_not_listen_waits_for_others() {
     let time = time(&served(), &[CLIENT], false);
     assert_eq!(cycles(&time), [(CLIENT, 0, 1000)], "{time:?}");
     let shares = time.busy.shares();
-    assert_eq!((shares[0].kind, shares[0].total), (Kind::Waiting(Wait::Poll), 699));
+    assert_eq!((shares[0].kind, shares[0].total), (TimeKind::Waiting(Wait::Poll), 699));
 }
 
 #[test]
 fn threads_that_nobody_wakes_are_idle() {
-    let mut traced = Traced::new(1000);
+    let mut traced = TraceBuilder::new(1000);
     traced.blocks(10, 0, SERVER, FUTEX).blocks(20, 1, OTHER, POLL);
     let time = time(&traced, &[SERVER, OTHER], true);
     assert_eq!((time.threads, cycles(&time)), (2, vec![(OTHER, 0, 20), (SERVER, 0, 10)]));
@@ -96,7 +96,7 @@ fn threads_that_nobody_wakes_are_idle() {
 fn a_lock_that_a_sibling_releases_is_not_idle() {
     // OTHER gives SERVER work at 100; a third thread releases the lock that it waits for.
     const HOLDER: Tid = 40;
-    let mut traced = Traced::new(1000);
+    let mut traced = TraceBuilder::new(1000);
     traced.blocks(10, 0, SERVER, FUTEX);
     traced.runs(90, 1, OTHER).wakes(100, OTHER, SERVER).runs(105, 0, SERVER);
     traced.blocks(110, 0, SERVER, FUTEX).runs(120, 2, HOLDER).wakes(700, HOLDER, SERVER);
@@ -110,7 +110,7 @@ fn a_lock_that_a_sibling_releases_is_not_idle() {
 #[test]
 fn who_hands_a_request_over_is_idle_meanwhile() {
     // SERVER is asked, gives the work to OTHER, and polls again; OTHER answers.
-    let mut traced = Traced::new(1000);
+    let mut traced = TraceBuilder::new(1000);
     traced.blocks(10, 0, SERVER, POLL).blocks(20, 2, OTHER, FUTEX);
     traced.runs(90, 1, CLIENT).wakes(100, CLIENT, SERVER).blocks(101, 1, CLIENT, POLL);
     traced.runs(105, 0, SERVER).wakes(110, SERVER, OTHER).blocks(120, 0, SERVER, POLL);
@@ -126,7 +126,7 @@ fn who_hands_a_request_over_is_idle_meanwhile() {
 fn who_creates_a_process_for_each_request_is_idle_meanwhile() {
     // SERVER is asked, and creates a process, whose end wakes it; the client goes on with that process.
     const CHILD: Tid = 50;
-    let mut traced = Traced::new(1000);
+    let mut traced = TraceBuilder::new(1000);
     traced.blocks(10, 0, SERVER, POLL);
     traced.runs(90, 1, CLIENT).wakes(100, CLIENT, SERVER).blocks(101, 1, CLIENT, POLL);
     traced.runs(105, 0, SERVER).event(110, 0, EventKind::Fork { parent: SERVER, child: CHILD });

@@ -4,7 +4,7 @@ use crate::trace::{Nanos, Tid};
 
 /// An interval of one task whose time is explained.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Request {
+pub struct RequestSpan {
     /// The task that waited for the answer.
     pub task: Tid,
     /// Time at which it asked.

@@ -4,7 +4,7 @@
 //! The caller may know which processes have the other end of the connection. Of their threads, the one that
 //! was stuck for most of the wait is the likely reason; those that wait for work are not.
 
-use crate::request::Request;
+use crate::request::RequestSpan;
 use crate::timeline::{Activity, Timelines};
 use crate::trace::{EventKind, Nanos, Tid, Trace};
 use crate::wait::Wait;
@@ -46,7 +46,7 @@ struct HoldTimes {
 
 impl Servers {
     /// The threads of the processes that the request names, and of those that they created.
-    pub(crate) fn new(trace: &Trace, timelines: &Timelines, request: &Request) -> Self {
+    pub(crate) fn new(trace: &Trace, timelines: &Timelines, request: &RequestSpan) -> Self {
         let mut processes: BTreeSet<Tid> = request.servers.iter().copied().collect();
         processes.remove(&trace.process(request.task));
         if processes.is_empty() && request.command.is_none() {
@@ -154,7 +154,7 @@ impl HoldTimes {
 }
 
 /// The thread that the request's task last woke, or that last woke it, before the request ended.
-fn handler(trace: &Trace, request: &Request, threads: &[Tid]) -> Option<Tid> {
+fn handler(trace: &Trace, request: &RequestSpan, threads: &[Tid]) -> Option<Tid> {
     let exchanged = trace.events.iter().filter_map(|event| match event.kind {
         EventKind::Waking { task, by, .. } if event.at <= request.to => {
             let other = match request.task {

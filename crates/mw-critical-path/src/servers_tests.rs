@@ -1,20 +1,20 @@
-use crate::path::{Kind, Unseen};
-use crate::request::Request;
-use crate::test_trace::{CLIENT, OTHER, SERVER, Traced, assert_partition};
+use crate::path::{TimeKind, UnseenReason};
+use crate::request::RequestSpan;
+use crate::test_trace::{CLIENT, OTHER, SERVER, TraceBuilder, assert_partition};
 use crate::trace::{EventKind, Nanos, StackId, Task, TaskState, Tid};
 use crate::wait::Wait;
 use crate::walk::critical_path;
 
 /// The client has asked at 100, has no answer at 1100, and tracing began at 200.
-fn unanswered() -> Traced {
-    let mut traced = Traced::new(2000);
+fn unanswered() -> TraceBuilder {
+    let mut traced = TraceBuilder::new(2000);
     traced.trace.from = 200;
     traced.found(CLIENT, TaskState::Waiting, "schedule < do_sys_poll");
     traced
 }
 
 /// Makes tasks threads of one process.
-fn threads(traced: &mut Traced, process: Tid, threads: &[Tid]) {
+fn threads(traced: &mut TraceBuilder, process: Tid, threads: &[Tid]) {
     for tid in threads {
         let task = Task { name: "service".to_owned(), process };
         traced.trace.tasks.insert(*tid, task);
@@ -22,7 +22,7 @@ fn threads(traced: &mut Traced, process: Tid, threads: &[Tid]) {
 }
 
 /// Largest part, its share, and the tasks that lead to it with whether each is inferred.
-fn largest(traced: &Traced, servers: &[Tid]) -> (Kind, Nanos, Vec<(Tid, bool)>) {
+fn largest(traced: &TraceBuilder, servers: &[Tid]) -> (TimeKind, Nanos, Vec<(Tid, bool)>) {
     let path = traced.served_path(100, 1100, servers);
     let shares = path.shares();
     let chain = path.chain(shares[0].hop);
@@ -36,24 +36,25 @@ fn largest(traced: &Traced, servers: &[Tid]) -> (Kind, Nanos, Vec<(Tid, bool)>) 
 #[test]
 fn a_command_holds_the_request_where_it_is_stuck() {
     let kind = |functions: &str| {
-        let mut traced = Traced::new(2000);
+        let mut traced = TraceBuilder::new(2000);
         traced.runs(0, 0, CLIENT).blocks(100, 0, CLIENT, "schedule < do_sys_poll");
         traced.interrupt(1100, CLIENT, "hrtimer_wakeup").runs(1100, 0, CLIENT);
         traced.blocks(50, 1, OTHER, functions);
         let command = Some(OTHER);
-        let request = Request { task: CLIENT, from: 100, to: 1100, command, ..Request::default() };
+        let request =
+            RequestSpan { task: CLIENT, from: 100, to: 1100, command, ..RequestSpan::default() };
         critical_path(&traced.trace, request).shares()[0].kind
     };
     assert_eq!(
         kind("schedule < shrink_node < try_to_free_pages"),
-        Kind::Waiting(Wait::DirectReclaim)
+        TimeKind::Waiting(Wait::DirectReclaim)
     );
-    assert_eq!(kind("schedule < unix_stream_read_generic"), Kind::TimedOut(Wait::Poll));
+    assert_eq!(kind("schedule < unix_stream_read_generic"), TimeKind::TimedOut(Wait::Poll));
 }
 
 #[test]
 fn without_servers_it_is_a_wait_that_nobody_ended() {
-    let unseen = Kind::Unseen(Unseen::NotWoken(Wait::Poll));
+    let unseen = TimeKind::Unseen(UnseenReason::NotWoken(Wait::Poll));
     assert_eq!(largest(&unanswered(), &[]), (unseen, 1000, vec![(CLIENT, false)]));
 }
 
@@ -61,14 +62,17 @@ fn without_servers_it_is_a_wait_that_nobody_ended() {
 fn the_only_thread_of_the_server_holds_the_request() {
     let mut traced = unanswered();
     traced.found(SERVER, TaskState::Stopped, "");
-    let expected = (Kind::Stopped, 1000, vec![(CLIENT, false), (SERVER, true)]);
+    let expected = (TimeKind::Stopped, 1000, vec![(CLIENT, false), (SERVER, true)]);
     assert_eq!(largest(&traced, &[SERVER]), expected);
 }
 
 #[test]
 fn a_server_that_was_not_seen_is_said_to_have_done_nothing() {
     let (kind, _, chain) = largest(&unanswered(), &[77]);
-    assert_eq!((kind, chain), (Kind::Unseen(Unseen::NeverRan), vec![(CLIENT, false), (77, true)]));
+    assert_eq!(
+        (kind, chain),
+        (TimeKind::Unseen(UnseenReason::NeverRan), vec![(CLIENT, false), (77, true)])
+    );
 }
 
 /// Promise (Tracing: why): Of a request that was not answered, the server's stuck thread is named, as probable.
@@ -80,7 +84,7 @@ fn of_several_threads_the_stuck_one_and_not_those_that_wait_for_work() {
     traced.found(21, TaskState::Waiting, "schedule < futex_wait_queue < do_futex");
     traced.found(22, TaskState::Waiting, "io_schedule < folio_wait_bit_common < filemap_get_pages");
     traced.found(23, TaskState::Waiting, "schedule < inet_csk_accept");
-    let expected = (Kind::Waiting(Wait::FileRead), 1000, vec![(CLIENT, false), (22, true)]);
+    let expected = (TimeKind::Waiting(Wait::FileRead), 1000, vec![(CLIENT, false), (22, true)]);
     assert_eq!(largest(&traced, &[SERVER]), expected);
 }
 
@@ -102,7 +106,7 @@ fn a_time_limit_of_the_client_is_no_answer() {
     let mut traced = unanswered();
     traced.interrupt(1050, CLIENT, "hrtimer_wakeup < __hrtimer_run_queues").runs(1050, 0, CLIENT);
     traced.found(SERVER, TaskState::Waiting, "schedule < do_nanosleep < hrtimer_nanosleep");
-    let expected = (Kind::Waiting(Wait::Sleep), 950, vec![(CLIENT, false), (SERVER, true)]);
+    let expected = (TimeKind::Waiting(Wait::Sleep), 950, vec![(CLIENT, false), (SERVER, true)]);
     assert_eq!(largest(&traced, &[SERVER]), expected);
 }
 
@@ -113,7 +117,7 @@ fn who_kills_a_client_is_no_answer() {
     let context = crate::trace::WakeContext::Task;
     traced.event(1100, 0, EventKind::Waking { task: CLIENT, by: OTHER, context, stack });
     traced.found(SERVER, TaskState::Stopped, "");
-    let expected = (Kind::Stopped, 1000, vec![(CLIENT, false), (SERVER, true)]);
+    let expected = (TimeKind::Stopped, 1000, vec![(CLIENT, false), (SERVER, true)]);
     assert_eq!(largest(&traced, &[SERVER]), expected);
     let (_, _, chain) = largest(&traced, &[]);
     assert_eq!(chain, [(CLIENT, false), (OTHER, false)], "without servers it is what there is");
@@ -130,7 +134,7 @@ fn an_idle_server_is_not_explained_by_its_other_clients() {
         "schedule < ep_poll",
     );
     let (kind, total, chain) = largest(&traced, &[SERVER]);
-    assert_eq!((kind, total), (Kind::Idle(Wait::Poll), 980));
+    assert_eq!((kind, total), (TimeKind::Idle(Wait::Poll), 980));
     assert_eq!(chain, [(CLIENT, false), (SERVER, true)]);
 }
 
@@ -139,9 +143,9 @@ fn behind_a_proxy_the_stuck_upstream_is_followed_where_it_is_known() {
     let mut traced = unanswered();
     traced.found(SERVER, TaskState::Waiting, "schedule < ep_poll");
     traced.found(OTHER, TaskState::Waiting, "schedule < do_nanosleep < hrtimer_nanosleep");
-    let expected = (Kind::Waiting(Wait::Sleep), 1000, vec![(CLIENT, false), (OTHER, true)]);
+    let expected = (TimeKind::Waiting(Wait::Sleep), 1000, vec![(CLIENT, false), (OTHER, true)]);
     assert_eq!(largest(&traced, &[SERVER, OTHER]), expected);
-    assert_eq!(largest(&traced, &[SERVER]).0, Kind::Idle(Wait::Poll));
+    assert_eq!(largest(&traced, &[SERVER]).0, TimeKind::Idle(Wait::Poll));
 }
 
 #[test]
@@ -152,7 +156,7 @@ fn a_lock_that_another_thread_holds_is_what_that_thread_does() {
     traced.found(22, TaskState::Waiting, "schedule < ep_poll");
     traced.event(300, 1, EventKind::Sample { task: 21, stack: StackId::default() });
     let (kind, _, chain) = largest(&traced, &[SERVER]);
-    assert!(matches!(kind, Kind::Running(_)), "{kind:?}");
+    assert!(matches!(kind, TimeKind::Running(_)), "{kind:?}");
     assert_eq!(chain, [(CLIENT, false), (SERVER, true), (21, true)]);
 }
 
@@ -175,7 +179,7 @@ fn a_process_that_the_server_created_is_the_server() {
     traced.event(250, 1, EventKind::Fork { parent: SERVER, child: OTHER });
     traced.runs(250, 1, OTHER).blocks(300, 1, OTHER, "io_schedule < filemap_read");
     let (kind, total, chain) = largest(&traced, &[SERVER]);
-    assert_eq!((kind, total), (Kind::Waiting(Wait::FileRead), 800));
+    assert_eq!((kind, total), (TimeKind::Waiting(Wait::FileRead), 800));
     assert_eq!(chain.last(), Some(&(OTHER, true)));
 }
 
@@ -184,18 +188,23 @@ fn a_process_that_the_server_created_is_the_server() {
 /// Promise (Tracing: why): Where a command was given up on, whom it had asked is explained.
 #[test]
 fn whom_a_command_asked_is_followed_where_the_command_was_given_up() {
-    let mut traced = Traced::new(2000);
+    let mut traced = TraceBuilder::new(2000);
     traced.runs(0, 0, CLIENT).blocks(110, 0, CLIENT, "schedule < do_sys_poll");
     traced.interrupt(1100, CLIENT, "hrtimer_wakeup").runs(1100, 0, CLIENT);
     traced.runs(100, 1, SERVER).wakes(150, SERVER, OTHER);
     traced.blocks(160, 1, SERVER, "schedule < unix_stream_read_generic").runs(160, 1, OTHER);
     traced.blocks(170, 1, OTHER, "io_schedule < shrink_node < try_to_free_pages");
-    let request =
-        Request { task: CLIENT, from: 100, to: 1100, command: Some(SERVER), ..Request::default() };
+    let request = RequestSpan {
+        task: CLIENT,
+        from: 100,
+        to: 1100,
+        command: Some(SERVER),
+        ..RequestSpan::default()
+    };
     let path = critical_path(&traced.trace, request);
     assert_partition(&path);
     let share = &path.shares()[0];
-    assert_eq!(share.kind, Kind::Waiting(Wait::DirectReclaim));
+    assert_eq!(share.kind, TimeKind::Waiting(Wait::DirectReclaim));
     let chain: Vec<_> = path.chain(share.hop).iter().map(|hop| (hop.task, hop.inferred)).collect();
     assert_eq!(chain, [(CLIENT, false), (SERVER, true), (OTHER, true)]);
 }

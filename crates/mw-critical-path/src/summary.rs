@@ -1,7 +1,7 @@
 //! A critical path as it is stored, shown and explained: sums instead of single parts, names instead of indices.
 
 use crate::copies;
-use crate::path::{CpuHolder, Kind, Path, RunMode, Share};
+use crate::path::{CpuHolder, CriticalPath, RunMode, TimeKind, TimeShare};
 use crate::trace::{Basis, Nanos, StackId, Tid, Trace, outside_number};
 use crate::wait::{self, KernelWork, Wait};
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ pub struct PathSummary {
     pub parts: Vec<PathPart>,
     pub rest_ns: Nanos,
     /// From the request's own task to that of the largest part: which task waited for which.
-    pub chain: Vec<Link>,
+    pub chain: Vec<WaitLink>,
     /// The likely holder of the request, where the path ends in idle threads of a run-time.
     pub sibling: Option<Sibling>,
     /// Records that the kernel or the reader dropped: with any, the parts may be wrong.
@@ -37,7 +37,7 @@ pub struct PathSummary {
 /// Sum of the time of one kind and task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathPart {
-    pub kind: Kind,
+    pub kind: TimeKind,
     pub total_ns: Nanos,
     /// The task that spent most of it.
     pub task: PathTask,
@@ -86,7 +86,7 @@ pub struct PathTask {
 
 /// One step of a chain of waits: `waiter` waited in `wait` for `other`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Link {
+pub struct WaitLink {
     pub waiter: PathTask,
     pub wait: Wait,
     pub other: PathTask,
@@ -106,7 +106,7 @@ impl PathSummary {
     }
 }
 
-impl Path {
+impl CriticalPath {
     /// The sums of this path, with names from its trace.
     pub fn summary(&self, trace: &Trace) -> PathSummary {
         let shares = self.shares();
@@ -130,21 +130,21 @@ impl Path {
         }
     }
 
-    fn part(&self, trace: &Trace, share: &Share) -> PathPart {
+    fn part(&self, trace: &Trace, share: &TimeShare) -> PathPart {
         let task = self.hops.get(share.hop).map_or(0, |hop| hop.task);
         let holder = match share.kind {
-            Kind::Runnable(
+            TimeKind::Runnable(
                 CpuHolder::Task(tid)
                 | CpuHolder::Reclaimer(tid)
                 | CpuHolder::CgroupReclaimer(tid)
                 | CpuHolder::Copy(tid)
                 | CpuHolder::Exiting(tid),
             ) if tid != 0 => Some(PathTask::new(trace, tid)),
-            Kind::Running(RunMode::Kernel(KernelWork::CopyOnWrite)) => {
+            TimeKind::Running(RunMode::Kernel(KernelWork::CopyOnWrite)) => {
                 let child = copies::sharing(trace, trace.process(task), self.from);
                 child.map(|child| PathTask::new(trace, child))
             }
-            Kind::Running(RunMode::Kernel(KernelWork::Exit)) => {
+            TimeKind::Running(RunMode::Kernel(KernelWork::Exit)) => {
                 let parent = copies::forked_by(trace, trace.process(task));
                 let is_on_path =
                     |parent: &Tid| self.hops.iter().any(|hop| trace.process(hop.task) == *parent);
@@ -164,11 +164,11 @@ impl Path {
         }
     }
 
-    fn links(&self, trace: &Trace, hop: usize) -> Vec<Link> {
+    fn links(&self, trace: &Trace, hop: usize) -> Vec<WaitLink> {
         let chain = self.chain(hop);
         let skipped = chain.len().saturating_sub(1).saturating_sub(MAX_CHAIN);
         let pairs = chain.iter().zip(chain.iter().skip(1)).skip(skipped);
-        let link = |(waiter, other): (&crate::Hop, &crate::Hop)| Link {
+        let link = |(waiter, other): (&crate::Hop, &crate::Hop)| WaitLink {
             waiter: PathTask::new(trace, waiter.task),
             wait: other.waited_for_by.map_or(Wait::Unknown, |(_, wait)| wait),
             other: PathTask::new(trace, other.task),

@@ -1,7 +1,7 @@
 //! Traces written by hand, and what holds of every path.
 
-use crate::path::{Kind, Path, Share};
-use crate::request::Request;
+use crate::path::{CriticalPath, TimeKind, TimeShare};
+use crate::request::RequestSpan;
 use crate::trace::{Event, EventKind, Nanos, StackId, Task, TaskState, Tid, Trace, WakeContext};
 use crate::walk::critical_path;
 
@@ -10,11 +10,11 @@ pub(crate) const SERVER: Tid = 20;
 pub(crate) const OTHER: Tid = 30;
 
 /// Builds a trace from events at times, with stacks written as `a < b < c`.
-pub(crate) struct Traced {
+pub(crate) struct TraceBuilder {
     pub(crate) trace: Trace,
 }
 
-impl Traced {
+impl TraceBuilder {
     pub(crate) fn new(to: Nanos) -> Self {
         let task = |name: &str| Task { name: name.to_owned(), process: 0 };
         let tasks = [(CLIENT, task("client")), (SERVER, task("server")), (OTHER, task("other"))];
@@ -61,14 +61,19 @@ impl Traced {
         self.event(at, 0, EventKind::Waking { task, by: 0, context: WakeContext::HardIrq, stack })
     }
 
-    pub(crate) fn path(&self, from: Nanos, to: Nanos) -> Path {
+    pub(crate) fn path(&self, from: Nanos, to: Nanos) -> CriticalPath {
         self.served_path(from, to, &[])
     }
 
     /// The path of a request to these processes.
-    pub(crate) fn served_path(&self, from: Nanos, to: Nanos, servers: &[Tid]) -> Path {
-        let request =
-            Request { task: CLIENT, from, to, servers: servers.to_vec(), ..Request::default() };
+    pub(crate) fn served_path(&self, from: Nanos, to: Nanos, servers: &[Tid]) -> CriticalPath {
+        let request = RequestSpan {
+            task: CLIENT,
+            from,
+            to,
+            servers: servers.to_vec(),
+            ..RequestSpan::default()
+        };
         let path = critical_path(&self.trace, request);
         assert_partition(&path);
         path
@@ -80,13 +85,13 @@ impl Traced {
         self.event(self.trace.from, 0, EventKind::Found { task, state, stack })
     }
 
-    pub(crate) fn shares(&self, from: Nanos, to: Nanos) -> Vec<(Kind, Nanos)> {
+    pub(crate) fn shares(&self, from: Nanos, to: Nanos) -> Vec<(TimeKind, Nanos)> {
         let path = self.path(from, to);
-        path.shares().into_iter().map(|Share { kind, total, .. }| (kind, total)).collect()
+        path.shares().into_iter().map(|TimeShare { kind, total, .. }| (kind, total)).collect()
     }
 }
 
-pub(crate) fn assert_partition(path: &Path) {
+pub(crate) fn assert_partition(path: &CriticalPath) {
     let mut at = path.from;
     for part in &path.parts {
         assert_eq!(part.from, at, "no gap and no overlap: {path:?}");

@@ -36,12 +36,12 @@ pub(crate) enum Activity {
 /// Wake-up that ended a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Wakeup {
-    pub(crate) waker: Waker,
+    pub(crate) waker: WakeCause,
     pub(crate) stack: StackId,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Waker {
+pub(crate) enum WakeCause {
     Task(Tid),
     Timer,
     TimerSignal,
@@ -291,7 +291,7 @@ impl Builder<'_> {
             EventKind::SwitchIn { task } => self.enters(task, at, event.cpu),
             EventKind::Waking { task, by, context, stack } => {
                 let wakeup = self.wakeup(by, context, stack);
-                if let Waker::Task(by) = wakeup.waker {
+                if let WakeCause::Task(by) = wakeup.waker {
                     self.built.woke.entry(by).or_default().push((at, task));
                 }
                 self.wakes(task, at, wakeup);
@@ -341,7 +341,7 @@ impl Builder<'_> {
             }
             PresentState::Blocked { stopped, stack, woken } => {
                 // A wake-up that was not seen was an interrupt on an idle CPU whose tracepoints are silent.
-                let unseen = Wakeup { waker: Waker::Interrupt, stack: StackId::default() };
+                let unseen = Wakeup { waker: WakeCause::Interrupt, stack: StackId::default() };
                 let (until, wakeup) = woken.unwrap_or((at, unseen));
                 let wakeup = Some(wakeup);
                 line.push(open.since, until, Activity::Blocked { stopped, stack, wakeup });
@@ -380,12 +380,12 @@ impl Builder<'_> {
     fn wakeup(&self, by: Tid, context: WakeContext, stack: StackId) -> Wakeup {
         let class = self.built.class(stack);
         let waker = match class.interrupt {
-            _ if by != 0 && self.built.is_sent_by_task(context, stack) => Waker::Task(by),
-            WakeSource::Timer => Waker::Timer,
-            WakeSource::TimerSignal => Waker::TimerSignal,
-            WakeSource::Disk => Waker::Disk,
-            WakeSource::Network => Waker::Network,
-            WakeSource::Interrupt => Waker::Interrupt,
+            _ if by != 0 && self.built.is_sent_by_task(context, stack) => WakeCause::Task(by),
+            WakeSource::Timer => WakeCause::Timer,
+            WakeSource::TimerSignal => WakeCause::TimerSignal,
+            WakeSource::Disk => WakeCause::Disk,
+            WakeSource::Network => WakeCause::Network,
+            WakeSource::Interrupt => WakeCause::Interrupt,
         };
         Wakeup { waker, stack }
     }

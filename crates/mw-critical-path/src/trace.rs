@@ -183,7 +183,7 @@ impl Trace {
 
 #[cfg(test)]
 mod tests {
-    use crate::test_trace::{CLIENT, OTHER, SERVER, Traced};
+    use crate::test_trace::{CLIENT, OTHER, SERVER, TraceBuilder};
     use crate::trace::{EventKind, Task, Tid};
 
     /// Promise (Tracing: why): A task that has ended has the cgroup of the process that forked it, where both run the
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn a_worker_is_kin_of_the_server_that_forked_it_and_not_of_the_shell_before() {
         const WORKER: Tid = 40;
-        let mut traced = Traced::new(1000);
+        let mut traced = TraceBuilder::new(1000);
         let server = Task { name: "server".to_owned(), process: WORKER };
         traced.trace.tasks.insert(WORKER, server);
         traced.event(100, 0, EventKind::Fork { parent: OTHER, child: SERVER });

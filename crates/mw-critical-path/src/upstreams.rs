@@ -1,6 +1,6 @@
 //! Whom a proxy asked before the trace began: no wake-up says so, but the connections that it opened do.
 
-use crate::request::Request;
+use crate::request::RequestSpan;
 use crate::timeline::Timelines;
 use crate::trace::{Nanos, Tid, Trace};
 use std::cell::RefCell;
@@ -32,7 +32,7 @@ struct Upstream {
 }
 
 impl Upstreams {
-    pub(crate) fn new(trace: &Trace, timelines: &Timelines, request: &Request) -> Self {
+    pub(crate) fn new(trace: &Trace, timelines: &Timelines, request: &RequestSpan) -> Self {
         let mut of_process: BTreeMap<Tid, Upstream> = BTreeMap::new();
         for (proxy, upstream) in request.upstreams.iter().filter(|(proxy, other)| proxy != other) {
             of_process.entry(*proxy).or_default().processes.insert(*upstream);

@@ -1,6 +1,6 @@
-use crate::path::Kind;
-use crate::request::Request;
-use crate::test_trace::{CLIENT, OTHER, SERVER, Traced, assert_partition};
+use crate::path::TimeKind;
+use crate::request::RequestSpan;
+use crate::test_trace::{CLIENT, OTHER, SERVER, TraceBuilder, assert_partition};
 use crate::trace::{EventKind, StackId, Task, TaskState, Tid, WakeContext};
 use crate::wait::Wait;
 use crate::walk::critical_path;
@@ -10,8 +10,8 @@ const WORKER: Tid = 41;
 const SENDS: &str = "sock_def_readable < tcp_v4_rcv < do_softirq < tcp_sendmsg < __sys_sendto";
 
 /// The client has asked at 100, before the trace began at 200. The proxy waits for its upstream, which has a worker.
-fn proxied() -> Traced {
-    let mut traced = Traced::new(2000);
+fn proxied() -> TraceBuilder {
+    let mut traced = TraceBuilder::new(2000);
     traced.trace.from = 200;
     for (tid, process) in [
         (CLIENT, CLIENT),
@@ -29,14 +29,14 @@ fn proxied() -> Traced {
 }
 
 /// The largest part of the request, and the tasks that lead to it, each with a mark if it is inferred.
-fn largest(traced: &Traced, upstreams: &[(Tid, Tid)]) -> (Kind, Vec<(Tid, bool)>) {
-    let request = Request {
+fn largest(traced: &TraceBuilder, upstreams: &[(Tid, Tid)]) -> (TimeKind, Vec<(Tid, bool)>) {
+    let request = RequestSpan {
         task: CLIENT,
         from: 100,
         to: 1100,
         servers: vec![SERVER],
         upstreams: upstreams.to_vec(),
-        ..Request::default()
+        ..RequestSpan::default()
     };
     let path = critical_path(&traced.trace, request);
     assert_partition(&path);
@@ -51,10 +51,10 @@ fn largest(traced: &Traced, upstreams: &[(Tid, Tid)]) -> (Kind, Vec<(Tid, bool)>
 fn the_upstream_of_an_idle_proxy_is_followed_where_it_is_stuck() {
     let mut traced = proxied();
     traced.found(WORKER, TaskState::Waiting, "io_schedule < folio_wait_writeback");
-    let held = Kind::Waiting(Wait::Writeback);
+    let held = TimeKind::Waiting(Wait::Writeback);
     let chain = vec![(CLIENT, false), (SERVER, true), (WORKER, true)];
     assert_eq!(largest(&traced, &[(SERVER, UPSTREAM)]), (held, chain));
-    let idle = (Kind::Idle(Wait::Poll), vec![(CLIENT, false), (SERVER, true)]);
+    let idle = (TimeKind::Idle(Wait::Poll), vec![(CLIENT, false), (SERVER, true)]);
     assert_eq!(largest(&traced, &[]), idle);
     assert_eq!(largest(&traced, &[(OTHER, UPSTREAM)]), idle, "another asks it");
 }
@@ -63,7 +63,7 @@ fn the_upstream_of_an_idle_proxy_is_followed_where_it_is_stuck() {
 fn an_upstream_that_is_idle_as_well_is_not_followed() {
     let mut traced = proxied();
     traced.found(WORKER, TaskState::Waiting, "schedule < futex_wait_queue < do_futex");
-    let idle = (Kind::Idle(Wait::Poll), vec![(CLIENT, false), (SERVER, true)]);
+    let idle = (TimeKind::Idle(Wait::Poll), vec![(CLIENT, false), (SERVER, true)]);
     assert_eq!(largest(&traced, &[(SERVER, UPSTREAM)]), idle);
 }
 
@@ -72,7 +72,7 @@ fn the_upstream_of_an_idle_upstream_is_followed() {
     let mut traced = proxied();
     traced.found(OTHER, TaskState::Stopped, "");
     let (kind, chain) = largest(&traced, &[(SERVER, UPSTREAM), (UPSTREAM, OTHER)]);
-    assert_eq!((kind, chain.last()), (Kind::Stopped, Some(&(OTHER, true))));
+    assert_eq!((kind, chain.last()), (TimeKind::Stopped, Some(&(OTHER, true))));
 }
 
 /// Another client, which sleeps for most of the time, sends a request of its own over an open connection.
@@ -85,9 +85,9 @@ fn a_client_of_a_proxy_is_not_what_it_waited_for() {
     sends(&mut traced, 1000, OTHER, SERVER);
     traced.runs(1001, 1, SERVER);
     sends(&mut traced, 1100, SERVER, CLIENT);
-    assert_eq!(largest(&traced, &[]).0, Kind::Waiting(Wait::Sleep), "nobody knows");
+    assert_eq!(largest(&traced, &[]).0, TimeKind::Waiting(Wait::Sleep), "nobody knows");
     let (kind, chain) = largest(&traced, &[(SERVER, UPSTREAM)]);
-    assert_eq!((kind, chain.last()), (Kind::Waiting(Wait::Writeback), Some(&(WORKER, true))));
+    assert_eq!((kind, chain.last()), (TimeKind::Waiting(Wait::Writeback), Some(&(WORKER, true))));
 }
 
 /// Other clients wake the proxy a hundred times, so that each of its waits is short.
@@ -110,8 +110,8 @@ fn the_upstream_of_a_busy_proxy_is_followed_where_it_is_stuck() {
         largest(&traced, upstreams)
     };
     let (kind, chain) = held(&[(SERVER, UPSTREAM)]);
-    assert_eq!((kind, chain.last()), (Kind::Waiting(Wait::Writeback), Some(&(WORKER, true))));
-    assert_ne!(held(&[]).0, Kind::Waiting(Wait::Writeback));
+    assert_eq!((kind, chain.last()), (TimeKind::Waiting(Wait::Writeback), Some(&(WORKER, true))));
+    assert_ne!(held(&[]).0, TimeKind::Waiting(Wait::Writeback));
 }
 
 /// A script starts a client, after it has slept for most of the time.
@@ -133,7 +133,7 @@ fn a_client_that_did_not_exist_yet_is_not_what_a_server_waited_for() {
     assert!(path(SERVER).len() > 1, "its own child may have worked for it");
 }
 
-fn sends(traced: &mut Traced, at: u64, by: Tid, task: Tid) {
+fn sends(traced: &mut TraceBuilder, at: u64, by: Tid, task: Tid) {
     let stack = traced.stack(SENDS);
     assert_ne!(stack, StackId::default());
     traced.event(at, 0, EventKind::Waking { task, by, context: WakeContext::SoftIrq, stack });
@@ -153,6 +153,6 @@ fn an_upstream_that_was_stuck_is_followed_where_only_its_packet_is_seen() {
         traced.wakes(1100, SERVER, CLIENT).runs(1100, 0, CLIENT);
         largest(&traced, &[(SERVER, UPSTREAM)]).0
     };
-    assert_eq!(kind(TaskState::Stopped), Kind::Stopped);
-    assert_eq!(kind(TaskState::Waiting), Kind::Waiting(Wait::Network));
+    assert_eq!(kind(TaskState::Stopped), TimeKind::Stopped);
+    assert_eq!(kind(TaskState::Waiting), TimeKind::Waiting(Wait::Network));
 }

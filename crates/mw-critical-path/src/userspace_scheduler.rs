@@ -3,7 +3,7 @@
 //! They hand a request from thread to thread without a wake-up, so that the walk ends in a thread that idled in
 //! poll or on a futex until a timer woke it, while a sibling of the same process held the request in the kernel.
 
-use crate::path::{Kind, Path, SiblingWait};
+use crate::path::{CriticalPath, SiblingWait, TimeKind};
 use crate::timeline::{Activity, Timelines};
 use crate::trace::{Nanos, Tid, Trace};
 use crate::wait::Wait;
@@ -14,10 +14,10 @@ use std::collections::BTreeMap;
 pub(crate) fn sibling_wait(
     trace: &Trace,
     timelines: &Timelines,
-    path: &Path,
+    path: &CriticalPath,
 ) -> Option<SiblingWait> {
     let idle: Nanos =
-        path.parts.iter().filter(|part| is_idle(part.kind)).map(crate::Part::duration).sum();
+        path.parts.iter().filter(|part| is_idle(part.kind)).map(crate::PathPiece::duration).sum();
     if idle.saturating_mul(3) < path.duration() {
         return None;
     }
@@ -44,11 +44,11 @@ pub(crate) fn sibling_wait(
     (total.saturating_mul(2) >= path.duration()).then_some(SiblingWait { task, wait, total })
 }
 
-fn is_idle(kind: Kind) -> bool {
+fn is_idle(kind: TimeKind) -> bool {
     matches!(
         kind,
-        Kind::TimedOut(Wait::Poll | Wait::Futex | Wait::AsyncIo)
-            | Kind::Waiting(Wait::Poll | Wait::Futex | Wait::AsyncIo)
-            | Kind::Idle(_)
+        TimeKind::TimedOut(Wait::Poll | Wait::Futex | Wait::AsyncIo)
+            | TimeKind::Waiting(Wait::Poll | Wait::Futex | Wait::AsyncIo)
+            | TimeKind::Idle(_)
     )
 }

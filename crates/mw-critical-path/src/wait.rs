@@ -7,7 +7,7 @@
 pub use crate::conditions::{KernelWork, TimeClass, Wait};
 use crate::conditions::{WAITS, WORKS, WorkRow};
 use crate::kernel::{
-    CONNECTS, DISK_COMPLETIONS, EXIT, Functions, IDLE_THREADS, KILLS, PACKETS, RECLAIM_THREADS,
+    CONNECTS, DISK_COMPLETIONS, EXIT, FunctionSet, IDLE_THREADS, KILLS, PACKETS, RECLAIM_THREADS,
     ROOM, SENDERS, THAWS, TIMER_SIGNALS, TIMERS, is_wait_for_mmap_lock,
 };
 use std::collections::HashMap;
@@ -118,7 +118,7 @@ pub(crate) enum Reclaim {
 
 /// Sources of an interrupt. The innermost function of a stack that is any of these counts: one interrupt comes in
 /// the middle of another.
-const INTERRUPTS: &[(WakeSource, Functions)] = &[
+const INTERRUPTS: &[(WakeSource, FunctionSet)] = &[
     (WakeSource::Disk, DISK_COMPLETIONS),
     (WakeSource::TimerSignal, TIMER_SIGNALS),
     (WakeSource::Timer, TIMERS),
@@ -126,10 +126,10 @@ const INTERRUPTS: &[(WakeSource, Functions)] = &[
 ];
 
 /// Functions of a file system that send the wake-up at the end of its I/O.
-const REMOTE_COMPLETIONS: &[(Wait, Functions)] = &[
-    (Wait::Fuse, Functions::new(&["fuse_dev_", "fuse_request_end", "virtio_fs_"])),
-    (Wait::Nfs, Functions::new(&["rpc_", "nfs_", "nfs4_", "xprt_"])),
-    (Wait::RemoteFs, Functions::new(&["cifs_", "smb2_", "ceph_", "p9_", "netfs_"])),
+const REMOTE_COMPLETIONS: &[(Wait, FunctionSet)] = &[
+    (Wait::Fuse, FunctionSet::new(&["fuse_dev_", "fuse_request_end", "virtio_fs_"])),
+    (Wait::Nfs, FunctionSet::new(&["rpc_", "nfs_", "nfs4_", "xprt_"])),
+    (Wait::RemoteFs, FunctionSet::new(&["cifs_", "smb2_", "ceph_", "p9_", "netfs_"])),
 ];
 
 /// Indices of the first entries that have a function.

@@ -1,9 +1,9 @@
 //! The walk from a request's end back to what its time was spent on.
 
-use crate::path::{CpuHolder, Hop, Kind, Part, Path, RunMode, Unseen};
-use crate::request::Request;
+use crate::path::{CpuHolder, CriticalPath, Hop, PathPiece, RunMode, TimeKind, UnseenReason};
+use crate::request::RequestSpan;
 use crate::servers::{Servers, most_stuck};
-use crate::timeline::{Activity, Interval, Timelines, Waker, Wakeup};
+use crate::timeline::{Activity, Interval, Timelines, WakeCause, Wakeup};
 use crate::trace::{Basis, Nanos, StackId, Tid, Trace, UNKNOWN_OUTSIDE};
 use crate::upstreams::Upstreams;
 use crate::userspace_scheduler::sibling_wait;
@@ -17,17 +17,17 @@ const MAX_TIMERS: usize = 256;
 const MAX_PARTS: usize = 200_000;
 
 /// Finds where the time of a request went.
-pub fn critical_path(trace: &Trace, request: Request) -> Path {
+pub fn critical_path(trace: &Trace, request: RequestSpan) -> CriticalPath {
     path_within(trace, &Timelines::since(trace, request.from), request)
 }
 
-fn path_within(trace: &Trace, timelines: &Timelines, request: Request) -> Path {
+fn path_within(trace: &Trace, timelines: &Timelines, request: RequestSpan) -> CriticalPath {
     let servers = Servers::new(trace, timelines, &request);
     let upstreams = Upstreams::new(trace, timelines, &request);
-    let Request { task, from, to, .. } = request;
+    let RequestSpan { task, from, to, .. } = request;
     let hops = vec![Hop { task, waited_for_by: None, inferred: false }];
     let client = trace.process(task);
-    let mut walk = Walk {
+    let mut walk = PathWalk {
         trace,
         timelines,
         servers,
@@ -39,9 +39,9 @@ fn path_within(trace: &Trace, timelines: &Timelines, request: Request) -> Path {
         parts: Vec::new(),
     };
     walk.explain(0, from, to, 0);
-    let Walk { parts, hops, .. } = walk;
+    let PathWalk { parts, hops, .. } = walk;
     let parts = without_gaps(parts, &trace.gaps);
-    let mut path = Path { from, to: to.max(from), parts, hops, sibling: None };
+    let mut path = CriticalPath { from, to: to.max(from), parts, hops, sibling: None };
     path.sibling = sibling_wait(trace, timelines, &path);
     path
 }
@@ -51,11 +51,20 @@ pub(crate) fn own_time(
     trace: &Trace,
     timelines: &Timelines,
     spans: &[(Tid, Nanos, Nanos)],
-) -> (Vec<Part>, Vec<Hop>) {
+) -> (Vec<PathPiece>, Vec<Hop>) {
     let (servers, upstreams, client) = (Servers::default(), Upstreams::default(), 0);
     let (hops, parts) = (Vec::new(), Vec::new());
-    let mut walk =
-        Walk { trace, timelines, servers, upstreams, client, from: 0, follows: false, hops, parts };
+    let mut walk = PathWalk {
+        trace,
+        timelines,
+        servers,
+        upstreams,
+        client,
+        from: 0,
+        follows: false,
+        hops,
+        parts,
+    };
     for (task, from, to) in spans {
         let hop = Hop { task: *task, waited_for_by: None, inferred: false };
         if walk.hops.last() != Some(&hop) {
@@ -66,7 +75,7 @@ pub(crate) fn own_time(
     (walk.parts, walk.hops)
 }
 
-struct Walk<'a> {
+struct PathWalk<'a> {
     trace: &'a Trace,
     timelines: &'a Timelines,
     servers: Servers,
@@ -78,10 +87,10 @@ struct Walk<'a> {
     /// True if a task that was waited for is explained instead.
     follows: bool,
     hops: Vec<Hop>,
-    parts: Vec<Part>,
+    parts: Vec<PathPiece>,
 }
 
-impl Walk<'_> {
+impl PathWalk<'_> {
     /// Explains `[from, to)` of the task of a hop.
     fn explain(&mut self, hop: usize, from: Nanos, to: Nanos, depth: usize) {
         let Some(task) = self.hops.get(hop).map(|hop| hop.task) else { return };
@@ -111,7 +120,7 @@ impl Walk<'_> {
         depth: usize,
     ) {
         if depth >= MAX_HOPS {
-            return self.push(hop, from, born, Kind::Unseen(Unseen::TooDeep));
+            return self.push(hop, from, born, TimeKind::Unseen(UnseenReason::TooDeep));
         }
         let parent = self.hop(parent, (hop, Wait::Child), false);
         self.explain(parent, from, born, depth + 1);
@@ -121,12 +130,12 @@ impl Walk<'_> {
     fn gap(&mut self, hop: usize, task: Tid, from: Nanos, to: Nanos) {
         if !self.timelines.has(task) {
             let is_known = task != UNKNOWN_OUTSIDE;
-            let unseen = if is_known { Unseen::NeverRan } else { Unseen::Untraced };
-            return self.push(hop, from, to, Kind::Unseen(unseen));
+            let unseen = if is_known { UnseenReason::NeverRan } else { UnseenReason::Untraced };
+            return self.push(hop, from, to, TimeKind::Unseen(unseen));
         }
         let began = self.trace.from.clamp(from, to.max(from));
-        self.push(hop, from, began, Kind::Unseen(Unseen::Untraced));
-        self.push(hop, began, to, Kind::Unseen(Unseen::NotThere));
+        self.push(hop, from, began, TimeKind::Unseen(UnseenReason::Untraced));
+        self.push(hop, began, to, TimeKind::Unseen(UnseenReason::NotThere));
     }
 
     fn interval(&mut self, hop: usize, task: Tid, interval: Interval, depth: usize) {
@@ -135,7 +144,7 @@ impl Walk<'_> {
             Activity::Running => self.running(hop, task, from, to),
             Activity::Runnable { cpu } => self.runnable(hop, task, cpu, (from, to)),
             Activity::Blocked { stopped: true, stack, .. } => {
-                self.push_at(hop, from, to, Kind::Stopped, (stack, StackId::default()));
+                self.push_at(hop, from, to, TimeKind::Stopped, (stack, StackId::default()));
             }
             Activity::Blocked { stopped: false, stack, wakeup } => {
                 self.blocked(hop, (from, to), (stack, wakeup), depth);
@@ -148,7 +157,7 @@ impl Walk<'_> {
         let timelines = self.timelines;
         let samples = timelines.samples(task, from, to);
         if samples.is_empty() {
-            return self.push(hop, from, to, Kind::Running(RunMode::Unsampled));
+            return self.push(hop, from, to, TimeKind::Running(RunMode::Unsampled));
         }
         let count = samples.len() as u128;
         let share = |index: usize| {
@@ -162,7 +171,7 @@ impl Walk<'_> {
                 Some(wait) => RunMode::In(wait),
                 None => RunMode::Kernel(wait::work(functions)),
             };
-            let kind = Kind::Running(mode);
+            let kind = TimeKind::Running(mode);
             self.push_at(hop, share(index), share(index + 1), kind, (*stack, StackId::default()));
             if let Some(last) = self.parts.last_mut() {
                 last.samples = last.samples.saturating_add(1);
@@ -175,15 +184,15 @@ impl Walk<'_> {
     fn runnable(&mut self, hop: usize, task: Tid, cpu: Option<u16>, (from, to): (Nanos, Nanos)) {
         let is_polled = self.trace.basis == Basis::Polling;
         let Some(cpu) = cpu.filter(|_| !is_polled) else {
-            return self.push(hop, from, to, Kind::Runnable(CpuHolder::Unknown));
+            return self.push(hop, from, to, TimeKind::Runnable(CpuHolder::Unknown));
         };
         let lost_from = self.lost_from(from, to);
         for (from, to, holder) in self.timelines.on_cpu(cpu, from, to) {
             if holder == Some(0) && lost_from < to {
                 // It would have run: it was not runnable any more, and the record of it is lost.
                 let lost_from = lost_from.max(from);
-                self.push(hop, from, lost_from, Kind::Runnable(CpuHolder::Idle));
-                self.push(hop, lost_from, to, Kind::Unseen(Unseen::Untraced));
+                self.push(hop, from, lost_from, TimeKind::Runnable(CpuHolder::Idle));
+                self.push(hop, lost_from, to, TimeKind::Unseen(UnseenReason::Untraced));
                 continue;
             }
             let is_own =
@@ -212,7 +221,7 @@ impl Walk<'_> {
                 }
                 Some(holder) => CpuHolder::Task(holder),
             };
-            self.push(hop, from, to, Kind::Runnable(holder));
+            self.push(hop, from, to, TimeKind::Runnable(holder));
         }
     }
 
@@ -236,7 +245,7 @@ impl Walk<'_> {
         let is_for_task = self.follows && !wait.is_for_resource();
         let next = is_for_task.then(|| self.next(hop, (wait, wakeup), (from, to))).flatten();
         let kind = match next {
-            Some(_) if depth >= MAX_HOPS => Kind::Unseen(Unseen::TooDeep),
+            Some(_) if depth >= MAX_HOPS => TimeKind::Unseen(UnseenReason::TooDeep),
             Some((next, inferred)) => {
                 let next = self.hop(next, (hop, wait), inferred);
                 return self.explain(next, from, to, depth + 1);
@@ -246,8 +255,8 @@ impl Walk<'_> {
                 // What ends an idle server's wait is somebody's request; a packet that comes late may be this one.
                 let is_idle = wait.is_for_work()
                     && (self.is_inferred(hop) || (hop > 0 && self.is_silent_after(hop, to)));
-                if is_idle && kind != Kind::Waiting(Wait::Network) {
-                    Kind::Idle(wait)
+                if is_idle && kind != TimeKind::Waiting(Wait::Network) {
+                    TimeKind::Idle(wait)
                 } else {
                     kind
                 }
@@ -269,8 +278,8 @@ impl Walk<'_> {
         let (mut at, mut ended_by) = (to, wakeup);
         for _ in 0..MAX_TIMERS {
             let is_slice = match ended_by.map(|wakeup| wakeup.waker) {
-                Some(Waker::TimerSignal) => false,
-                Some(Waker::Timer) if wait == Wait::Futex => true,
+                Some(WakeCause::TimerSignal) => false,
+                Some(WakeCause::Timer) if wait == Wait::Futex => true,
                 _ => return ended_by,
             };
             let Some(Interval { from, to, activity }) = self.timelines.next_wait(task, at) else {
@@ -304,7 +313,7 @@ impl Walk<'_> {
     ) -> Option<(Tid, bool)> {
         let task = self.hops.get(hop)?.task;
         let waker = wakeup.and_then(|Wakeup { waker, stack }| match waker {
-            Waker::Task(waker) if waker != task => Some((waker, stack)),
+            WakeCause::Task(waker) if waker != task => Some((waker, stack)),
             _ => None,
         });
         if self.is_inferred(hop) && wait.is_for_work() {
@@ -324,7 +333,7 @@ impl Walk<'_> {
         let inferred = holder.map(|holder| (holder, true));
         inferred.or_else(|| waker.map(|(waker, _)| (waker, false))).or_else(|| {
             // Who sent a packet that a thread of the kernel delivered is not known by its wake-up.
-            let is_packet = wakeup.is_some_and(|wakeup| wakeup.waker == Waker::Network);
+            let is_packet = wakeup.is_some_and(|wakeup| wakeup.waker == WakeCause::Network);
             let asked = (is_packet && wait.is_for_work()).then(|| self.asked(hop, task, span));
             asked.flatten().map(|asked| (asked, true))
         })
@@ -436,7 +445,7 @@ impl Walk<'_> {
         self.hops.len() - 1
     }
 
-    fn push(&mut self, hop: usize, from: Nanos, to: Nanos, kind: Kind) {
+    fn push(&mut self, hop: usize, from: Nanos, to: Nanos, kind: TimeKind) {
         self.push_at(hop, from, to, kind, (StackId::default(), StackId::default()));
     }
 
@@ -445,7 +454,7 @@ impl Walk<'_> {
         hop: usize,
         from: Nanos,
         to: Nanos,
-        kind: Kind,
+        kind: TimeKind,
         (stack, waker_stack): (StackId, StackId),
     ) {
         if from >= to {
@@ -459,12 +468,12 @@ impl Walk<'_> {
                 return;
             }
         }
-        self.parts.push(Part { from, to, kind, hop, stack, waker_stack, samples: 0 });
+        self.parts.push(PathPiece { from, to, kind, hop, stack, waker_stack, samples: 0 });
     }
 }
 
 /// Marks the times in which the records of a CPU were lost as untraced: the state of tasks is not known.
-fn without_gaps(parts: Vec<Part>, gaps: &[(Nanos, Nanos)]) -> Vec<Part> {
+fn without_gaps(parts: Vec<PathPiece>, gaps: &[(Nanos, Nanos)]) -> Vec<PathPiece> {
     let gaps = joined(gaps);
     let mut cut = Vec::with_capacity(parts.len());
     for part in parts {
@@ -472,12 +481,12 @@ fn without_gaps(parts: Vec<Part>, gaps: &[(Nanos, Nanos)]) -> Vec<Part> {
         let first = gaps.partition_point(|(_, end)| *end <= part.from);
         for (begin, end) in gaps.iter().skip(first).take_while(|(begin, _)| *begin < part.to) {
             let (begin, end) = ((*begin).max(part.from), (*end).min(part.to));
-            cut.push(Part { from: at, to: begin, ..part });
-            let kind = Kind::Unseen(Unseen::Untraced);
-            cut.push(Part { from: begin, to: end, kind, samples: 0, ..part });
+            cut.push(PathPiece { from: at, to: begin, ..part });
+            let kind = TimeKind::Unseen(UnseenReason::Untraced);
+            cut.push(PathPiece { from: begin, to: end, kind, samples: 0, ..part });
             at = end;
         }
-        cut.push(Part { from: at, ..part });
+        cut.push(PathPiece { from: at, ..part });
     }
     cut.retain(|part| part.from < part.to);
     cut
@@ -499,14 +508,16 @@ fn joined(spans: &[(Nanos, Nanos)]) -> Vec<(Nanos, Nanos)> {
 }
 
 /// A wait that ended without a task that could be explained instead.
-fn ended_by(wait: Wait, waker: Option<Waker>) -> Kind {
+fn ended_by(wait: Wait, waker: Option<WakeCause>) -> TimeKind {
     match waker {
-        _ if wait.is_for_resource() => Kind::Waiting(wait),
-        None => Kind::Unseen(Unseen::NotWoken(wait)),
-        Some(Waker::Timer | Waker::TimerSignal) if wait.may_time_out() => Kind::TimedOut(wait),
-        Some(Waker::Disk) => Kind::Waiting(Wait::Disk),
-        Some(Waker::Network) => Kind::Waiting(Wait::Network),
-        Some(_) => Kind::Waiting(wait),
+        _ if wait.is_for_resource() => TimeKind::Waiting(wait),
+        None => TimeKind::Unseen(UnseenReason::NotWoken(wait)),
+        Some(WakeCause::Timer | WakeCause::TimerSignal) if wait.may_time_out() => {
+            TimeKind::TimedOut(wait)
+        }
+        Some(WakeCause::Disk) => TimeKind::Waiting(Wait::Disk),
+        Some(WakeCause::Network) => TimeKind::Waiting(Wait::Network),
+        Some(_) => TimeKind::Waiting(wait),
     }
 }
 

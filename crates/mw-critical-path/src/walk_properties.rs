@@ -48,7 +48,7 @@ proptest! {
         let stacks = ["", "ep_poll", "futex_wait", "try_to_free_pages", "do_nanosleep", "tcp_sendmsg", "bio_endio"];
         let stacks = stacks.map(|function| vec![function.to_owned()]).to_vec();
         let trace = Trace { from: began, to: 1200, events, stacks, gaps, ..Trace::default() };
-        let path = critical_path(&trace, Request { task, from, to: from + length, servers: servers.clone(), command, ..Request::default() });
+        let path = critical_path(&trace, RequestSpan { task, from, to: from + length, servers: servers.clone(), command, ..RequestSpan::default() });
         assert_partition(&path);
         let summary = path.summary(&trace);
         let sum: Nanos = summary.parts.iter().map(|part| part.total_ns).sum();
@@ -68,7 +68,7 @@ proptest! {
         let stacks = ["", "ep_poll", "futex_wait", "try_to_free_pages", "do_nanosleep", "tcp_sendmsg", "kswapd"];
         let stacks = stacks.map(|function| vec![function.to_owned()]).to_vec();
         let trace = Trace { to: 1200, events: scheduled(&steps), stacks, ..Trace::default() };
-        let request = Request { task, from, to: from + length, servers, ..Request::default() };
+        let request = RequestSpan { task, from, to: from + length, servers, ..RequestSpan::default() };
         let of_all = path_within(&trace, &Timelines::new(&trace), request.clone());
         prop_assert_eq!(critical_path(&trace, request), of_all);
     }

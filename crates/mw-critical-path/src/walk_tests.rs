@@ -1,37 +1,37 @@
 use super::*;
-use crate::test_trace::{CLIENT, OTHER, SERVER, Traced};
+use crate::test_trace::{CLIENT, OTHER, SERVER, TraceBuilder};
 use crate::trace::{EventKind, Task, TaskState, WakeContext};
 use crate::wait::KernelWork;
 
 /// The client asks at 100, the server has the answer at 1100.
-fn asks_and_is_answered(traced: &mut Traced) {
+fn asks_and_is_answered(traced: &mut TraceBuilder) {
     traced.wakes(100, CLIENT, SERVER);
     is_answered(traced);
 }
 
 /// The same, with a server that is not idle when it is asked.
-fn is_answered(traced: &mut Traced) {
+fn is_answered(traced: &mut TraceBuilder) {
     traced.runs(0, 0, CLIENT).blocks(100, 0, CLIENT, "schedule < unix_stream_read_generic");
     traced.wakes(1100, SERVER, CLIENT).runs(1100, 0, CLIENT);
 }
 
 #[test]
 fn a_wait_for_a_task_is_what_that_task_did() {
-    let mut traced = Traced::new(2000);
+    let mut traced = TraceBuilder::new(2000);
     asks_and_is_answered(&mut traced);
     traced.blocks(50, 1, SERVER, "schedule < ep_poll").runs(150, 1, SERVER);
     traced.blocks(200, 1, SERVER, "io_schedule < folio_wait_bit_common < filemap_get_pages");
     traced.interrupt(900, SERVER, "folio_end_read < bio_endio").runs(950, 1, SERVER);
     let shares = traced.shares(100, 1100);
-    assert_eq!(shares[0], (Kind::Waiting(Wait::FileRead), 700));
-    assert_eq!(shares[1], (Kind::Running(RunMode::Unsampled), 50 + 150));
+    assert_eq!(shares[0], (TimeKind::Waiting(Wait::FileRead), 700));
+    assert_eq!(shares[1], (TimeKind::Running(RunMode::Unsampled), 50 + 150));
     assert_eq!(shares.iter().map(|(_, total)| total).sum::<Nanos>(), 1000);
 }
 
 /// Promise (Tracing: why): A wait for another task is explained by what that task did over the same interval.
 #[test]
 fn a_chain_is_followed_over_just_the_time_that_was_waited() {
-    let mut traced = Traced::new(2000);
+    let mut traced = TraceBuilder::new(2000);
     asks_and_is_answered(&mut traced);
     traced.runs(100, 1, SERVER).wakes(300, SERVER, OTHER).blocks(
         300,
@@ -44,14 +44,14 @@ fn a_chain_is_followed_over_just_the_time_that_was_waited() {
     traced.wakes(1010, OTHER, SERVER).runs(1010, 1, SERVER);
     let path = traced.path(100, 1100);
     let shares = path.shares();
-    assert_eq!((shares[0].kind, shares[0].total), (Kind::Waiting(Wait::Sleep), 690));
+    assert_eq!((shares[0].kind, shares[0].total), (TimeKind::Waiting(Wait::Sleep), 690));
     let chain: Vec<_> = path.chain(shares[0].hop).iter().map(|hop| hop.task).collect();
     assert_eq!(chain, [CLIENT, SERVER, OTHER]);
 }
 
 #[test]
 fn a_runnable_task_names_who_has_its_cpu_and_a_throttled_one_nobody() {
-    let mut traced = Traced::new(2000);
+    let mut traced = TraceBuilder::new(2000);
     is_answered(&mut traced);
     traced.blocks(50, 1, SERVER, "schedule < ep_poll").wakes(100, CLIENT, SERVER);
     traced.runs(60, 1, OTHER);
@@ -63,14 +63,14 @@ fn a_runnable_task_names_who_has_its_cpu_and_a_throttled_one_nobody() {
     };
     traced.event(500, 1, preempted).runs(800, 1, SERVER);
     let shares = traced.shares(100, 1100);
-    assert_eq!(shares[0], (Kind::Runnable(CpuHolder::Task(OTHER)), 400));
-    assert!(shares.contains(&(Kind::Runnable(CpuHolder::Idle), 300)), "{shares:?}");
+    assert_eq!(shares[0], (TimeKind::Runnable(CpuHolder::Task(OTHER)), 400));
+    assert!(shares.contains(&(TimeKind::Runnable(CpuHolder::Idle), 300)), "{shares:?}");
 }
 
 /// Promise (Tracing: why): A wait for a CPU that another thread of the process has is what that thread does there.
 #[test]
 fn a_cpu_that_another_thread_of_the_process_has_is_what_that_does() {
-    let mut traced = Traced::new(2000);
+    let mut traced = TraceBuilder::new(2000);
     is_answered(&mut traced);
     traced.blocks(50, 1, SERVER, "schedule < ep_poll").wakes(100, CLIENT, SERVER);
     traced.runs(60, 1, OTHER);
@@ -83,15 +83,15 @@ fn a_cpu_that_another_thread_of_the_process_has_is_what_that_does() {
     for thread in [SERVER, OTHER] {
         traced.trace.tasks.get_mut(&thread).unwrap().process = SERVER;
     }
-    let reclaims = Kind::Running(RunMode::In(Wait::CgroupReclaim));
-    let user = Kind::Running(RunMode::User);
+    let reclaims = TimeKind::Running(RunMode::In(Wait::CgroupReclaim));
+    let user = TimeKind::Running(RunMode::User);
     // By the number of samples: three of four.
     assert_eq!(traced.shares(100, 1100), [(reclaims, 750), (user, 250)]);
 }
 
 /// The holder of the CPU that the server waited for, with these samples of it.
 fn holder(forks: bool, samples: &[&str]) -> CpuHolder {
-    let mut traced = Traced::new(2000);
+    let mut traced = TraceBuilder::new(2000);
     is_answered(&mut traced);
     if forks {
         traced.event(40, 1, EventKind::Fork { parent: SERVER, child: OTHER });
@@ -104,7 +104,7 @@ fn holder(forks: bool, samples: &[&str]) -> CpuHolder {
     }
     traced.blocks(800, 1, OTHER, "schedule < ep_poll").runs(800, 1, SERVER);
     match traced.shares(100, 1100)[0].0 {
-        Kind::Runnable(holder) => holder,
+        TimeKind::Runnable(holder) => holder,
         other => panic!("{other:?}"),
     }
 }
@@ -147,7 +147,7 @@ fn what_memory_costs_precedes_what_it_spins_for() {
 #[test]
 fn a_new_client_is_not_what_a_proxy_waited_for() {
     const UPSTREAM: Tid = 40;
-    let mut traced = Traced::new(2000);
+    let mut traced = TraceBuilder::new(2000);
     asks_and_is_answered(&mut traced);
     traced.blocks(50, 1, SERVER, "schedule < ep_poll").runs(110, 1, SERVER);
     traced.blocks(90, 2, UPSTREAM, "schedule < inet_csk_accept").wakes(120, SERVER, UPSTREAM);
@@ -161,7 +161,7 @@ fn a_new_client_is_not_what_a_proxy_waited_for() {
     traced.runs(1001, 1, SERVER);
     let path = traced.path(100, 1100);
     let share = &path.shares()[0];
-    assert_eq!((share.kind, share.total), (Kind::Waiting(Wait::Writeback), 860));
+    assert_eq!((share.kind, share.total), (TimeKind::Waiting(Wait::Writeback), 860));
     assert!(path.hops.iter().any(|hop| hop.task == UPSTREAM && hop.inferred));
     assert!(path.hops.iter().all(|hop| hop.task != OTHER));
 }
@@ -170,7 +170,7 @@ fn a_new_client_is_not_what_a_proxy_waited_for() {
 #[test]
 fn a_server_whose_timers_do_nothing_is_idle() {
     let kind = |sends: bool| {
-        let mut traced = Traced::new(2000);
+        let mut traced = TraceBuilder::new(2000);
         is_answered(&mut traced);
         traced.blocks(50, 1, SERVER, "schedule < do_epoll_wait < ep_poll");
         traced.interrupt(800, SERVER, "hrtimer_wakeup").runs(800, 1, SERVER);
@@ -181,23 +181,23 @@ fn a_server_whose_timers_do_nothing_is_idle() {
         traced.interrupt(1090, SERVER, "net_rx_action").runs(1090, 1, SERVER);
         traced.shares(100, 1100)[0].0
     };
-    assert_eq!(kind(false), Kind::Idle(Wait::Poll));
-    assert_eq!(kind(true), Kind::TimedOut(Wait::Poll));
+    assert_eq!(kind(false), TimeKind::Idle(Wait::Poll));
+    assert_eq!(kind(true), TimeKind::TimedOut(Wait::Poll));
 }
 
 #[test]
 fn a_cpu_that_the_tracer_has_is_told_from_others() {
-    let mut traced = Traced::new(2000);
+    let mut traced = TraceBuilder::new(2000);
     is_answered(&mut traced);
     traced.blocks(50, 1, SERVER, "schedule < ep_poll").wakes(100, CLIENT, SERVER);
     traced.runs(60, 1, OTHER).runs(700, 1, SERVER);
     traced.trace.tracer = Some(OTHER);
-    assert_eq!(traced.shares(100, 1100)[0], (Kind::Runnable(CpuHolder::Tracer), 600));
+    assert_eq!(traced.shares(100, 1100)[0], (TimeKind::Runnable(CpuHolder::Tracer), 600));
 }
 
 #[test]
 fn a_stopped_task_is_not_explained_by_who_continues_it() {
-    let mut traced = Traced::new(2000);
+    let mut traced = TraceBuilder::new(2000);
     is_answered(&mut traced);
     let stopped = EventKind::SwitchOut {
         task: SERVER,
@@ -210,13 +210,13 @@ fn a_stopped_task_is_not_explained_by_who_continues_it() {
         .event(150, 1, stopped)
         .wakes(1000, OTHER, SERVER)
         .runs(1001, 1, SERVER);
-    assert_eq!(traced.shares(100, 1100)[0], (Kind::Stopped, 850));
+    assert_eq!(traced.shares(100, 1100)[0], (TimeKind::Stopped, 850));
 }
 
 /// Promise (Tracing: why): A frozen task is not explained by who thaws it.
 #[test]
 fn a_task_that_was_frozen_where_it_slept_is_not_explained_by_who_thaws_it() {
-    let mut traced = Traced::new(2000);
+    let mut traced = TraceBuilder::new(2000);
     asks_and_is_answered(&mut traced);
     traced.found(SERVER, TaskState::Waiting, "schedule < futex_wait_queue");
     traced.runs(0, 2, OTHER);
@@ -229,46 +229,46 @@ fn a_task_that_was_frozen_where_it_slept_is_not_explained_by_who_thaws_it() {
         .trace
         .events
         .retain(|event| !matches!(event.kind, EventKind::Waking { task: SERVER, by: CLIENT, .. }));
-    assert_eq!(traced.shares(100, 1100)[0], (Kind::Waiting(Wait::CgroupFrozen), 900));
+    assert_eq!(traced.shares(100, 1100)[0], (TimeKind::Waiting(Wait::CgroupFrozen), 900));
 }
 
 /// Promise (Tracing: why): What happened while records of the trace were lost is not explained.
 #[test]
 fn what_was_done_while_records_were_lost_is_not_known() {
-    let mut traced = Traced::new(2000);
+    let mut traced = TraceBuilder::new(2000);
     traced.runs(0, 0, CLIENT).blocks(100, 0, CLIENT, "schedule_hrtimeout < do_sys_poll");
     traced.interrupt(1100, CLIENT, "hrtimer_wakeup < __hrtimer_run_queues").runs(1100, 0, CLIENT);
     traced.trace.gaps = vec![(700, 900), (50, 300), (800, 950)];
     let kinds: Vec<_> = traced.path(100, 1100).parts.into_iter().map(|p| (p.to, p.kind)).collect();
-    let (known, lost) = (Kind::TimedOut(Wait::Poll), Kind::Unseen(Unseen::Untraced));
+    let (known, lost) = (TimeKind::TimedOut(Wait::Poll), TimeKind::Unseen(UnseenReason::Untraced));
     assert_eq!(kinds, [(300, lost), (700, known), (950, lost), (1100, known)]);
 }
 
 #[test]
 fn a_poll_that_a_timer_ends_timed_out() {
-    let mut traced = Traced::new(2000);
+    let mut traced = TraceBuilder::new(2000);
     traced.runs(0, 0, CLIENT).blocks(100, 0, CLIENT, "schedule_hrtimeout < do_sys_poll");
     traced.interrupt(1100, CLIENT, "hrtimer_wakeup < __hrtimer_run_queues").runs(1100, 0, CLIENT);
-    assert_eq!(traced.shares(100, 1100), [(Kind::TimedOut(Wait::Poll), 1000)]);
+    assert_eq!(traced.shares(100, 1100), [(TimeKind::TimedOut(Wait::Poll), 1000)]);
 }
 
 #[test]
 fn before_its_birth_a_task_is_its_parent() {
-    let mut traced = Traced::new(2000);
+    let mut traced = TraceBuilder::new(2000);
     traced.runs(0, 0, CLIENT).blocks(100, 0, CLIENT, "schedule < do_wait");
     traced.runs(0, 1, OTHER).event(400, 1, EventKind::Fork { parent: OTHER, child: SERVER });
     traced.runs(400, 2, SERVER).wakes(1100, SERVER, CLIENT).runs(1100, 0, CLIENT);
     let path = traced.path(100, 1100);
     let of = |task: Tid| -> Nanos {
         let own = path.parts.iter().filter(|part| path.hops[part.hop].task == task);
-        own.map(Part::duration).sum()
+        own.map(PathPiece::duration).sum()
     };
     assert_eq!((of(OTHER), of(SERVER)), (300, 700));
 }
 
 #[test]
 fn samples_tell_how_a_task_ran() {
-    let mut traced = Traced::new(2000);
+    let mut traced = TraceBuilder::new(2000);
     asks_and_is_answered(&mut traced);
     let fault =
         traced.stack("clear_page_erms < clear_huge_page < handle_mm_fault < exc_page_fault");
@@ -278,37 +278,40 @@ fn samples_tell_how_a_task_ran() {
         traced.event(at, 1, EventKind::Sample { task: SERVER, stack });
     }
     let shares = traced.shares(100, 1100);
-    assert_eq!(shares[0], (Kind::Running(RunMode::Kernel(KernelWork::PageFault)), 500));
-    assert!(shares.contains(&(Kind::Running(RunMode::In(Wait::DirectReclaim)), 250)), "{shares:?}");
-    assert!(shares.contains(&(Kind::Running(RunMode::User), 250)), "{shares:?}");
+    assert_eq!(shares[0], (TimeKind::Running(RunMode::Kernel(KernelWork::PageFault)), 500));
+    assert!(
+        shares.contains(&(TimeKind::Running(RunMode::In(Wait::DirectReclaim)), 250)),
+        "{shares:?}"
+    );
+    assert!(shares.contains(&(TimeKind::Running(RunMode::User), 250)), "{shares:?}");
 }
 
 #[test]
 fn slices_without_a_sample_are_divided_as_those_with_one() {
-    let mut traced = Traced::new(2000);
+    let mut traced = TraceBuilder::new(2000);
     asks_and_is_answered(&mut traced);
     let fault = traced.stack("clear_page_erms < handle_mm_fault");
     traced.runs(100, 1, SERVER).event(110, 1, EventKind::Sample { task: SERVER, stack: fault });
     traced.blocks(150, 1, SERVER, "io_schedule < filemap_read").interrupt(200, SERVER, "bio_endio");
     traced.runs(200, 1, SERVER);
     let shares = traced.shares(100, 1100);
-    assert_eq!(shares[0], (Kind::Running(RunMode::Kernel(KernelWork::PageFault)), 950));
-    assert_eq!(shares[1], (Kind::Waiting(Wait::FileRead), 50));
+    assert_eq!(shares[0], (TimeKind::Running(RunMode::Kernel(KernelWork::PageFault)), 950));
+    assert_eq!(shares[1], (TimeKind::Waiting(Wait::FileRead), 50));
 }
 
 #[test]
 fn waits_for_a_cpu_are_one_share_and_name_who_had_it_longest() {
-    let mut traced = Traced::new(2000);
+    let mut traced = TraceBuilder::new(2000);
     is_answered(&mut traced);
     traced.blocks(50, 1, SERVER, "schedule < ep_poll").wakes(100, CLIENT, SERVER);
     traced.runs(60, 1, OTHER).runs(400, 1, 31).runs(1000, 1, SERVER);
-    assert_eq!(traced.shares(100, 1100)[0], (Kind::Runnable(CpuHolder::Task(31)), 900));
+    assert_eq!(traced.shares(100, 1100)[0], (TimeKind::Runnable(CpuHolder::Task(31)), 900));
 }
 
 /// Promise (Tracing: why): A CPU that frees memory is not reported as contention.
 #[test]
 fn a_cpu_that_frees_memory_is_not_contention() {
-    let mut traced = Traced::new(2000);
+    let mut traced = TraceBuilder::new(2000);
     is_answered(&mut traced);
     traced.blocks(50, 1, SERVER, "schedule < ep_poll").wakes(100, CLIENT, SERVER);
     traced.runs(60, 1, OTHER);
@@ -317,13 +320,13 @@ fn a_cpu_that_frees_memory_is_not_contention() {
         EventKind::SwitchOut { task: OTHER, state: TaskState::Runnable, stack, next: 31 };
     traced.event(800, 1, preempted).runs(1000, 1, SERVER);
     let shares = traced.shares(100, 1100);
-    assert_eq!(shares[0], (Kind::Runnable(CpuHolder::Reclaimer(OTHER)), 700));
-    assert_eq!(shares[1], (Kind::Runnable(CpuHolder::Task(31)), 200));
+    assert_eq!(shares[0], (TimeKind::Runnable(CpuHolder::Reclaimer(OTHER)), 700));
+    assert_eq!(shares[1], (TimeKind::Runnable(CpuHolder::Task(31)), 200));
 }
 
 #[test]
 fn who_mostly_reclaims_when_sampled_frees_memory() {
-    let mut traced = Traced::new(2000);
+    let mut traced = TraceBuilder::new(2000);
     is_answered(&mut traced);
     traced.blocks(50, 1, SERVER, "schedule < ep_poll").wakes(100, CLIENT, SERVER);
     let reclaim = traced.stack("shrink_folio_list < shrink_node < try_to_free_pages");
@@ -332,44 +335,44 @@ fn who_mostly_reclaims_when_sampled_frees_memory() {
         traced.event(at, 1, EventKind::Sample { task: OTHER, stack });
     }
     traced.runs(1000, 1, SERVER);
-    let kind = Kind::Runnable(CpuHolder::Reclaimer(OTHER));
+    let kind = TimeKind::Runnable(CpuHolder::Reclaimer(OTHER));
     assert_eq!(traced.shares(100, 1100)[0], (kind, 900));
 }
 
 #[test]
 fn who_reclaims_inside_a_cgroup_frees_no_memory_of_the_machine() {
-    let mut traced = Traced::new(2000);
+    let mut traced = TraceBuilder::new(2000);
     is_answered(&mut traced);
     traced.blocks(50, 1, SERVER, "schedule < ep_poll").wakes(100, CLIENT, SERVER);
     let stack = traced.stack("shrink_node < try_to_free_mem_cgroup_pages < memory_high_write");
     traced.runs(60, 1, OTHER);
     traced.event(200, 1, EventKind::Sample { task: OTHER, stack });
     traced.runs(1000, 1, SERVER);
-    let kind = Kind::Runnable(CpuHolder::CgroupReclaimer(OTHER));
+    let kind = TimeKind::Runnable(CpuHolder::CgroupReclaimer(OTHER));
     assert_eq!(traced.shares(100, 1100)[0], (kind, 900));
 }
 
 #[test]
 fn a_signal_of_an_interval_timer_is_no_cause() {
-    let mut traced = Traced::new(2000);
+    let mut traced = TraceBuilder::new(2000);
     traced.runs(0, 0, CLIENT).blocks(100, 0, CLIENT, "schedule < ep_poll");
     let signal = "try_to_wake_up < complete_signal < it_real_fn < __hrtimer_run_queues";
     traced.interrupt(500, CLIENT, signal).runs(500, 0, CLIENT);
     traced.blocks(520, 0, CLIENT, "schedule < ep_poll").wakes(1100, SERVER, CLIENT);
     traced.runs(0, 1, SERVER).blocks(110, 1, SERVER, "io_schedule < submit_bio_wait");
     traced.interrupt(1090, SERVER, "bio_endio").runs(1090, 1, SERVER);
-    assert_eq!(traced.shares(100, 1100)[0], (Kind::Waiting(Wait::FileWrite), 390 + 570));
-    let mut traced = Traced::new(2000);
+    assert_eq!(traced.shares(100, 1100)[0], (TimeKind::Waiting(Wait::FileWrite), 390 + 570));
+    let mut traced = TraceBuilder::new(2000);
     traced.runs(0, 0, CLIENT).blocks(100, 0, CLIENT, "schedule < ep_poll");
     traced.interrupt(1100, CLIENT, signal).runs(1100, 0, CLIENT);
-    assert_eq!(traced.shares(100, 1100), [(Kind::TimedOut(Wait::Poll), 1000)]);
+    assert_eq!(traced.shares(100, 1100), [(TimeKind::TimedOut(Wait::Poll), 1000)]);
 }
 
 /// pthread_cond_timedwait(3) in slices, until another thread lets go; or until the program itself goes on.
 #[test]
 fn a_lock_that_is_waited_for_in_slices_is_what_its_holder_did() {
     let slices = |sends: bool| {
-        let mut traced = Traced::new(2000);
+        let mut traced = TraceBuilder::new(2000);
         traced.runs(0, 0, CLIENT).blocks(100, 0, CLIENT, "schedule < futex_wait_queue");
         traced.interrupt(600, CLIENT, "hrtimer_wakeup < nvme_irq").runs(600, 0, CLIENT);
         if sends {
@@ -380,13 +383,13 @@ fn a_lock_that_is_waited_for_in_slices_is_what_its_holder_did() {
         traced.interrupt(1090, SERVER, "hrtimer_wakeup").runs(1090, 1, SERVER);
         traced.shares(100, 1100)[0]
     };
-    assert_eq!(slices(false), (Kind::Waiting(Wait::Sleep), 490 + 480));
-    assert_eq!(slices(true), (Kind::TimedOut(Wait::Futex), 500));
+    assert_eq!(slices(false), (TimeKind::Waiting(Wait::Sleep), 490 + 480));
+    assert_eq!(slices(true), (TimeKind::TimedOut(Wait::Futex), 500));
 }
 
 #[test]
 fn a_file_read_over_fuse_is_what_the_daemon_did() {
-    let mut traced = Traced::new(2000);
+    let mut traced = TraceBuilder::new(2000);
     traced.runs(0, 0, CLIENT);
     traced.blocks(100, 0, CLIENT, "io_schedule < folio_wait_bit_common < filemap_get_pages");
     let stack = traced.stack("folio_end_read < fuse_dev_do_write < fuse_dev_write");
@@ -394,12 +397,12 @@ fn a_file_read_over_fuse_is_what_the_daemon_did() {
     traced.event(1100, 1, EventKind::Waking { task: CLIENT, by: SERVER, context, stack });
     traced.runs(0, 1, SERVER).blocks(110, 1, SERVER, "do_nanosleep < hrtimer_nanosleep");
     traced.interrupt(1090, SERVER, "hrtimer_wakeup").runs(1090, 1, SERVER);
-    assert_eq!(traced.shares(100, 1100)[0], (Kind::Waiting(Wait::Sleep), 980));
+    assert_eq!(traced.shares(100, 1100)[0], (TimeKind::Waiting(Wait::Sleep), 980));
 }
 
 #[test]
 fn what_io_uring_has_to_do_is_explained_by_its_worker() {
-    let mut traced = Traced::new(2000);
+    let mut traced = TraceBuilder::new(2000);
     for task in [CLIENT, OTHER] {
         traced.trace.tasks.insert(task, Task { name: "db".to_owned(), process: CLIENT });
     }
@@ -411,33 +414,33 @@ fn what_io_uring_has_to_do_is_explained_by_its_worker() {
     );
     let path = traced.path(100, 1100);
     let shares = path.shares();
-    assert_eq!((shares[0].kind, shares[0].total), (Kind::Waiting(Wait::DirtyThrottling), 1000));
+    assert_eq!((shares[0].kind, shares[0].total), (TimeKind::Waiting(Wait::DirtyThrottling), 1000));
     assert!(path.hops[shares[0].hop].inferred);
 }
 
 #[test]
 fn what_the_trace_does_not_show_is_said() {
-    let traced = Traced::new(2000);
-    assert_eq!(traced.shares(100, 1100), [(Kind::Unseen(Unseen::NeverRan), 1000)]);
-    let mut traced = Traced::new(2000);
+    let traced = TraceBuilder::new(2000);
+    assert_eq!(traced.shares(100, 1100), [(TimeKind::Unseen(UnseenReason::NeverRan), 1000)]);
+    let mut traced = TraceBuilder::new(2000);
     traced.runs(0, 0, CLIENT).blocks(100, 0, CLIENT, "schedule < unix_stream_read_generic");
-    let unseen = Kind::Unseen(Unseen::NotWoken(Wait::Socket));
+    let unseen = TimeKind::Unseen(UnseenReason::NotWoken(Wait::Socket));
     assert_eq!(traced.shares(100, 1100), [(unseen, 1000)]);
 }
 
 #[test]
 fn a_state_that_was_found_begins_the_first_interval() {
-    let mut traced = Traced::new(2000);
+    let mut traced = TraceBuilder::new(2000);
     is_answered(&mut traced);
     let stack = traced.stack("schedule < rq_qos_wait < shrink_node < try_to_free_pages");
     traced.event(0, 0, EventKind::Found { task: SERVER, state: TaskState::Waiting, stack });
     traced.interrupt(1000, SERVER, "bio_endio").runs(1000, 1, SERVER);
-    assert_eq!(traced.shares(100, 1100)[0], (Kind::Waiting(Wait::DirectReclaim), 900));
+    assert_eq!(traced.shares(100, 1100)[0], (TimeKind::Waiting(Wait::DirectReclaim), 900));
 }
 
 #[test]
 fn tasks_that_wait_for_each_other_end() {
-    let mut traced = Traced::new(100_000);
+    let mut traced = TraceBuilder::new(100_000);
     traced.runs(0, 0, CLIENT);
     for round in 0..1000_u64 {
         let (a, b) = if round % 2 == 0 { (CLIENT, SERVER) } else { (SERVER, CLIENT) };
@@ -449,7 +452,7 @@ fn tasks_that_wait_for_each_other_end() {
 
 #[test]
 fn a_sibling_that_holds_the_request_is_likely_the_reason() {
-    let mut traced = Traced::new(2000);
+    let mut traced = TraceBuilder::new(2000);
     for task in [SERVER, OTHER] {
         traced.trace.tasks.insert(task, Task { name: "go".to_owned(), process: SERVER });
     }
@@ -477,24 +480,24 @@ fn a_sibling_that_holds_the_request_is_likely_the_reason() {
 #[test]
 fn a_task_is_not_runnable_beside_an_idle_cpu_after_records_were_lost() {
     let shares = |gaps: &[(Nanos, Nanos)]| {
-        let mut traced = Traced::new(2000);
+        let mut traced = TraceBuilder::new(2000);
         is_answered(&mut traced);
         traced.blocks(50, 1, SERVER, "schedule < ep_poll").wakes(100, CLIENT, SERVER);
         traced.blocks(60, 1, OTHER, "schedule < ep_poll").runs(900, 1, SERVER);
         traced.trace.gaps = gaps.to_vec();
         traced.shares(100, 1100)
     };
-    assert_eq!(shares(&[])[0], (Kind::Runnable(CpuHolder::Idle), 800));
+    assert_eq!(shares(&[])[0], (TimeKind::Runnable(CpuHolder::Idle), 800));
     let lost = shares(&[(300, 310)]);
-    assert_eq!(lost[0], (Kind::Unseen(Unseen::Untraced), 600));
-    assert!(lost.contains(&(Kind::Runnable(CpuHolder::Idle), 200)), "{lost:?}");
+    assert_eq!(lost[0], (TimeKind::Unseen(UnseenReason::Untraced), 600));
+    assert!(lost.contains(&(TimeKind::Runnable(CpuHolder::Idle), 200)), "{lost:?}");
 }
 
 /// A server sleeps in its event loop until a time limit, then syncs what it wrote, and answers.
 #[test]
 fn a_server_that_syncs_before_it_answers_was_not_idle() {
     let kind = |answers: bool| {
-        let mut traced = Traced::new(2000);
+        let mut traced = TraceBuilder::new(2000);
         traced.runs(0, 0, CLIENT).wakes(100, CLIENT, SERVER);
         traced.blocks(100, 0, CLIENT, "schedule < unix_stream_read_generic");
         traced.blocks(150, 1, SERVER, "schedule < do_epoll_wait < ep_poll");
@@ -508,15 +511,15 @@ fn a_server_that_syncs_before_it_answers_was_not_idle() {
         traced.wakes(1100, SERVER, CLIENT).runs(1100, 0, CLIENT);
         traced.shares(100, 1100)[0].0
     };
-    assert_eq!(kind(true), Kind::TimedOut(Wait::Poll));
-    assert_eq!(kind(false), Kind::Idle(Wait::Poll));
+    assert_eq!(kind(true), TimeKind::TimedOut(Wait::Poll));
+    assert_eq!(kind(false), TimeKind::Idle(Wait::Poll));
 }
 
 /// A command that was executed wakes a thread of the kernel, which moves it to another CPU. Then it waits for an answer
 /// that is late.
 #[test]
 fn a_kernel_thread_without_work_was_not_asked() {
-    let mut traced = Traced::new(2000);
+    let mut traced = TraceBuilder::new(2000);
     traced.runs(0, 0, CLIENT);
     traced.found(OTHER, TaskState::Waiting, "schedule < smpboot_thread_fn < kthread");
     traced.wakes(50, CLIENT, OTHER).runs(51, 1, OTHER);
@@ -525,5 +528,5 @@ fn a_kernel_thread_without_work_was_not_asked() {
     let stack = traced.stack("sock_def_wakeup < tcp_rcv_state_process < tcp_v4_rcv");
     let (task, context) = (CLIENT, WakeContext::HardIrq);
     traced.event(1100, 0, EventKind::Waking { task, by: 0, context, stack }).runs(1100, 0, CLIENT);
-    assert_eq!(traced.shares(0, 1200)[0], (Kind::Waiting(Wait::Network), 1000));
+    assert_eq!(traced.shares(0, 1200)[0], (TimeKind::Waiting(Wait::Network), 1000));
 }

@@ -4,7 +4,9 @@
 //! request's begin.
 #![allow(clippy::unwrap_used, reason = "tests may stop at what they did not expect")]
 
-use mw_critical_path::{Basis, Kind, PathSummary, Request, Tid, Trace, Wait, critical_path};
+use mw_critical_path::{
+    Basis, PathSummary, RequestSpan, Tid, TimeKind, Trace, Wait, critical_path,
+};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -23,11 +25,13 @@ struct Asked {
 
 /// Explains a recorded request: the largest part is of this kind and task, and at least 90% of it.
 #[track_caller]
-fn check(json: &str, kind: Kind, task: &str) -> PathSummary {
+fn check(json: &str, kind: TimeKind, task: &str) -> PathSummary {
     let Recorded { request, trace } = serde_json::from_str(json).unwrap();
     let Asked { task: client, from, to, servers } = request;
-    let path =
-        critical_path(&trace, Request { task: client, from, to, servers, ..Request::default() });
+    let path = critical_path(
+        &trace,
+        RequestSpan { task: client, from, to, servers, ..RequestSpan::default() },
+    );
     let summary = path.summary(&trace);
     let sum: u64 = summary.parts.iter().map(|part| part.total_ns).sum();
     assert_eq!(sum + summary.rest_ns, summary.total_ns);
@@ -47,7 +51,7 @@ fn chain(summary: &PathSummary) -> Vec<(&str, bool)> {
 #[test]
 fn lock_table() {
     let json = include_str!("recorded/lock-table.json");
-    let summary = check(json, Kind::TimedOut(Wait::Unknown), "postgres");
+    let summary = check(json, TimeKind::TimedOut(Wait::Unknown), "postgres");
     assert_eq!(chain(&summary), [("postgres", false), ("postgres", false)]);
     assert_ne!(summary.chain[0].other.tid, summary.chain[1].other.tid, "the blocker");
 }
@@ -56,26 +60,27 @@ fn lock_table() {
 #[test]
 fn lock_table_open() {
     let json = include_str!("recorded/lock-table-open.json");
-    let summary = check(json, Kind::Idle(Wait::Poll), "postgres");
+    let summary = check(json, TimeKind::Idle(Wait::Poll), "postgres");
     assert_eq!(chain(&summary), [("postgres", true)]);
 }
 
 #[test]
 fn stopped() {
-    let summary = check(include_str!("recorded/stopped.json"), Kind::Stopped, "redis-server");
+    let summary = check(include_str!("recorded/stopped.json"), TimeKind::Stopped, "redis-server");
     assert_eq!(chain(&summary), [("redis-server", false)]);
 }
 
 #[test]
 fn stopped_open() {
-    let summary = check(include_str!("recorded/stopped-open.json"), Kind::Stopped, "redis-server");
+    let summary =
+        check(include_str!("recorded/stopped-open.json"), TimeKind::Stopped, "redis-server");
     assert_eq!(chain(&summary), [("redis-server", true)]);
 }
 
 #[test]
 fn stopped_polled() {
     let json = include_str!("recorded/stopped-polled.json");
-    let summary = check(json, Kind::Stopped, "redis-server");
+    let summary = check(json, TimeKind::Stopped, "redis-server");
     assert_eq!((summary.basis, chain(&summary)), (Basis::Polling, vec![("redis-server", true)]));
 }
 
@@ -83,6 +88,6 @@ fn stopped_polled() {
 #[test]
 fn throttled_read() {
     let json = include_str!("recorded/throttled-read.json");
-    let summary = check(json, Kind::Waiting(Wait::FileRead), "dd");
+    let summary = check(json, TimeKind::Waiting(Wait::FileRead), "dd");
     assert!(summary.parts[0].waker_stack.iter().any(|function| function == "blk_mq_end_request"));
 }

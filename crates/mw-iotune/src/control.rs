@@ -110,7 +110,7 @@ impl Control {
 
 /// Contents of such a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
+pub struct ControlSnapshot {
     /// The process that has counted, by the number that it knows itself by; 0: none has.
     pub process: u64,
     /// As `Control::floor`.
@@ -134,7 +134,7 @@ pub struct SeenSlot {
     pub unverified: u64,
 }
 
-impl Seen {
+impl ControlSnapshot {
     /// Contents of a page that was read from another process; none where it is no such page.
     pub fn parse(page: &[u8]) -> Option<Self> {
         let rest = page.strip_prefix(&MAGIC)?;
@@ -169,13 +169,16 @@ mod tests {
         for number in [7, 65536, 1, 2, 3, 4] {
             page.extend(u64::to_ne_bytes(number));
         }
-        assert_eq!(Seen::parse(&page), None, "a page that is cut off");
+        assert_eq!(ControlSnapshot::parse(&page), None, "a page that is cut off");
         page.resize(PAGE_BYTES, 0);
         page[32 + SLOTS * 32] = 5;
         let slots = vec![SeenSlot { key: 1, size: 2, cached: 3, uncached: 4, unverified: 5 }];
-        assert_eq!(Seen::parse(&page), Some(Seen { process: 7, floor: 65536, slots }));
+        assert_eq!(
+            ControlSnapshot::parse(&page),
+            Some(ControlSnapshot { process: 7, floor: 65536, slots })
+        );
         page[0] = 0;
-        assert_eq!(Seen::parse(&page), None);
+        assert_eq!(ControlSnapshot::parse(&page), None);
     }
 
     #[test]

@@ -12,10 +12,12 @@ pub mod environment;
 mod table;
 
 pub use control::{
-    Control, FLOOR_OFFSET, MAGIC, OFF, PAGE_BYTES, READ_AGAIN, READING, SLOTS, Seen, SeenSlot, Slot,
+    Control, ControlSnapshot, FLOOR_OFFSET, MAGIC, OFF, PAGE_BYTES, READ_AGAIN, READING, SLOTS,
+    SeenSlot, Slot,
 };
 pub use table::{
-    Line, SIZE_MIN_BYTES, Setting, TABLE_MAX_BYTES, escape, find, key, lines, setting, unescaped,
+    LineSetting, SIZE_MIN_BYTES, TABLE_MAX_BYTES, TableLine, escape, find, key, lines, setting,
+    unescaped,
 };
 
 /// The table that is in force where it is there: it goes with the next reboot.

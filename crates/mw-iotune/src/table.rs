@@ -20,14 +20,14 @@ pub const SIZE_MIN_BYTES: u64 = 4096;
 
 /// Settings of a line; settings that it lacks stay as they are for the programs' other files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Setting {
+pub struct LineSetting {
     /// From how many bytes on transfers go uncached; 0: none.
     pub size: Option<u64>,
     /// True if that holds for reads too.
     pub reads: Option<bool>,
 }
 
-impl fmt::Display for Setting {
+impl fmt::Display for LineSetting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut before = "";
         if let Some(size) = self.size {
@@ -52,15 +52,15 @@ impl fmt::Display for Setting {
 
 /// A line of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Line<'a> {
+pub struct TableLine<'a> {
     /// The path as it is written there, escaped.
     pub path: &'a [u8],
     /// Settings at and below it.
-    pub setting: Setting,
+    pub setting: LineSetting,
 }
 
 /// The lines that say something, with their numbers from 1; an error is what is wrong with one.
-pub fn lines(text: &[u8]) -> impl Iterator<Item = (usize, Result<Line<'_>, &'static str>)> {
+pub fn lines(text: &[u8]) -> impl Iterator<Item = (usize, Result<TableLine<'_>, &'static str>)> {
     text.split(|byte| *byte == b'\n').zip(1..).filter_map(|(line, number)| {
         let line = line.trim_ascii();
         let says_something = !line.is_empty() && !line.starts_with(b"#");
@@ -68,21 +68,21 @@ pub fn lines(text: &[u8]) -> impl Iterator<Item = (usize, Result<Line<'_>, &'sta
     })
 }
 
-fn parse(line: &[u8]) -> Result<Line<'_>, &'static str> {
+fn parse(line: &[u8]) -> Result<TableLine<'_>, &'static str> {
     let end = line.iter().position(u8::is_ascii_whitespace);
     let (path, rest) = end.and_then(|end| line.split_at_checked(end)).ok_or("it has no setting")?;
     if !path.starts_with(b"/") {
         return Err("the path does not begin with /");
     }
-    Ok(Line { path, setting: setting(rest.trim_ascii())? })
+    Ok(TableLine { path, setting: setting(rest.trim_ascii())? })
 }
 
 /// Parses `KEY=VALUE,KEY=VALUE`.
 ///
 /// # Errors
 /// What is wrong with it, and what to write.
-pub fn setting(text: &[u8]) -> Result<Setting, &'static str> {
-    let mut setting = Setting::default();
+pub fn setting(text: &[u8]) -> Result<LineSetting, &'static str> {
+    let mut setting = LineSetting::default();
     for pair in text.split(|byte| *byte == b',') {
         if let Some(value) = pair.strip_prefix(b"discovered_direct_iosz=") {
             setting.size = Some(size(value)?);
@@ -117,7 +117,7 @@ fn size(text: &[u8]) -> Result<u64, &'static str> {
 
 /// The line that holds for a file: of the longest path that it lies at or below; of two that are the
 /// same the last. Lines that are wrong hold for nothing.
-pub fn find<'a>(text: &'a [u8], file: &[u8]) -> Option<Line<'a>> {
+pub fn find<'a>(text: &'a [u8], file: &[u8]) -> Option<TableLine<'a>> {
     let sound = lines(text).filter_map(|(_, line)| line.ok());
     let holding = sound.filter_map(|line| Some((below(line.path, file)?, line)));
     holding.max_by_key(|(length, _)| *length).map(|(_, line)| line)
@@ -187,18 +187,18 @@ mod tests {
         /a\\040b discovered_direct_iosz=4096\n\
         relative discovered_direct_iosz=64k\n/u02\n/u03 discovered_direct_iosz=1\n";
 
-    fn of(file: &str) -> Option<Setting> {
+    fn of(file: &str) -> Option<LineSetting> {
         find(TABLE, file.as_bytes()).map(|line| line.setting)
     }
 
     #[test]
     fn the_longest_path_wins() {
-        let size = |size| Some(Setting { size: Some(size), reads: None });
+        let size = |size| Some(LineSetting { size: Some(size), reads: None });
         assert_eq!(of("/u01/x"), size(65536));
         assert_eq!(of("/u01"), size(65536));
         assert_eq!(of("/u01/hot/x/y"), size(0));
         assert_eq!(of("/u01/hotter"), size(65536));
-        assert_eq!(of("/u01/scan/1"), Some(Setting { size: Some(1 << 20), reads: Some(true) }));
+        assert_eq!(of("/u01/scan/1"), Some(LineSetting { size: Some(1 << 20), reads: Some(true) }));
         assert_eq!(of("/a b/c"), size(4096));
         for file in ["/u", "/u011", "/", "relative/x", "/u02/x", "/u03/x", ""] {
             assert_eq!(of(file), None, "{file}");

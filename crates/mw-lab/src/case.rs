@@ -61,4 +61,4 @@ mod parse;
 mod variant;
 pub mod watch;
 
-pub use variant::{Case, CaseKind, Cgroup, Variant};
+pub use variant::{Case, CaseKind, GuestCgroup, Variant};

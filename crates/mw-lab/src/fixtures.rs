@@ -10,8 +10,8 @@ use crate::case::{CaseKind, Variant};
 use crate::error::LabError;
 use crate::judge::run_outcome;
 use crate::vm::accel::Accel;
-use crate::vm::guest::{self, GuestBase, Role};
-use crate::vm::kernel::Kernel;
+use crate::vm::guest::{self, GuestBase, GuestRole};
+use crate::vm::kernel::GuestKernel;
 use crate::vm::qemu::{self, GuestRun};
 
 /// A machine that was captured.
@@ -73,8 +73,8 @@ fn capture_one(
 }
 
 fn run_guest(variant: &Variant, base: &GuestBase) -> Result<GuestRun, LabError> {
-    let kernel = Kernel::get(&variant.kernel)?;
-    let image = guest::image(base, variant, &kernel, Role::Capture)?;
+    let kernel = GuestKernel::get(&variant.kernel)?;
+    let image = guest::image(base, variant, &kernel, GuestRole::Capture)?;
     qemu::run(&variant.machine, Accel::Tcg, &kernel.image, &image, &mut |_| true)
 }
 

@@ -33,7 +33,7 @@ pub(crate) fn output(command: &mut Command) -> io::Result<Output> {
     command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(err.try_clone()?);
     // Programs of its own are killed with it.
     command.process_group(0);
-    let mut program = Killed(command.spawn()?);
+    let mut program = KillOnDrop(command.spawn()?);
     let mut poll = FIRST_POLL;
     let status = loop {
         if let Some(status) = program.0.try_wait()? {
@@ -54,9 +54,9 @@ pub(crate) fn output(command: &mut Command) -> io::Result<Output> {
 }
 
 /// Kills the process group of a program when it is dropped.
-struct Killed(Child);
+struct KillOnDrop(Child);
 
-impl Drop for Killed {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         // Waited for, its number may already be another's.
         if matches!(self.0.try_wait(), Ok(None)) {

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::Outcome;
-use crate::case::expect::{Bound, Effect, Expect};
-use crate::judge::transcript::{CheckReport, Phase, Transcript};
+use crate::case::expect::{Bound, EffectBounds, Expect};
+use crate::judge::transcript::{CheckReport, RunPhase, Transcript};
 use crate::vm::kernel_log::Trouble;
 use crate::vm::qemu::GuestRun;
 
@@ -26,23 +26,23 @@ pub struct MeasurementSeries {
     #[serde(default)]
     pub has_bounds: bool,
     /// By the phases in which it was measured.
-    pub values: BTreeMap<Phase, f64>,
+    pub values: BTreeMap<RunPhase, f64>,
 }
 
 /// The outcome, with the guest's transcript where it could be read.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Judged {
+pub struct CaseJudgement {
     pub outcome: Outcome,
     pub transcript: Transcript,
 }
 
-pub fn judge(expect: &Expect, run: &GuestRun) -> Judged {
+pub fn judge(expect: &Expect, run: &GuestRun) -> CaseJudgement {
     let said = run_outcome::run_outcome(run);
     let transcript = match Transcript::read(&run.frames) {
         Ok(transcript) => transcript,
         Err(why) => {
             let outcome = if said == Outcome::Passed { Outcome::Failed(why) } else { said };
-            return Judged { outcome, transcript: Transcript::default() };
+            return CaseJudgement { outcome, transcript: Transcript::default() };
         }
     };
     let outcome = match said {
@@ -53,7 +53,7 @@ pub fn judge(expect: &Expect, run: &GuestRun) -> Judged {
         }
         other => other,
     };
-    Judged { outcome, transcript }
+    CaseJudgement { outcome, transcript }
 }
 
 /// Each measurement, with its values in all phases.
@@ -85,11 +85,11 @@ fn surprises(troubles: &[Trouble], expected: &[String]) -> Vec<String> {
 fn broken_promises(expect: &Expect, transcript: &Transcript) -> Vec<String> {
     let mut problems = Vec::new();
     if expect.measured_only {
-        let none = transcript.measured.get(&Phase::During).is_none_or(Vec::is_empty);
+        let none = transcript.measured.get(&RunPhase::During).is_none_or(Vec::is_empty);
         problems.extend(none.then(|| "measure.sh printed no measurement".to_owned()));
         return problems;
     }
-    match transcript.checks.get(&Phase::During) {
+    match transcript.checks.get(&RunPhase::During) {
         Some(check) => problems.extend(diagnosis(expect, check)),
         None => {
             problems.push("memwright check did not run while the condition was in force".to_owned())
@@ -161,10 +161,10 @@ fn fix_and_revert(expect: &Expect, transcript: &Transcript) -> Vec<String> {
         check.map(|check| check.findings.iter().any(|found| found.rule == rule))
     };
     for rule in &expect.fix {
-        if finds(Phase::Fixed, rule) != Some(false) {
+        if finds(RunPhase::Fixed, rule) != Some(false) {
             problems.push(format!("{rule} still reported a finding after fix"));
         }
-        if finds(Phase::Reverted, rule) != Some(!expect.stays) {
+        if finds(RunPhase::Reverted, rule) != Some(!expect.stays) {
             let word = if expect.stays { "a" } else { "no" };
             problems.push(format!("{rule} reported {word} finding after undo"));
         }
@@ -179,15 +179,15 @@ fn chosen(text: &str) -> &str {
     bracketed.unwrap_or(text.trim())
 }
 
-fn effects(measured: &MeasurementSeries, effect: &Effect) -> Vec<String> {
+fn effects(measured: &MeasurementSeries, effect: &EffectBounds) -> Vec<String> {
     let of = |phase| measured.values.get(&phase).copied();
-    let (before, during) = (of(Phase::Before), of(Phase::During));
+    let (before, during) = (of(RunPhase::Before), of(RunPhase::During));
     let bounds = [
-        (Phase::During, effect.during),
-        (Phase::Fixed, effect.fixed),
-        (Phase::Reverted, effect.reverted),
+        (RunPhase::During, effect.during),
+        (RunPhase::Fixed, effect.fixed),
+        (RunPhase::Reverted, effect.reverted),
     ];
-    let check = |(phase, bound): (Phase, Bound)| {
+    let check = |(phase, bound): (RunPhase, Bound)| {
         if bound == Bound::default() {
             return None;
         }

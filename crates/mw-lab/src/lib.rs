@@ -42,11 +42,11 @@ pub mod vm;
 mod workdir;
 
 pub use case::evaluation::{Claim, Evaluation};
-pub use case::machine::{Disk, DiskFormat, Link, Machine};
+pub use case::machine::{DiskFormat, GuestDisk, GuestMachine, NetworkLink};
 pub use case::{Case, CaseKind, Variant, catalogue};
 pub use error::LabError;
 pub use outcome::Outcome;
 pub use report::logs;
 pub use runner::{CaseRun, Lab};
-pub use vm::kernel::{self, Kernel};
+pub use vm::kernel::{self, GuestKernel};
 pub use vm::qemu::GuestRun;

@@ -16,11 +16,11 @@ use crate::runner::CaseRun;
 pub use figures::short;
 pub use summary::{Tally, outcome_word};
 
-/// The version of the JSON form of [`Report`]; it is raised when a consumer could break.
+/// The version of the JSON form of [`LabReport`]; it is raised when a consumer could break.
 pub const SCHEMA_VERSION: u32 = 2;
 
 #[derive(Debug, Clone, Serialize)]
-pub struct Report {
+pub struct LabReport {
     pub schema: u32,
     /// The version of memwright that was tested.
     pub memwright: String,
@@ -29,10 +29,10 @@ pub struct Report {
     pub runs: Vec<CaseRun>,
 }
 
-impl Report {
-    pub fn new(memwright: &str, runs: Vec<CaseRun>) -> Report {
+impl LabReport {
+    pub fn new(memwright: &str, runs: Vec<CaseRun>) -> LabReport {
         let summary = summary::line(&runs);
-        Report { schema: SCHEMA_VERSION, memwright: memwright.to_owned(), summary, runs }
+        LabReport { schema: SCHEMA_VERSION, memwright: memwright.to_owned(), summary, runs }
     }
 
     pub fn text(&self) -> String {

@@ -12,14 +12,14 @@ use crate::case::{CaseKind, Variant};
 use crate::error::LabError;
 use crate::judge::run_outcome;
 use crate::judge::stall;
-use crate::judge::transcript::{AppliedChange, CheckReport, Phase};
+use crate::judge::transcript::{CheckReport, RunPhase, TranscriptChange};
 use crate::judge::{self, MeasurementSeries};
 use crate::vm::accel::Accel;
-use crate::vm::guest::{self, GuestBase, Role};
-use crate::vm::kernel::Kernel;
+use crate::vm::guest::{self, GuestBase, GuestRole};
+use crate::vm::kernel::GuestKernel;
 use crate::vm::kernel_log::Trouble;
-use crate::vm::port::Step;
-use crate::vm::qemu::{self, GuestRun, Progress, RunEnd};
+use crate::vm::port::GuestStep;
+use crate::vm::qemu::{self, GuestRun, ProgressFn, RunEnd};
 use crate::vm::{host, trial};
 use std::collections::BTreeMap;
 
@@ -40,16 +40,16 @@ pub struct CaseRun {
     pub console_tail: Option<String>,
     pub measured: Vec<MeasurementSeries>,
     #[serde(skip_deserializing)]
-    pub checks: BTreeMap<Phase, CheckReport>,
+    pub checks: BTreeMap<RunPhase, CheckReport>,
     #[serde(skip_deserializing)]
-    pub changes: Vec<AppliedChange>,
+    pub changes: Vec<TranscriptChange>,
     /// The longest stall, where the recorder watched.
     #[serde(skip_deserializing)]
     pub stall: Option<IncidentRow>,
     #[serde(skip_deserializing)]
     pub troubles: Vec<Trouble>,
     #[serde(skip_deserializing)]
-    pub steps: Vec<Step>,
+    pub steps: Vec<GuestStep>,
     /// From power-on to the case's first step.
     pub first_step_s: Option<f64>,
     /// From power-on to the end.
@@ -112,7 +112,7 @@ impl Lab {
     }
 
     /// Uses hardware virtualisation from now on if a guest with `kernel` boots on it.
-    pub fn try_kvm(&mut self, kernel: &Kernel) -> Result<Accel, LabError> {
+    pub fn try_kvm(&mut self, kernel: &GuestKernel) -> Result<Accel, LabError> {
         self.accel = trial::best_accel(&self.base, kernel)?;
         Ok(self.accel)
     }
@@ -122,10 +122,10 @@ impl Lab {
     pub fn run(
         &self,
         variant: &Variant,
-        kernel: &Kernel,
+        kernel: &GuestKernel,
         kernel_name: &str,
-        role: Role,
-        progress: &mut Progress<'_>,
+        role: GuestRole,
+        progress: &mut ProgressFn<'_>,
     ) -> (CaseRun, Option<GuestRun>) {
         let skipped = |why| (CaseRun::skipped(variant, kernel_name, why), None);
         if let Some(why) = host::missing_resources(&variant.machine) {
@@ -141,7 +141,7 @@ impl Lab {
             run => run,
         };
         match run {
-            Ok(run) => match variant.watched.as_ref().filter(|_| role == Role::Watch) {
+            Ok(run) => match variant.watched.as_ref().filter(|_| role == GuestRole::Watch) {
                 Some(watched) => (judged_stall(variant, watched, kernel_name, &run), Some(run)),
                 None => (judged(variant, kernel_name, &run), Some(run)),
             },

@@ -6,7 +6,7 @@
 //! comments below name the counters behind them.
 //!
 //! The counters are read one after the other and are updated in batches for each CPU, so that parts may exceed
-//! the total by a little: [`Account::overcounted_bytes`]. What is below the total is [`Part::Unaccounted`].
+//! the total by a little: [`Account::overcounted_bytes`]. What is below the total is [`MemoryPart::Unaccounted`].
 
 use crate::{kernel_reclaimable_bytes, unwritten_bytes};
 use mw_proc::meminfo::Meminfo;
@@ -18,11 +18,11 @@ macro_rules! parts {
     ($($part:ident $id:literal $source:literal $doc:literal)*) => {
         /// A part of memory. No two parts have a page in common.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum Part {
+        pub enum MemoryPart {
             $(#[doc = $doc] $part,)*
         }
 
-        impl Part {
+        impl MemoryPart {
             /// All parts, in the order of their discriminants.
             pub const ALL: &'static [Self] = &[$(Self::$part),*];
 
@@ -113,7 +113,7 @@ pub struct AccountCounters<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Account {
     total_bytes: u64,
-    parts: [u64; Part::ALL.len()],
+    parts: [u64; MemoryPart::ALL.len()],
     overcounted_bytes: u64,
 }
 
@@ -123,20 +123,21 @@ impl Account {
     pub fn new(counters: &AccountCounters<'_>) -> Option<Self> {
         let meminfo = counters.meminfo;
         let total_bytes = meminfo.mem_total_bytes?;
-        let mut account = Self { total_bytes, parts: [0; Part::ALL.len()], overcounted_bytes: 0 };
-        account.set(Part::Free, meminfo.mem_free_bytes);
-        account.set(Part::PerCpuLists, Some(counters.per_cpu_lists_bytes()));
-        account.set(Part::Anonymous, meminfo.anon_pages_bytes);
-        account.set(Part::Shared, meminfo.shmem_bytes);
+        let mut account =
+            Self { total_bytes, parts: [0; MemoryPart::ALL.len()], overcounted_bytes: 0 };
+        account.set(MemoryPart::Free, meminfo.mem_free_bytes);
+        account.set(MemoryPart::PerCpuLists, Some(counters.per_cpu_lists_bytes()));
+        account.set(MemoryPart::Anonymous, meminfo.anon_pages_bytes);
+        account.set(MemoryPart::Shared, meminfo.shmem_bytes);
         let (hugetlb, pools) = (meminfo.hugetlb_bytes, counters.huge_pages_bytes);
-        account.set(Part::HugePages, hugetlb.or(Some(pools)));
+        account.set(MemoryPart::HugePages, hugetlb.or(Some(pools)));
         account.cache(meminfo);
         account.unmapped(meminfo);
         account.kernel(counters);
-        account.set(Part::Corrupted, meminfo.hardware_corrupted_bytes);
-        account.set(Part::Balloon, Some(counters.counted_balloon_bytes()));
+        account.set(MemoryPart::Corrupted, meminfo.hardware_corrupted_bytes);
+        account.set(MemoryPart::Balloon, Some(counters.counted_balloon_bytes()));
         let known = sum(account.parts);
-        account.set(Part::Unaccounted, Some(total_bytes.saturating_sub(known)));
+        account.set(MemoryPart::Unaccounted, Some(total_bytes.saturating_sub(known)));
         account.overcounted_bytes = known.saturating_sub(total_bytes);
         meminfo.mem_free_bytes.map(|_| account)
     }
@@ -148,7 +149,7 @@ impl Account {
     }
 
     #[must_use]
-    pub fn bytes(&self, part: Part) -> u64 {
+    pub fn bytes(&self, part: MemoryPart) -> u64 {
         self.parts.get(part as usize).copied().unwrap_or(0)
     }
 
@@ -158,7 +159,7 @@ impl Account {
         self.overcounted_bytes
     }
 
-    fn set(&mut self, part: Part, bytes: Option<u64>) {
+    fn set(&mut self, part: MemoryPart, bytes: Option<u64>) {
         if let Some(slot) = self.parts.get_mut(part as usize) {
             *slot = bytes.unwrap_or(0);
         }
@@ -175,11 +176,11 @@ impl Account {
         let unevictable = unlisted
             .min(meminfo.unevictable_bytes.unwrap_or(0))
             .min(cache.saturating_sub(unwritten));
-        self.set(Part::DirtyCache, Some(dirty));
-        self.set(Part::WritebackCache, Some(unwritten.saturating_sub(dirty)));
-        self.set(Part::UnevictableCache, Some(unevictable));
+        self.set(MemoryPart::DirtyCache, Some(dirty));
+        self.set(MemoryPart::WritebackCache, Some(unwritten.saturating_sub(dirty)));
+        self.set(MemoryPart::UnevictableCache, Some(unevictable));
         let clean = cache.saturating_sub(unwritten).saturating_sub(unevictable);
-        self.set(Part::CleanCache, Some(clean));
+        self.set(MemoryPart::CleanCache, Some(clean));
     }
 
     /// The LRU lists have all pages of processes and files; NR_ANON_MAPPED has no page that is only in the
@@ -190,8 +191,8 @@ impl Account {
             file_pages_bytes(meminfo).saturating_add(meminfo.anon_pages_bytes.unwrap_or(0));
         let others = sum(lists.into_iter().flatten()).saturating_sub(counted);
         let swap_cache = others.min(meminfo.swap_cached_bytes.unwrap_or(0));
-        self.set(Part::SwapCache, Some(swap_cache));
-        self.set(Part::UnmappedAnonymous, Some(others.saturating_sub(swap_cache)));
+        self.set(MemoryPart::SwapCache, Some(swap_cache));
+        self.set(MemoryPart::UnmappedAnonymous, Some(others.saturating_sub(swap_cache)));
     }
 
     fn kernel(&mut self, counters: &AccountCounters<'_>) {
@@ -200,21 +201,21 @@ impl Account {
         // Before 2.6.19 the slab is not told apart.
         let unreclaimable = meminfo.sunreclaim_bytes.or(meminfo.slab_bytes);
         let all_reclaimable = kernel_reclaimable_bytes(meminfo);
-        self.set(Part::SlabReclaimable, reclaimable);
-        self.set(Part::SlabUnreclaimable, unreclaimable);
+        self.set(MemoryPart::SlabReclaimable, reclaimable);
+        self.set(MemoryPart::SlabUnreclaimable, unreclaimable);
         let other = all_reclaimable.saturating_sub(reclaimable.unwrap_or(0));
-        self.set(Part::OtherReclaimable, Some(other));
-        self.set(Part::KernelStacks, meminfo.kernel_stack_bytes);
-        self.set(Part::PageTables, meminfo.page_tables_bytes);
-        self.set(Part::SecondaryPageTables, meminfo.sec_page_tables_bytes);
-        self.set(Part::Percpu, meminfo.percpu_bytes);
-        self.set(Part::Vmalloc, Some(counters.vmalloc_bytes()));
-        self.set(Part::PageStructures, Some(counters.pages(Counter::NrMemmapPages)));
+        self.set(MemoryPart::OtherReclaimable, Some(other));
+        self.set(MemoryPart::KernelStacks, meminfo.kernel_stack_bytes);
+        self.set(MemoryPart::PageTables, meminfo.page_tables_bytes);
+        self.set(MemoryPart::SecondaryPageTables, meminfo.sec_page_tables_bytes);
+        self.set(MemoryPart::Percpu, meminfo.percpu_bytes);
+        self.set(MemoryPart::Vmalloc, Some(counters.vmalloc_bytes()));
+        self.set(MemoryPart::PageStructures, Some(counters.pages(Counter::NrMemmapPages)));
         let zspages = counters.pages(Counter::NrZspages);
         // zswap with another allocator than zsmalloc is in none of zsmalloc's pages.
-        self.set(Part::CompressedSwap, Some(zspages.max(meminfo.zswap_bytes.unwrap_or(0))));
-        self.set(Part::Bounce, meminfo.bounce_bytes);
-        self.set(Part::FuseWriteback, meminfo.writeback_tmp_bytes);
+        self.set(MemoryPart::CompressedSwap, Some(zspages.max(meminfo.zswap_bytes.unwrap_or(0))));
+        self.set(MemoryPart::Bounce, meminfo.bounce_bytes);
+        self.set(MemoryPart::FuseWriteback, meminfo.writeback_tmp_bytes);
     }
 }
 
@@ -297,9 +298,9 @@ mod tests {
         }
     }
 
-    fn parts(account: &Account) -> Vec<(Part, u64)> {
-        let some = |part: &Part| Some((*part, account.bytes(*part))).filter(|(_, b)| *b > 0);
-        Part::ALL.iter().filter_map(some).collect()
+    fn parts(account: &Account) -> Vec<(MemoryPart, u64)> {
+        let some = |part: &MemoryPart| Some((*part, account.bytes(*part))).filter(|(_, b)| *b > 0);
+        MemoryPart::ALL.iter().filter_map(some).collect()
     }
 
     #[test]
@@ -307,18 +308,18 @@ mod tests {
         let meminfo = machine();
         let account = Account::new(&counters(&meminfo)).unwrap();
         let expected = [
-            (Part::Free, 100),
+            (MemoryPart::Free, 100),
             // 450 of files, 150 of them shared memory, 80 on no list of files.
-            (Part::CleanCache, 180),
-            (Part::DirtyCache, 30),
-            (Part::WritebackCache, 10),
-            (Part::UnevictableCache, 80),
-            (Part::Anonymous, 200),
+            (MemoryPart::CleanCache, 180),
+            (MemoryPart::DirtyCache, 30),
+            (MemoryPart::WritebackCache, 10),
+            (MemoryPart::UnevictableCache, 80),
+            (MemoryPart::Anonymous, 200),
             // 740 on lists, 650 of them counted; no more than the swap cache.
-            (Part::SwapCache, 70),
-            (Part::UnmappedAnonymous, 20),
-            (Part::Shared, 150),
-            (Part::Unaccounted, 160),
+            (MemoryPart::SwapCache, 70),
+            (MemoryPart::UnmappedAnonymous, 20),
+            (MemoryPart::Shared, 150),
+            (MemoryPart::Unaccounted, 160),
         ];
         assert_eq!(parts(&account), expected);
     }
@@ -334,7 +335,7 @@ mod tests {
                 ..Meminfo::default()
             };
             let account = Account::new(&AccountCounters { kernel, ..counters(&meminfo) }).unwrap();
-            (account.bytes(Part::Vmalloc), account.bytes(Part::Unaccounted))
+            (account.bytes(MemoryPart::Vmalloc), account.bytes(MemoryPart::Unaccounted))
         };
         assert_eq!(stacks(Some(KernelVersion::new(5, 10, 0))), (200, 700));
         assert_eq!(stacks(Some(KernelVersion::new(3, 10, 0))), (0, 900), "of addresses");
@@ -347,7 +348,7 @@ mod tests {
         let zones = [Zone { pcp_pages: Some(3), ..Zone::default() }, Zone::default()];
         let account =
             Account::new(&AccountCounters { zones: &zones, ..counters(&meminfo) }).unwrap();
-        assert_eq!(account.bytes(Part::PerCpuLists), 12_288);
+        assert_eq!(account.bytes(MemoryPart::PerCpuLists), 12_288);
     }
 
     #[test]
@@ -358,7 +359,7 @@ mod tests {
             let (managed_pages, present_pages) = (Some(managed_pages), 256);
             let zones = [Zone { managed_pages, present_pages, ..Zone::default() }];
             let counters = AccountCounters { zones: &zones, ..counters(&meminfo) };
-            Account::new(&counters).unwrap().bytes(Part::Balloon)
+            Account::new(&counters).unwrap().bytes(MemoryPart::Balloon)
         };
         assert_eq!((balloon(250), balloon(180)), (1 << 18, 0));
     }
@@ -367,7 +368,7 @@ mod tests {
     fn counters_that_lag_are_said() {
         let meminfo = Meminfo { mem_total_bytes: Some(800), ..machine() };
         let account = Account::new(&counters(&meminfo)).unwrap();
-        assert_eq!((account.bytes(Part::Unaccounted), account.overcounted_bytes()), (0, 40));
+        assert_eq!((account.bytes(MemoryPart::Unaccounted), account.overcounted_bytes()), (0, 40));
         assert_eq!(Account::new(&counters(&Meminfo::default())), None);
     }
 }

@@ -16,7 +16,7 @@ mod page_size;
 mod units;
 mod unreclaimable_slab;
 
-pub use account::{Account, AccountCounters, Part};
+pub use account::{Account, AccountCounters, MemoryPart};
 pub use available::{
     Commit, MachineMemory, cgroup_available_bytes, cgroup_ready_bytes, file_cache_bytes,
     kernel_reclaimable_bytes, nodes_available_bytes, tightest, unwritten_bytes,

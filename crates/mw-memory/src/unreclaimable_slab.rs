@@ -84,7 +84,7 @@ impl UnreclaimableSlab {
     pub fn new(objects: &KernelObjects<'_>) -> Self {
         let in_use = objects.dentries.in_use();
         let least = in_use.saturating_sub(objects.kept_by_unused());
-        let of = |dentries: u64, order: Order| {
+        let of = |dentries: u64, order: CacheOrder| {
             let inodes = objects.inodes_in_use().min(dentries);
             let parts = [
                 objects.dentry_bytes(dentries),
@@ -94,13 +94,16 @@ impl UnreclaimableSlab {
             let bytes = parts.into_iter().fold(0, u64::saturating_add);
             bytes.min(objects.meminfo.sreclaimable_bytes.unwrap_or(0))
         };
-        Self { min_bytes: of(least, Order::SmallFirst), max_bytes: of(in_use, Order::LargeFirst) }
+        Self {
+            min_bytes: of(least, CacheOrder::SmallFirst),
+            max_bytes: of(in_use, CacheOrder::LargeFirst),
+        }
     }
 }
 
 /// Inode caches that those in use are taken from, where the kernel does not report it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Order {
+enum CacheOrder {
     SmallFirst,
     LargeFirst,
 }
@@ -138,7 +141,7 @@ impl KernelObjects<'_> {
         cache.map_or(size, |bytes| part(bytes, count, self.dentries.dentries))
     }
 
-    fn inode_bytes(&self, count: u64, order: Order) -> u64 {
+    fn inode_bytes(&self, count: u64, order: CacheOrder) -> u64 {
         let all = self.slabs.into_iter().flatten();
         let mut caches: Vec<&Slab> = all.filter(|slab| is_inode_cache(slab)).collect();
         if caches.is_empty() {
@@ -147,8 +150,8 @@ impl KernelObjects<'_> {
         let rank = |slab: &Slab| {
             let known = MOSTLY_IN_USE.iter().position(|name| *name == slab.name);
             let size = match order {
-                Order::SmallFirst => slab.object_bytes,
-                Order::LargeFirst => u64::MAX.saturating_sub(slab.object_bytes),
+                CacheOrder::SmallFirst => slab.object_bytes,
+                CacheOrder::LargeFirst => u64::MAX.saturating_sub(slab.object_bytes),
             };
             (known.unwrap_or(MOSTLY_IN_USE.len()), size)
         };

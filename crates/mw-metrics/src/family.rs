@@ -2,7 +2,7 @@
 
 /// Kind of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricKind {
     Gauge,
     Counter,
     Histogram,
@@ -10,7 +10,7 @@ pub enum Kind {
     Info,
 }
 
-impl Kind {
+impl MetricKind {
     /// As in a TYPE line of OpenMetrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -28,7 +28,7 @@ impl Kind {
 pub struct Family {
     /// With the suffix `_total` of a counter and `_info` of an info.
     pub name: &'static str,
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// The base unit, the name's last word before the suffix, or empty.
     pub unit: &'static str,
     pub labels: &'static [&'static str],
@@ -42,7 +42,7 @@ macro_rules! families {
         $(
             pub(crate) const $constant: &Family = &Family {
                 name: $name,
-                kind: Kind::$kind,
+                kind: MetricKind::$kind,
                 unit: $unit,
                 labels: &[$($label),*],
                 recorder_only: $only,
@@ -107,8 +107,8 @@ mod tests {
         for family in FAMILIES {
             let name = family.name;
             assert!(name.starts_with("memwright_"), "{name}");
-            assert_eq!(name.ends_with("_total"), family.kind == Kind::Counter, "{name}");
-            assert_eq!(name.ends_with("_info"), family.kind == Kind::Info, "{name}");
+            assert_eq!(name.ends_with("_total"), family.kind == MetricKind::Counter, "{name}");
+            assert_eq!(name.ends_with("_info"), family.kind == MetricKind::Info, "{name}");
             assert!(name.trim_end_matches("_total").ends_with(family.unit), "{name}");
             assert!(!family.labels.contains(&"node"), "{name}: Kubernetes has that label");
             assert!(family.help.ends_with('.') && !family.help.contains('\n'), "{name}");

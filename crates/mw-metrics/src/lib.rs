@@ -13,9 +13,9 @@ mod page;
 mod stalls;
 
 pub use allocatable::{allocatable, as_unlimited};
-pub use family::{FAMILIES, Family, Kind};
+pub use family::{FAMILIES, Family, MetricKind};
 pub use machine::{
     SETTINGS, machine, unseen, with_build, with_pool, with_preflight, with_recorder,
 };
-pub use page::{Exposition, Page};
-pub use stalls::{BUCKETS_S, Stalls};
+pub use page::{Exposition, MetricsPage};
+pub use stalls::{BUCKETS_S, StallMetrics};

@@ -2,7 +2,7 @@
 
 use crate::allocatable::{allocatable, as_unlimited, page_sizes};
 use crate::family;
-use crate::page::Page;
+use crate::page::MetricsPage;
 use mw_model::{
     PageSize, Report, Request, Snapshot, Supply, TimeEstimate, Window, caller, derived,
     fragmentation,
@@ -33,14 +33,14 @@ pub const SETTINGS: &[&str] = &[
 ];
 
 /// The program itself.
-pub fn with_build(page: &mut Page, version: &str) {
+pub fn with_build(page: &mut MetricsPage, version: &str) {
     page.add(family::BUILD, [version], 1.0);
 }
 
 /// Metrics of the machine, from a window and its report.
 #[must_use]
-pub fn machine(window: &Window, report: &Report) -> Page {
-    let mut page = Page::default();
+pub fn machine(window: &Window, report: &Report) -> MetricsPage {
+    let mut page = MetricsPage::default();
     outcome(report, &mut page);
     let snapshot = &window.now;
     let unlimited = as_unlimited(window);
@@ -65,7 +65,7 @@ pub fn machine(window: &Window, report: &Report) -> Page {
 }
 
 /// Speed at which a request is served, where its time was measured.
-pub fn with_preflight(page: &mut Page, request: &Request, time: Option<&TimeEstimate>) {
+pub fn with_preflight(page: &mut MetricsPage, request: &Request, time: Option<&TimeEstimate>) {
     let (Some(time), bytes) = (time, request.size_bytes) else { return };
     if bytes > 0 {
         let per_gib = time.likely_ms / 1000.0 * (1_u64 << 30) as f64 / bytes as f64;
@@ -73,7 +73,7 @@ pub fn with_preflight(page: &mut Page, request: &Request, time: Option<&TimeEsti
     }
 }
 
-fn outcome(report: &Report, page: &mut Page) {
+fn outcome(report: &Report, page: &mut MetricsPage) {
     page.add(family::CHECKED, [], f64::from(u8::from(!report.is_unknown())));
     if let Some(taken) = report.taken_unix_ms {
         page.add(family::CHECK_TIME, [], taken as f64 / 1000.0);
@@ -96,7 +96,7 @@ fn outcome(report: &Report, page: &mut Page) {
     }
 }
 
-fn requests(unlimited: &Window, page: &mut Page) {
+fn requests(unlimited: &Window, page: &mut MetricsPage) {
     let nodes = unlimited.now.nodes.value().map_or(&[][..], Vec::as_slice);
     for node in nodes {
         for size in page_sizes(&unlimited.now) {
@@ -108,7 +108,7 @@ fn requests(unlimited: &Window, page: &mut Page) {
     }
 }
 
-fn fragmented(snapshot: &Snapshot, page: &mut Page) {
+fn fragmented(snapshot: &Snapshot, page: &mut MetricsPage) {
     let Some(info) = snapshot.sample.buddyinfo.value() else { return };
     for zone in info.zones.iter().filter(|zone| fragmentation::free_pages(zone) > 0) {
         for order in ORDERS.into_iter().filter(|order| *order < zone.orders) {
@@ -120,7 +120,7 @@ fn fragmented(snapshot: &Snapshot, page: &mut Page) {
 }
 
 /// Of the machine; that of a request is no series.
-fn exhaustion(report: &Report, page: &mut Page) {
+fn exhaustion(report: &Report, page: &mut MetricsPage) {
     for found in report.exhaustion.iter().filter(|found| found.request_bytes == 0) {
         let supply = match found.supply {
             Supply::Memory => "memory",
@@ -134,7 +134,7 @@ fn exhaustion(report: &Report, page: &mut Page) {
     }
 }
 
-fn held(snapshot: &Snapshot, page: &mut Page) {
+fn held(snapshot: &Snapshot, page: &mut MetricsPage) {
     let page_bytes = snapshot.origin.page_bytes;
     let nodes = snapshot.nodes.value().map_or(&[][..], Vec::as_slice);
     for node in nodes {
@@ -159,7 +159,7 @@ fn held(snapshot: &Snapshot, page: &mut Page) {
     }
 }
 
-fn huge_pages(snapshot: &Snapshot, page: &mut Page) {
+fn huge_pages(snapshot: &Snapshot, page: &mut MetricsPage) {
     for pool in snapshot.hugepages.value().into_iter().flatten() {
         let size = mw_memory::PageSize::Hugetlb(pool.page_bytes).name();
         for (state, pages) in [
@@ -174,18 +174,18 @@ fn huge_pages(snapshot: &Snapshot, page: &mut Page) {
 }
 
 /// The machine did not respond.
-pub fn unseen(page: &mut Page) {
+pub fn unseen(page: &mut MetricsPage) {
     page.add(family::CHECKED, [], 0.0);
 }
 
 /// Metrics of the recorder itself.
-pub fn with_recorder(page: &mut Page, is_recording: bool, sampled_unix_ms: u64) {
+pub fn with_recorder(page: &mut MetricsPage, is_recording: bool, sampled_unix_ms: u64) {
     page.add(family::RECORDING, [], f64::from(u8::from(is_recording)));
     page.add(family::SAMPLE_TIME, [], sampled_unix_ms as f64 / 1000.0);
 }
 
 /// A pool, in bytes by state.
-pub fn with_pool(page: &mut Page, name: &str, states: &[(&str, u64)]) {
+pub fn with_pool(page: &mut MetricsPage, name: &str, states: &[(&str, u64)]) {
     for (state, bytes) in states {
         page.add(family::POOL, [name, state], *bytes as f64);
     }

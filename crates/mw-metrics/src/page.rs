@@ -1,6 +1,6 @@
 //! Samples, and the two formats in which they are written.
 
-use crate::family::{FAMILIES, Family, Kind};
+use crate::family::{FAMILIES, Family, MetricKind};
 use std::fmt::Write;
 
 /// A format of the Prometheus world.
@@ -45,12 +45,12 @@ impl Exposition {
 
 /// All samples of one moment.
 #[derive(Debug, Clone, Default)]
-pub struct Page {
-    samples: Vec<Sample>,
+pub struct MetricsPage {
+    samples: Vec<MetricSample>,
 }
 
 #[derive(Debug, Clone)]
-struct Sample {
+struct MetricSample {
     family: &'static str,
     /// `_bucket`, `_sum` or `_count` of a histogram.
     suffix: &'static str,
@@ -67,7 +67,7 @@ pub(crate) struct Exemplar {
     pub(crate) unix_ms: u64,
 }
 
-impl Page {
+impl MetricsPage {
     /// Adds a sample, with the values of the family's labels in their order.
     pub(crate) fn add<const N: usize>(
         &mut self,
@@ -88,7 +88,7 @@ impl Page {
         value: f64,
         exemplar: Option<Exemplar>,
     ) {
-        self.samples.push(Sample { family: family.name, suffix, labels, value, exemplar });
+        self.samples.push(MetricSample { family: family.name, suffix, labels, value, exemplar });
     }
 
     #[must_use]
@@ -119,7 +119,7 @@ impl Page {
 /// knows no info.
 fn head(family: &Family, exposition: Exposition, out: &mut String) {
     let (name, kind) = match (exposition, family.kind) {
-        (Exposition::Text, Kind::Info) => (family.name, "gauge"),
+        (Exposition::Text, MetricKind::Info) => (family.name, "gauge"),
         (Exposition::Text, kind) => (family.name, kind.name()),
         (Exposition::OpenMetrics, kind) => {
             let name = family.name.trim_end_matches("_total").trim_end_matches("_info");
@@ -133,7 +133,7 @@ fn head(family: &Family, exposition: Exposition, out: &mut String) {
     }
 }
 
-fn line(sample: &Sample, exposition: Exposition, out: &mut String) {
+fn line(sample: &MetricSample, exposition: Exposition, out: &mut String) {
     let _ = write!(out, "{}{}", sample.family, sample.suffix);
     for (index, (name, value)) in sample.labels.iter().enumerate() {
         out.push(if index == 0 { '{' } else { ',' });
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn formats_differ_in_what_the_standards_differ() {
-        let mut page = Page::default();
+        let mut page = MetricsPage::default();
         page.add(family::BUILD, ["1"], 1.0);
         page.add(family::STALLS, ["d\"b\n", "unknown"], 2.0);
         page.add(family::MEMORY, [], 1e12);

@@ -1,7 +1,7 @@
 //! Stalls since the recorder was started: counters that only grow.
 
 use crate::family;
-use crate::page::{Exemplar, Page};
+use crate::page::{Exemplar, MetricsPage};
 use mw_model::{Incident, Trigger, TriggerKind};
 use std::collections::BTreeMap;
 
@@ -16,12 +16,12 @@ const MAX_CAUSES: usize = 64;
 
 /// Sums over the incidents of a recorder.
 #[derive(Debug, Clone, Default)]
-pub struct Stalls {
-    probes: BTreeMap<String, Probe>,
+pub struct StallMetrics {
+    probes: BTreeMap<String, ProbeStalls>,
 }
 
 #[derive(Debug, Clone, Default)]
-struct Probe {
+struct ProbeStalls {
     open: u64,
     causes: BTreeMap<String, u64>,
     /// By bucket, the last one without a bound.
@@ -30,7 +30,7 @@ struct Probe {
     sum_s: f64,
 }
 
-impl Stalls {
+impl StallMetrics {
     /// Series of a probe are there from the start: Prometheus cannot see an increase from nothing.
     pub fn watch(&mut self, probe: &str) {
         self.probe(probe);
@@ -67,7 +67,7 @@ impl Stalls {
         }
     }
 
-    pub fn write(&self, page: &mut Page) {
+    pub fn write(&self, page: &mut MetricsPage) {
         for (name, probe) in &self.probes {
             page.add(family::STALLS_OPEN, [name], probe.open as f64);
             for (cause, count) in &probe.causes {
@@ -78,21 +78,22 @@ impl Stalls {
     }
 
     /// Evidence that somebody requested is no stall.
-    fn of(&mut self, trigger: &Trigger) -> Option<&mut Probe> {
+    fn of(&mut self, trigger: &Trigger) -> Option<&mut ProbeStalls> {
         if trigger.kind == TriggerKind::Requested { None } else { self.probe(&trigger.name) }
     }
 
-    fn probe(&mut self, name: &str) -> Option<&mut Probe> {
+    fn probe(&mut self, name: &str) -> Option<&mut ProbeStalls> {
         if self.probes.len() >= MAX_PROBES && !self.probes.contains_key(name) {
             return None;
         }
-        let new = || Probe { causes: [("unknown".to_owned(), 0)].into(), ..Probe::default() };
+        let new =
+            || ProbeStalls { causes: [("unknown".to_owned(), 0)].into(), ..ProbeStalls::default() };
         Some(self.probes.entry(name.to_owned()).or_insert_with(new))
     }
 }
 
-impl Probe {
-    fn histogram(&self, name: &str, page: &mut Page) {
+impl ProbeStalls {
+    fn histogram(&self, name: &str, page: &mut MetricsPage) {
         let label = || ("probe", name.to_owned());
         let mut below = 0;
         for (index, (count, exemplar)) in self.counts.iter().zip(&self.exemplars).enumerate() {
@@ -115,13 +116,13 @@ mod tests {
 
     #[test]
     fn a_stall_counts_in_its_bucket_and_in_those_above() {
-        let mut stalls = Stalls::default();
+        let mut stalls = StallMetrics::default();
         stalls.watch("db");
         let mut incident = Incident { id: 7, ended_unix_ms: 1_700, ..Incident::default() };
         "db".clone_into(&mut incident.trigger.name);
         stalls.begin(&incident.trigger);
         stalls.end(&incident);
-        let mut page = Page::default();
+        let mut page = MetricsPage::default();
         stalls.write(&mut page);
         let text = page.write(Exposition::OpenMetrics);
         for line in [
@@ -139,11 +140,11 @@ mod tests {
 
     #[test]
     fn evidence_that_was_requested_is_no_stall() {
-        let mut stalls = Stalls::default();
+        let mut stalls = StallMetrics::default();
         let trigger = Trigger { kind: TriggerKind::Requested, ..Trigger::default() };
         stalls.begin(&trigger);
         stalls.end(&Incident { trigger, ..Incident::default() });
-        let mut page = Page::default();
+        let mut page = MetricsPage::default();
         stalls.write(&mut page);
         assert!(!page.write(Exposition::Text).contains("probe="));
     }

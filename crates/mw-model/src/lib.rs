@@ -66,8 +66,8 @@ pub use machine::{
 };
 pub use map_count::{MapCount, MapCounts};
 pub use metric::{
-    Aggregation, CanaryMetric, DiskMetric, Layout, MeminfoLine, Metric, PressureMetric,
-    ProbeMetric, RecorderMetric, Resource, Stalled, Unit, ZoneId, ZoneMetric,
+    Aggregation, CanaryMetric, DiskMetric, Layout, MeminfoLine, Metric, PressureKind,
+    PressureMetric, ProbeMetric, RecorderMetric, Resource, Unit, ZoneId, ZoneMetric,
 };
 pub use mw_critical_path::PathSummary;
 pub use mw_memory::{

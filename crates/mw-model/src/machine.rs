@@ -144,7 +144,7 @@ impl Processes {
 pub struct Process {
     pub status: status::Status,
     /// Its limits, if they could be read; only for processes that lock memory.
-    pub limits: Option<limits::Limits>,
+    pub limits: Option<limits::Rlimits>,
 }
 
 /// Memory cgroups.

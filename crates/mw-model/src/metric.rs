@@ -40,7 +40,7 @@ pub enum Metric {
     ZoneProtection(ZoneId, usize),
     /// Free blocks of an order.
     FreeBlocks(ZoneId, usize),
-    Pressure(Resource, Stalled, PressureMetric),
+    Pressure(Resource, PressureKind, PressureMetric),
     NodeMeminfo(u32, MeminfoLine),
     Disk(Box<str>, DiskMetric),
     Probe(Box<str>, ProbeMetric),
@@ -111,14 +111,14 @@ impl Resource {
 
 /// The tasks that waited, as the lines of a pressure file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stalled {
+pub enum PressureKind {
     /// At least one task.
     Some,
     /// All tasks that were not idle.
     Full,
 }
 
-impl Stalled {
+impl PressureKind {
     const ALL: [Self; 2] = [Self::Some, Self::Full];
 
     fn name(self) -> &'static str {
@@ -153,7 +153,7 @@ impl Metric {
     /// The time that some task waited for a resource.
     #[must_use]
     pub fn waited_us(resource: Resource) -> Self {
-        Self::Pressure(resource, Stalled::Some, PressureMetric::TotalUs)
+        Self::Pressure(resource, PressureKind::Some, PressureMetric::TotalUs)
     }
 
     /// The metric with this name.
@@ -278,7 +278,7 @@ fn pressure(text: &str) -> Option<Metric> {
     let name = parts.next()?;
     let resource = Resource::ALL.into_iter().find(|known| known.name() == name)?;
     let name = parts.next()?;
-    let stalled = Stalled::ALL.into_iter().find(|known| known.name() == name)?;
+    let stalled = PressureKind::ALL.into_iter().find(|known| known.name() == name)?;
     let name = parts.next()?;
     let metric = PressureMetric::ALL.into_iter().find(|known| known.name() == name)?;
     Some(Metric::Pressure(resource, stalled, metric))
@@ -322,8 +322,9 @@ fn of_sample(sample: &Sample, metrics: &mut Vec<Metric>) {
     }
     for resource in Resource::ALL {
         let Some(pressure) = resource.of(sample).value() else { continue };
-        let has = |stalled: &Stalled| *stalled == Stalled::Some || pressure.full.is_some();
-        for stalled in Stalled::ALL.into_iter().filter(has) {
+        let has =
+            |stalled: &PressureKind| *stalled == PressureKind::Some || pressure.full.is_some();
+        for stalled in PressureKind::ALL.into_iter().filter(has) {
             let all = PressureMetric::ALL.into_iter();
             metrics.extend(all.map(|metric| Metric::Pressure(resource, stalled, metric)));
         }

@@ -8,7 +8,7 @@ use mw_proc::buddyinfo::Buddyinfo;
 use mw_proc::dentry_state::DentryState;
 use mw_proc::extfrag::Extfrag;
 use mw_proc::inode_state::InodeState;
-use mw_proc::limits::Limits;
+use mw_proc::limits::Rlimits;
 use mw_proc::meminfo::Meminfo;
 use mw_proc::pressure::Pressure;
 use mw_proc::slabinfo::Slab;
@@ -40,7 +40,7 @@ pub struct Snapshot {
     /// SysV shared memory segments.
     pub shm: Reading<Vec<ShmSegment>>,
     /// The limits of the calling process.
-    pub limits: Reading<Limits>,
+    pub limits: Reading<Rlimits>,
     /// A bounded number of processes.
     pub processes: Reading<Processes>,
     /// The mappings of processes that may be close to vm.max_map_count.

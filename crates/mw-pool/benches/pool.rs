@@ -13,7 +13,7 @@ mod process;
 
 use common::{eventually, spec};
 use mw_pool::protocol::Refusal;
-use mw_pool::{Attach, Client, Error, Name, PageSize, Spec};
+use mw_pool::{Attach, Client, Error, PageSize, PoolName, PoolSpec};
 use mw_sys::Region;
 use mw_test::measure::{is_asked, median, number, replace};
 use mw_test::{HugePages, alone};
@@ -172,7 +172,7 @@ struct Served {
     dir: tempfile::TempDir,
     child: Child,
     client: Client,
-    name: Name,
+    name: PoolName,
     bytes: u64,
 }
 
@@ -183,7 +183,7 @@ impl Served {
         let child = command.env("MW_POOL_DIR", dir.path()).spawn().unwrap();
         let client = Client::new(dir.path().join("pool.sock"));
         eventually("the server answers", || client.server().is_ok());
-        let spec = Spec { pages, ..spec("bench", mib as u64) };
+        let spec = PoolSpec { pages, ..spec("bench", mib as u64) };
         client.create(&spec).unwrap();
         let bytes = (mib * MIB) as u64;
         let served = Self { dir, child, client, name: spec.name, bytes };

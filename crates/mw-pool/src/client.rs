@@ -15,11 +15,11 @@
 
 use crate::lease_table::{MAX_LEASES, MAX_POOLS, TABLE_BYTES};
 use crate::protocol::{
-    CONSISTENT, Contents, Lease, LeaseStatus, MAX_STRIPES, PoolStatus, Refusal, Reply, Request,
-    ServerStatus,
+    CONSISTENT, ClientRequest, Contents, Lease, LeaseStatus, MAX_STRIPES, PoolStatus, Refusal,
+    Reply, ServerStatus,
 };
-use crate::socket::{self, Received};
-use crate::spec::{Name, Spec};
+use crate::socket::{self, ReceivedMessage};
+use crate::spec::{PoolName, PoolSpec};
 use mw_memory::format_bytes;
 use mw_sys::Region;
 use rustix::fs::fstat;
@@ -97,9 +97,9 @@ fn system<E: Into<io::Error>>(call: &'static str) -> impl FnOnce(E) -> Error {
 /// A request for memory of a pool.
 #[derive(Debug, Clone)]
 pub struct Attach {
-    pool: Name,
+    pool: PoolName,
     bytes: u64,
-    keep: Option<Name>,
+    keep: Option<PoolName>,
     segment: Option<u32>,
     wait: Duration,
     lock: bool,
@@ -108,14 +108,14 @@ pub struct Attach {
 impl Attach {
     /// Requests `bytes` of a pool, zeroed, without waiting.
     #[must_use]
-    pub fn new(pool: Name, bytes: u64) -> Self {
+    pub fn new(pool: PoolName, bytes: u64) -> Self {
         Self { pool, bytes, keep: None, segment: None, wait: Duration::ZERO, lock: true }
     }
 
     /// Keeps the contents under this name when the memory is returned, and attaches those that were
     /// kept under it, if they are of this user and size ([`Attachment::contents`]).
     #[must_use]
-    pub fn keep(mut self, name: Name) -> Self {
+    pub fn keep(mut self, name: PoolName) -> Self {
         self.keep = Some(name);
         self
     }
@@ -179,7 +179,7 @@ impl Client {
         let end = Instant::now().checked_add(wanted.wait);
         let mut pause = FIRST_PAUSE;
         loop {
-            let request = Request::Attach {
+            let request = ClientRequest::Attach {
                 pool: wanted.pool.clone(),
                 bytes: wanted.bytes,
                 keep: wanted.keep.clone(),
@@ -209,9 +209,9 @@ impl Client {
     ///
     /// # Errors
     /// If there is no server, it does not have the segment, or the segment is another user's.
-    pub fn segment(&self, id: u32) -> Result<Stripes, Error> {
-        match self.call(&Request::Segment(id))? {
-            (Reply::Attached(lease), files) => Stripes::new(lease, files),
+    pub fn segment(&self, id: u32) -> Result<LeaseFiles, Error> {
+        match self.call(&ClientRequest::Segment(id))? {
+            (Reply::Attached(lease), files) => LeaseFiles::new(lease, files),
             _ => Err(Error::Protocol("unexpected type")),
         }
     }
@@ -220,40 +220,40 @@ impl Client {
     ///
     /// # Errors
     /// If there is no server, or it refuses.
-    pub fn create(&self, spec: &Spec) -> Result<(), Error> {
-        self.order(&Request::Create(spec.clone()))
+    pub fn create(&self, spec: &PoolSpec) -> Result<(), Error> {
+        self.order(&ClientRequest::Create(spec.clone()))
     }
 
     /// Removes a pool. Programs keep the memory that they have.
     ///
     /// # Errors
     /// As [`create`](Self::create).
-    pub fn remove(&self, pool: &Name) -> Result<(), Error> {
-        self.order(&Request::Remove(pool.clone()))
+    pub fn remove(&self, pool: &PoolName) -> Result<(), Error> {
+        self.order(&ClientRequest::Remove(pool.clone()))
     }
 
     /// Makes a pool larger.
     ///
     /// # Errors
     /// As [`create`](Self::create).
-    pub fn grow(&self, pool: &Name, bytes: u64) -> Result<(), Error> {
-        self.order(&Request::Grow(pool.clone(), bytes))
+    pub fn grow(&self, pool: &PoolName, bytes: u64) -> Result<(), Error> {
+        self.order(&ClientRequest::Grow(pool.clone(), bytes))
     }
 
     /// Makes a pool smaller, by memory that is not in use.
     ///
     /// # Errors
     /// As [`create`](Self::create).
-    pub fn shrink(&self, pool: &Name, bytes: u64) -> Result<(), Error> {
-        self.order(&Request::Shrink(pool.clone(), bytes))
+    pub fn shrink(&self, pool: &PoolName, bytes: u64) -> Result<(), Error> {
+        self.order(&ClientRequest::Shrink(pool.clone(), bytes))
     }
 
     /// Discards the contents that are kept in a pool: this user's own, or for root all of them.
     ///
     /// # Errors
     /// As [`create`](Self::create).
-    pub fn release(&self, pool: &Name) -> Result<(), Error> {
-        self.order(&Request::Release(pool.clone()))
+    pub fn release(&self, pool: &PoolName) -> Result<(), Error> {
+        self.order(&ClientRequest::Release(pool.clone()))
     }
 
     /// The pools that this user may use.
@@ -266,7 +266,7 @@ impl Client {
         let mut pools: Vec<PoolStatus> = Vec::new();
         loop {
             let after = pools.last().map(|pool| pool.spec.name.clone());
-            match self.ask(&socket, &Request::Next(after.clone()))?.0 {
+            match self.ask(&socket, &ClientRequest::Next(after.clone()))?.0 {
                 Reply::End => return Ok(pools),
                 _ if pools.len() == MAX_POOLS => return Err(Error::Protocol("too many pools")),
                 _ if Instant::now() > end => return Err(LATE),
@@ -280,7 +280,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`create`](Self::create), and if this user may use no such pool.
-    pub fn pool(&self, name: &Name) -> Result<PoolStatus, Error> {
+    pub fn pool(&self, name: &PoolName) -> Result<PoolStatus, Error> {
         let found = self.pools()?.into_iter().find(|pool| pool.spec.name == *name);
         let none = || format!("no pool '{name}' for this user (memwright pool list shows them)");
         found.ok_or_else(|| Error::Refused(Refusal::NoSuchPool, none()))
@@ -296,7 +296,7 @@ impl Client {
         let mut leases: Vec<LeaseStatus> = Vec::new();
         loop {
             let from = leases.last().map_or(0, |lease| lease.id.saturating_add(1));
-            match self.ask(&socket, &Request::NextLease(from))?.0 {
+            match self.ask(&socket, &ClientRequest::NextLease(from))?.0 {
                 Reply::End => return Ok(leases),
                 _ if leases.len() == MAX_LEASES => return Err(Error::Protocol("too many leases")),
                 _ if Instant::now() > end => return Err(LATE),
@@ -311,20 +311,20 @@ impl Client {
     /// # Errors
     /// As [`create`](Self::create).
     pub fn server(&self) -> Result<ServerStatus, Error> {
-        match self.call(&Request::Server)?.0 {
+        match self.call(&ClientRequest::Server)?.0 {
             Reply::Server(state) => Ok(*state),
             _ => Err(Error::Protocol("unexpected type")),
         }
     }
 
-    fn order(&self, request: &Request) -> Result<(), Error> {
+    fn order(&self, request: &ClientRequest) -> Result<(), Error> {
         match self.call(request)?.0 {
             Reply::Done => Ok(()),
             _ => Err(Error::Protocol("unexpected type")),
         }
     }
 
-    fn call(&self, request: &Request) -> Result<(Reply, Vec<OwnedFd>), Error> {
+    fn call(&self, request: &ClientRequest) -> Result<(Reply, Vec<OwnedFd>), Error> {
         self.ask(&self.connect()?, request)
     }
 
@@ -346,12 +346,16 @@ impl Client {
         Ok(socket)
     }
 
-    fn ask(&self, socket: &OwnedFd, request: &Request) -> Result<(Reply, Vec<OwnedFd>), Error> {
+    fn ask(
+        &self,
+        socket: &OwnedFd,
+        request: &ClientRequest,
+    ) -> Result<(Reply, Vec<OwnedFd>), Error> {
         let lost = |source| Error::NoServer { path: self.path.clone(), source };
         // A server that has already refused closes the connection: its reply is read all the same.
         let sent = socket::send(socket.as_fd(), &request.encode(), &[], SendFlags::empty());
         let receive = || socket::receive(socket.as_fd(), RecvFlags::empty());
-        let Received { bytes, descriptors, truncated } = match receive() {
+        let ReceivedMessage { bytes, descriptors, truncated } = match receive() {
             // It closed without reading the request: its reply comes after the error.
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => receive(),
             other => other,
@@ -376,12 +380,12 @@ pub(crate) fn alignment(stripe_bytes: usize) -> usize {
 
 /// The memory of a lease, not mapped.
 #[derive(Debug)]
-pub struct Stripes {
+pub struct LeaseFiles {
     lease: Lease,
     files: Vec<OwnedFd>,
 }
 
-impl Stripes {
+impl LeaseFiles {
     fn new(lease: Lease, files: Vec<OwnedFd>) -> Result<Self, Error> {
         let bytes = lease.stripe_bytes.checked_mul(files.len() as u64);
         if files.is_empty() || files.len() > MAX_STRIPES || bytes != Some(lease.bytes) {
@@ -421,7 +425,7 @@ impl Stripes {
 #[derive(Debug)]
 pub struct LeasedStripes {
     /// Its memory.
-    pub stripes: Stripes,
+    pub stripes: LeaseFiles,
     /// The lease's socket: closing it in the last process that has it ends the lease.
     token: OwnedFd,
 }
@@ -432,7 +436,7 @@ impl LeasedStripes {
             return Err(Error::Protocol("a lease without its socket"));
         }
         let token = files.remove(0);
-        Ok(Self { stripes: Stripes::new(lease, files)?, token })
+        Ok(Self { stripes: LeaseFiles::new(lease, files)?, token })
     }
 }
 

@@ -6,10 +6,10 @@
 //! limit of them, and a connection with unread descriptors is *retained*: not read from, until they
 //! are read or the other end is closed.
 
-use crate::config::{Level, Log};
+use crate::config::{Level, LogFn};
 use crate::listener::Listener;
-use crate::peer::Peer;
-use crate::protocol::{DecodeError, Refusal, Reply, Request};
+use crate::peer::ClientPeer;
+use crate::protocol::{ClientRequest, DecodeError, Refusal, Reply};
 use crate::rate_limits::RateLimits;
 use crate::socket;
 use rustix::net::{SendFlags, SocketFlags, accept_with};
@@ -36,7 +36,7 @@ const LOG_LINES_PER_S: u32 = 10;
 
 /// Counters of the clients, for the server's status.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Counters {
+pub(crate) struct ClientCounters {
     pub(crate) requests: u64,
     pub(crate) refused: u64,
     pub(crate) bad_messages: u64,
@@ -46,14 +46,14 @@ pub(crate) struct Counters {
 /// The order in which connections are closed if there are too many: those of users without a pool, then an
 /// owner's, an administrator's last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Class {
+enum ConnectionClass {
     Stranger,
     Owner,
     Admin,
 }
 
-impl Class {
-    fn new(peer: &Peer, is_owner: &dyn Fn(&Peer) -> bool) -> Self {
+impl ConnectionClass {
+    fn new(peer: &ClientPeer, is_owner: &dyn Fn(&ClientPeer) -> bool) -> Self {
         if peer.admin {
             Self::Admin
         } else if is_owner(peer) {
@@ -66,7 +66,7 @@ impl Class {
 
 /// State of a connection after a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Connected {
+pub(crate) enum MessageOutcome {
     Open,
     Closed,
 }
@@ -75,9 +75,9 @@ pub(crate) enum Connected {
 pub(crate) type ClientId = u64;
 
 #[derive(Debug)]
-struct Connection {
+struct ClientConnection {
     socket: OwnedFd,
-    peer: Peer,
+    peer: ClientPeer,
     last_message: Instant,
     /// Descriptors that were sent and may not have been read.
     unread_descriptors: usize,
@@ -87,10 +87,10 @@ struct Connection {
 #[derive(Debug)]
 pub(crate) struct Clients {
     listener: Listener,
-    connections: BTreeMap<ClientId, Connection>,
+    connections: BTreeMap<ClientId, ClientConnection>,
     next_id: ClientId,
     rates: RateLimits,
-    counters: Counters,
+    counters: ClientCounters,
     log_lines: LogLines,
 }
 
@@ -108,12 +108,12 @@ impl Clients {
             connections: BTreeMap::new(),
             next_id: 0,
             rates: RateLimits::default(),
-            counters: Counters::default(),
+            counters: ClientCounters::default(),
             log_lines: LogLines::default(),
         }
     }
 
-    pub(crate) fn counters(&self) -> Counters {
+    pub(crate) fn counters(&self) -> ClientCounters {
         self.counters
     }
 
@@ -130,11 +130,11 @@ impl Clients {
 
     /// Accepts waiting connections. Those of a peer who may use a pool, says `is_owner`, have
     /// precedence over others.
-    pub(crate) fn accept(&mut self, is_owner: &dyn Fn(&Peer) -> bool, log: &Log) {
+    pub(crate) fn accept(&mut self, is_owner: &dyn Fn(&ClientPeer) -> bool, log: &LogFn) {
         for _ in 0..ACCEPTED_AT_ONCE {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let Ok(socket) = accept_with(&self.listener, flags) else { return };
-            let Ok(peer) = Peer::from_socket(&socket) else { continue };
+            let Ok(peer) = ClientPeer::from_socket(&socket) else { continue };
             match self.admit(&peer, is_owner) {
                 Ok(()) => self.insert(socket, peer),
                 Err(why) => {
@@ -147,7 +147,11 @@ impl Clients {
         }
     }
 
-    fn admit(&mut self, peer: &Peer, is_owner: &dyn Fn(&Peer) -> bool) -> Result<(), &'static str> {
+    fn admit(
+        &mut self,
+        peer: &ClientPeer,
+        is_owner: &dyn Fn(&ClientPeer) -> bool,
+    ) -> Result<(), &'static str> {
         if self.rates.allow(peer.user, Instant::now()) {
             self.make_room(peer, is_owner)
         } else {
@@ -155,10 +159,15 @@ impl Clients {
         }
     }
 
-    fn insert(&mut self, socket: OwnedFd, peer: Peer) {
+    fn insert(&mut self, socket: OwnedFd, peer: ClientPeer) {
         let last_message = Instant::now();
-        let connection =
-            Connection { socket, peer, last_message, unread_descriptors: 0, is_retained: false };
+        let connection = ClientConnection {
+            socket,
+            peer,
+            last_message,
+            unread_descriptors: 0,
+            is_retained: false,
+        };
         self.connections.insert(self.next_id, connection);
         self.next_id += 1;
     }
@@ -166,8 +175,8 @@ impl Clients {
     /// Makes room for a connection of this peer.
     fn make_room(
         &mut self,
-        peer: &Peer,
-        is_owner: &dyn Fn(&Peer) -> bool,
+        peer: &ClientPeer,
+        is_owner: &dyn Fn(&ClientPeer) -> bool,
     ) -> Result<(), &'static str> {
         let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
         for connection in self.connections.values() {
@@ -181,8 +190,8 @@ impl Clients {
         if open().count() < MAX_CONNECTIONS {
             return Ok(());
         }
-        let class = |peer: &Peer| Class::new(peer, is_owner);
-        let rank = |peer: &Peer| (class(peer), Reverse(count(peer.user)));
+        let class = |peer: &ClientPeer| ConnectionClass::new(peer, is_owner);
+        let rank = |peer: &ClientPeer| (class(peer), Reverse(count(peer.user)));
         let victim = open().min_by_key(|(_, c)| (rank(&c.peer), c.last_message));
         // One more of this peer's must not make it the next victim.
         let own = (class(peer), Reverse(count(peer.user) + 1));
@@ -200,8 +209,8 @@ impl Clients {
     pub(crate) fn receive(
         &mut self,
         id: ClientId,
-        log: &Log,
-    ) -> Option<Option<(Peer, Result<Request, DecodeError>)>> {
+        log: &LogFn,
+    ) -> Option<Option<(ClientPeer, Result<ClientRequest, DecodeError>)>> {
         let connection = self.connections.get_mut(&id).filter(|c| !c.is_retained)?;
         let peer = connection.peer.clone();
         let message = match socket::receive_without_descriptors(connection.socket.as_fd()) {
@@ -219,7 +228,7 @@ impl Clients {
         }
         let request = match message.truncated {
             true => Err(DecodeError::Malformed),
-            false => Request::decode(&message.bytes),
+            false => ClientRequest::decode(&message.bytes),
         };
         Some(Some((peer, request)))
     }
@@ -239,13 +248,13 @@ impl Clients {
 
     /// Whether descriptors may be sent over a connection now.
     pub(crate) fn may_send_descriptors(&mut self, id: ClientId) -> Result<(), &'static str> {
-        self.connections.values_mut().for_each(Connection::note_read);
+        self.connections.values_mut().for_each(ClientConnection::note_read);
         let Some(connection) = self.connections.get(&id) else {
             return Err("the connection is closed");
         };
         let peer = &connection.peer;
-        let of_user = |c: &&Connection| c.peer.user == peer.user;
-        let unread = |c: &Connection| c.unread_descriptors;
+        let of_user = |c: &&ClientConnection| c.peer.user == peer.user;
+        let unread = |c: &ClientConnection| c.unread_descriptors;
         let own: usize = self.connections.values().filter(of_user).map(unread).sum();
         let all: usize = self.connections.values().map(unread).sum();
         let retained = self.connections.values().filter(|c| c.is_retained).count();
@@ -266,24 +275,24 @@ impl Clients {
         id: ClientId,
         reply: &Reply,
         files: &[OwnedFd],
-        log: &Log,
-    ) -> Connected {
+        log: &LogFn,
+    ) -> MessageOutcome {
         self.counters.requests += 1;
         self.counters.refused += u64::from(matches!(reply, Reply::Refused(..)));
-        let Some(connection) = self.connections.get_mut(&id) else { return Connected::Closed };
+        let Some(connection) = self.connections.get_mut(&id) else { return MessageOutcome::Closed };
         let descriptors: Vec<BorrowedFd<'_>> = files.iter().map(AsFd::as_fd).collect();
         let flags = SendFlags::DONTWAIT;
         match socket::send(connection.socket.as_fd(), &reply.encode(), &descriptors, flags) {
             Ok(()) => {
                 connection.unread_descriptors += files.len();
-                Connected::Open
+                MessageOutcome::Open
             }
             Err(error) => {
                 if !files.is_empty() {
                     let peer = connection.peer.clone();
                     self.log_peer(&peer, &format!("a lease was not delivered: {error}"), log);
                 }
-                Connected::Closed
+                MessageOutcome::Closed
             }
         }
     }
@@ -306,9 +315,9 @@ impl Clients {
     }
 
     /// Logs what a client did, a few times a second at most.
-    pub(crate) fn log_peer(&mut self, peer: &Peer, what: &str, log: &Log) {
+    pub(crate) fn log_peer(&mut self, peer: &ClientPeer, what: &str, log: &LogFn) {
         if self.log_lines.may_log(Instant::now()) {
-            let Peer { user, process, .. } = peer;
+            let ClientPeer { user, process, .. } = peer;
             log(Level::Warning, &format!("process {process} of user {user}: {what}"));
         }
     }
@@ -324,7 +333,7 @@ impl LogLines {
     }
 }
 
-impl Connection {
+impl ClientConnection {
     /// Reads no more messages. Returns whether it stays, since descriptors sent over it are unread.
     fn retain_if_unread(&mut self) -> bool {
         self.note_read();

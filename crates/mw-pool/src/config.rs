@@ -1,6 +1,6 @@
 //! What a server is started with, and why it may not start.
 
-use crate::spec::Spec;
+use crate::spec::PoolSpec;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -18,28 +18,28 @@ pub enum Level {
 
 /// Called before memory is allocated, with the pool and the bytes by which it is to grow. The error
 /// says why the machine has no room for them.
-pub type Preflight = Box<dyn Fn(&Spec, u64) -> Result<(), String>>;
+pub type PreflightFn = Box<dyn Fn(&PoolSpec, u64) -> Result<(), String>>;
 
 /// Called with each line of the log.
-pub type Log = Box<dyn Fn(Level, &str)>;
+pub type LogFn = Box<dyn Fn(Level, &str)>;
 
 /// The configuration of a server.
-pub struct Config {
+pub struct PoolServerConfig {
     /// The path of the socket, whose directory must exist.
     pub socket: PathBuf,
     /// The limit on the size of all pools together.
     pub budget_bytes: u64,
     /// Pools to create if they do not exist.
-    pub pools: Vec<Spec>,
+    pub pools: Vec<PoolSpec>,
     /// Called before memory is allocated.
-    pub preflight: Preflight,
+    pub preflight: PreflightFn,
     /// Called with each line of the log.
-    pub log: Log,
+    pub log: LogFn,
 }
 
-impl fmt::Debug for Config {
+impl fmt::Debug for PoolServerConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Config").field("socket", &self.socket).finish_non_exhaustive()
+        f.debug_struct("PoolServerConfig").field("socket", &self.socket).finish_non_exhaustive()
     }
 }
 

@@ -25,7 +25,7 @@
 //! Invariants, tested against a simulated kernel (tests/lease_table.rs): a stripe is leased only when
 //! no other process has it, and then it is zero, or has contents that the same user left. Memory passes
 //! from one user to another only through the kernel, unless the pool's owners trust each other
-//! ([`Spec::trusting`]): vmsplice(2), for example, holds pages without changing any count that a program
+//! ([`PoolSpec::trusting`]): vmsplice(2), for example, holds pages without changing any count that a program
 //! can read.
 
 mod attach;
@@ -33,7 +33,7 @@ mod attach;
 mod encoding;
 
 use crate::protocol::{Contents, LeasePhase, MAX_STRIPES, PoolBytes, Refusal};
-use crate::spec::{Name, Spec};
+use crate::spec::{PoolName, PoolSpec};
 use mw_memory::PageSize;
 use std::collections::BTreeMap;
 
@@ -92,7 +92,7 @@ pub struct Stripe {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pool {
     /// Its specification, with the size that it is to have.
-    pub spec: Spec,
+    pub spec: PoolSpec,
     /// The size of each stripe.
     pub stripe_bytes: u64,
     /// Number of leases that were granted.
@@ -119,7 +119,7 @@ pub struct LeaseEntry {
     /// Its stripes, in order.
     pub stripes: Vec<StripeId>,
     /// The name under which its contents are kept.
-    pub keep: Option<Name>,
+    pub keep: Option<PoolName>,
     /// Number of leases that its contents have had before.
     pub generation: u64,
     /// True if the contents were not reported as consistent.
@@ -161,7 +161,7 @@ pub enum AttachOutcome {
 }
 
 /// The kind of a refusal, and the reason in words.
-pub type Refused = (Refusal, String);
+pub type RefusalReason = (Refusal, String);
 
 /// Whether another process has a stripe, according to the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -191,20 +191,24 @@ pub struct LeaseTable {
     next: NextIds,
 }
 
-fn refused<T>(refusal: Refusal, why: impl Into<String>) -> Result<T, Refused> {
+fn refused<T>(refusal: Refusal, why: impl Into<String>) -> Result<T, RefusalReason> {
     Err((refusal, why.into()))
 }
 
 impl LeaseTable {
     /// The pool of this name.
     #[must_use]
-    pub fn find(&self, name: &Name) -> Option<PoolId> {
+    pub fn find(&self, name: &PoolName) -> Option<PoolId> {
         self.pools.iter().find(|(_, pool)| pool.spec.name == *name).map(|(id, _)| *id)
     }
 
     /// The pool after this name, or the first, of those that are `visible`.
     #[must_use]
-    pub fn next(&self, after: Option<&Name>, visible: &dyn Fn(&Spec) -> bool) -> Option<PoolId> {
+    pub fn next(
+        &self,
+        after: Option<&PoolName>,
+        visible: &dyn Fn(&PoolSpec) -> bool,
+    ) -> Option<PoolId> {
         let later = |pool: &Pool| after.is_none_or(|after| pool.spec.name > *after);
         let pools = self.pools.iter().filter(|(_, pool)| later(pool) && visible(&pool.spec));
         pools.min_by(|a, b| a.1.spec.name.cmp(&b.1.spec.name)).map(|(id, _)| *id)
@@ -271,7 +275,7 @@ impl LeaseTable {
     ///
     /// # Errors
     /// If the name is taken, the size is invalid, or there are too many pools.
-    pub fn create(&mut self, mut spec: Spec) -> Result<PoolId, Refused> {
+    pub fn create(&mut self, mut spec: PoolSpec) -> Result<PoolId, RefusalReason> {
         if self.find(&spec.name).is_some() {
             return refused(Refusal::Exists, format!("pool '{}' already exists", spec.name));
         }
@@ -305,7 +309,7 @@ impl LeaseTable {
     ///
     /// # Errors
     /// If it would have too many stripes.
-    pub fn grow(&mut self, pool: PoolId, bytes: u64) -> Result<(), Refused> {
+    pub fn grow(&mut self, pool: PoolId, bytes: u64) -> Result<(), RefusalReason> {
         let Some(pool) = self.pools.get_mut(&pool) else {
             return refused(Refusal::NoSuchPool, "the pool was removed");
         };
@@ -332,7 +336,7 @@ impl LeaseTable {
     ///
     /// # Errors
     /// If those are too few, or nothing would be left.
-    pub fn shrink(&mut self, id: PoolId, bytes: u64) -> Result<(), Refused> {
+    pub fn shrink(&mut self, id: PoolId, bytes: u64) -> Result<(), RefusalReason> {
         let Some(pool) = self.pools.get(&id) else {
             return refused(Refusal::NoSuchPool, "the pool was removed");
         };

@@ -49,10 +49,10 @@ mod wire;
 #[cfg(feature = "server")]
 mod workers;
 
-pub use client::{Attach, Attachment, Client, Error, LeasedStripes, SOCKET, Stripes};
+pub use client::{Attach, Attachment, Client, Error, LeaseFiles, LeasedStripes, SOCKET};
 #[cfg(feature = "server")]
-pub use config::{Config, Level, Log, Preflight, StartError};
+pub use config::{Level, LogFn, PoolServerConfig, PreflightFn, StartError};
 pub use mw_memory::{NumaPolicy, PageSize};
 #[cfg(feature = "server")]
 pub use server::Server;
-pub use spec::{BadName, Name, Owners, Spec};
+pub use spec::{BadName, Owners, PoolName, PoolSpec};

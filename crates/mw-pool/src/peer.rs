@@ -1,11 +1,11 @@
 //! The process at the other end of a connection, according to the kernel, and what it may do.
 
-use crate::spec::{Owners, Spec};
+use crate::spec::{Owners, PoolSpec};
 use std::io;
 use std::os::fd::AsFd;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Peer {
+pub(crate) struct ClientPeer {
     pub(crate) user: u32,
     /// 0 if it has no number in this process's PID namespace.
     pub(crate) process: u32,
@@ -14,7 +14,7 @@ pub(crate) struct Peer {
     pub(crate) admin: bool,
 }
 
-impl Peer {
+impl ClientPeer {
     pub(crate) fn from_socket(socket: &impl AsFd) -> io::Result<Self> {
         let peer = mw_sys::peer_credentials(socket.as_fd())?;
         // With too many groups, its primary group alone counts.
@@ -26,7 +26,7 @@ impl Peer {
     }
 
     /// True if it may use a pool.
-    pub(crate) fn may_use(&self, spec: &Spec) -> bool {
+    pub(crate) fn may_use(&self, spec: &PoolSpec) -> bool {
         let Owners { users, groups } = &spec.owners;
         self.admin
             || users.contains(&self.user)

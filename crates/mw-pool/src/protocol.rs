@@ -24,8 +24,8 @@
 
 mod status;
 
-use crate::spec::{Name, Spec, read_name, read_optional_name};
-use crate::wire::{Reader, Writer};
+use crate::spec::{PoolName, PoolSpec, read_name, read_optional_name};
+use crate::wire::{WireReader, WireWriter};
 use status::{MAX_TEXT_BYTES, shortened};
 
 pub use status::{LeasePhase, LeaseStatus, PoolBytes, PoolStatus, ServerStatus};
@@ -45,15 +45,15 @@ pub const CONSISTENT: u8 = b'C';
 
 /// A client's request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Request {
+pub enum ClientRequest {
     /// Lease memory.
     Attach {
         /// The pool.
-        pool: Name,
+        pool: PoolName,
         /// The size.
         bytes: u64,
         /// The name under which the contents are kept after the lease, and may have been kept before.
-        keep: Option<Name>,
+        keep: Option<PoolName>,
         /// The System V segment whose memory it becomes, just created by the requesting process. The
         /// lease lasts until the segment is removed.
         segment: Option<u32>,
@@ -61,17 +61,17 @@ pub enum Request {
     /// Get the memory of a System V segment.
     Segment(u32),
     /// Create a pool.
-    Create(Spec),
+    Create(PoolSpec),
     /// Remove a pool.
-    Remove(Name),
+    Remove(PoolName),
     /// Make a pool larger by this many bytes.
-    Grow(Name, u64),
+    Grow(PoolName, u64),
     /// Make a pool smaller by this many bytes.
-    Shrink(Name, u64),
+    Shrink(PoolName, u64),
     /// Discard the contents that are kept in a pool.
-    Release(Name),
+    Release(PoolName),
     /// Report the pool after this one, by name, or the first.
-    Next(Option<Name>),
+    Next(Option<PoolName>),
     /// Report the server's status.
     Server,
     /// Report the first lease from this number on.
@@ -175,14 +175,14 @@ pub enum Reply {
     Refused(Refusal, String),
 }
 
-fn header(kind: u16) -> Writer {
-    let mut to = Writer::default();
+fn header(kind: u16) -> WireWriter {
+    let mut to = WireWriter::default();
     to.u32(MAGIC).u16(VERSION).u16(kind);
     to
 }
 
 /// The version and the type of a message.
-fn read_header(from: &mut Reader<'_>) -> Option<(u16, u16)> {
+fn read_header(from: &mut WireReader<'_>) -> Option<(u16, u16)> {
     (from.u32()? == MAGIC).then_some(())?;
     Some((from.u16()?, from.u16()?))
 }
@@ -196,11 +196,11 @@ pub enum DecodeError {
     Malformed,
 }
 
-impl Request {
+impl ClientRequest {
     /// Encodes it, in at most [`MAX_MESSAGE_BYTES`].
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let named = |kind, name: &Name, bytes: Option<u64>| {
+        let named = |kind, name: &PoolName, bytes: Option<u64>| {
             let mut to = header(kind);
             to.text(name.as_ref());
             if let Some(bytes) = bytes {
@@ -208,7 +208,7 @@ impl Request {
             }
             to
         };
-        let name = |name: &Option<Name>| name.as_ref().map_or("", AsRef::as_ref).to_owned();
+        let name = |name: &Option<PoolName>| name.as_ref().map_or("", AsRef::as_ref).to_owned();
         match self {
             Self::Attach { pool, bytes, keep, segment } => {
                 let mut to = named(1, pool, Some(*bytes));
@@ -249,7 +249,7 @@ impl Request {
     /// # Errors
     /// If they are malformed or of another version.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let mut from = Reader::new(bytes);
+        let mut from = WireReader::new(bytes);
         match read_header(&mut from) {
             Some((VERSION, kind)) => Self::read(kind, &mut from).ok_or(DecodeError::Malformed),
             Some((other, _)) => Err(DecodeError::Version(other)),
@@ -257,7 +257,7 @@ impl Request {
         }
     }
 
-    fn read(kind: u16, from: &mut Reader<'_>) -> Option<Self> {
+    fn read(kind: u16, from: &mut WireReader<'_>) -> Option<Self> {
         let request = match kind {
             1 => Self::Attach {
                 pool: read_name(from)?,
@@ -266,7 +266,7 @@ impl Request {
                 segment: from.optional_u32()?,
             },
             10 => Self::Segment(from.u32()?),
-            2 => Self::Create(Spec::read(from)?),
+            2 => Self::Create(PoolSpec::read(from)?),
             3 => Self::Remove(read_name(from)?),
             4 => Self::Grow(read_name(from)?, from.u64()?),
             5 => Self::Shrink(read_name(from)?, from.u64()?),
@@ -281,7 +281,7 @@ impl Request {
 }
 
 impl Lease {
-    fn write(&self, to: &mut Writer) {
+    fn write(&self, to: &mut WireWriter) {
         to.u64(self.id).u64(self.bytes).u64(self.stripe_bytes).u64(self.granule_bytes);
         to.u8(u8::from(self.locked));
         match self.contents {
@@ -290,7 +290,7 @@ impl Lease {
         };
     }
 
-    fn read(from: &mut Reader<'_>) -> Option<Self> {
+    fn read(from: &mut WireReader<'_>) -> Option<Self> {
         Some(Self {
             id: from.u64()?,
             bytes: from.u64()?,
@@ -347,7 +347,7 @@ impl Reply {
     /// Decodes any bytes; `None` if they are malformed or of another version.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut from = Reader::new(bytes);
+        let mut from = WireReader::new(bytes);
         let (version, kind) = read_header(&mut from)?;
         let reply = match kind {
             107 => {

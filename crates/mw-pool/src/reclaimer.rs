@@ -34,14 +34,14 @@ enum LingerUntil {
 
 /// Time at which the owners of returned memory are checked next.
 #[derive(Debug, Clone, Copy)]
-struct Check {
+struct OwnerCheck {
     at: Instant,
     next_interval: Duration,
 }
 
 #[derive(Debug)]
 pub(crate) struct Reclaimer {
-    check: Option<Check>,
+    check: Option<OwnerCheck>,
     lingering: BTreeMap<LeaseId, LingerUntil>,
     /// Of stripes that were given up while they may have been in use.
     freed: FreedWatch,
@@ -53,7 +53,7 @@ impl Reclaimer {
     }
 
     pub(crate) fn check_owners_soon(&mut self) {
-        self.check = Some(Check { at: Instant::now(), next_interval: CHECK_FIRST });
+        self.check = Some(OwnerCheck { at: Instant::now(), next_interval: CHECK_FIRST });
     }
 
     pub(crate) fn has_check(&self) -> bool {
@@ -71,7 +71,7 @@ impl Reclaimer {
         let Some(check) = self.check.filter(|check| now >= check.at) else { return };
         self.end_lingering(table, stripes);
         let in_use = table.check_owners(&mut |id| stripes.ownership(id));
-        self.check = (in_use || !self.lingering.is_empty()).then(|| Check {
+        self.check = (in_use || !self.lingering.is_empty()).then(|| OwnerCheck {
             at: now + check.next_interval,
             next_interval: (check.next_interval * 2).min(CHECK_LAST),
         });

@@ -1,11 +1,11 @@
 //! Keeps pools populated and zeroed: what the worker threads are given, and what comes of it.
 
-use crate::config::{Level, Log};
+use crate::config::{Level, LogFn};
 use crate::descriptor_store::{DescriptorStore, StoredName};
 use crate::lease_table::{LeaseTable, PoolId, StripeId, StripeState};
 use crate::stripe_memory::StripeMemory;
 use crate::stripes::Stripes;
-use crate::workers::{Completed, Workers, stripes_at_once};
+use crate::workers::{JobResult, StripeWorkers, stripes_at_once};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -30,7 +30,7 @@ pub(crate) struct PoolHealth {
 
 #[derive(Debug)]
 pub(crate) struct Replenisher {
-    workers: Workers,
+    workers: StripeWorkers,
     /// Stripes that a worker thread is zeroing.
     zeroing: BTreeSet<StripeId>,
     is_populating: bool,
@@ -40,7 +40,7 @@ pub(crate) struct Replenisher {
 impl Replenisher {
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self {
-            workers: Workers::start()?,
+            workers: StripeWorkers::start()?,
             zeroing: BTreeSet::new(),
             is_populating: false,
             pools: BTreeMap::new(),
@@ -77,21 +77,21 @@ impl Replenisher {
         table: &mut LeaseTable,
         stripes: &mut Stripes,
         store: &DescriptorStore,
-        log: &Log,
+        log: &LogFn,
     ) {
         for completed in self.workers.completed() {
             match completed {
-                Completed::Populated { pool, stripes: count, files } => {
+                JobResult::Populated { pool, stripes: count, files } => {
                     self.is_populating = false;
                     table.end_populating(pool, count);
                     let add = |file| self.add(pool, file, table, stripes, store, log);
                     let result = files.and_then(|files| files.into_iter().try_for_each(add));
                     self.note_populated(pool, result, table, log);
                 }
-                Completed::Freed(stripe) => table.freed(stripe),
-                Completed::Locked(_, Ok(())) => {}
-                Completed::Locked(pool, Err(error)) => self.note_unlocked(pool, &error, table, log),
-                Completed::Zeroed(results) => {
+                JobResult::Freed(stripe) => table.freed(stripe),
+                JobResult::Locked(_, Ok(())) => {}
+                JobResult::Locked(pool, Err(error)) => self.note_unlocked(pool, &error, table, log),
+                JobResult::Zeroed(results) => {
                     for (stripe, result) in results {
                         self.note_zeroed(stripe, &result, table, log);
                     }
@@ -108,7 +108,7 @@ impl Replenisher {
         table: &mut LeaseTable,
         stripes: &mut Stripes,
         store: &DescriptorStore,
-        log: &Log,
+        log: &LogFn,
     ) -> Result<(), String> {
         let memory = self.adopt(pool, file, table).map_err(|error| error.to_string())?;
         let Some(id) = table.add_stripe(pool) else {
@@ -127,7 +127,7 @@ impl Replenisher {
         pool: PoolId,
         result: Result<(), String>,
         table: &LeaseTable,
-        log: &Log,
+        log: &LogFn,
     ) {
         let Some(name) = table.pool(pool).map(|pool| &pool.spec.name) else { return };
         let health = self.pools.entry(pool).or_default();
@@ -141,7 +141,7 @@ impl Replenisher {
         }
     }
 
-    fn note_unlocked(&mut self, pool: PoolId, error: &io::Error, table: &LeaseTable, log: &Log) {
+    fn note_unlocked(&mut self, pool: PoolId, error: &io::Error, table: &LeaseTable, log: &LogFn) {
         let Some(name) = table.pool(pool).map(|pool| &pool.spec.name) else { return };
         let health = self.pools.entry(pool).or_default();
         if !std::mem::replace(&mut health.unlocked, true) {
@@ -154,7 +154,7 @@ impl Replenisher {
         stripe: StripeId,
         result: &io::Result<()>,
         table: &mut LeaseTable,
-        log: &Log,
+        log: &LogFn,
     ) {
         self.zeroing.remove(&stripe);
         let pool = table.stripe(stripe).map(|stripe| stripe.pool);

@@ -12,7 +12,7 @@ mod events;
 mod requests;
 
 use crate::clients::Clients;
-use crate::config::{Config, Level, StartError, system};
+use crate::config::{Level, PoolServerConfig, StartError, system};
 use crate::descriptor_store::{DescriptorStore, StoredName};
 use crate::lease_sockets::LeaseSockets;
 use crate::lease_table::{LeaseTable, Ownership, StripeId, StripeState};
@@ -40,7 +40,7 @@ const HUGETLB: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
 
 /// A pool server.
 pub struct Server {
-    config: Config,
+    config: PoolServerConfig,
     table: LeaseTable,
     state_file: StateFile,
     store: DescriptorStore,
@@ -73,7 +73,7 @@ impl Server {
     ///
     /// # Errors
     /// If another server listens at the socket, or a call fails.
-    pub fn start(config: Config) -> Result<Self, StartError> {
+    pub fn start(config: PoolServerConfig) -> Result<Self, StartError> {
         // Opening a file on which this process just has a lease raises SIGIO.
         let ignored = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(Signal::IO.as_raw(), ignored).map_err(system("SIGIO"))?;

@@ -13,7 +13,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 const MAX_DESCRIPTORS: usize = MAX_STRIPES + 1;
 
 #[derive(Debug)]
-pub(crate) struct Received {
+pub(crate) struct ReceivedMessage {
     /// Empty if the other end is closed.
     pub(crate) bytes: Vec<u8>,
     pub(crate) descriptors: Vec<OwnedFd>,
@@ -71,7 +71,7 @@ pub(crate) fn receive_without_descriptors(
 }
 
 /// Receives one message and its descriptors. The kernel closes those that are too many.
-pub(crate) fn receive(socket: BorrowedFd<'_>, flags: RecvFlags) -> io::Result<Received> {
+pub(crate) fn receive(socket: BorrowedFd<'_>, flags: RecvFlags) -> io::Result<ReceivedMessage> {
     let mut bytes = vec![0; MAX_MESSAGE_BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -84,5 +84,5 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, flags: RecvFlags) -> io::Result<Re
         }
     }
     bytes.truncate(got.bytes);
-    Ok(Received { bytes, descriptors, truncated: got.flags.contains(ReturnFlags::TRUNC) })
+    Ok(ReceivedMessage { bytes, descriptors, truncated: got.flags.contains(ReturnFlags::TRUNC) })
 }

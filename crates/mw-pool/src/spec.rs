@@ -1,6 +1,6 @@
 //! The specification of a pool: its name, size, pages, NUMA nodes and owners.
 
-use crate::wire::{Reader, Writer};
+use crate::wire::{WireReader, WireWriter};
 use mw_memory::{NumaPolicy, PageSize};
 use std::fmt;
 use std::str::FromStr;
@@ -30,14 +30,14 @@ const PAGES: [PageSize; 12] = [
 
 /// A name of letters, digits, `-`, `_` and `.`, at most 32 of them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Name(String);
+pub struct PoolName(String);
 
-/// An invalid [`Name`].
+/// An invalid [`PoolName`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid name '{0}' (use at most 32 letters, digits, '-', '_' and '.')")]
 pub struct BadName(String);
 
-impl FromStr for Name {
+impl FromStr for PoolName {
     type Err = BadName;
 
     fn from_str(text: &str) -> Result<Self, BadName> {
@@ -49,13 +49,13 @@ impl FromStr for Name {
     }
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for PoolName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl AsRef<str> for Name {
+impl AsRef<str> for PoolName {
     fn as_ref(&self) -> &str {
         &self.0
     }
@@ -72,9 +72,9 @@ pub struct Owners {
 
 /// The specification of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Spec {
+pub struct PoolSpec {
     /// The name, unique in a server.
-    pub name: Name,
+    pub name: PoolName,
     /// Its size in bytes; a whole number of stripes.
     pub bytes: u64,
     /// The size of its pages.
@@ -89,7 +89,7 @@ pub struct Spec {
     pub trusting: bool,
 }
 
-fn write_policy(policy: &NumaPolicy, to: &mut Writer) {
+fn write_policy(policy: &NumaPolicy, to: &mut WireWriter) {
     match policy {
         NumaPolicy::Default | NumaPolicy::Local => to.u8(0),
         NumaPolicy::Bind(nodes) => to.u8(1).numbers(nodes),
@@ -97,7 +97,7 @@ fn write_policy(policy: &NumaPolicy, to: &mut Writer) {
     };
 }
 
-fn read_policy(from: &mut Reader<'_>) -> Option<NumaPolicy> {
+fn read_policy(from: &mut WireReader<'_>) -> Option<NumaPolicy> {
     Some(match from.u8()? {
         0 => NumaPolicy::Default,
         1 => NumaPolicy::Bind(from.numbers(MAX_NODES)?),
@@ -106,8 +106,8 @@ fn read_policy(from: &mut Reader<'_>) -> Option<NumaPolicy> {
     })
 }
 
-impl Spec {
-    pub(crate) fn write(&self, to: &mut Writer) {
+impl PoolSpec {
+    pub(crate) fn write(&self, to: &mut WireWriter) {
         let pages = PAGES.iter().position(|pages| *pages == self.pages);
         let pages = pages.and_then(|place| u8::try_from(place).ok()).unwrap_or(u8::MAX);
         to.text(self.name.as_ref()).u64(self.bytes).u8(pages);
@@ -115,7 +115,7 @@ impl Spec {
         to.numbers(&self.owners.users).numbers(&self.owners.groups).u8(u8::from(self.trusting));
     }
 
-    pub(crate) fn read(from: &mut Reader<'_>) -> Option<Self> {
+    pub(crate) fn read(from: &mut WireReader<'_>) -> Option<Self> {
         Some(Self {
             name: read_name(from)?,
             bytes: from.u64()?,
@@ -127,11 +127,11 @@ impl Spec {
     }
 }
 
-pub(crate) fn read_name(from: &mut Reader<'_>) -> Option<Name> {
+pub(crate) fn read_name(from: &mut WireReader<'_>) -> Option<PoolName> {
     from.text(MAX_NAME_BYTES)?.parse().ok()
 }
 
-pub(crate) fn read_optional_name(from: &mut Reader<'_>) -> Option<Option<Name>> {
+pub(crate) fn read_optional_name(from: &mut WireReader<'_>) -> Option<Option<PoolName>> {
     let text = from.text(MAX_NAME_BYTES)?;
     if text.is_empty() { Some(None) } else { text.parse().ok().map(Some) }
 }
@@ -151,10 +151,10 @@ mod tests {
     #[test]
     fn names_are_short_and_restricted() {
         for good in ["db", "A-1_b.c", &"x".repeat(32)] {
-            assert_eq!(good.parse::<Name>().unwrap().to_string(), good);
+            assert_eq!(good.parse::<PoolName>().unwrap().to_string(), good);
         }
         for bad in ["", "a b", "a/b", "ä", "a:b", &"x".repeat(33)] {
-            assert!(bad.parse::<Name>().is_err(), "{bad}");
+            assert!(bad.parse::<PoolName>().is_err(), "{bad}");
         }
     }
 }

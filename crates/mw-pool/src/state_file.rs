@@ -6,7 +6,7 @@
 //! another version is ignored as a whole.
 
 use crate::lease_table::LeaseTable;
-use crate::wire::{Reader, Writer};
+use crate::wire::{WireReader, WireWriter};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::io::{pread, pwrite};
 use std::io;
@@ -63,7 +63,7 @@ impl StateFile {
             return Err(io::ErrorKind::OutOfMemory.into());
         }
         self.generation += 1;
-        let mut header = Writer::default();
+        let mut header = WireWriter::default();
         header.u64(self.generation).u32(length);
         let mut bytes = header.into_bytes();
         let mut sum = crc32fast::Hasher::new();
@@ -92,7 +92,7 @@ fn read_slot(file: &OwnedFd, slot: u64) -> Option<(u64, LeaseTable)> {
             Ok(more) => read += more,
         }
     }
-    let mut header = Reader::new(bytes.get(..HEADER_BYTES)?);
+    let mut header = WireReader::new(bytes.get(..HEADER_BYTES)?);
     let (generation, length, sum) = (header.u64()?, header.u32()? as usize, header.u32()?);
     let content = bytes.get(HEADER_BYTES..HEADER_BYTES.checked_add(length)?)?;
     let mut hasher = crc32fast::Hasher::new();
@@ -108,11 +108,11 @@ fn read_slot(file: &OwnedFd, slot: u64) -> Option<(u64, LeaseTable)> {
 mod tests {
     use super::*;
     use crate::lease_table::{AttachOutcome, Ownership, Requester};
-    use crate::{NumaPolicy, Owners, PageSize, Spec};
+    use crate::{NumaPolicy, Owners, PageSize, PoolSpec};
 
     fn table() -> LeaseTable {
         let mut table = LeaseTable::default();
-        let spec = Spec {
+        let spec = PoolSpec {
             name: "db".parse().unwrap(),
             bytes: 64 << 20,
             pages: PageSize::Base,

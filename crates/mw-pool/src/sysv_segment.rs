@@ -9,8 +9,8 @@
 //! ([`crate::lease_table`]). So a segment that others may attach needs a pool whose users trust each
 //! other.
 
-use crate::lease_table::{LeaseEntry, LeaseId, LeaseTable, Refused};
-use crate::peer::Peer;
+use crate::lease_table::{LeaseEntry, LeaseId, LeaseTable, RefusalReason};
+use crate::peer::ClientPeer;
 use crate::protocol::Refusal;
 use mw_sys::{SysvSegment, SysvState};
 
@@ -21,10 +21,10 @@ const OTHERS: u32 = 0o66;
 /// Checks that a segment's memory may be a lease of a pool for this peer.
 pub(crate) fn check_tie(
     id: u32,
-    peer: &Peer,
+    peer: &ClientPeer,
     is_trusting_pool: bool,
     table: &LeaseTable,
-) -> Result<(), Refused> {
+) -> Result<(), RefusalReason> {
     // A process without a number here cannot be identified (PID namespaces).
     let is_own = |state: &SysvState| peer.process != 0 && state.creator == peer.process;
     let found = state(id).filter(is_own);
@@ -49,9 +49,9 @@ pub(crate) fn check_tie(
 /// The lease that is a segment's memory, for a peer who may attach the segment.
 pub(crate) fn lease_for<'a>(
     id: u32,
-    peer: &Peer,
+    peer: &ClientPeer,
     table: &'a LeaseTable,
-) -> Result<(LeaseId, &'a LeaseEntry), Refused> {
+) -> Result<(LeaseId, &'a LeaseEntry), RefusalReason> {
     let tied = table.tied(id).filter(|(_, entry)| exists(entry));
     let none = || (Refusal::NoSuchSegment, format!("no pool has the memory of segment {id}"));
     let (lease, entry) = tied.ok_or_else(none)?;
@@ -76,7 +76,7 @@ pub(crate) fn exists(lease: &LeaseEntry) -> bool {
 }
 
 /// True if the kernel would let this peer read and write it (ipc/util.c, `ipcperms`).
-fn may_attach(peer: &Peer, state: &SysvState) -> bool {
+fn may_attach(peer: &ClientPeer, state: &SysvState) -> bool {
     let class = if state.users.contains(&peer.user) {
         6
     } else if state.groups.iter().any(|group| peer.groups.contains(group)) {
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn permissions_decide_who_gets_a_segments_memory() {
-        let of = |user, group| Peer { user, process: 1, groups: vec![group], admin: false };
+        let of = |user, group| ClientPeer { user, process: 1, groups: vec![group], admin: false };
         let state = |mode| SysvState { creator: 1, users: [7, 8], groups: [70, 80], mode };
         for (peer, mode, may) in [
             (of(7, 1), 0o600, true),

@@ -1,9 +1,9 @@
 //! Encodes numbers and texts, little-endian, and decodes them with every length checked.
 
 #[derive(Debug, Default)]
-pub(crate) struct Writer(Vec<u8>);
+pub(crate) struct WireWriter(Vec<u8>);
 
-impl Writer {
+impl WireWriter {
     pub(crate) fn u8(&mut self, value: u8) -> &mut Self {
         self.0.push(value);
         self
@@ -58,9 +58,9 @@ impl Writer {
 
 /// Every method is `None` if the bytes are malformed.
 #[derive(Debug)]
-pub(crate) struct Reader<'a>(&'a [u8]);
+pub(crate) struct WireReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> WireReader<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }

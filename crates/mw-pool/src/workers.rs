@@ -5,9 +5,9 @@
 //! wait for a pool that grows. Each starts the threads of mw-segment's operations.
 
 use crate::lease_table::{PoolId, StripeId};
-use crate::spec::Spec;
+use crate::spec::PoolSpec;
 use crate::stripe_memory::{self, StripeMemory};
-use mw_segment::{Cancel, Kind, Options};
+use mw_segment::{Cancel, Options, SegmentKind};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::setpriority_process;
 use std::io;
@@ -21,7 +21,7 @@ use std::thread;
 const ZERO_NICE: i32 = 5;
 const POPULATE_NICE: i32 = 10;
 
-enum Job {
+enum StripeJob {
     Populate {
         pool: PoolId,
         options: Options,
@@ -39,7 +39,7 @@ enum Job {
 }
 
 #[derive(Debug)]
-pub(crate) enum Completed {
+pub(crate) enum JobResult {
     Populated { pool: PoolId, stripes: u64, files: Result<Vec<OwnedFd>, String> },
     Locked(PoolId, io::Result<()>),
     Zeroed(Vec<(StripeId, io::Result<()>)>),
@@ -47,21 +47,21 @@ pub(crate) enum Completed {
 }
 
 #[derive(Debug)]
-pub(crate) struct Workers {
-    populate: Sender<Job>,
-    zero: Sender<Job>,
-    completed: Receiver<Completed>,
+pub(crate) struct StripeWorkers {
+    populate: Sender<StripeJob>,
+    zero: Sender<StripeJob>,
+    completed: Receiver<JobResult>,
     wakeup: Arc<OwnedFd>,
     cancel: Cancel,
 }
 
-impl Workers {
+impl StripeWorkers {
     pub(crate) fn start() -> io::Result<Self> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let wakeup = Arc::new(eventfd(0, flags)?);
         let (results, completed) = channel();
         let start = |name: &str, nice: i32| {
-            let (sender, jobs) = channel::<Job>();
+            let (sender, jobs) = channel::<StripeJob>();
             let (results, wakeup) = (results.clone(), Arc::clone(&wakeup));
             let serve = move || {
                 // Of this thread alone, and of the threads that it starts.
@@ -88,63 +88,69 @@ impl Workers {
     }
 
     /// Work that was completed since the last call.
-    pub(crate) fn completed(&self) -> Vec<Completed> {
+    pub(crate) fn completed(&self) -> Vec<JobResult> {
         let _ = rustix::io::read(&*self.wakeup, &mut [0_u8; 8]);
         self.completed.try_iter().collect()
     }
 
     /// Populates stripes of a pool: several at once, since one file serialises its worker threads.
-    pub(crate) fn populate(&self, pool: PoolId, spec: &Spec, stripe_bytes: usize, stripes: u64) {
+    pub(crate) fn populate(
+        &self,
+        pool: PoolId,
+        spec: &PoolSpec,
+        stripe_bytes: usize,
+        stripes: u64,
+    ) {
         let bytes = usize::try_from(stripes).unwrap_or(1).saturating_mul(stripe_bytes);
         let options = Options::new(bytes)
-            .kind(if spec.pages.is_hugetlb() { Kind::Hugetlb } else { Kind::Memfd })
+            .kind(if spec.pages.is_hugetlb() { SegmentKind::Hugetlb } else { SegmentKind::Memfd })
             .page_size(spec.pages)
             .placement(spec.nodes.clone())
             .stripe_bytes(stripe_bytes)
             .cancel(&self.cancel);
-        let _ = self.populate.send(Job::Populate { pool, options, stripes });
+        let _ = self.populate.send(StripeJob::Populate { pool, options, stripes });
     }
 
     pub(crate) fn lock(&self, pool: PoolId, memory: &Arc<StripeMemory>) {
-        let _ = self.populate.send(Job::Lock(pool, Arc::clone(memory)));
+        let _ = self.populate.send(StripeJob::Lock(pool, Arc::clone(memory)));
     }
 
     /// Zeroes stripes of one size.
     pub(crate) fn zero(&self, stripes: Vec<(StripeId, Arc<StripeMemory>)>) {
-        let _ = self.zero.send(Job::Zero(stripes));
+        let _ = self.zero.send(StripeJob::Zero(stripes));
     }
 
     /// Frees memory. If it is not in use elsewhere, `report` is reported when that is done.
     pub(crate) fn free(&self, memory: Arc<StripeMemory>, report: Option<StripeId>) {
-        let _ = self.populate.send(Job::Free { memory, report });
+        let _ = self.populate.send(StripeJob::Free { memory, report });
     }
 }
 
-impl Drop for Workers {
+impl Drop for StripeWorkers {
     fn drop(&mut self) {
         self.cancel.cancel();
     }
 }
 
-fn run(job: Job) -> Option<Completed> {
+fn run(job: StripeJob) -> Option<JobResult> {
     match job {
-        Job::Populate { pool, options, stripes } => {
+        StripeJob::Populate { pool, options, stripes } => {
             let segment = options.create().map(mw_segment::Segment::into_files);
             let files = segment.map_err(|error| error.to_string());
-            Some(Completed::Populated { pool, stripes, files })
+            Some(JobResult::Populated { pool, stripes, files })
         }
-        Job::Lock(pool, memory) => Some(Completed::Locked(pool, memory.lock())),
-        Job::Zero(stripes) => {
+        StripeJob::Lock(pool, memory) => Some(JobResult::Locked(pool, memory.lock())),
+        StripeJob::Zero(stripes) => {
             let (ids, memory): (Vec<StripeId>, Vec<Arc<StripeMemory>>) =
                 stripes.into_iter().unzip();
             let results = stripe_memory::zero_in_place(&memory);
-            Some(Completed::Zeroed(ids.into_iter().zip(results).collect()))
+            Some(JobResult::Zeroed(ids.into_iter().zip(results).collect()))
         }
-        Job::Free { memory, report } => {
+        StripeJob::Free { memory, report } => {
             if report.is_some() {
                 memory.empty();
             }
-            report.map(Completed::Freed)
+            report.map(JobResult::Freed)
         }
     }
 }

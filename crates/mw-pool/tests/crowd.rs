@@ -8,8 +8,8 @@ mod process;
 
 use common::strange::connected;
 use common::{MIB, Running, eventually, spec};
-use mw_pool::protocol::{MAX_MESSAGE_BYTES, Refusal, Reply, Request};
-use mw_pool::{Attach, Client, Owners, Spec};
+use mw_pool::protocol::{ClientRequest, MAX_MESSAGE_BYTES, Refusal, Reply};
+use mw_pool::{Attach, Client, Owners, PoolSpec};
 use mw_sys::SysvSegment;
 use process::{Process, this_program};
 use rustix::fd::OwnedFd;
@@ -54,7 +54,7 @@ fn idle_users_without_a_pool_are_evicted_for_others() {
     }
     let server = reachable();
     let owners = Owners { users: vec![OWNER], groups: Vec::new() };
-    server.client.create(&Spec { owners, ..spec("db", 16) }).unwrap();
+    server.client.create(&PoolSpec { owners, ..spec("db", 16) }).unwrap();
     let crowd = |user: u32| {
         let mut command = role("idle_process", user, &server);
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
@@ -124,7 +124,7 @@ fn unread_replies_keep_a_limited_number_of_descriptors_in_flight() {
     let id: u32 = segment.id().try_into().unwrap();
     let wanted = Attach::new("db".parse().unwrap(), bytes).segment(id);
     drop(server.client.lease(&wanted.wait(Duration::from_secs(60))).unwrap());
-    let request = Request::Segment(id).encode();
+    let request = ClientRequest::Segment(id).encode();
     let ask = |to: &OwnedFd| send(to, &request, SendFlags::NOSIGNAL);
     // Several requests over each connection; some connections then send a malformed message.
     let unread: Vec<OwnedFd> = (0..24)

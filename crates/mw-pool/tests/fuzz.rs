@@ -15,8 +15,8 @@ mod process;
 use common::fuse::{self, Fuse};
 use common::strange::{Strange, send_with};
 use common::{MIB, eventually, spec};
-use mw_pool::protocol::Request;
-use mw_pool::{Attach, Client, Error, Owners, Spec};
+use mw_pool::protocol::ClientRequest;
+use mw_pool::{Attach, Client, Error, Owners, PoolSpec};
 use process::{dir, role, serve, this_program};
 use rustix::fd::OwnedFd;
 use rustix::net::{
@@ -142,7 +142,7 @@ fn run_round(length: Duration, round: u64, fuse: &Fuse, measured: &mut Measured)
     fuse.starve(process);
     let client = Client::new(dir.path().join("pool.sock"));
     let owners = Owners { users: USERS[..2].to_vec(), groups: Vec::new() };
-    client.create(&Spec { owners, ..spec("db", 64) }).unwrap();
+    client.create(&PoolSpec { owners, ..spec("db", 64) }).unwrap();
     client.create(&spec("good", 16)).unwrap();
     // A pause, because too many requests are refused.
     let whole = |name: &str| {
@@ -397,13 +397,13 @@ impl Hostile {
         let keep = (self.random.below(3) == 0).then(|| "kept".parse().unwrap());
         let segment = (self.random.below(4) == 0).then_some(number);
         let request = match self.random.below(10) {
-            0..=3 => Request::Attach { pool, bytes, keep, segment },
-            4 => Request::Segment(number),
-            5 => Request::Next(None),
-            6 => Request::NextLease(u64::from(number)),
-            7 => Request::Server,
-            8 => Request::Release(pool),
-            _ => Request::Grow(pool, bytes),
+            0..=3 => ClientRequest::Attach { pool, bytes, keep, segment },
+            4 => ClientRequest::Segment(number),
+            5 => ClientRequest::Next(None),
+            6 => ClientRequest::NextLease(u64::from(number)),
+            7 => ClientRequest::Server,
+            8 => ClientRequest::Release(pool),
+            _ => ClientRequest::Grow(pool, bytes),
         };
         let mut message = request.encode();
         match self.random.below(5) {

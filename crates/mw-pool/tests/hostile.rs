@@ -7,8 +7,8 @@ mod common;
 
 use common::strange::{connected, send_with};
 use common::{MIB, Memory, Running, eventually, spec};
-use mw_pool::protocol::{MAX_MESSAGE_BYTES, Refusal, Reply, Request};
-use mw_pool::{Attach, Client, Error, Owners, Spec};
+use mw_pool::protocol::{ClientRequest, MAX_MESSAGE_BYTES, Refusal, Reply};
+use mw_pool::{Attach, Client, Error, Owners, PoolSpec};
 use rustix::fs::{Mode, OFlags, SealFlags, fchmod, fcntl_add_seals, fstat, ftruncate, open};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg, send};
 use std::io::{IoSliceMut, Read};
@@ -51,8 +51,8 @@ fn refusal(reply: Option<(Reply, Vec<OwnedFd>)>) -> Refusal {
 fn malformed_messages_are_refused_and_the_next_client_is_served() {
     let server = Running::new(1 << 30);
     let pool = server.pool("db", 16);
-    let whole =
-        Request::Attach { pool: pool.clone(), bytes: MIB, keep: None, segment: None }.encode();
+    let whole = ClientRequest::Attach { pool: pool.clone(), bytes: MIB, keep: None, segment: None }
+        .encode();
     let mut long = whole.clone();
     long.resize(2 * MAX_MESSAGE_BYTES, 0);
     let mut other_version = whole.clone();
@@ -81,7 +81,7 @@ fn unexpected_descriptors_are_refused_or_dropped() {
     let mut refused = 0;
     for _ in 0..8 {
         let to = connected(&server.socket);
-        let bytes = Request::Server.encode();
+        let bytes = ClientRequest::Server.encode();
         match send_with(&to, &bytes, &many) {
             // Linux 6.16: the sender is told so.
             Err(rustix::io::Errno::PERM) => refused += 1,
@@ -105,7 +105,7 @@ fn a_flood_is_refused_while_it_lasts() {
     let to = connected(&server.socket);
     let mut refused = false;
     for _ in 0..20_000 {
-        if send(&to, &Request::Server.encode(), SendFlags::NOSIGNAL).is_err() {
+        if send(&to, &ClientRequest::Server.encode(), SendFlags::NOSIGNAL).is_err() {
             break;
         }
         match reply(&to) {
@@ -174,12 +174,12 @@ fn given_socket() -> PathBuf {
     PathBuf::from(std::env::var_os("MW_POOL_SOCKET").unwrap())
 }
 
-fn shared(trusting: bool) -> Spec {
+fn shared(trusting: bool) -> PoolSpec {
     let owners = Owners { users: USERS.to_vec(), groups: Vec::new() };
-    Spec { owners, trusting, ..spec("db", 8) }
+    PoolSpec { owners, trusting, ..spec("db", 8) }
 }
 
-fn of_users(spec: &Spec) -> Option<Running> {
+fn of_users(spec: &PoolSpec) -> Option<Running> {
     if !rustix::process::geteuid().is_root() {
         mw_test::skip("needs root");
         return None;
@@ -228,8 +228,12 @@ fn stranger_process() {
 /// The descriptors of a lease of the pool, its own first.
 fn raw_lease(socket: &Path) -> Vec<OwnedFd> {
     let to = connected(socket);
-    let request =
-        Request::Attach { pool: "db".parse().unwrap(), bytes: 8 * MIB, keep: None, segment: None };
+    let request = ClientRequest::Attach {
+        pool: "db".parse().unwrap(),
+        bytes: 8 * MIB,
+        keep: None,
+        segment: None,
+    };
     send(&to, &request.encode(), SendFlags::NOSIGNAL).unwrap();
     match reply(&to) {
         Some((Reply::Attached(_), fds)) => fds,

@@ -5,8 +5,8 @@
 mod common;
 
 use common::{MIB, Memory, Running, eventually, huge_pages, spec};
-use mw_pool::{Attach, PageSize, Spec};
-use mw_test::{FolioSwitches, HugePages, alone};
+use mw_pool::{Attach, PageSize, PoolSpec};
+use mw_test::{FolioSwitchGuard, HugePages, alone};
 use rustix::fs::{FallocateFlags, fallocate};
 use std::fs;
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn huge_pages_are_leased_and_returned() {
     };
     let free = huge_pages("free_hugepages");
     let server = Running::new(1 << 30);
-    server.client.create(&Spec { pages: PageSize::HUGE_2M, ..spec("db", 32) }).unwrap();
+    server.client.create(&PoolSpec { pages: PageSize::HUGE_2M, ..spec("db", 32) }).unwrap();
     server.whole("db");
     assert_eq!(huge_pages("free_hugepages"), free - 16);
     let memory = Memory::own();
@@ -51,11 +51,11 @@ fn huge_pages_are_leased_and_returned() {
 #[test]
 fn folios_are_leased_and_returned() {
     let _alone = alone();
-    let Some(_switches) = FolioSwitches::only(&[64, 1024]) else {
+    let Some(_switches) = FolioSwitchGuard::only(&[64, 1024]) else {
         return mw_test::skip("needs root and switches for folio sizes (Linux 6.11)");
     };
     let server = Running::new(1 << 30);
-    server.client.create(&Spec { pages: PageSize::Best, ..spec("db", 64) }).unwrap();
+    server.client.create(&PoolSpec { pages: PageSize::Best, ..spec("db", 64) }).unwrap();
     server.whole("db");
     let memory = Memory::own();
     let wanted = Attach::new("db".parse().unwrap(), 64 * MIB).wait(Duration::from_secs(60));

@@ -6,7 +6,7 @@ mod common;
 
 use common::strange::connected;
 use common::{MIB, Running, eventually};
-use mw_pool::protocol::Request;
+use mw_pool::protocol::ClientRequest;
 use rustix::net::{SendFlags, Shutdown, send, shutdown};
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
@@ -21,7 +21,7 @@ fn an_ended_connection_with_unread_descriptors_costs_nothing() {
     let server = Running::new(1 << 30);
     let pool = server.pool("db", 8);
     let to = connected(&server.socket);
-    let wanted = Request::Attach { pool, bytes: MIB, keep: None, segment: None };
+    let wanted = ClientRequest::Attach { pool, bytes: MIB, keep: None, segment: None };
     send(&to, &wanted.encode(), SendFlags::NOSIGNAL).unwrap();
     eventually("the lease is granted", || server.client.leases().unwrap().len() == 1);
     send(&to, b"nonsense", SendFlags::NOSIGNAL).unwrap();

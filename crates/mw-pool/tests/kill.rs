@@ -13,7 +13,7 @@ mod process;
 
 use common::{MIB, Memory, eventually, spec};
 use mw_pool::protocol::Contents;
-use mw_pool::{Attach, Client, Owners, Spec};
+use mw_pool::{Attach, Client, Owners, PoolSpec};
 use mw_sys::SysvSegment;
 use mw_test::alone;
 use process::{dir, role, serve, this_program};
@@ -283,9 +283,9 @@ fn shmem_kib() -> i64 {
     line.trim_end_matches("kB").trim().parse().unwrap()
 }
 
-fn shared_pool(trusting: bool) -> Spec {
+fn shared_pool(trusting: bool) -> PoolSpec {
     let owners = Owners { users: USERS.to_vec(), groups: Vec::new() };
-    Spec { owners, trusting, ..spec("db", POOL_MIB) }
+    PoolSpec { owners, trusting, ..spec("db", POOL_MIB) }
 }
 
 fn used(manager: &Manager) -> Option<mw_pool::protocol::PoolBytes> {

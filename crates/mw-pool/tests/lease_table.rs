@@ -7,7 +7,7 @@ use mw_pool::lease_table::{
     AttachOutcome, LeaseId, LeaseTable, Ownership, PoolId, Requester, StripeId, StripeState,
 };
 use mw_pool::protocol::Contents;
-use mw_pool::{NumaPolicy, Owners, PageSize, Spec};
+use mw_pool::{NumaPolicy, Owners, PageSize, PoolSpec};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -87,7 +87,7 @@ struct World {
 impl World {
     fn new(proves: bool, trusting: bool) -> Self {
         let mut table = LeaseTable::default();
-        let spec = Spec {
+        let spec = PoolSpec {
             name: "db".parse().unwrap(),
             bytes: 48 * MIB,
             pages: PageSize::Base,

@@ -72,7 +72,7 @@ fn contents_are_kept_for_the_same_user_with_a_generation_and_a_dirty_flag() {
     let server = Running::new(1 << 30);
     let pool = server.pool("db", 64);
     let memory = Memory::own();
-    let name: mw_pool::Name = "cache".parse().unwrap();
+    let name: mw_pool::PoolName = "cache".parse().unwrap();
     let wanted = Attach::new(pool.clone(), 32 * MIB).keep(name).wait(LONG);
     let first = server.client.attach(&wanted).unwrap();
     assert_eq!(first.contents(), Contents::Zeroed);

@@ -4,7 +4,7 @@
 
 mod common;
 
-use mw_pool::{Config, Server, StartError};
+use mw_pool::{PoolServerConfig, Server, StartError};
 use rustix::fd::OwnedFd;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
@@ -14,7 +14,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, symlink};
 use std::path::Path;
 
 fn start(socket: &Path) -> Result<Server, StartError> {
-    Server::start(Config {
+    Server::start(PoolServerConfig {
         socket: socket.to_owned(),
         budget_bytes: 1 << 20,
         pools: Vec::new(),

@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use mw_pool::protocol::{
-    LeasePhase, LeaseStatus, MAX_MESSAGE_BYTES, PoolBytes, PoolStatus, Reply, Request,
+    ClientRequest, LeasePhase, LeaseStatus, MAX_MESSAGE_BYTES, PoolBytes, PoolStatus, Reply,
 };
-use mw_pool::{Client, Error, NumaPolicy, Owners, PageSize, Spec};
+use mw_pool::{Client, Error, NumaPolicy, Owners, PageSize, PoolSpec};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept, bind,
     listen, recv, send, socket_with,
@@ -26,7 +26,7 @@ fn serve(path: &Path, pause: Duration, reply: fn(u64) -> Reply) {
         for number in 1.. {
             match recv(&client, &mut bytes[..], RecvFlags::empty()) {
                 Ok((0, _)) | Err(_) => return,
-                Ok((length, _)) => drop(Request::decode(&bytes[..length]).unwrap()),
+                Ok((length, _)) => drop(ClientRequest::decode(&bytes[..length]).unwrap()),
             }
             std::thread::sleep(pause);
             if send(&client, &reply(number).encode(), SendFlags::NOSIGNAL).is_err() {
@@ -37,7 +37,7 @@ fn serve(path: &Path, pause: Duration, reply: fn(u64) -> Reply) {
 }
 
 fn pool(number: u64) -> Reply {
-    let spec = Spec {
+    let spec = PoolSpec {
         name: format!("p{number:020}").parse().unwrap(),
         bytes: 1,
         pages: PageSize::Base,

@@ -5,10 +5,10 @@
 
 use mw_pool::protocol::LeasePhase;
 use mw_pool::protocol::{
-    Contents, DecodeError, Lease, LeaseStatus, MAX_MESSAGE_BYTES, PoolBytes, PoolStatus, Refusal,
-    Reply, Request, ServerStatus,
+    ClientRequest, Contents, DecodeError, Lease, LeaseStatus, MAX_MESSAGE_BYTES, PoolBytes,
+    PoolStatus, Refusal, Reply, ServerStatus,
 };
-use mw_pool::{NumaPolicy, Owners, PageSize, Spec};
+use mw_pool::{NumaPolicy, Owners, PageSize, PoolSpec};
 
 /// xorshift64*: the same bytes at each run.
 struct Random(u64);
@@ -26,8 +26,8 @@ impl Random {
     }
 }
 
-fn spec() -> Spec {
-    Spec {
+fn spec() -> PoolSpec {
+    PoolSpec {
         name: "x".repeat(32).parse().unwrap(),
         bytes: u64::MAX,
         pages: PageSize::HUGE_1G,
@@ -37,23 +37,27 @@ fn spec() -> Spec {
     }
 }
 
-fn requests() -> Vec<Request> {
+fn requests() -> Vec<ClientRequest> {
     let name = || "db".parse().unwrap();
     vec![
-        Request::Attach { pool: name(), bytes: 1 << 40, keep: Some(name()), segment: None },
-        Request::Attach { pool: name(), bytes: 0, keep: None, segment: Some(7) },
-        Request::Segment(8),
-        Request::Create(spec()),
-        Request::Create(Spec { nodes: NumaPolicy::Bind(vec![0]), ..spec() }),
-        Request::Create(Spec { nodes: NumaPolicy::Default, pages: PageSize::Base, ..spec() }),
-        Request::Remove(name()),
-        Request::Grow(name(), 7),
-        Request::Shrink(name(), 8),
-        Request::Release(name()),
-        Request::Next(None),
-        Request::Next(Some(name())),
-        Request::Server,
-        Request::NextLease(7),
+        ClientRequest::Attach { pool: name(), bytes: 1 << 40, keep: Some(name()), segment: None },
+        ClientRequest::Attach { pool: name(), bytes: 0, keep: None, segment: Some(7) },
+        ClientRequest::Segment(8),
+        ClientRequest::Create(spec()),
+        ClientRequest::Create(PoolSpec { nodes: NumaPolicy::Bind(vec![0]), ..spec() }),
+        ClientRequest::Create(PoolSpec {
+            nodes: NumaPolicy::Default,
+            pages: PageSize::Base,
+            ..spec()
+        }),
+        ClientRequest::Remove(name()),
+        ClientRequest::Grow(name(), 7),
+        ClientRequest::Shrink(name(), 8),
+        ClientRequest::Release(name()),
+        ClientRequest::Next(None),
+        ClientRequest::Next(Some(name())),
+        ClientRequest::Server,
+        ClientRequest::NextLease(7),
     ]
 }
 
@@ -105,7 +109,7 @@ fn messages_round_trip_and_are_short() {
     for request in requests() {
         let bytes = request.encode();
         assert!(bytes.len() <= MAX_MESSAGE_BYTES);
-        assert_eq!(Request::decode(&bytes), Ok(request));
+        assert_eq!(ClientRequest::decode(&bytes), Ok(request));
     }
     for reply in replies() {
         let bytes = reply.encode();
@@ -118,9 +122,9 @@ fn messages_round_trip_and_are_short() {
 
 #[test]
 fn another_version_is_recognized_and_can_be_refused() {
-    let mut bytes = Request::Server.encode();
+    let mut bytes = ClientRequest::Server.encode();
     bytes[4] = 9;
-    assert_eq!(Request::decode(&bytes), Err(DecodeError::Version(9)));
+    assert_eq!(ClientRequest::decode(&bytes), Err(DecodeError::Version(9)));
     let mut refusal = Reply::Refused(Refusal::Protocol, "speak 2".to_owned()).encode();
     refusal[4] = 2;
     assert!(matches!(Reply::decode(&refusal), Some(Reply::Refused(Refusal::Protocol, _))));
@@ -133,7 +137,7 @@ fn another_version_is_recognized_and_can_be_refused() {
 #[test]
 fn a_million_arbitrary_messages_do_not_panic() {
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
-    let mut messages: Vec<Vec<u8>> = requests().iter().map(Request::encode).collect();
+    let mut messages: Vec<Vec<u8>> = requests().iter().map(ClientRequest::encode).collect();
     messages.extend(replies().iter().map(Reply::encode));
     let mut read = 0;
     for round in 0..1_000_000 {
@@ -152,7 +156,7 @@ fn a_million_arbitrary_messages_do_not_panic() {
             }
         }
         // What is read is written as it came: there is one form of each message.
-        if let Ok(request) = Request::decode(&bytes) {
+        if let Ok(request) = ClientRequest::decode(&bytes) {
             read += 1;
             assert_eq!(request.encode(), bytes);
         }

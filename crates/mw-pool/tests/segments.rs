@@ -6,7 +6,7 @@ mod common;
 
 use common::{MIB, Memory, Running, eventually, spec};
 use mw_pool::protocol::Refusal;
-use mw_pool::{Attach, Client, Error, Owners, Spec};
+use mw_pool::{Attach, Client, Error, Owners, PoolSpec};
 use mw_sys::SysvSegment;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -107,7 +107,7 @@ fn other_users_of_the_pool_do_not_get_a_segments_memory() {
     std::fs::set_permissions(dir, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     for trusting in [false, true] {
         let owners = Owners { users: USERS.to_vec(), groups: Vec::new() };
-        server.client.create(&Spec { owners, trusting, ..spec("db", 16) }).unwrap();
+        server.client.create(&PoolSpec { owners, trusting, ..spec("db", 16) }).unwrap();
         server.whole("db");
         let made = as_user(USERS[0], "maker_process", &server, 0);
         let id: u32 =

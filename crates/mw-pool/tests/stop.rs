@@ -5,7 +5,7 @@
 mod common;
 
 use common::spec;
-use mw_pool::{Config, NumaPolicy, Server, Spec};
+use mw_pool::{NumaPolicy, PoolServerConfig, PoolSpec, Server};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -22,10 +22,10 @@ fn a_stop_between_check_and_wait_is_not_missed() {
     let (stop, stopped) = UnixStream::pair().unwrap();
     let told = Arc::new(OnceLock::new());
     let (stop, noted) = (Mutex::new(Some(stop)), Arc::clone(&told));
-    let mut server = Server::start(Config {
+    let mut server = Server::start(PoolServerConfig {
         socket: dir.path().join("pool.sock"),
         budget_bytes: 1 << 30,
-        pools: vec![Spec { nodes: NumaPolicy::Bind(vec![1023]), ..spec("db", 8) }],
+        pools: vec![PoolSpec { nodes: NumaPolicy::Bind(vec![1023]), ..spec("db", 8) }],
         preflight: Box::new(|_, _| Ok(())),
         log: Box::new(move |_, line| {
             if line.contains("not fully populated") {

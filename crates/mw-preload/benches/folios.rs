@@ -10,9 +10,9 @@
 mod common;
 
 use common::{Compiled, library, run, text};
-use mw_segment::{Kind, Options, PageSize, Segment};
+use mw_segment::{Options, PageSize, Segment, SegmentKind};
 use mw_test::measure::{is_asked, median, number, others, replace};
-use mw_test::{FolioSwitches, Fragmented, alone, compactions, free_mib};
+use mw_test::{FolioSwitchGuard, FragmentedMemory, alone, compactions, free_mib};
 use std::fmt::Write;
 
 const COMMAND: &str = "cargo bench -p mw-preload --bench folios";
@@ -28,7 +28,7 @@ fn main() {
     let program = Compiled::new("timed.c");
     let load = others();
     let (free_before, _) = free_mib();
-    let _holes = Fragmented::new(free_before.saturating_sub(number("--spare", 512)));
+    let _holes = FragmentedMemory::new(free_before.saturating_sub(number("--spare", 512)));
     let _huge_pages = take_huge_blocks();
     let (free, unusable) = free_mib();
     assert!(free > 3 * mib / 2, "{free} MiB are free, too few for programs of {mib} MiB");
@@ -38,7 +38,7 @@ fn main() {
         100.0 * unusable
     );
     for allowed in [&ALL_KIB[..], &[64]] {
-        let Some(_switches) = FolioSwitches::only(allowed) else {
+        let Some(_switches) = FolioSwitchGuard::only(allowed) else {
             return mw_test::skip("needs root and switches for folio sizes (Linux 6.11)");
         };
         table(&mut page, &program, allowed, mib, rounds);
@@ -108,6 +108,7 @@ fn take_huge_blocks() -> Option<Segment> {
     let (free, unusable) = free_mib();
     let mib = (free as f64 * (1.0 - unusable)) as usize;
     let bytes = (mib << 20).checked_sub(64 << 20)?;
-    let options = Options::new(bytes).kind(Kind::Anon).page_size(PageSize::Thp).lenient(true);
+    let options =
+        Options::new(bytes).kind(SegmentKind::Anon).page_size(PageSize::Thp).lenient(true);
     options.create().ok()
 }

@@ -15,7 +15,7 @@ mod postgres;
 mod workloads;
 
 use mw_pool::protocol::PoolStatus;
-use mw_pool::{Owners, PageSize, Spec};
+use mw_pool::{Owners, PageSize, PoolSpec};
 use mw_test::measure::{is_asked, median, number, others, replace};
 use mw_test::{HugePages, alone};
 use pools::{MIB, Running, spec};
@@ -178,7 +178,7 @@ impl Bench {
         let mut rows = self.measure_in_turn(pages, &[PLAIN, PREFAULT], None);
         let pool = Running::new(u64::MAX);
         let owners = Owners { users: vec![NOBODY], groups: Vec::new() };
-        let spec = Spec { pages, owners, ..spec(POOL, self.pool_mib as u64) };
+        let spec = PoolSpec { pages, owners, ..spec(POOL, self.pool_mib as u64) };
         pool.client.create(&spec).unwrap();
         fs::set_permissions(pool.socket.parent().unwrap(), Permissions::from_mode(0o755)).unwrap();
         // Huge pages are always mapped immediately.

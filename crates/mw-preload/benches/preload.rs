@@ -9,7 +9,7 @@
 mod common;
 
 use common::{Compiled, library, run, text};
-use mw_segment::{Kind, Options, PageSize};
+use mw_segment::{Options, PageSize, SegmentKind};
 use mw_test::measure::{is_asked, median, number, option, others, replace};
 use std::fmt::Write;
 use std::fs;
@@ -97,7 +97,7 @@ fn large(page: &mut String, program: &Compiled, mib: usize, rounds: usize) {
 fn segment(mib: usize) -> f64 {
     let start = Instant::now();
     let segment =
-        Options::new(mib << 20).kind(Kind::Anon).page_size(PageSize::Base).create().unwrap();
+        Options::new(mib << 20).kind(SegmentKind::Anon).page_size(PageSize::Base).create().unwrap();
     let took = start.elapsed();
     drop(segment);
     took.as_secs_f64() * 1e3

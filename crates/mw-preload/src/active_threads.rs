@@ -7,11 +7,11 @@ const SLOTS: usize = 32;
 
 /// Active threads, by identity; threads beyond the slots are only counted. All bits zero: none.
 pub(crate) struct ActiveThreads {
-    slots: [Slot; SLOTS],
+    slots: [ThreadSlot; SLOTS],
     others: AtomicU32,
 }
 
-struct Slot {
+struct ThreadSlot {
     /// 0: the slot is free.
     thread: AtomicUsize,
     depth: AtomicU32,
@@ -20,8 +20,8 @@ struct Slot {
 impl ActiveThreads {
     pub(crate) fn enter(&self) {
         let thread = kernel::thread_identity();
-        let is_own = |slot: &&Slot| slot.thread.load(Ordering::Relaxed) == thread;
-        let claim = |slot: &&Slot| {
+        let is_own = |slot: &&ThreadSlot| slot.thread.load(Ordering::Relaxed) == thread;
+        let claim = |slot: &&ThreadSlot| {
             let ordering = (Ordering::SeqCst, Ordering::Relaxed);
             slot.thread.compare_exchange(0, thread, ordering.0, ordering.1).is_ok()
         };
@@ -47,7 +47,7 @@ impl ActiveThreads {
     /// operations that it left by siglongjmp(3), or that the current signal handler interrupted.
     pub(crate) fn are_others(&self) -> bool {
         let thread = kernel::thread_identity();
-        let is_other = |slot: &Slot| {
+        let is_other = |slot: &ThreadSlot| {
             ![0, thread].contains(&slot.thread.load(Ordering::SeqCst))
                 && slot.depth.load(Ordering::SeqCst) > 0
         };

@@ -12,9 +12,9 @@
 //! - It accesses no thread-local storage and no `errno`: it has those of the thread that started it, which
 //!   may have ended.
 
-use crate::populate_queue::{CHUNK_BYTES, Chunk, PopulateQueue, StopReason};
+use crate::populate_queue::{CHUNK_BYTES, ClaimedChunk, PopulateQueue, StopReason};
 use crate::{confinement, kernel, populate, stats, wipe_on_fork};
-use mw_segment::{CpuLoad, FreePages, Headroom, Prepared};
+use mw_segment::{CpuLoad, FreePages, Headroom, PreparedRanges};
 use mw_sys::{BackgroundThread, Fault, system_call};
 use std::ffi::c_int;
 use std::io;
@@ -62,7 +62,7 @@ pub(crate) fn populate_later(addresses: Range<usize>, shared: bool) {
     stats::count_background_mapping(addresses.len());
     if queue.is_own()
         && !queue.is_stopped()
-        && queue.add(Chunk { addresses, shared })
+        && queue.add(ClaimedChunk { addresses, shared })
         && !start_thread(queue)
     {
         queue.note_no_thread();
@@ -165,7 +165,7 @@ fn populate_all(queue: &PopulateQueue) {
         queue.stop(StopReason::Unknown);
         return;
     };
-    let (mut pace, mut chunks) = (Pace::new(), 0_u32);
+    let (mut pace, mut chunks) = (PopulatePace::new(), 0_u32);
     let free_pages = populate::free_pages(false, 1);
     loop {
         pace.pause_while_busy(queue);
@@ -191,13 +191,13 @@ fn populate_all(queue: &PopulateQueue) {
 }
 
 /// Speed of the thread.
-struct Pace {
+struct PopulatePace {
     load: CpuLoad,
     pause: Duration,
     chunk_bytes: usize,
 }
 
-impl Pace {
+impl PopulatePace {
     fn new() -> Self {
         Self { load: CpuLoad::open(), pause: PAUSE_MIN, chunk_bytes: CHUNK_MIN_BYTES }
     }
@@ -224,7 +224,7 @@ impl Pace {
 }
 
 /// Populates the pages that are absent; returns their size in bytes.
-fn populate_absent(chunk: &Chunk, free_pages: Option<&FreePages>) -> io::Result<usize> {
+fn populate_absent(chunk: &ClaimedChunk, free_pages: Option<&FreePages>) -> io::Result<usize> {
     /// Base pages have 4 KiB or more.
     const PAGES: usize = CHUNK_BYTES / 4096;
     let (page, mut resident) = (mw_sys::page_bytes(), [0_u8; PAGES]);
@@ -251,7 +251,7 @@ fn populate_absent(chunk: &Chunk, free_pages: Option<&FreePages>) -> io::Result<
             stats::count_pages_of(absent.clone(), &|| {
                 mw_sys::populate_existing(absent.clone(), fault, None)
             })?;
-            prepared.into_iter().for_each(Prepared::settle);
+            prepared.into_iter().for_each(PreparedRanges::settle);
             populated += run.len() * page;
         }
         first = next;

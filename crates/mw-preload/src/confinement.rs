@@ -12,7 +12,7 @@ const POLLS: u32 = 1 << 22;
 /// Filters that are installed or about to be; one that was present at the start and not tried counts.
 static FILTERS: AtomicU32 = AtomicU32::new(0);
 
-/// The first [`Obstacle`], as a number.
+/// The first [`ConfinementCause`], as a number.
 static OBSTACLE: AtomicU8 = AtomicU8::new(0);
 
 /// True if there was a filter at the start that was tried, so that the seccomp mode says nothing.
@@ -20,7 +20,7 @@ static IS_FILTER_TRIED: AtomicBool = AtomicBool::new(false);
 
 /// The reason why the library may not make system calls that the program would not make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Obstacle {
+pub(crate) enum ConfinementCause {
     /// A filter is installed, or may be.
     Filter = 1,
     /// The program has set `PR_SET_NO_NEW_PRIVS`, and may install a filter unobserved.
@@ -31,7 +31,7 @@ pub(crate) enum Obstacle {
     NoMemory,
 }
 
-impl Obstacle {
+impl ConfinementCause {
     const ALL: [Self; 4] = [Self::Filter, Self::NoNewPrivileges, Self::NoProc, Self::NoMemory];
 
     /// The first obstacle that was recorded.
@@ -53,15 +53,15 @@ pub(crate) fn begin(tried: Option<u32>) {
     match seccomp_status::filters_at_start() {
         Some(0) => {}
         Some(filters) if Some(filters) == tried => IS_FILTER_TRIED.store(true, Ordering::Relaxed),
-        Some(_) => return confine(Obstacle::Filter),
-        None => return confine(Obstacle::NoProc),
+        Some(_) => return confine(ConfinementCause::Filter),
+        None => return confine(ConfinementCause::NoProc),
     }
     if !wipe_on_fork::map() {
-        confine(Obstacle::NoMemory);
+        confine(ConfinementCause::NoMemory);
     }
 }
 
-fn confine(obstacle: Obstacle) {
+fn confine(obstacle: ConfinementCause) {
     obstacle.record();
     add_filter();
 }

@@ -8,7 +8,7 @@
 use crate::helper_thread::on_helper_thread;
 use crate::kernel;
 use crate::populate;
-use crate::stats::Call;
+use crate::stats::CountedCall;
 use mw_segment::Workers;
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
@@ -51,7 +51,7 @@ fn populate_in_parallel(workers: &Workers<'_>, addresses: &Range<usize>) -> Opti
     if !populate::is_worthwhile(&parts) {
         return None;
     }
-    populate::populate(workers, Call::Lock, &parts).ok()
+    populate::populate(workers, CountedCall::Lock, &parts).ok()
 }
 
 /// Before mlockall(2), which ignores what cannot be populated.
@@ -73,7 +73,7 @@ pub(crate) fn populate_before_mlockall(flags: c_int) {
             return None;
         }
         for part in parts {
-            let _ = populate::populate(workers, Call::Lock, &[part]);
+            let _ = populate::populate(workers, CountedCall::Lock, &[part]);
         }
         Some(())
     });

@@ -9,8 +9,8 @@ use crate::helper_thread::on_helper_thread;
 use crate::mmap_request::MmapRequest;
 use crate::pool_memory::{self, PoolMapping};
 use crate::populate;
-use crate::settings::{self, HugePages};
-use crate::stats::Call;
+use crate::settings::{self, ThpPolicy};
+use crate::stats::CountedCall;
 use crate::{kernel, lock, shm};
 use mw_segment::Workers;
 use mw_sys::{Fault, SignalHandlersBlocked, ThpAdvice};
@@ -53,7 +53,7 @@ impl Preparation {
             populate: request.has(libc::MAP_POPULATE),
             lock: request.has(libc::MAP_LOCKED),
             prefault: can_prefault && settings::prefault(),
-            huge_pages: anonymous && writes && settings::huge_pages() == HugePages::Always,
+            huge_pages: anonymous && writes && settings::huge_pages() == ThpPolicy::Always,
         };
         let is_empty = !(preparation.populates() || preparation.huge_pages);
         // If MAP_LOCKED fails, the kernel leaves what MAP_FIXED would have replaced unchanged.
@@ -163,7 +163,7 @@ fn prepare(at: *mut c_void, request: &MmapRequest, preparation: Preparation) {
 }
 
 fn populate_later(addresses: Range<usize>, shared: bool) {
-    if settings::huge_pages() == HugePages::Auto {
+    if settings::huge_pages() == ThpPolicy::Auto {
         on_helper_thread(&|_| {
             populate::request_free_huge_pages(&addresses, shared);
             Some(())
@@ -177,7 +177,7 @@ fn populate_in_parallel(workers: &Workers<'_>, addresses: &Range<usize>) -> Opti
     if parts.last()?.addresses.end != addresses.end || !populate::is_worthwhile(&parts) {
         return None;
     }
-    populate::populate(workers, Call::Map, &parts).ok()
+    populate::populate(workers, CountedCall::Map, &parts).ok()
 }
 
 /// After shmat(2) of a System V segment.

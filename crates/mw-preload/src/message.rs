@@ -41,24 +41,24 @@ fn stderr_fd() -> BorrowedFd<'static> {
 }
 
 /// A line of bounded length, without allocation.
-pub(crate) struct Line {
+pub(crate) struct MessageLine {
     bytes: [u8; 400],
     length: usize,
 }
 
-impl Default for Line {
+impl Default for MessageLine {
     fn default() -> Self {
         Self { bytes: [0; 400], length: 0 }
     }
 }
 
-impl Line {
+impl MessageLine {
     pub(crate) fn text(&self) -> &str {
         std::str::from_utf8(self.bytes.get(..self.length).unwrap_or_default()).unwrap_or_default()
     }
 }
 
-impl Write for Line {
+impl Write for MessageLine {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let end = self.length + text.len();
         let place = self.bytes.get_mut(self.length..end).ok_or(fmt::Error)?;
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_line_that_is_too_long_is_an_error() {
-        let mut line = Line::default();
+        let mut line = MessageLine::default();
         assert!(line.write_str(&"x".repeat(400)).is_ok());
         assert!(line.write_str("y").is_err());
     }

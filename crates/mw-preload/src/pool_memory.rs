@@ -20,10 +20,10 @@
 use crate::helper_thread::on_helper_thread;
 use crate::message;
 use crate::mmap_request::MmapRequest;
-use crate::settings::{self, Pool};
-use crate::stats::{self, Call};
+use crate::settings::{self, PoolSetting};
+use crate::stats::{self, CountedCall};
 use crate::{kernel, populate};
-use mw_pool::{Attach, Client, Name, PageSize, Stripes};
+use mw_pool::{Attach, Client, LeaseFiles, PageSize, PoolName};
 use mw_segment::Workers;
 use std::ffi::{c_int, c_void};
 use std::fmt::{self, Write};
@@ -132,7 +132,7 @@ pub(crate) fn map(request: &MmapRequest) -> PoolMapping {
 }
 
 /// True if memory that the pool cannot serve may come from the kernel; prints the notice.
-pub(crate) fn may_use_kernel(pool: Pool, error: &PoolError) -> bool {
+pub(crate) fn may_use_kernel(pool: PoolSetting, error: &PoolError) -> bool {
     let strict = settings::is_pool_strict();
     // A program that requests huge pages retries without.
     if strict || !matches!(error, PoolError::PageSize) {
@@ -147,9 +147,9 @@ pub(crate) fn may_use_kernel(pool: Pool, error: &PoolError) -> bool {
 }
 
 /// Prints a notice about a pool, once in a process.
-pub(crate) fn notify(pool: Pool, text: fmt::Arguments<'_>) {
+pub(crate) fn notify(pool: PoolSetting, text: fmt::Arguments<'_>) {
     if !HAS_NOTIFIED.swap(true, Ordering::Relaxed) {
-        let mut line = message::Line::default();
+        let mut line = message::MessageLine::default();
         // Text that does not fit is cut.
         let _ = writeln!(line, "memwright: pool {}: {text}", pool.name);
         message::write(line.text());
@@ -171,7 +171,7 @@ fn is_for_pool(request: &MmapRequest) -> bool {
 /// Leases memory and maps it; returns its address.
 fn lease(
     workers: &Workers<'_>,
-    pool: Pool,
+    pool: PoolSetting,
     request: PoolRequest,
     populates: bool,
 ) -> Result<usize, PoolError> {
@@ -186,10 +186,11 @@ fn lease(
 
 /// The client of a pool, the request to send, and the pool's page size, if that suits the program.
 pub(crate) fn attach_request(
-    pool: Pool,
+    pool: PoolSetting,
     request: PoolRequest,
 ) -> Result<(Client, Attach, PageSize), PoolError> {
-    let name: Name = pool.name.parse().map_err(|error: mw_pool::BadName| PoolError::new(error))?;
+    let name: PoolName =
+        pool.name.parse().map_err(|error: mw_pool::BadName| PoolError::new(error))?;
     let client = Client::new(pool.socket);
     let pages = client.pool(&name).map_err(PoolError::new)?.spec.pages;
     check_page_size(request, pages)?;
@@ -213,7 +214,7 @@ fn check_page_size(request: PoolRequest, pages: PageSize) -> Result<(), PoolErro
 }
 
 /// Maps stripes side by side, up to `bytes`; they stay mapped when their descriptors are closed.
-pub(crate) fn map_stripes(stripes: &Stripes, bytes: usize) -> Result<Range<usize>, PoolError> {
+pub(crate) fn map_stripes(stripes: &LeaseFiles, bytes: usize) -> Result<Range<usize>, PoolError> {
     let region = stripes.map().map_err(|error| PoolError::Other(format!("mmap: {error}")))?;
     let start = region.as_ptr().as_ptr();
     let all = region.bytes();
@@ -232,10 +233,10 @@ pub(crate) fn map_stripes(stripes: &Stripes, bytes: usize) -> Result<Range<usize
 /// Counts memory of the pool that was mapped; first fills its page tables if `populates`.
 pub(crate) fn count_mapped(workers: &Workers<'_>, addresses: &Range<usize>, populates: bool) {
     if !populates {
-        return stats::count(Call::Pool, addresses.len(), Duration::ZERO, None);
+        return stats::count(CountedCall::Pool, addresses.len(), Duration::ZERO, None);
     }
     let _ = populate::mapped_parts(addresses, populate::MAX_PARTS)
-        .and_then(|parts| populate::populate(workers, Call::Pool, &parts).ok());
+        .and_then(|parts| populate::populate(workers, CountedCall::Pool, &parts).ok());
 }
 
 #[cfg(test)]

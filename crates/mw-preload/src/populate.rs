@@ -1,9 +1,9 @@
 //! Populating mappings in parallel.
 
 use crate::heap;
-use crate::settings::{self, HugePages};
-use crate::stats::{self, Call};
-use mw_segment::{FreePages, MappedPart, MemoryType, Prepared, Workers, has_room};
+use crate::settings::{self, ThpPolicy};
+use crate::stats::{self, CountedCall};
+use mw_segment::{FreePages, MappedPart, MemoryType, PreparedRanges, Workers, has_room};
 use mw_sys::{Fault, ThpAdvice};
 use std::ffi::c_int;
 use std::io;
@@ -62,8 +62,12 @@ pub(crate) fn is_worthwhile(parts: &[MappedPart]) -> bool {
 ///
 /// # Errors
 /// The first error of a part.
-pub(crate) fn populate(workers: &Workers<'_>, call: Call, parts: &[MappedPart]) -> io::Result<()> {
-    let prepared: Vec<Prepared> =
+pub(crate) fn populate(
+    workers: &Workers<'_>,
+    call: CountedCall,
+    parts: &[MappedPart],
+) -> io::Result<()> {
+    let prepared: Vec<PreparedRanges> =
         parts.iter().filter_map(|part| request_huge_pages(part, workers.workers())).collect();
     let all = bytes(parts);
     let first = parts.first().and_then(|part| Some((part.addresses.clone(), part.fault?)));
@@ -84,16 +88,16 @@ pub(crate) fn populate(workers: &Workers<'_>, call: Call, parts: &[MappedPart]) 
                 .try_for_each(|part| workers.populate_by(part, &stats::count_pages_of).map(drop))
         },
     );
-    prepared.into_iter().for_each(Prepared::settle);
+    prepared.into_iter().for_each(PreparedRanges::settle);
     populated
 }
 
 /// Requests transparent huge pages for a part as configured.
-fn request_huge_pages(part: &MappedPart, workers: usize) -> Option<Prepared> {
+fn request_huge_pages(part: &MappedPart, workers: usize) -> Option<PreparedRanges> {
     // A mapping that cannot have them stays as it is.
     match (settings::huge_pages(), part.memory) {
-        (HugePages::Unchanged, _) | (_, MemoryType::Hugetlb | MemoryType::Other) => None,
-        (HugePages::Auto, memory) => {
+        (ThpPolicy::Unchanged, _) | (_, MemoryType::Hugetlb | MemoryType::Other) => None,
+        (ThpPolicy::Auto, memory) => {
             let shared = memory == MemoryType::Shmem;
             let is_suitable = shared || !part.shared && part.fault == Some(Fault::Write);
             free_pages(shared, workers)
@@ -101,7 +105,7 @@ fn request_huge_pages(part: &MappedPart, workers: usize) -> Option<Prepared> {
                 .prepare(part.addresses.clone())
                 .ok()
         }
-        (HugePages::Always, _) => {
+        (ThpPolicy::Always, _) => {
             let _ = mw_sys::advise_thp_existing(part.addresses.clone(), ThpAdvice::Enable);
             None
         }
@@ -118,7 +122,7 @@ pub(crate) fn request_free_huge_pages(addresses: &Range<usize>, shared: bool) {
 
 /// The sizes that may be requested for `--huge auto`; none if the program requests huge pages itself.
 pub(crate) fn free_pages(shared: bool, workers: usize) -> Option<FreePages> {
-    let is_wanted = settings::huge_pages() == HugePages::Auto && !does_program_advise();
+    let is_wanted = settings::huge_pages() == ThpPolicy::Auto && !does_program_advise();
     is_wanted.then(|| FreePages::new(shared, workers)).flatten()
 }
 

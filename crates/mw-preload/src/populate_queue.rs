@@ -53,7 +53,7 @@ impl From<Scarcity> for StopReason {
 
 /// A part of the queue that is being populated.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Chunk {
+pub(crate) struct ClaimedChunk {
     pub(crate) addresses: Range<usize>,
     pub(crate) shared: bool,
 }
@@ -140,7 +140,7 @@ impl PopulateQueue {
     }
 
     /// Adds memory; returns whether the caller must start the thread.
-    pub(crate) fn add(&self, chunk: Chunk) -> bool {
+    pub(crate) fn add(&self, chunk: ClaimedChunk) -> bool {
         let added = self.with_tables(|tables| {
             self.is_used.store(true, Ordering::Relaxed);
             tables.table(chunk.shared).add(chunk.addresses)?;
@@ -160,11 +160,11 @@ impl PopulateQueue {
 
     /// Takes a chunk of at most `bytes`, which is being populated until [`complete`](Self::complete). None if the thread must
     /// end.
-    pub(crate) fn take(&self, bytes: usize) -> Option<Chunk> {
+    pub(crate) fn take(&self, bytes: usize) -> Option<ClaimedChunk> {
         let take = |tables: &mut Tables| {
             let found = [false, true].into_iter().find_map(|shared| {
                 let addresses = tables.table(shared).last(bytes)?;
-                Some(Chunk { addresses, shared })
+                Some(ClaimedChunk { addresses, shared })
             });
             let found = found.filter(|_| !self.is_stopped());
             if let Some(chunk) = &found {
@@ -187,7 +187,7 @@ impl PopulateQueue {
     }
 
     /// After a chunk that was taken was populated; a failure drops its whole range.
-    pub(crate) fn complete(&self, chunk: &Chunk, is_populated: bool) {
+    pub(crate) fn complete(&self, chunk: &ClaimedChunk, is_populated: bool) {
         if !is_populated {
             self.with_tables(|tables| {
                 tables.table(chunk.shared).remove_ending_at(chunk.addresses.start);
@@ -301,8 +301,8 @@ mod tests {
         }
     }
 
-    fn private(addresses: Range<usize>) -> Chunk {
-        Chunk { addresses, shared: false }
+    fn private(addresses: Range<usize>) -> ClaimedChunk {
+        ClaimedChunk { addresses, shared: false }
     }
 
     const START: usize = 10 * CHUNK_BYTES;
@@ -334,7 +334,7 @@ mod tests {
         assert_eq!(chunk.addresses, START..START + CHUNK_BYTES);
         queue.complete(&chunk, true);
         assert_eq!(queue.take(CHUNK_BYTES), None);
-        queue.add(Chunk { addresses: START..START + CHUNK_BYTES, shared: true });
+        queue.add(ClaimedChunk { addresses: START..START + CHUNK_BYTES, shared: true });
         queue.remove_shared();
         assert_eq!(queue.take(CHUNK_BYTES), None);
     }

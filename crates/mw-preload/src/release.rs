@@ -2,7 +2,7 @@
 
 use crate::helper_thread::on_helper_thread;
 use crate::populate::{self, MAX_PARTS};
-use crate::stats::{self, Call};
+use crate::stats::{self, CountedCall};
 use crate::{kernel, program_locks, settings, shm};
 use mw_segment::{MappedPart, MemoryType, Phase, Workers};
 use mw_sys::{Fault, Region};
@@ -141,7 +141,7 @@ fn populate(workers: &Workers<'_>, addresses: &Range<usize>, fault: Fault) -> Op
     for part in &mut parts {
         part.fault = Some(fault);
     }
-    populate::populate(workers, Call::Advise, &parts).ok().map(|()| 0)
+    populate::populate(workers, CountedCall::Advise, &parts).ok().map(|()| 0)
 }
 
 /// Before `MADV_DONTNEED`. It is one mapping, so that what the kernel refuses for one chunk it refuses for
@@ -150,7 +150,7 @@ fn discard_before_advice(workers: &Workers<'_>, addresses: &Range<usize>) -> Opt
     require_single_mapping(addresses)?;
     let is_unlocked = program_locks::is_locked_only_by_setting(addresses);
     let advice = if is_unlocked { DONTNEED_LOCKED } else { libc::MADV_DONTNEED };
-    discard(workers, addresses, Call::Advise, advice).ok()
+    discard(workers, addresses, CountedCall::Advise, advice).ok()
 }
 
 /// Whether the range is exactly one mapping of memory. Discarding a shared mapping empties only the page
@@ -189,14 +189,14 @@ fn discard_segment(workers: &Workers<'_>, at: usize) -> Option<()> {
 fn discard_before_unmap(workers: &Workers<'_>, addresses: Range<usize>) {
     let is_supported = advise_range(addresses.start..addresses.start, DONTNEED_LOCKED).is_ok();
     let advice = if is_supported { DONTNEED_LOCKED } else { libc::MADV_DONTNEED };
-    let _ = discard(workers, &addresses, Call::Unmap, advice);
+    let _ = discard(workers, &addresses, CountedCall::Unmap, advice);
 }
 
 /// Discards pages in parallel, and counts it as `call`.
 fn discard(
     workers: &Workers<'_>,
     addresses: &Range<usize>,
-    call: Call,
+    call: CountedCall,
     advice: c_int,
 ) -> io::Result<()> {
     stats::measure(

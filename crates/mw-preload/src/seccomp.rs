@@ -16,7 +16,7 @@
 //! the library becomes inactive as well.
 
 use crate::background;
-use crate::confinement::{self, Obstacle};
+use crate::confinement::{self, ConfinementCause};
 use crate::stats;
 use std::ffi::{c_int, c_long};
 
@@ -32,7 +32,7 @@ pub(crate) struct ConfiningCall {
     all_threads: bool,
     /// Not a mere query whether the kernel supports it.
     is_effective: bool,
-    obstacle: Obstacle,
+    obstacle: ConfinementCause,
 }
 
 impl ConfiningCall {
@@ -40,9 +40,9 @@ impl ConfiningCall {
     pub(crate) fn from_prctl(option: c_int, a: usize, b: usize) -> Option<Self> {
         let (obstacle, is_effective) = match option {
             libc::PR_SET_SECCOMP => {
-                (Obstacle::Filter, a == libc::SECCOMP_MODE_STRICT as usize || b != 0)
+                (ConfinementCause::Filter, a == libc::SECCOMP_MODE_STRICT as usize || b != 0)
             }
-            libc::PR_SET_NO_NEW_PRIVS => (Obstacle::NoNewPrivileges, a == 1),
+            libc::PR_SET_NO_NEW_PRIVS => (ConfinementCause::NoNewPrivileges, a == 1),
             _ => return None,
         };
         Some(Self { all_threads: false, is_effective, obstacle })
@@ -54,7 +54,7 @@ impl ConfiningCall {
         SET_MODES.contains(&operation).then_some(Self {
             all_threads: flags & TSYNC != 0,
             is_effective: operation == strict || filter != 0,
-            obstacle: Obstacle::Filter,
+            obstacle: ConfinementCause::Filter,
         })
     }
 
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn calls_that_install_a_filter_differ_from_queries() {
         let call = |is_effective, all_threads| {
-            Some(ConfiningCall { all_threads, is_effective, obstacle: Obstacle::Filter })
+            Some(ConfiningCall { all_threads, is_effective, obstacle: ConfinementCause::Filter })
         };
         let prctl = ConfiningCall::from_prctl;
         assert_eq!(prctl(libc::PR_SET_SECCOMP, 2, 4096), call(true, false));

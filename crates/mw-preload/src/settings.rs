@@ -13,22 +13,22 @@ static DIRECT_IO_READS: AtomicBool = AtomicBool::new(false);
 static LOCK: AtomicBool = AtomicBool::new(false);
 /// 0: off.
 static STATS: AtomicU32 = AtomicU32::new(0);
-static HUGE_PAGES: AtomicU8 = AtomicU8::new(HugePages::Unchanged as u8);
+static HUGE_PAGES: AtomicU8 = AtomicU8::new(ThpPolicy::Unchanged as u8);
 
 static POOL_STRICT: AtomicBool = AtomicBool::new(false);
-static POOL: OnceLock<(Text, Option<Text>)> = OnceLock::new();
+static POOL: OnceLock<(TextCopy, Option<TextCopy>)> = OnceLock::new();
 
 /// The longest value that is stored, that of a socket's path (`sun_path`, unix(7)).
 const TEXT_BYTES: usize = 108;
 
 /// A copy of a value: programs overwrite their environment (setproctitle).
 #[derive(Debug, Clone, Copy)]
-struct Text {
+struct TextCopy {
     bytes: [u8; TEXT_BYTES],
     length: usize,
 }
 
-impl Text {
+impl TextCopy {
     /// None for a value that is empty, too long or not UTF-8.
     fn new(value: &[u8]) -> Option<Self> {
         std::str::from_utf8(value).ok().filter(|text| !text.is_empty())?;
@@ -45,7 +45,7 @@ impl Text {
 
 /// The pool that large shared memory comes from.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Pool {
+pub(crate) struct PoolSetting {
     pub(crate) name: &'static str,
     /// The path of its server's socket.
     pub(crate) socket: &'static str,
@@ -53,7 +53,7 @@ pub(crate) struct Pool {
 
 /// Policy for requesting transparent huge pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum HugePages {
+pub(crate) enum ThpPolicy {
     Unchanged,
     /// For large memory that is populated, if enough huge pages are free for all of it.
     Auto,
@@ -103,16 +103,16 @@ pub(crate) fn direct_io_reads() -> bool {
     DIRECT_IO_READS.load(Ordering::Relaxed)
 }
 
-pub(crate) fn huge_pages() -> HugePages {
-    let is = |mode: HugePages| HUGE_PAGES.load(Ordering::Relaxed) == mode as u8;
-    let set = [HugePages::Auto, HugePages::Always].into_iter().find(|mode| is(*mode));
-    set.unwrap_or(HugePages::Unchanged)
+pub(crate) fn huge_pages() -> ThpPolicy {
+    let is = |mode: ThpPolicy| HUGE_PAGES.load(Ordering::Relaxed) == mode as u8;
+    let set = [ThpPolicy::Auto, ThpPolicy::Always].into_iter().find(|mode| is(*mode));
+    set.unwrap_or(ThpPolicy::Unchanged)
 }
 
-pub(crate) fn pool() -> Option<Pool> {
+pub(crate) fn pool() -> Option<PoolSetting> {
     let (name, socket) = POOL.get()?;
-    let socket = socket.as_ref().map_or(mw_pool::SOCKET, Text::as_str);
-    Some(Pool { name: name.as_str(), socket })
+    let socket = socket.as_ref().map_or(mw_pool::SOCKET, TextCopy::as_str);
+    Some(PoolSetting { name: name.as_str(), socket })
 }
 
 /// True if calls fail if the pool cannot serve them.
@@ -149,13 +149,13 @@ pub(crate) fn load_memory() {
     };
     PREFAULT.store(prefault, Ordering::Relaxed);
     let huge_pages = match env::variable(environment::HUGE) {
-        Some(b"auto") => HugePages::Auto,
-        Some(b"always") => HugePages::Always,
-        _ => HugePages::Unchanged,
+        Some(b"auto") => ThpPolicy::Auto,
+        Some(b"always") => ThpPolicy::Always,
+        _ => ThpPolicy::Unchanged,
     };
     HUGE_PAGES.store(huge_pages as u8, Ordering::Relaxed);
-    if let Some(name) = env::variable(environment::POOL).and_then(Text::new) {
-        let _ = POOL.set((name, env::variable(environment::POOL_SOCKET).and_then(Text::new)));
+    if let Some(name) = env::variable(environment::POOL).and_then(TextCopy::new) {
+        let _ = POOL.set((name, env::variable(environment::POOL_SOCKET).and_then(TextCopy::new)));
         POOL_STRICT.store(env::is_set_to(environment::POOL_STRICT, b"1"), Ordering::Relaxed);
     }
 }
@@ -182,17 +182,17 @@ mod tests {
     #[test]
     fn nothing_is_large_before_the_library_is_loaded() {
         assert_eq!(threshold(), usize::MAX);
-        assert_eq!(huge_pages(), HugePages::Unchanged);
+        assert_eq!(huge_pages(), ThpPolicy::Unchanged);
         assert!(!prefault() && !lock() && !stats());
     }
 
     #[test]
     fn a_value_is_stored_whole_or_not_at_all() {
-        assert_eq!(Text::new(b"db").unwrap().as_str(), "db");
+        assert_eq!(TextCopy::new(b"db").unwrap().as_str(), "db");
         let longest = [b'x'; TEXT_BYTES];
-        assert_eq!(Text::new(&longest).unwrap().as_str().len(), TEXT_BYTES);
+        assert_eq!(TextCopy::new(&longest).unwrap().as_str().len(), TEXT_BYTES);
         for value in [&b""[..], b"\xff", &[b'x'; TEXT_BYTES + 1]] {
-            assert!(Text::new(value).is_none());
+            assert!(TextCopy::new(value).is_none());
         }
         assert!(pool().is_none() && !is_pool_strict());
     }

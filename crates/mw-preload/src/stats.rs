@@ -10,7 +10,7 @@ mod counts;
 mod report;
 mod shared;
 
-pub(crate) use counts::Call;
+pub(crate) use counts::CountedCall;
 
 use crate::confinement::OperationGuard;
 use crate::populate_queue::StopReason;
@@ -61,7 +61,7 @@ pub(crate) fn begin() {
 /// # Errors
 /// Those of `work`.
 pub(crate) fn measure(
-    call: Call,
+    call: CountedCall,
     bytes: usize,
     sample: &dyn Fn(usize) -> Option<usize>,
     work: &dyn Fn() -> io::Result<()>,
@@ -80,7 +80,7 @@ pub(crate) fn measure(
 }
 
 /// Counts a call that took `time`, and would have taken `serial` on one thread, if that is known.
-pub(crate) fn count(call: Call, bytes: usize, time: Duration, serial: Option<Duration>) {
+pub(crate) fn count(call: CountedCall, bytes: usize, time: Duration, serial: Option<Duration>) {
     let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     let counts = counts();
     let by_call = CALLS.iter().zip(&counts.by_call).find(|((counted, _), _)| *counted == call);
@@ -250,11 +250,19 @@ mod tests {
 
     #[test]
     fn calls_are_counted_by_kind_with_the_time_saved() {
-        count(Call::Lock, 1 << 30, Duration::from_millis(250), Some(Duration::from_millis(400)));
-        count(Call::Unmap, 1 << 29, Duration::from_millis(50), None);
+        count(
+            CountedCall::Lock,
+            1 << 30,
+            Duration::from_millis(250),
+            Some(Duration::from_millis(400)),
+        );
+        count(CountedCall::Unmap, 1 << 29, Duration::from_millis(50), None);
         let counts = counts().take();
         assert_eq!((counts.calls(), counts.bytes()), (2, 3 << 29));
-        assert_eq!(counts.by_call[Call::Unmap as usize].bytes.load(Ordering::Relaxed), 1 << 29);
+        assert_eq!(
+            counts.by_call[CountedCall::Unmap as usize].bytes.load(Ordering::Relaxed),
+            1 << 29
+        );
         assert_eq!(counts.nanoseconds.load(Ordering::Relaxed), 300_000_000);
         assert_eq!(counts.saved_nanoseconds.load(Ordering::Relaxed), 150_000_000);
     }

@@ -20,11 +20,11 @@
 use crate::helper_thread::on_helper_thread;
 use crate::lock::is_future_locked;
 use crate::pool_memory::{self, PoolError, PoolRequest};
-use crate::settings::{self, Pool};
+use crate::settings::{self, PoolSetting};
 use crate::{kernel, shm};
 use libc::{key_t, shmid_ds};
 use mw_pool::protocol::{Lease, Refusal};
-use mw_pool::{Client, Error, Stripes};
+use mw_pool::{Client, Error, LeaseFiles};
 use mw_segment::Workers;
 use std::ffi::{c_int, c_void};
 use std::io;
@@ -53,7 +53,7 @@ const MAX_ATTACHMENTS: usize = 256;
 const CLAIMED: usize = 1;
 
 /// An attached segment of a pool. Forks inherit it.
-struct Attachment {
+struct PoolAttachment {
     /// 0: the slot is free.
     at: AtomicUsize,
     bytes: AtomicUsize,
@@ -63,8 +63,8 @@ struct Attachment {
     inode: AtomicUsize,
 }
 
-static ATTACHMENTS: [Attachment; MAX_ATTACHMENTS] = [const {
-    Attachment {
+static ATTACHMENTS: [PoolAttachment; MAX_ATTACHMENTS] = [const {
+    PoolAttachment {
         at: AtomicUsize::new(0),
         bytes: AtomicUsize::new(0),
         anchor: AtomicUsize::new(0),
@@ -98,7 +98,7 @@ fn create_with_lease(
     key: key_t,
     bytes: usize,
     flags: c_int,
-    pool: Pool,
+    pool: PoolSetting,
 ) -> Option<Result<c_int, PoolError>> {
     let unsuitable = [
         (flags.cast_unsigned() & EXECUTE != 0, "its mode has execute permissions"),
@@ -125,7 +125,11 @@ fn create_with_lease(
 }
 
 /// Leases the memory of a segment. The descriptors of the lease are closed: attaching requests them again.
-fn lease_for_segment(segment: u32, pool: Pool, request: PoolRequest) -> Result<(), PoolError> {
+fn lease_for_segment(
+    segment: u32,
+    pool: PoolSetting,
+    request: PoolRequest,
+) -> Result<(), PoolError> {
     let (client, attach, _) = pool_memory::attach_request(pool, request)?;
     client.lease(&attach.segment(segment)).map(drop).map_err(PoolError::new)
 }
@@ -179,7 +183,7 @@ struct AttachRequest {
 /// Maps the memory of a segment's lease in place of the kernel's, and records it; returns its address.
 fn map_lease(
     workers: &Workers<'_>,
-    pool: Pool,
+    pool: PoolSetting,
     request: AttachRequest,
 ) -> Result<usize, PoolError> {
     let stripes = stripes_of_segment(pool, request)?;
@@ -212,7 +216,7 @@ fn map_lease(
 }
 
 /// The memory of a segment's lease. Waits if its creator is requesting the lease at the moment.
-fn stripes_of_segment(pool: Pool, request: AttachRequest) -> Result<Stripes, PoolError> {
+fn stripes_of_segment(pool: PoolSetting, request: AttachRequest) -> Result<LeaseFiles, PoolError> {
     let client = Client::new(pool.socket);
     let id = u32::try_from(request.id).map_err(PoolError::new)?;
     let wait = WAIT + PoolRequest::from_flags(request.bytes, 0, libc::SHM_HUGETLB).wait();
@@ -281,7 +285,7 @@ fn reserve(at: usize, bytes: usize) -> io::Result<()> {
 pub(crate) fn detach(at: *const c_void) -> Option<c_int> {
     settings::pool()?;
     let at = at.addr();
-    let is_at = |slot: &&Attachment| slot.at.load(Ordering::Acquire) == at && at > CLAIMED;
+    let is_at = |slot: &&PoolAttachment| slot.at.load(Ordering::Acquire) == at && at > CLAIMED;
     let attachment = ATTACHMENTS.iter().find(is_at)?;
     let _errno = kernel::ErrnoGuard::new();
     let [bytes, anchor, recorded_inode] =
@@ -374,7 +378,7 @@ impl Drop for KernelAttachment {
 
 /// Returns false if all slots are in use.
 fn record_attachment(addresses: &Range<usize>, anchor: usize) -> bool {
-    let claim = |slot: &&Attachment| {
+    let claim = |slot: &&PoolAttachment| {
         slot.at.compare_exchange(0, CLAIMED, Ordering::Acquire, Ordering::Relaxed).is_ok()
     };
     let Some(attachment) = ATTACHMENTS.iter().find(claim) else { return false };

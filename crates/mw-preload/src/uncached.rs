@@ -34,7 +34,7 @@ pub(crate) use file_table::Direction;
 use crate::confinement::UninterruptedGuard;
 use crate::kernel;
 use control::FileSetting;
-use file_table::{Entry, RECHECK_BYTES};
+use file_table::{FileEntry, RECHECK_BYTES};
 use libc::{c_int, off_t, ssize_t};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -73,13 +73,13 @@ pub(crate) fn dontcache_start(
         return None;
     }
     // So that rewriting cached data costs no system call.
-    let existing = Entry::find(direction, fd);
+    let existing = FileEntry::find(direction, fd);
     if existing.is_some_and(|entry| entry.has(file_table::REWRITES)) {
         return None;
     }
     let _errno = kernel::ErrnoGuard::new();
     let _uninterrupted = UninterruptedGuard::enter()?;
-    let entry = Entry::find_or_create(direction, fd)?;
+    let entry = FileEntry::find_or_create(direction, fd)?;
     let _entry_guard = entry.try_lock()?;
     let stat = identify(direction, fd, entry)?;
     if bytes < entry.threshold_bytes.load(Relaxed) || entry.has(file_table::NO_DONTCACHE) {
@@ -101,7 +101,7 @@ pub(crate) fn dontcache_start(
 }
 
 /// True if most of a range is cached, if that can be found out cheaply.
-fn is_cached(fd: c_int, entry: &Entry, from: u64, bytes: u64) -> bool {
+fn is_cached(fd: c_int, entry: &FileEntry, from: u64, bytes: u64) -> bool {
     if entry.has(file_table::NEEDS_REOPEN) {
         return false;
     }
@@ -112,14 +112,15 @@ fn is_cached(fd: c_int, entry: &Entry, from: u64, bytes: u64) -> bool {
 
 /// Records that a filesystem, or a seccomp filter, rejects `RWF_DONTCACHE`.
 pub(crate) fn note_no_dontcache(direction: Direction, fd: c_int) {
-    if let Some(entry) = Entry::find_or_create(direction, fd) {
+    if let Some(entry) = FileEntry::find_or_create(direction, fd) {
         entry.flags.fetch_or(file_table::NO_DONTCACHE, Relaxed);
     }
 }
 
 /// Records a transfer from `start` on that was made with `RWF_DONTCACHE`.
 pub(crate) fn note_dontcache(direction: Direction, fd: c_int, start: u64, done: ssize_t) {
-    let (Some(entry), Ok(done @ 1..)) = (Entry::find_or_create(direction, fd), u64::try_from(done))
+    let (Some(entry), Ok(done @ 1..)) =
+        (FileEntry::find_or_create(direction, fd), u64::try_from(done))
     else {
         return;
     };
@@ -141,7 +142,7 @@ pub(crate) fn note_transfer(
     position: Position,
 ) -> ssize_t {
     if let Ok(bytes @ 1..) = u64::try_from(done)
-        && let Some(entry) = Entry::find_or_create(direction, fd)
+        && let Some(entry) = FileEntry::find_or_create(direction, fd)
         && entry.count(bytes)
     {
         examine(direction, fd, entry, bytes, position);
@@ -152,7 +153,7 @@ pub(crate) fn note_transfer(
 /// Finds out whether the transfers that were counted form a run, or the last one was large, and then
 /// follows the file. `bytes` and `position` are those of the last transfer.
 #[cold]
-fn examine(direction: Direction, fd: c_int, entry: &Entry, bytes: u64, position: Position) {
+fn examine(direction: Direction, fd: c_int, entry: &FileEntry, bytes: u64, position: Position) {
     let _errno = kernel::ErrnoGuard::new();
     let Some(uninterrupted) = UninterruptedGuard::enter() else { return };
     let Some(_entry_guard) = entry.try_lock() else { return };
@@ -202,7 +203,7 @@ fn examine(direction: Direction, fd: c_int, entry: &Entry, bytes: u64, position:
 /// them out of the cache would write the same pages again and again. The check covers a window, because
 /// programs read less than that ahead of their own writes. The end of the file says nothing, except that a
 /// growing file is not rewritten: databases extend a file with empty pages before they write them.
-fn detect_rewrite(fd: c_int, entry: &Entry, stat: &libc::stat, end: u64) {
+fn detect_rewrite(fd: c_int, entry: &FileEntry, stat: &libc::stat, end: u64) {
     let file_bytes = u64::try_from(stat.st_size).unwrap_or(0);
     let ahead = file_bytes.saturating_sub(end);
     if entry.file_bytes.swap(file_bytes, Relaxed) < file_bytes {
@@ -219,7 +220,7 @@ fn detect_rewrite(fd: c_int, entry: &Entry, stat: &libc::stat, end: u64) {
 }
 
 /// After how many bytes a file without a run is examined again: the interval doubles each time.
-fn next_examination(entry: &Entry, threshold: u64, is_known: bool) -> u64 {
+fn next_examination(entry: &FileEntry, threshold: u64, is_known: bool) -> u64 {
     let last = entry.examine_at_bytes.load(Relaxed);
     if is_known { last.saturating_mul(2).min(RECHECK_BYTES) } else { threshold }
 }
@@ -235,7 +236,7 @@ fn is_consecutive(last_end: u64, end: u64, counted: u64, threshold: u64) -> bool
 /// The offset at which the last transfer ended.
 fn transfer_end(
     fd: c_int,
-    entry: &Entry,
+    entry: &FileEntry,
     stat: &libc::stat,
     bytes: u64,
     position: Position,
@@ -249,7 +250,7 @@ fn transfer_end(
 }
 
 /// The status of a file that is to be followed; from here on the entry describes this file.
-fn identify(direction: Direction, fd: c_int, entry: &Entry) -> Option<libc::stat> {
+fn identify(direction: Direction, fd: c_int, entry: &FileEntry) -> Option<libc::stat> {
     let ignore = || {
         entry.identity.store(0, Relaxed);
         entry.ignore(RECHECK_BYTES);

@@ -6,7 +6,7 @@
 mod common;
 
 use common::{Compiled, preload, run, text};
-use mw_test::{Cgroup, alone};
+use mw_test::{TestCgroup, alone};
 use std::process::{Command, Output};
 
 fn prefault(command: &mut Command) -> Output {
@@ -88,7 +88,7 @@ fn a_tenth_of_a_memory_cgroup_is_left() {
     let program = Compiled::new("background.c");
     let _alone = alone();
     let limit_mib = 96;
-    let group = match Cgroup::with_memory(limit_mib << 20) {
+    let group = match TestCgroup::with_memory(limit_mib << 20) {
         Ok(group) => group,
         Err(error) => {
             mw_test::skip(format!("no memory cgroup: {error}"));

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Compiled, preload, run};
-use mw_test::{FolioSwitches, alone, skip};
+use mw_test::{FolioSwitchGuard, alone, skip};
 
 const NO_SWITCHES: &str = "needs root and switches for folio sizes (Linux 6.11)";
 
@@ -25,7 +25,7 @@ fn memory_consists_of_the_folios_that_are_allowed() {
     let _alone = alone();
     let program = Compiled::new("folios.c");
     for kib in [64, 512] {
-        let Some(mut switches) = FolioSwitches::only(&[kib]) else { return skip(NO_SWITCHES) };
+        let Some(mut switches) = FolioSwitchGuard::only(&[kib]) else { return skip(NO_SWITCHES) };
         switches.forbid_huge_pages();
         let expected = format!("0.12 GiB in {kib}k");
         for (args, variables) in
@@ -43,7 +43,7 @@ fn memory_consists_of_the_folios_that_are_allowed() {
 #[test]
 fn without_switches_memory_consists_of_base_pages() {
     let _alone = alone();
-    let Some(mut switches) = FolioSwitches::only(&[]) else { return skip(NO_SWITCHES) };
+    let Some(mut switches) = FolioSwitchGuard::only(&[]) else { return skip(NO_SWITCHES) };
     switches.forbid_huge_pages();
     let program = Compiled::new("folios.c");
     assert_eq!(sizes(&program, &["map", "128"], &[]), "0.12 GiB in 4k");
@@ -52,7 +52,7 @@ fn without_switches_memory_consists_of_base_pages() {
 #[test]
 fn a_program_that_advises_is_left_alone() {
     let _alone = alone();
-    let Some(_switches) = FolioSwitches::only(&[64]) else { return skip(NO_SWITCHES) };
+    let Some(_switches) = FolioSwitchGuard::only(&[64]) else { return skip(NO_SWITCHES) };
     let program = Compiled::new("folios.c");
     assert_eq!(sizes(&program, &["advises", "128"], &[]), "0.12 GiB in 4k");
 }

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Compiled, assert_same, calls, preload, run, text};
-use mw_test::{Cgroup, HugePages, alone};
+use mw_test::{HugePages, TestCgroup, alone};
 use std::process::{Command, Output};
 
 /// Asserts that the output is the same without and with the library; returns the latter.
@@ -57,7 +57,7 @@ fn a_small_huge_page_pool_fails_the_same_calls() {
 fn in_a_memory_cgroup_the_same_processes_are_killed() {
     let program = Compiled::new("limits.c");
     let _alone = alone();
-    let group = match Cgroup::with_memory(64 << 20) {
+    let group = match TestCgroup::with_memory(64 << 20) {
         Ok(group) => group,
         Err(error) => {
             mw_test::skip(format!("no memory cgroup: {error}"));

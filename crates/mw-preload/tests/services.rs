@@ -8,7 +8,7 @@ mod common;
 mod pools;
 mod workloads;
 
-use mw_pool::{Owners, Spec};
+use mw_pool::{Owners, PoolSpec};
 use pools::{Running, spec};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -59,7 +59,7 @@ fn postgres_recovers_in_memory_of_a_pool_and_returns_all_of_it() {
     let server = Running::new(1 << 30);
     let owners = Owners { users: vec![NOBODY], groups: Vec::new() };
     // The pool has no room for two: the second server gets the memory of the first.
-    server.client.create(&Spec { owners, ..spec(POOL, 320) }).unwrap();
+    server.client.create(&PoolSpec { owners, ..spec(POOL, 320) }).unwrap();
     server.whole(POOL);
     fs::set_permissions(server.socket.parent().unwrap(), Permissions::from_mode(0o755)).unwrap();
     for (name, leases) in [("PostgreSQL, mmap", 2), ("PostgreSQL, sysv", 4)] {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A target. Its text shows no password.
-pub(crate) trait Address: Debug + Display + Send + Sync {
+pub(crate) trait TargetAddress: Debug + Display + Send + Sync {
     /// A short name without blanks or dots, such as `postgres-5432`.
     fn default_name(&self) -> String;
 
@@ -36,7 +36,7 @@ pub(crate) trait Address: Debug + Display + Send + Sync {
 }
 
 /// A target from the rest of its text, without the scheme.
-pub(crate) type Parsed = Result<Arc<dyn Address>, TargetError>;
+pub(crate) type ParseResult = Result<Arc<dyn TargetAddress>, TargetError>;
 
 /// The reason why a text is not a target. It never repeats the text, which may hold a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

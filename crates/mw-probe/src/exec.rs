@@ -3,8 +3,8 @@
 //! It runs in a process group of its own, which is killed as a whole when its time is over, and
 //! also when it has ended: what it left running would be one process more with every probe.
 
-use crate::address::{Address, Parsed, TargetError, stem};
-use crate::link::{Deadline, Failure};
+use crate::address::{ParseResult, TargetAddress, TargetError, stem};
+use crate::link::{Deadline, LinkError};
 use crate::protocol::Probe;
 use mw_model::FailureKind;
 use rustix::event::PollFlags;
@@ -29,7 +29,7 @@ const KILLED: Duration = Duration::from_millis(100);
 const LOOK: Duration = Duration::from_millis(5);
 const WHAT: &str = "waiting for the program to end";
 
-pub(crate) fn parse(rest: &str) -> Parsed {
+pub(crate) fn parse(rest: &str) -> ParseResult {
     let malformed = |what| TargetError::Malformed { scheme: "exec", what };
     let words = shlex::split(rest).ok_or(malformed("a quote is not closed"))?;
     if words.first().is_none_or(String::is_empty) {
@@ -61,7 +61,7 @@ impl fmt::Debug for CommandLine {
     }
 }
 
-impl Address for CommandLine {
+impl TargetAddress for CommandLine {
     fn default_name(&self) -> String {
         format!("exec-{}", stem(self.program().as_ref()))
     }
@@ -78,11 +78,11 @@ struct Exec {
 }
 
 impl Exec {
-    fn spawn(&self) -> Result<Running, Failure> {
+    fn spawn(&self) -> Result<RunningProgram, LinkError> {
         let (program, arguments) = self
             .words
             .split_first()
-            .ok_or_else(|| Failure::answer(FailureKind::Other, "no command"))?;
+            .ok_or_else(|| LinkError::answer(FailureKind::Other, "no command"))?;
         let child = std::process::Command::new(program)
             .args(arguments)
             .process_group(0)
@@ -91,8 +91,8 @@ impl Exec {
             .stderr(Stdio::piped())
             .spawn();
         let mut child = child.map_err(|error| {
-            let text = Failure::io("starting the program", error).to_string();
-            Failure::answer(FailureKind::Other, text)
+            let text = LinkError::io("starting the program", error).to_string();
+            LinkError::answer(FailureKind::Other, text)
         })?;
         let pid = Pid::from_child(&child);
         let stderr = child.stderr.take();
@@ -100,12 +100,12 @@ impl Exec {
             let _ = rustix::io::ioctl_fionbio(stderr, true);
         }
         let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok();
-        Ok(Running { child, pid, pidfd, stderr, said: Vec::new() })
+        Ok(RunningProgram { child, pid, pidfd, stderr, said: Vec::new() })
     }
 }
 
 impl Probe for Exec {
-    fn send(&mut self, deadline: &Deadline<'_>) -> Result<(), Failure> {
+    fn send(&mut self, deadline: &Deadline<'_>) -> Result<(), LinkError> {
         if let Some(mut child) = self.killed.take() {
             // The kernel lets go of it at some time; nothing is started before.
             while !matches!(child.try_wait(), Ok(Some(_)) | Err(_)) {
@@ -122,33 +122,33 @@ impl Probe for Exec {
         }
         let waited = running.wait(deadline);
         let ended = running.end();
-        if matches!(ended, ProgramEnd::NotYet) {
+        if matches!(ended, ProgramOutcome::NotYet) {
             self.killed = Some(running.child);
             return waited;
         }
         waited?;
         match ended {
-            ProgramEnd::With(status) if !status.success() => {
+            ProgramOutcome::With(status) if !status.success() => {
                 let is_killed = status.signal() == Some(Signal::KILL.as_raw());
                 let kind = if is_killed { FailureKind::Killed } else { FailureKind::ExitCode };
-                Err(Failure::answer(kind, running.failure_text(status)))
+                Err(LinkError::answer(kind, running.failure_text(status)))
             }
-            ProgramEnd::Unseen => {
-                Err(Failure::answer(FailureKind::Other, "its exit code was lost"))
+            ProgramOutcome::Unseen => {
+                Err(LinkError::answer(FailureKind::Other, "its exit code was lost"))
             }
-            ProgramEnd::With(_) | ProgramEnd::NotYet => Ok(()),
+            ProgramOutcome::With(_) | ProgramOutcome::NotYet => Ok(()),
         }
     }
 }
 
 /// Outcome of a program that was to end.
-enum ProgramEnd {
+enum ProgramOutcome {
     With(ExitStatus),
     Unseen,
     NotYet,
 }
 
-struct Running {
+struct RunningProgram {
     child: Child,
     pid: Pid,
     pidfd: Option<OwnedFd>,
@@ -156,10 +156,10 @@ struct Running {
     said: Vec<u8>,
 }
 
-impl Running {
+impl RunningProgram {
     /// Waits until it has ended, without reaping it: its number stays its own until its group has
     /// been killed.
-    fn wait(&mut self, deadline: &Deadline<'_>) -> Result<(), Failure> {
+    fn wait(&mut self, deadline: &Deadline<'_>) -> Result<(), LinkError> {
         while !self.has_ended() {
             let mut wanted: Vec<(BorrowedFd<'_>, PollFlags)> = Vec::new();
             wanted.extend(self.pidfd.iter().map(|fd| (fd.as_fd(), PollFlags::IN)));
@@ -180,7 +180,7 @@ impl Running {
     }
 
     /// Reads what it has written to standard error so far.
-    fn listen(&mut self) -> Result<(), Failure> {
+    fn listen(&mut self) -> Result<(), LinkError> {
         let Some(stderr) = &mut self.stderr else { return Ok(()) };
         let mut bytes = [0; 4096];
         loop {
@@ -194,7 +194,7 @@ impl Running {
             if self.said.len() > MAX_STDERR_BYTES {
                 let limit = MAX_STDERR_BYTES >> 10;
                 let text = format!("the program wrote more than {limit} KiB to standard error");
-                return Err(Failure::answer(FailureKind::Other, text));
+                return Err(LinkError::answer(FailureKind::Other, text));
             }
         }
         self.stderr = None;
@@ -202,15 +202,15 @@ impl Running {
     }
 
     /// Kills what is left of its group and reaps it; the program, should the kernel hold it.
-    fn end(&mut self) -> ProgramEnd {
+    fn end(&mut self) -> ProgramOutcome {
         let _ = kill_process_group(self.pid, Signal::KILL);
         let begun = Instant::now();
         loop {
             match self.child.try_wait() {
-                Ok(Some(status)) => return ProgramEnd::With(status),
+                Ok(Some(status)) => return ProgramOutcome::With(status),
                 // Somebody has the kernel reap children by itself, and how it ended is lost.
-                Err(_) => return ProgramEnd::Unseen,
-                Ok(None) if begun.elapsed() >= KILLED => return ProgramEnd::NotYet,
+                Err(_) => return ProgramOutcome::Unseen,
+                Ok(None) if begun.elapsed() >= KILLED => return ProgramOutcome::NotYet,
                 Ok(None) => std::thread::sleep(KILLED / 100),
             }
         }

@@ -3,9 +3,9 @@
 //! A short body whose length is told is read, and the connection kept; otherwise it is closed
 //! after the head, and nothing waits for a body without end.
 
-use crate::address::{Address, Parsed, TargetError, endpoint, name};
-use crate::link::{Connector, Deadline, Endpoint, Failure, Link, MAX_ANSWER_BYTES};
-use crate::persistent::Persistent;
+use crate::address::{ParseResult, TargetAddress, TargetError, endpoint, name};
+use crate::link::{Connector, Deadline, Endpoint, Link, LinkError, MAX_ANSWER_BYTES};
+use crate::persistent::PersistentProbe;
 use crate::protocol::Probe;
 use crate::protocol::Protocol;
 use mw_model::FailureKind;
@@ -22,7 +22,7 @@ const MAX_REASON_CHARS: usize = 80;
 /// Reply of a TLS server to what is not TLS (RFC 8446, 5.1): an alert of version 3.
 const TLS_ALERT: &[u8] = &[21, 3];
 
-pub(crate) fn parse(rest: &str) -> Parsed {
+pub(crate) fn parse(rest: &str) -> ParseResult {
     let malformed = |what| TargetError::Malformed { scheme: "http", what };
     let (place, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     if place.contains('@') {
@@ -49,22 +49,22 @@ impl fmt::Display for HttpAddress {
     }
 }
 
-impl Address for HttpAddress {
+impl TargetAddress for HttpAddress {
     fn default_name(&self) -> String {
         name("http", &self.endpoint)
     }
 
     fn probe(&self) -> Box<dyn Probe> {
-        Box::new(Persistent::new(Http::new(self.endpoint.clone(), &self.path)))
+        Box::new(PersistentProbe::new(HttpProbe::new(self.endpoint.clone(), &self.path)))
     }
 }
 
-struct Http {
+struct HttpProbe {
     connector: Connector,
     request: String,
 }
 
-impl Http {
+impl HttpProbe {
     fn new(endpoint: Endpoint, path: &str) -> Self {
         let request = format!(
             "GET {path} HTTP/1.1\r\nHost: {endpoint}\r\nUser-Agent: memwright\r\nAccept: */*\r\n\r\n"
@@ -73,20 +73,23 @@ impl Http {
     }
 }
 
-impl Protocol for Http {
-    fn open(&mut self, deadline: &Deadline<'_>) -> Result<Link, Failure> {
+impl Protocol for HttpProbe {
+    fn open(&mut self, deadline: &Deadline<'_>) -> Result<Link, LinkError> {
         self.connector.connect(deadline)
     }
 
-    fn request(&mut self, link: &mut Link, deadline: &Deadline<'_>) -> Result<bool, Failure> {
+    fn request(&mut self, link: &mut Link, deadline: &Deadline<'_>) -> Result<bool, LinkError> {
         link.write(self.request.as_bytes(), deadline)?;
         // What is no HTTP is seen before the end of a head is waited for.
         let first = link.fill(5, deadline)?;
         if first.starts_with(TLS_ALERT) {
-            return Err(Failure::answer(FailureKind::Tls, "the server speaks TLS: use exec:curl"));
+            return Err(LinkError::answer(
+                FailureKind::Tls,
+                "the server speaks TLS: use exec:curl",
+            ));
         }
         if !first.starts_with(b"HTTP/") {
-            return Err(Failure::malformed("not an HTTP server"));
+            return Err(LinkError::malformed("not an HTTP server"));
         }
         let head = link.take_until(b"\r\n\r\n", deadline)?;
         let head = HttpHead::parse(&String::from_utf8_lossy(&head));
@@ -94,9 +97,9 @@ impl Protocol for Http {
             Some(FIRST_FINAL..FIRST_ERROR) => {}
             Some(status) => {
                 let text = format!("status {status} {}", head.reason);
-                return Err(Failure::answer(FailureKind::HttpStatus, text.trim_end()));
+                return Err(LinkError::answer(FailureKind::HttpStatus, text.trim_end()));
             }
-            None => return Err(Failure::malformed("not an HTTP server")),
+            None => return Err(LinkError::malformed("not an HTTP server")),
         }
         match head.body_bytes.filter(|bytes| head.stays_open && *bytes <= MAX_BODY_BYTES) {
             Some(bytes) => link.take(bytes, deadline).map(|_| true),

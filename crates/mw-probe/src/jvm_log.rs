@@ -1,7 +1,7 @@
 //! The last pauses of a Java virtual machine, from the log of its garbage collector (`-Xlog:gc,safepoint`).
 
 use mw_model::{ServiceEvent, ServiceView};
-use mw_sys::guarded::{Limits, read_tail};
+use mw_sys::guarded::{ReadLimits, read_tail};
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const MAX_PAUSES: usize = 5;
 /// The latest pauses in the log, which belongs to the service's user; takes `time` at most, longer by one call where
 /// its file system does not respond.
 pub(crate) fn view(path: &Path, time: Duration) -> std::io::Result<ServiceView> {
-    let tail = read_tail(path, Limits { bytes: TAIL_BYTES, time })?;
+    let tail = read_tail(path, ReadLimits { bytes: TAIL_BYTES, time })?;
     let events = pauses(&String::from_utf8_lossy(&tail));
     Ok(ServiceView { source: path.display().to_string(), events, ..ServiceView::default() })
 }

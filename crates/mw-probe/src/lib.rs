@@ -32,5 +32,5 @@ mod view;
 
 pub use address::TargetError;
 pub use observation::{ProbeFailure, ProbeReading, ProbeRequest};
-pub use prober::{Details, MAX_NAME_BYTES, MAX_TIME, MIN_INTERVAL, Prober, Spec};
+pub use prober::{Details, MAX_NAME_BYTES, MAX_TIME, MIN_INTERVAL, ProbeSpec, Prober};
 pub use target::Target;

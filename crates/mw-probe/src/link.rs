@@ -26,7 +26,7 @@ const QUEUE_PAUSE: Duration = Duration::from_millis(2);
 const READ_BYTES: usize = 4096;
 
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
+pub(crate) enum LinkError {
     /// Nothing, or not everything, came in time.
     #[error("timed out while {0}")]
     TimedOut(&'static str),
@@ -50,7 +50,7 @@ fn plain_io(error: &io::Error) -> String {
     text.split(" (os error").next().unwrap_or_default().to_lowercase()
 }
 
-impl Failure {
+impl LinkError {
     pub(crate) fn io(what: impl Into<Cow<'static, str>>, error: impl Into<io::Error>) -> Self {
         Self::Io { what: what.into(), source: error.into() }
     }
@@ -135,7 +135,7 @@ impl<'a> Deadline<'a> {
         wanted: &[(BorrowedFd<'_>, PollFlags)],
         at_most: Option<Duration>,
         what: &'static str,
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool, LinkError> {
         let sooner = at_most.and_then(|time| Instant::now().checked_add(time));
         let end = sooner.map_or(self.until, |sooner| sooner.min(self.until));
         let mut fds: Vec<PollFd<'_>> =
@@ -144,16 +144,16 @@ impl<'a> Deadline<'a> {
         loop {
             let now = Instant::now();
             if now >= self.until {
-                return Err(Failure::TimedOut(what));
+                return Err(LinkError::TimedOut(what));
             }
             let rest = Timespec::try_from(end.saturating_duration_since(now));
             match poll(&mut fds, rest.ok().as_ref()) {
                 Err(Errno::INTR) => continue,
-                Err(error) => return Err(Failure::io(what, error)),
+                Err(error) => return Err(LinkError::io(what, error)),
                 Ok(_) => {}
             }
             if fds.last().is_some_and(|stop| !stop.revents().is_empty()) {
-                return Err(Failure::Stopped);
+                return Err(LinkError::Stopped);
             }
             if fds.iter().any(|fd| !fd.revents().is_empty()) {
                 return Ok(true);
@@ -170,12 +170,12 @@ impl<'a> Deadline<'a> {
         fd: BorrowedFd<'_>,
         flags: PollFlags,
         what: &'static str,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), LinkError> {
         self.wait_any(&[(fd, flags)], None, what).map(drop)
     }
 
     /// Waits for nothing but time.
-    pub(crate) fn pause(&self, time: Duration, what: &'static str) -> Result<(), Failure> {
+    pub(crate) fn pause(&self, time: Duration, what: &'static str) -> Result<(), LinkError> {
         self.wait_any(&[], Some(time), what).map(drop)
     }
 }
@@ -225,15 +225,15 @@ impl Connector {
         Self { endpoint, addresses: Vec::new() }
     }
 
-    pub(crate) fn connect(&mut self, deadline: &Deadline<'_>) -> Result<Link, Failure> {
+    pub(crate) fn connect(&mut self, deadline: &Deadline<'_>) -> Result<Link, LinkError> {
         match &self.endpoint {
             Endpoint::Unix(path) => {
                 let what = || format!("connecting to {}", path.display());
-                let address = SocketAddrUnix::new(path).map_err(|e| Failure::io(what(), e))?;
+                let address = SocketAddrUnix::new(path).map_err(|e| LinkError::io(what(), e))?;
                 loop {
                     match open(AddressFamily::UNIX, &address, what, deadline) {
                         // unix(7): the queue of a server that accepts nobody is full.
-                        Err(Failure::Io { source, .. })
+                        Err(LinkError::Io { source, .. })
                             if source.kind() == io::ErrorKind::WouldBlock => {}
                         Ok(link) => {
                             if let Some(connection) = deadline.connection {
@@ -263,15 +263,15 @@ impl Connector {
 }
 
 /// That a host's name has no address, in the resolver's words.
-fn not_resolved(host: &str, error: &io::Error) -> Failure {
+fn not_resolved(host: &str, error: &io::Error) -> LinkError {
     let text = plain_io(error);
     let why = text.strip_prefix("failed to lookup address information: ").unwrap_or(&text);
-    Failure::answer(FailureKind::NameResolution, format!("cannot resolve '{host}': {why}"))
+    LinkError::answer(FailureKind::NameResolution, format!("cannot resolve '{host}': {why}"))
 }
 
 /// Connects to the first address that takes the connection; each has its share of the time.
-fn any(addresses: &[SocketAddr], deadline: &Deadline<'_>) -> Result<Link, Failure> {
-    let mut last = Failure::answer(FailureKind::NameResolution, "the host has no address");
+fn any(addresses: &[SocketAddr], deadline: &Deadline<'_>) -> Result<Link, LinkError> {
+    let mut last = LinkError::answer(FailureKind::NameResolution, "the host has no address");
     for (at, address) in addresses.iter().enumerate() {
         let left = u32::try_from(addresses.len() - at).unwrap_or(1);
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
@@ -280,7 +280,7 @@ fn any(addresses: &[SocketAddr], deadline: &Deadline<'_>) -> Result<Link, Failur
         }
         let what = || format!("connecting to {address}");
         match open(family, address, what, &deadline.share(left)) {
-            Err(Failure::Stopped) => return Err(Failure::Stopped),
+            Err(LinkError::Stopped) => return Err(LinkError::Stopped),
             Err(failure) => last = failure,
             link => {
                 if let Ok(link) = &link {
@@ -302,8 +302,8 @@ fn open(
     address: &impl rustix::net::addr::SocketAddrArg,
     what: impl Fn() -> String,
     deadline: &Deadline<'_>,
-) -> Result<Link, Failure> {
-    let failed = |error: Errno| Failure::io(what(), error);
+) -> Result<Link, LinkError> {
+    let failed = |error: Errno| LinkError::io(what(), error);
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let fd = socket_with(family, SocketType::STREAM, flags, None).map_err(failed)?;
     match connect(&fd, address) {
@@ -343,7 +343,7 @@ impl Link {
         self.phase = phase;
     }
 
-    pub(crate) fn write(&mut self, mut bytes: &[u8], by: &Deadline<'_>) -> Result<(), Failure> {
+    pub(crate) fn write(&mut self, mut bytes: &[u8], by: &Deadline<'_>) -> Result<(), LinkError> {
         const WHAT: &str = "asking";
         self.budget = MAX_ANSWER_BYTES;
         while !bytes.is_empty() {
@@ -351,14 +351,14 @@ impl Link {
                 Ok(sent) => bytes = bytes.get(sent..).unwrap_or_default(),
                 Err(Errno::AGAIN) => by.wait(self.fd.as_fd(), PollFlags::OUT, WHAT)?,
                 Err(Errno::INTR) => {}
-                Err(error) => return Err(Failure::io(WHAT, error)),
+                Err(error) => return Err(LinkError::io(WHAT, error)),
             }
         }
         Ok(())
     }
 
     /// Reads on until there are `bytes`, and lends what there is.
-    pub(crate) fn fill(&mut self, bytes: usize, by: &Deadline<'_>) -> Result<&[u8], Failure> {
+    pub(crate) fn fill(&mut self, bytes: usize, by: &Deadline<'_>) -> Result<&[u8], LinkError> {
         while self.input.len() < bytes {
             self.read(by)?;
         }
@@ -366,13 +366,17 @@ impl Link {
     }
 
     /// Takes `bytes` of the answer.
-    pub(crate) fn take(&mut self, bytes: usize, by: &Deadline<'_>) -> Result<Vec<u8>, Failure> {
+    pub(crate) fn take(&mut self, bytes: usize, by: &Deadline<'_>) -> Result<Vec<u8>, LinkError> {
         self.fill(bytes, by)?;
         Ok(self.input.drain(..bytes).collect())
     }
 
     /// Takes the answer up to and with `end`.
-    pub(crate) fn take_until(&mut self, end: &[u8], by: &Deadline<'_>) -> Result<Vec<u8>, Failure> {
+    pub(crate) fn take_until(
+        &mut self,
+        end: &[u8],
+        by: &Deadline<'_>,
+    ) -> Result<Vec<u8>, LinkError> {
         let mut seen = 0;
         loop {
             let from = seen;
@@ -385,17 +389,17 @@ impl Link {
         }
     }
 
-    fn read(&mut self, by: &Deadline<'_>) -> Result<(), Failure> {
+    fn read(&mut self, by: &Deadline<'_>) -> Result<(), LinkError> {
         let what = self.phase;
         let mut bytes = [0; READ_BYTES];
         let room = bytes.get_mut(..self.budget.min(READ_BYTES)).unwrap_or_default();
         if room.is_empty() {
             let limit = MAX_ANSWER_BYTES >> 10;
-            return Err(Failure::malformed(format!("the answer is longer than {limit} KiB")));
+            return Err(LinkError::malformed(format!("the answer is longer than {limit} KiB")));
         }
         loop {
             match recv(&self.fd, &mut *room, RecvFlags::empty()) {
-                Ok((_, 0)) => return Err(Failure::Closed(what)),
+                Ok((_, 0)) => return Err(LinkError::Closed(what)),
                 Ok((_, got)) => {
                     self.budget -= got;
                     self.input.extend_from_slice(room.get(..got).unwrap_or_default());
@@ -403,7 +407,7 @@ impl Link {
                 }
                 Err(Errno::AGAIN) => by.wait(self.fd.as_fd(), PollFlags::IN, what)?,
                 Err(Errno::INTR) => {}
-                Err(error) => return Err(Failure::io(what, error)),
+                Err(error) => return Err(LinkError::io(what, error)),
             }
         }
     }

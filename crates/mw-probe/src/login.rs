@@ -1,6 +1,6 @@
 //! Targets that log in: the part of a URL after its scheme.
 
-use crate::address::{Address, TargetError, endpoint, name, socket};
+use crate::address::{TargetAddress, TargetError, endpoint, name, socket};
 use crate::link::Endpoint;
 use crate::protocol::Probe;
 use crate::view::ViewSource;
@@ -36,7 +36,7 @@ impl fmt::Debug for LoginAddress {
     }
 }
 
-impl Address for LoginAddress {
+impl TargetAddress for LoginAddress {
     fn default_name(&self) -> String {
         name(self.scheme, &self.login.endpoint)
     }

@@ -4,10 +4,10 @@
 //! and not the whole answer, and do arithmetic on what a server says without looking. Layouts are
 //! those of the MySQL and MariaDB manuals, "Client/Server Protocol".
 
-use crate::address::Parsed;
-use crate::link::{Connector, Deadline, Endpoint, Failure, Link, MAX_ANSWER_BYTES};
+use crate::address::ParseResult;
+use crate::link::{Connector, Deadline, Endpoint, Link, LinkError, MAX_ANSWER_BYTES};
 use crate::login::{Login, LoginAddress};
-use crate::persistent::Persistent;
+use crate::persistent::PersistentProbe;
 use crate::protocol::Protocol;
 use crate::view::{MAX_SESSIONS, SessionQuery, ViewConnection, plain};
 use mw_model::{FailureKind, ServiceSession, ServiceView};
@@ -62,8 +62,8 @@ const DISK_FULL: u16 = 1021;
 const NATIVE: &[u8] = b"mysql_native_password";
 const CACHING: &[u8] = b"caching_sha2_password";
 
-pub(crate) fn parse(rest: &str) -> Parsed {
-    let probe = |login| Box::new(Persistent::new(Mysql::new(login))) as _;
+pub(crate) fn parse(rest: &str) -> ParseResult {
+    let probe = |login| Box::new(PersistentProbe::new(Mysql::new(login))) as _;
     let view = |login| Box::new(ViewConnection::new(Mysql::new(login))) as _;
     let login = Login::parse("mysql", rest, 3306)?;
     Ok(Arc::new(LoginAddress { scheme: "mysql", login, probe, view }))
@@ -85,7 +85,7 @@ impl Mysql {
 }
 
 impl Protocol for Mysql {
-    fn open(&mut self, deadline: &Deadline<'_>) -> Result<Link, Failure> {
+    fn open(&mut self, deadline: &Deadline<'_>) -> Result<Link, LinkError> {
         let mut link = self.connector.connect(deadline)?;
         link.set_phase("logging in");
         let (mut number, greeting) = packet(&mut link, deadline)?;
@@ -115,11 +115,11 @@ impl Protocol for Mysql {
         Err(no_mysql())
     }
 
-    fn request(&mut self, link: &mut Link, deadline: &Deadline<'_>) -> Result<bool, Failure> {
+    fn request(&mut self, link: &mut Link, deadline: &Deadline<'_>) -> Result<bool, LinkError> {
         link.set_phase("waiting for the answer to SELECT 1");
         let mut one = false;
         query(link, deadline, "SELECT 1", |row| one = row == [1, b'1'])?;
-        if one { Ok(true) } else { Err(Failure::malformed("SELECT 1 was not 1")) }
+        if one { Ok(true) } else { Err(LinkError::malformed("SELECT 1 was not 1")) }
     }
 }
 
@@ -129,7 +129,7 @@ fn query(
     deadline: &Deadline<'_>,
     statement: &str,
     mut each: impl FnMut(&[u8]),
-) -> Result<(), Failure> {
+) -> Result<(), LinkError> {
     let question = [&[COM_QUERY], statement.as_bytes()].concat();
     send(link, 0, &question, deadline)?;
     let columns = match packet(link, deadline)?.1.split_first() {
@@ -199,7 +199,7 @@ impl SessionQuery for Mysql {
         link: &mut Link,
         queries: bool,
         deadline: &Deadline<'_>,
-    ) -> Result<ServiceView, Failure> {
+    ) -> Result<ServiceView, LinkError> {
         let mut sessions = Vec::new();
         query(link, deadline, "SHOW PROCESSLIST", |row| sessions.extend(session(row, queries)))?;
         let mut source = "SHOW PROCESSLIST".to_owned();
@@ -216,7 +216,7 @@ impl SessionQuery for Mysql {
                     break;
                 }
                 // It has no such table, or this user may not read it.
-                Err(Failure::Answer { .. }) => {}
+                Err(LinkError::Answer { .. }) => {}
                 Err(failure) => return Err(failure),
             }
         }
@@ -281,11 +281,11 @@ impl Mysql {
     }
 
     /// The password itself, where nobody else can read it.
-    fn plain_password(&self) -> Result<Vec<u8>, Failure> {
+    fn plain_password(&self) -> Result<Vec<u8>, LinkError> {
         if let Endpoint::Unix(_) = self.login.endpoint {
             return Ok([self.password(), &[0]].concat());
         }
-        Err(Failure::answer(
+        Err(LinkError::answer(
             FailureKind::Authentication,
             "the server wants the password itself (caching_sha2_password), which is not sent over \
              the network: use the Unix socket, mysql://USER:PASSWORD@/?socket=/PATH",
@@ -303,7 +303,7 @@ impl Greeting {
     /// Version 10: its number, the server's version up to a zero, the connection's number (4), the
     /// nonce's beginning (8), a filler, flags, collation, status and more flags (7), the nonce's
     /// length, 10 reserved, the rest of the nonce up to a zero, the plugin's name.
-    fn parse(bytes: &[u8]) -> Result<Self, Failure> {
+    fn parse(bytes: &[u8]) -> Result<Self, LinkError> {
         let rest = match bytes.split_first() {
             Some((10, rest)) => rest,
             Some((&ERROR, rest)) => return Err(refusal(rest)),
@@ -319,7 +319,7 @@ impl Greeting {
 }
 
 /// Proof of the password to the server without sending it.
-fn proof(plugin: &[u8], password: &[u8], nonce: &[u8]) -> Result<Vec<u8>, Failure> {
+fn proof(plugin: &[u8], password: &[u8], nonce: &[u8]) -> Result<Vec<u8>, LinkError> {
     match plugin {
         NATIVE | CACHING if password.is_empty() => Ok(Vec::new()),
         NATIVE => {
@@ -338,7 +338,7 @@ fn proof(plugin: &[u8], password: &[u8], nonce: &[u8]) -> Result<Vec<u8>, Failur
                 "the account logs in with {name}, which the probe does not know: give it \
                  mysql_native_password or caching_sha2_password"
             );
-            Err(Failure::answer(FailureKind::Authentication, text))
+            Err(LinkError::answer(FailureKind::Authentication, text))
         }
     }
 }
@@ -347,13 +347,13 @@ fn xor(left: &[u8], right: &[u8]) -> Vec<u8> {
     left.iter().zip(right).map(|(left, right)| left ^ right).collect()
 }
 
-fn no_mysql() -> Failure {
-    Failure::malformed("not a MySQL or MariaDB server")
+fn no_mysql() -> LinkError {
+    LinkError::malformed("not a MySQL or MariaDB server")
 }
 
 /// Error of the server: a number (2), where there is one `#` and a state of five
 /// characters, and the text.
-fn refusal(bytes: &[u8]) -> Failure {
+fn refusal(bytes: &[u8]) -> LinkError {
     let (number, text) = bytes.split_at_checked(2).unwrap_or_default();
     let number = number.try_into().map_or(0, u16::from_le_bytes);
     let text = if text.starts_with(b"#") { text.get(6..).unwrap_or_default() } else { text };
@@ -365,7 +365,7 @@ fn refusal(bytes: &[u8]) -> Failure {
         DISK_FULL => FailureKind::NoSpace,
         _ => FailureKind::ServiceError,
     };
-    Failure::answer(kind, text)
+    LinkError::answer(kind, text)
 }
 
 /// Splits at the first zero, which belongs to neither.
@@ -379,14 +379,14 @@ fn send(
     number: u8,
     payload: &[u8],
     deadline: &Deadline<'_>,
-) -> Result<(), Failure> {
+) -> Result<(), LinkError> {
     let bytes = u32::try_from(payload.len()).unwrap_or(u32::MAX).min(MAX_PACKET_BYTES);
     let [low, middle, high, _] = bytes.to_le_bytes();
     link.write(&[&[low, middle, high, number], payload].concat(), deadline)
 }
 
 /// Reads one packet whole: its number and what is in it.
-fn packet(link: &mut Link, deadline: &Deadline<'_>) -> Result<(u8, Vec<u8>), Failure> {
+fn packet(link: &mut Link, deadline: &Deadline<'_>) -> Result<(u8, Vec<u8>), LinkError> {
     let header = link.take(HEADER_BYTES, deadline)?;
     let &[low, middle, high, number] = header.as_slice() else { return Err(no_mysql()) };
     let bytes = u32::from_le_bytes([low, middle, high, 0]);

@@ -3,10 +3,10 @@
 //! The messages are those of the crate that the PostgreSQL client of Rust is made of; the client
 //! itself waits without limit for a server that has taken the connection, and brings a runtime.
 
-use crate::address::Parsed;
-use crate::link::{Connector, Deadline, Endpoint, Failure, Link, MAX_ANSWER_BYTES};
+use crate::address::ParseResult;
+use crate::link::{Connector, Deadline, Endpoint, Link, LinkError, MAX_ANSWER_BYTES};
 use crate::login::{Login, LoginAddress};
-use crate::persistent::Persistent;
+use crate::persistent::PersistentProbe;
 use crate::protocol::Protocol;
 use crate::view::{MAX_SESSIONS, SessionQuery, ViewConnection, plain};
 use bytes::BytesMut;
@@ -23,9 +23,9 @@ const USER: &str = "postgres";
 /// A message's type and length.
 const HEADER_BYTES: usize = 5;
 
-pub(crate) fn parse(rest: &str) -> Parsed {
+pub(crate) fn parse(rest: &str) -> ParseResult {
     let login = in_folder(Login::parse("postgres", rest, 5432)?);
-    let probe = |login| Box::new(Persistent::new(Postgres::new(login))) as _;
+    let probe = |login| Box::new(PersistentProbe::new(Postgres::new(login))) as _;
     let view = |login| Box::new(ViewConnection::new(Postgres::new(login))) as _;
     Ok(Arc::new(LoginAddress { scheme: "postgres", login, probe, view }))
 }
@@ -57,10 +57,10 @@ impl Postgres {
         self.login.user.as_deref().unwrap_or(USER)
     }
 
-    fn password(&self) -> Result<&[u8], Failure> {
+    fn password(&self) -> Result<&[u8], LinkError> {
         let password = self.login.password.as_ref().map(|password| password.reveal().as_bytes());
         password.ok_or_else(|| {
-            Failure::answer(
+            LinkError::answer(
                 FailureKind::Authentication,
                 "the server asks for a password: postgres://USER:PASSWORD@HOST",
             )
@@ -69,7 +69,7 @@ impl Postgres {
 }
 
 impl Protocol for Postgres {
-    fn open(&mut self, deadline: &Deadline<'_>) -> Result<Link, Failure> {
+    fn open(&mut self, deadline: &Deadline<'_>) -> Result<Link, LinkError> {
         let mut link = self.connector.connect(deadline)?;
         link.set_phase("logging in");
         let user = self.user();
@@ -90,12 +90,12 @@ impl Protocol for Postgres {
         }
     }
 
-    fn request(&mut self, link: &mut Link, deadline: &Deadline<'_>) -> Result<bool, Failure> {
+    fn request(&mut self, link: &mut Link, deadline: &Deadline<'_>) -> Result<bool, LinkError> {
         link.set_phase("waiting for the answer to SELECT 1");
         let mut one = false;
         // Its text follows the four bytes of its length.
         query(link, deadline, "SELECT 1", |row| one = row.buffer().get(4..) == Some(b"1"))?;
-        if one { Ok(true) } else { Err(Failure::malformed("SELECT 1 was not 1")) }
+        if one { Ok(true) } else { Err(LinkError::malformed("SELECT 1 was not 1")) }
     }
 }
 
@@ -105,7 +105,7 @@ fn query(
     deadline: &Deadline<'_>,
     statement: &str,
     mut each: impl FnMut(&DataRowBody),
-) -> Result<(), Failure> {
+) -> Result<(), LinkError> {
     send(link, deadline, |buffer| frontend::query(statement, buffer))?;
     loop {
         match message(link, deadline)? {
@@ -152,7 +152,7 @@ impl SessionQuery for Postgres {
         link: &mut Link,
         queries: bool,
         deadline: &Deadline<'_>,
-    ) -> Result<ServiceView, Failure> {
+    ) -> Result<ServiceView, LinkError> {
         let text = if queries { "a.query" } else { "NULL" };
         let statement = format!("{}{MAX_SESSIONS}", SESSIONS.replace("QUERY", text));
         let mut sessions = Vec::new();
@@ -188,10 +188,10 @@ impl Postgres {
         deadline: &Deadline<'_>,
         asked: &Message,
         scram: &mut Option<ScramSha256>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), LinkError> {
         let refused = |_| {
             let text = "the server did not prove that it knows the password";
-            Failure::answer(FailureKind::Authentication, text)
+            LinkError::answer(FailureKind::Authentication, text)
         };
         match asked {
             Message::AuthenticationCleartextPassword => {
@@ -231,12 +231,12 @@ impl Postgres {
     }
 }
 
-fn no_postgres() -> Failure {
-    Failure::malformed("not a PostgreSQL server")
+fn no_postgres() -> LinkError {
+    LinkError::malformed("not a PostgreSQL server")
 }
 
-fn unknown_login() -> Failure {
-    Failure::answer(
+fn unknown_login() -> LinkError {
+    LinkError::answer(
         FailureKind::Authentication,
         "the server asks for a login that the probe does not know: let its user in with \
          scram-sha-256, md5 or trust (pg_hba.conf)",
@@ -245,7 +245,7 @@ fn unknown_login() -> Failure {
 
 /// Error of the server: its message and SQLSTATE (PostgreSQL, protocol error fields, `M` and
 /// `C`).
-fn refusal(body: &ErrorResponseBody) -> Failure {
+fn refusal(body: &ErrorResponseBody) -> LinkError {
     let field = |kind: u8| {
         let field = body.fields().find(|field| Ok(field.type_() == kind)).ok().flatten();
         field.map(|field| String::from_utf8_lossy(field.value_bytes()).into_owned())
@@ -258,20 +258,20 @@ fn refusal(body: &ErrorResponseBody) -> Failure {
         "53200" => FailureKind::OutOfMemory,
         _ => FailureKind::ServiceError,
     };
-    Failure::answer(kind, format!("the server refused: {text} (SQLSTATE {state})"))
+    LinkError::answer(kind, format!("the server refused: {text} (SQLSTATE {state})"))
 }
 
 fn send(
     link: &mut Link,
     deadline: &Deadline<'_>,
     write: impl FnOnce(&mut BytesMut) -> std::io::Result<()>,
-) -> Result<(), Failure> {
+) -> Result<(), LinkError> {
     let mut buffer = BytesMut::new();
-    write(&mut buffer).map_err(|error| Failure::io("asking", error))?;
+    write(&mut buffer).map_err(|error| LinkError::io("asking", error))?;
     link.write(&buffer, deadline)
 }
 
-fn message(link: &mut Link, deadline: &Deadline<'_>) -> Result<Message, Failure> {
+fn message(link: &mut Link, deadline: &Deadline<'_>) -> Result<Message, LinkError> {
     let header = Header::parse(link.fill(HEADER_BYTES, deadline)?);
     let header = header.ok().flatten().ok_or_else(no_postgres)?;
     let bytes = usize::try_from(header.len()).unwrap_or(usize::MAX);

@@ -6,7 +6,7 @@
 //! byte a minute, or sends without end, fails a probe and nothing else.
 
 use crate::jvm_log;
-use crate::link::{Deadline, Failure};
+use crate::link::{Deadline, LinkError};
 use crate::observation::{Observation, ProbeFailure, ProbeReading, ProbeRequest};
 use crate::target::Target;
 use crate::threads::{EndingThreads, STACK_BYTES};
@@ -31,7 +31,7 @@ const MAX_FAILURE_CHARS: usize = 200;
 
 /// Target of the probe, and its interval.
 #[derive(Debug, Clone)]
-pub struct Spec {
+pub struct ProbeSpec {
     /// Its name: short, without blanks or dots.
     pub name: String,
     pub target: Target,
@@ -58,7 +58,7 @@ pub struct Details {
 /// A thread that probes; it ends with it.
 #[derive(Debug)]
 pub struct Prober {
-    spec: Spec,
+    spec: ProbeSpec,
     state: Arc<Observation>,
     viewer: Option<Viewer>,
     _thread: EndingThreads,
@@ -71,7 +71,7 @@ impl Prober {
     /// `InvalidInput` for a name that is empty, long or has blanks or dots, or for times outside
     /// [`MIN_INTERVAL`] (1 ms for the timeout) and [`MAX_TIME`]; the kernel gives no thread or
     /// descriptor.
-    pub fn start(spec: Spec) -> io::Result<Self> {
+    pub fn start(spec: ProbeSpec) -> io::Result<Self> {
         check(&spec)?;
         let state = Arc::new(Observation::new(spec.limit)?);
         let view = spec.target.view();
@@ -87,7 +87,7 @@ impl Prober {
         Ok(Self { spec, state, viewer, _thread: thread })
     }
 
-    pub fn spec(&self) -> &Spec {
+    pub fn spec(&self) -> &ProbeSpec {
         &self.spec
     }
 
@@ -156,7 +156,7 @@ impl Prober {
     /// `limit` at most. `None` where its protocol has no such question and there is no log. A service that
     /// cannot answer during its stall may tell of it afterwards.
     pub fn view(&self, limit: Duration) -> Option<Reading<ServiceView>> {
-        let said = |failure: Failure| failure_text(&failure, &self.spec.target);
+        let said = |failure: LinkError| failure_text(&failure, &self.spec.target);
         if let Some(viewer) = &self.viewer {
             return Some(view::reading(viewer.look(limit).map_err(said)));
         }
@@ -172,7 +172,7 @@ impl Prober {
     }
 }
 
-fn check(spec: &Spec) -> io::Result<()> {
+fn check(spec: &ProbeSpec) -> io::Result<()> {
     let invalid = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, what.to_owned()));
     let plain = |c: char| c.is_ascii_graphic() && c != '.';
     if spec.name.is_empty() || spec.name.len() > MAX_NAME_BYTES || !spec.name.chars().all(plain) {
@@ -187,7 +187,7 @@ fn check(spec: &Spec) -> io::Result<()> {
     Ok(())
 }
 
-fn run(spec: &Spec, state: &Observation, stop: &OwnedFd) {
+fn run(spec: &ProbeSpec, state: &Observation, stop: &OwnedFd) {
     state.set_thread();
     let mut probe = spec.target.probe();
     let mut due = Instant::now();
@@ -195,7 +195,7 @@ fn run(spec: &Spec, state: &Observation, stop: &OwnedFd) {
         state.begin();
         let deadline = Deadline::after(spec.timeout, stop.as_fd()).publishing(&state.connection);
         let answer = probe.send(&deadline);
-        if matches!(answer, Err(Failure::Stopped)) {
+        if matches!(answer, Err(LinkError::Stopped)) {
             return;
         }
         state.end(answer.err().map(|failure| ProbeFailure {
@@ -219,7 +219,7 @@ fn next(due: Instant, interval: Duration) -> Instant {
 }
 
 /// A failure in one plain line: what a server said may be anything.
-fn failure_text(failure: &Failure, target: &Target) -> String {
+fn failure_text(failure: &LinkError, target: &Target) -> String {
     let text = target.conceal(&failure.to_string());
     let line = text.lines().next().unwrap_or_default();
     let plain = line.chars().map(|c| if c.is_control() { '?' } else { c });

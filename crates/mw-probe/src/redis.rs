@@ -1,16 +1,16 @@
 //! `redis://HOST[:PORT]`: `PING`, answered by `PONG`.
 
-use crate::address::Parsed;
-use crate::link::{Connector, Deadline, Failure, Link, MAX_ANSWER_BYTES};
+use crate::address::ParseResult;
+use crate::link::{Connector, Deadline, Link, LinkError, MAX_ANSWER_BYTES};
 use crate::login::{Login, LoginAddress};
-use crate::persistent::Persistent;
+use crate::persistent::PersistentProbe;
 use crate::protocol::Protocol;
 use crate::view::{SessionQuery, ViewConnection, plain};
 use mw_model::{FailureKind, ServiceEvent, ServiceValue, ServiceView};
 use std::sync::Arc;
 
-pub(crate) fn parse(rest: &str) -> Parsed {
-    let probe = |login| Box::new(Persistent::new(Redis::new(login))) as _;
+pub(crate) fn parse(rest: &str) -> ParseResult {
+    let probe = |login| Box::new(PersistentProbe::new(Redis::new(login))) as _;
     let view = |login| Box::new(ViewConnection::new(Redis::new(login))) as _;
     let login = Login::parse("redis", rest, 6379)?;
     Ok(Arc::new(LoginAddress { scheme: "redis", login, probe, view }))
@@ -38,7 +38,7 @@ impl Redis {
 }
 
 impl Protocol for Redis {
-    fn open(&mut self, deadline: &Deadline<'_>) -> Result<Link, Failure> {
+    fn open(&mut self, deadline: &Deadline<'_>) -> Result<Link, LinkError> {
         let mut link = self.connector.connect(deadline)?;
         let Some(password) = &self.login.password else { return Ok(link) };
         let mut words = vec!["AUTH"];
@@ -49,7 +49,7 @@ impl Protocol for Redis {
         Ok(link)
     }
 
-    fn request(&mut self, link: &mut Link, deadline: &Deadline<'_>) -> Result<bool, Failure> {
+    fn request(&mut self, link: &mut Link, deadline: &Deadline<'_>) -> Result<bool, LinkError> {
         link.set_phase("waiting for the answer to PING");
         command(link, &["PING"], "+PONG", deadline).map(|()| true)
     }
@@ -61,7 +61,7 @@ impl SessionQuery for Redis {
         link: &mut Link,
         queries: bool,
         deadline: &Deadline<'_>,
-    ) -> Result<ServiceView, Failure> {
+    ) -> Result<ServiceView, LinkError> {
         link.write(&encoded(&["INFO"]), deadline)?;
         let info = answer(link, deadline)?;
         link.write(&encoded(&["SLOWLOG", "GET", SLOW_ENTRIES]), deadline)?;
@@ -169,12 +169,12 @@ impl RedisValue {
     }
 }
 
-fn answer(link: &mut Link, deadline: &Deadline<'_>) -> Result<RedisValue, Failure> {
+fn answer(link: &mut Link, deadline: &Deadline<'_>) -> Result<RedisValue, LinkError> {
     value(link, deadline, MAX_DEPTH)
 }
 
-fn value(link: &mut Link, deadline: &Deadline<'_>, depth: usize) -> Result<RedisValue, Failure> {
-    let malformed = || Failure::malformed("not a Redis server");
+fn value(link: &mut Link, deadline: &Deadline<'_>, depth: usize) -> Result<RedisValue, LinkError> {
+    let malformed = || LinkError::malformed("not a Redis server");
     let line = link.take_until(b"\r\n", deadline)?;
     let line = String::from_utf8_lossy(&line).trim_end().to_owned();
     let (kind, rest) = line.split_at_checked(1).ok_or_else(malformed)?;
@@ -218,7 +218,7 @@ fn command(
     words: &[&str],
     expected: &str,
     deadline: &Deadline<'_>,
-) -> Result<(), Failure> {
+) -> Result<(), LinkError> {
     link.write(&encoded(words), deadline)?;
     let answer = link.take_until(b"\r\n", deadline)?;
     let answer = String::from_utf8_lossy(&answer);
@@ -231,11 +231,11 @@ fn command(
                 "NOAUTH" | "WRONGPASS" | "NOPERM" => FailureKind::Authentication,
                 _ => FailureKind::ServiceError,
             };
-            Err(Failure::answer(kind, format!("the server refused: {said}")))
+            Err(LinkError::answer(kind, format!("the server refused: {said}")))
         }
         line => {
             let shown: String = line.chars().take(MAX_SHOWN_CHARS).collect();
-            Err(Failure::malformed(format!("not a Redis server: {shown}")))
+            Err(LinkError::malformed(format!("not a Redis server: {shown}")))
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Targets of probes, and the table of their schemes.
 
-use crate::address::{Address, Parsed, TargetError};
+use crate::address::{ParseResult, TargetAddress, TargetError};
 #[cfg(feature = "mysql")]
 use crate::mysql;
 #[cfg(feature = "postgres")]
@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// Prefixes of the texts of a protocol, and the parser of the rest.
 struct Scheme {
     prefixes: &'static [&'static str],
-    parse: fn(&str) -> Parsed,
+    parse: fn(&str) -> ParseResult,
 }
 
 const SCHEMES: &[Scheme] = &[
@@ -31,7 +31,7 @@ const SCHEMES: &[Scheme] = &[
 
 #[cfg(not(feature = "postgres"))]
 mod postgres {
-    pub(super) fn parse(_rest: &str) -> super::Parsed {
+    pub(super) fn parse(_rest: &str) -> super::ParseResult {
         let remedy = "build with --features postgres, or use exec:psql or tcp://HOST:5432";
         Err(super::TargetError::NotBuiltIn { scheme: "postgres", remedy })
     }
@@ -39,7 +39,7 @@ mod postgres {
 
 #[cfg(not(feature = "mysql"))]
 mod mysql {
-    pub(super) fn parse(_rest: &str) -> super::Parsed {
+    pub(super) fn parse(_rest: &str) -> super::ParseResult {
         let remedy =
             "build with --features mysql, or use exec:mysqladmin or its Unix socket, unix:/PATH";
         Err(super::TargetError::NotBuiltIn { scheme: "mysql", remedy })
@@ -66,7 +66,7 @@ mod mysql {
 /// `%` and two hexadecimal digits. A command is split into words as a shell would, but no shell
 /// runs it: `exec:sh -c 'a | b'` runs one.
 #[derive(Debug, Clone)]
-pub struct Target(Arc<dyn Address>);
+pub struct Target(Arc<dyn TargetAddress>);
 
 /// Longer texts are refused.
 const MAX_TARGET_BYTES: usize = 4096;

@@ -5,18 +5,18 @@
 //! take a client that hangs up at once for a broken one: MySQL shuts out hosts other than its own
 //! after a hundred of them (`max_connect_errors`), so ask it by `mysql://`.
 
-use crate::address::{Address, Parsed, endpoint, name, socket};
-use crate::link::{Connector, Deadline, Endpoint, Failure};
+use crate::address::{ParseResult, TargetAddress, endpoint, name, socket};
+use crate::link::{Connector, Deadline, Endpoint, LinkError};
 use crate::protocol::Probe;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-pub(crate) fn parse(rest: &str) -> Parsed {
+pub(crate) fn parse(rest: &str) -> ParseResult {
     Ok(Arc::new(TcpAddress(endpoint("tcp", rest, None)?)))
 }
 
-pub(crate) fn parse_unix(rest: &str) -> Parsed {
+pub(crate) fn parse_unix(rest: &str) -> ParseResult {
     Ok(Arc::new(TcpAddress(socket("unix", rest)?)))
 }
 
@@ -32,7 +32,7 @@ impl fmt::Display for TcpAddress {
     }
 }
 
-impl Address for TcpAddress {
+impl TargetAddress for TcpAddress {
     fn default_name(&self) -> String {
         let scheme = if matches!(self.0, Endpoint::Tcp(..)) { "tcp" } else { "unix" };
         name(scheme, &self.0)
@@ -43,15 +43,15 @@ impl Address for TcpAddress {
     }
 
     fn probe(&self) -> Box<dyn Probe> {
-        Box::new(Tcp(Connector::new(self.0.clone())))
+        Box::new(TcpProbe(Connector::new(self.0.clone())))
     }
 }
 
 /// Connects, and hangs up.
-struct Tcp(Connector);
+struct TcpProbe(Connector);
 
-impl Probe for Tcp {
-    fn send(&mut self, deadline: &Deadline<'_>) -> Result<(), Failure> {
+impl Probe for TcpProbe {
+    fn send(&mut self, deadline: &Deadline<'_>) -> Result<(), LinkError> {
         self.0.connect(deadline).map(drop)
     }
 }

@@ -3,7 +3,7 @@
 //! A login may wait behind the very stall, so that the connection is opened while all is well and stays idle.
 //! Nothing here runs on the thread that probes.
 
-use crate::link::{Deadline, Failure, Link};
+use crate::link::{Deadline, Link, LinkError};
 use crate::protocol::Protocol;
 use mw_model::{Missing, Reading, ServiceView};
 use mw_sys::unix_ms;
@@ -29,13 +29,13 @@ pub(crate) trait SessionQuery: Protocol {
         link: &mut Link,
         queries: bool,
         deadline: &Deadline<'_>,
-    ) -> Result<ServiceView, Failure>;
+    ) -> Result<ServiceView, LinkError>;
 }
 
 /// A service with the connection for its views.
 pub(crate) trait ViewSource: Send {
-    fn open(&mut self, deadline: &Deadline<'_>) -> Result<(), Failure>;
-    fn look(&mut self, queries: bool, deadline: &Deadline<'_>) -> Result<ServiceView, Failure>;
+    fn open(&mut self, deadline: &Deadline<'_>) -> Result<(), LinkError>;
+    fn look(&mut self, queries: bool, deadline: &Deadline<'_>) -> Result<ServiceView, LinkError>;
 }
 
 pub(crate) struct ViewConnection<P> {
@@ -50,7 +50,7 @@ impl<P> ViewConnection<P> {
 }
 
 impl<P: SessionQuery + Send> ViewSource for ViewConnection<P> {
-    fn open(&mut self, deadline: &Deadline<'_>) -> Result<(), Failure> {
+    fn open(&mut self, deadline: &Deadline<'_>) -> Result<(), LinkError> {
         self.link = self.link.take().filter(Link::is_quiet);
         if self.link.is_none() {
             self.link = Some(self.protocol.open(deadline)?);
@@ -58,10 +58,10 @@ impl<P: SessionQuery + Send> ViewSource for ViewConnection<P> {
         Ok(())
     }
 
-    fn look(&mut self, queries: bool, deadline: &Deadline<'_>) -> Result<ServiceView, Failure> {
+    fn look(&mut self, queries: bool, deadline: &Deadline<'_>) -> Result<ServiceView, LinkError> {
         self.open(deadline)?;
         // A connection on which an answer is outstanding is of no more use.
-        let mut link = self.link.take().ok_or(Failure::Closed("asking"))?;
+        let mut link = self.link.take().ok_or(LinkError::Closed("asking"))?;
         link.set_phase("waiting for the service's view");
         let view = self.protocol.view(&mut link, queries, deadline)?;
         self.link = Some(link);
@@ -88,7 +88,7 @@ impl Viewer {
         let _ = view.open(&Deadline::after(OPEN_LIMIT, self.stop.as_fd()));
     }
 
-    pub(crate) fn look(&self, limit: Duration) -> Result<ServiceView, Failure> {
+    pub(crate) fn look(&self, limit: Duration) -> Result<ServiceView, LinkError> {
         let mut view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
         let (at_unix_ms, begun) = (unix_ms(), Instant::now());
         let seen = view.look(self.queries, &Deadline::after(limit, self.stop.as_fd()))?;

@@ -6,7 +6,7 @@
 
 use mw_model::CanaryTick;
 use mw_probe::canary::Canary;
-use mw_test::Cgroup;
+use mw_test::TestCgroup;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -18,11 +18,11 @@ const STALL_US: u64 = 300_000;
 const LIMIT: Duration = Duration::from_millis(100);
 
 /// A memory cgroup of version 1 in which whoever gets no memory waits, and is not killed.
-struct Starved(Cgroup);
+struct Starved(TestCgroup);
 
 impl Starved {
     fn make() -> std::io::Result<Self> {
-        let made = Self(Cgroup::new("memory")?);
+        let made = Self(TestCgroup::new("memory")?);
         fs::write(made.0.path().join("memory.oom_control"), "1")?;
         fs::write(made.limit(), "0")?;
         Ok(made)

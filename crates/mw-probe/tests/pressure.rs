@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use mw_probe::pressure::PressureTrigger;
-use mw_test::Cgroup;
+use mw_test::TestCgroup;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command};
@@ -17,12 +17,12 @@ const READERS: usize = 3;
 /// Readers of a file that does not fit into their cgroup: each page takes reclaiming another.
 struct Readers {
     processes: Vec<Child>,
-    cgroup: Cgroup,
+    cgroup: TestCgroup,
 }
 
 impl Readers {
     fn start(file: &Path) -> std::io::Result<Self> {
-        let cgroup = Cgroup::with_memory(LIMIT_BYTES)?;
+        let cgroup = TestCgroup::with_memory(LIMIT_BYTES)?;
         let mut readers = Self { processes: Vec::new(), cgroup };
         let script = format!(
             "echo $$ > {}; exec 2>&-; while :; do cat {} > /dev/null; done",

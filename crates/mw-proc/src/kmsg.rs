@@ -7,15 +7,15 @@ use crate::scan;
 
 /// A record: its time, and what it says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Record {
+pub struct KernelRecord {
     /// Since boot, without time in suspend.
     pub at_us: u64,
-    pub message: Message,
+    pub message: KernelMessage,
 }
 
 /// Kinds of records.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Message {
+pub enum KernelMessage {
     /// `postgres invoked oom-killer: …`: whose allocation failed. The first record of a kill.
     OomInvoked { by: String },
     /// `memory: usage 65536kB, limit 65536kB, failcnt 12`: of the group whose limit was met.
@@ -93,7 +93,7 @@ const PRIORITIES_OF_KERNEL: u64 = 8;
 /// Reads one record: `priority,sequence,time,flags;message`. `None` for what a program wrote or what tells of nothing
 /// here.
 #[must_use]
-pub fn parse(text: &[u8]) -> Option<Record> {
+pub fn parse(text: &[u8]) -> Option<KernelRecord> {
     let (prefix, message) = scan::split_once(text, b';')?;
     let mut fields = prefix.split(|&byte| byte == b',');
     let priority = scan::parse_u64(fields.next()?).ok()?;
@@ -106,7 +106,7 @@ pub fn parse(text: &[u8]) -> Option<Record> {
     let readers =
         [oom_table, oom_invoked, oom_usage, oom_choice, oom_group, oom_kill, drop_caches, fault];
     let message = readers.into_iter().find_map(|read| read(&line))?;
-    Some(Record { at_us, message })
+    Some(KernelRecord { at_us, message })
 }
 
 impl OomTableHead {
@@ -131,11 +131,11 @@ impl OomTableHead {
     }
 }
 
-fn oom_table(line: &str) -> Option<Message> {
+fn oom_table(line: &str) -> Option<KernelMessage> {
     let (number, columns) = line.strip_prefix('[')?.split_once(']')?;
     if number.trim() != "pid" {
         let is_row = number.trim().bytes().all(|byte| byte.is_ascii_digit());
-        return is_row.then(|| Message::OomTableRow(line.to_owned()));
+        return is_row.then(|| KernelMessage::OomTableRow(line.to_owned()));
     }
     let columns: Vec<&str> = columns.split_ascii_whitespace().collect();
     let (name, numbers) = columns.split_last()?;
@@ -145,21 +145,21 @@ fn oom_table(line: &str) -> Option<Message> {
         resident: place("rss")?,
         swapped: place("swapents"),
     };
-    (*name == "name").then_some(Message::OomTableHead(head))
+    (*name == "name").then_some(KernelMessage::OomTableHead(head))
 }
 
-fn oom_invoked(line: &str) -> Option<Message> {
+fn oom_invoked(line: &str) -> Option<KernelMessage> {
     let (by, _) = line.rsplit_once(" invoked oom-killer: ")?;
-    Some(Message::OomInvoked { by: by.to_owned() })
+    Some(KernelMessage::OomInvoked { by: by.to_owned() })
 }
 
-fn oom_usage(line: &str) -> Option<Message> {
+fn oom_usage(line: &str) -> Option<KernelMessage> {
     let (_, limit) = line.strip_prefix("memory: usage ")?.split_once("kB, limit ")?;
     let limit: u64 = limit.split_once("kB")?.0.parse().ok()?;
-    Some(Message::OomUsage { limit_bytes: limit.checked_mul(1024)? })
+    Some(KernelMessage::OomUsage { limit_bytes: limit.checked_mul(1024)? })
 }
 
-fn oom_choice(line: &str) -> Option<Message> {
+fn oom_choice(line: &str) -> Option<KernelMessage> {
     let fields = line.strip_prefix("oom-kill:")?;
     // The name of the task is before its number, and may look like any of the fields.
     let (fields, _) = fields.rsplit_once(",uid=")?;
@@ -175,7 +175,7 @@ fn oom_choice(line: &str) -> Option<Message> {
         _ => OomConstraint::Machine,
     };
     let limit_of = between(",oom_memcg=", ",task_memcg=");
-    Some(Message::OomChoice(OomChoice {
+    Some(KernelMessage::OomChoice(OomChoice {
         pid: pid.parse().ok()?,
         constraint,
         limit_of: limit_of.filter(|_| constraint == OomConstraint::Cgroup),
@@ -183,12 +183,12 @@ fn oom_choice(line: &str) -> Option<Message> {
     }))
 }
 
-fn oom_group(line: &str) -> Option<Message> {
+fn oom_group(line: &str) -> Option<KernelMessage> {
     let is_it = line.starts_with("Tasks in ") && line.ends_with("due to memory.oom.group set");
-    is_it.then_some(Message::OomGroup)
+    is_it.then_some(KernelMessage::OomGroup)
 }
 
-fn oom_kill(line: &str) -> Option<Message> {
+fn oom_kill(line: &str) -> Option<KernelMessage> {
     let (before, after) = line.split_once("Killed process ")?;
     let is_it = before.is_empty()
         || before.starts_with("Out of memory")
@@ -200,7 +200,7 @@ fn oom_kill(line: &str) -> Option<Message> {
     let (name, sizes) = rest.rsplit_once(") total-vm:").or_else(|| rest.rsplit_once(')'))?;
     let parts = ["anon-rss:", "file-rss:", "shmem-rss:"];
     let resident = parts.iter().filter_map(|part| kib(sizes, part)).reduce(u64::saturating_add);
-    Some(Message::OomKill {
+    Some(KernelMessage::OomKill {
         pid: pid.parse().ok()?,
         name: name.to_owned(),
         within_cgroup: before.starts_with("Memory cgroup"),
@@ -213,10 +213,10 @@ fn kib(sizes: &str, name: &str) -> Option<u64> {
     sizes.split_once(name)?.1.split_once("kB")?.0.parse().ok()
 }
 
-fn drop_caches(line: &str) -> Option<Message> {
+fn drop_caches(line: &str) -> Option<KernelMessage> {
     let (who, value) = line.rsplit_once("): drop_caches: ")?;
     let (name, pid) = who.rsplit_once(" (")?;
-    Some(Message::DropCaches {
+    Some(KernelMessage::DropCaches {
         pid: pid.parse().ok()?,
         name: name.to_owned(),
         value: value.parse().ok()?,
@@ -224,14 +224,14 @@ fn drop_caches(line: &str) -> Option<Message> {
 }
 
 /// `name[pid]: segfault at 0 ip …`, `traps: name[pid] general protection fault ip:…`.
-fn fault(line: &str) -> Option<Message> {
+fn fault(line: &str) -> Option<KernelMessage> {
     const FAULTS: [&str; 3] = ["segfault at ", "general protection", "trap "];
     let line = line.strip_prefix("traps: ").unwrap_or(line);
     let (name, rest) = line.split_once('[')?;
     let (pid, what) = rest.split_once(']')?;
     let what = what.trim_start_matches([':', ' ']);
     FAULTS.iter().any(|fault| what.starts_with(fault)).then_some(())?;
-    Some(Message::Fault {
+    Some(KernelMessage::Fault {
         pid: pid.parse().ok()?,
         name: name.to_owned(),
         what: what.chars().take(MAX_WHAT_CHARS).collect(),
@@ -242,13 +242,13 @@ fn fault(line: &str) -> Option<Message> {
 mod tests {
     use super::*;
 
-    fn message(line: &str) -> Option<Message> {
+    fn message(line: &str) -> Option<KernelMessage> {
         parse(format!("4,1234,5678901,-;{line}\n SUBSYSTEM=x\n").as_bytes()).map(|r| r.message)
     }
 
     fn choice(line: &str) -> OomChoice {
         match message(line) {
-            Some(Message::OomChoice(choice)) => choice,
+            Some(KernelMessage::OomChoice(choice)) => choice,
             other => panic!("{other:?}"),
         }
     }
@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn whom_the_oom_killer_ended() {
         let kill = |pid, name: &str, within_cgroup, kib: Option<u64>, user| {
-            Some(Message::OomKill {
+            Some(KernelMessage::OomKill {
                 pid,
                 name: name.to_owned(),
                 within_cgroup,
@@ -299,7 +299,7 @@ mod tests {
         let old = message("Killed process 7 (a), UID 0, total-vm:1kB");
         assert_eq!(old, kill(7, "a", false, None, None));
         let line = "Tasks in /db are going to be killed due to memory.oom.group set";
-        assert_eq!(message(line), Some(Message::OomGroup));
+        assert_eq!(message(line), Some(KernelMessage::OomGroup));
         assert_eq!(
             parse(b"4,1,5678901,-;Out of memory: Killed process 7 (a) x\n").unwrap().at_us,
             5_678_901
@@ -309,11 +309,11 @@ mod tests {
     #[test]
     fn who_held_what() {
         let head = |line: &str| match message(line) {
-            Some(Message::OomTableHead(head)) => head,
+            Some(KernelMessage::OomTableHead(head)) => head,
             other => panic!("{other:?}"),
         };
         let row = |head: OomTableHead, line: &str| match message(line) {
-            Some(Message::OomTableRow(row)) => head.task(&row),
+            Some(KernelMessage::OomTableRow(row)) => head.task(&row),
             other => panic!("{other:?}"),
         };
         let task = |pid, name: &str, resident_pages, swapped_pages| {
@@ -340,15 +340,15 @@ mod tests {
         }
         let line =
             "postgres invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0";
-        assert_eq!(message(line), Some(Message::OomInvoked { by: "postgres".to_owned() }));
+        assert_eq!(message(line), Some(KernelMessage::OomInvoked { by: "postgres".to_owned() }));
         let line = "memory: usage 65536kB, limit 65536kB, failcnt 12";
-        assert_eq!(message(line), Some(Message::OomUsage { limit_bytes: 64 << 20 }));
+        assert_eq!(message(line), Some(KernelMessage::OomUsage { limit_bytes: 64 << 20 }));
     }
 
     #[test]
     fn who_dropped_caches() {
         let dropped = |pid, name: &str, value| {
-            Some(Message::DropCaches { pid, name: name.to_owned(), value })
+            Some(KernelMessage::DropCaches { pid, name: name.to_owned(), value })
         };
         assert_eq!(message("bash (812): drop_caches: 3"), dropped(812, "bash", 3));
         let hostile = "a (1): drop_cac (812): drop_caches: 1";
@@ -358,10 +358,10 @@ mod tests {
     #[test]
     fn faults() {
         let line = "redis-server[77]: segfault at 0 ip 00005 sp 00007 error 6 in redis-server";
-        assert!(matches!(message(line), Some(Message::Fault { pid: 77, .. })));
+        assert!(matches!(message(line), Some(KernelMessage::Fault { pid: 77, .. })));
         let line = "traps: java[78] general protection fault ip:7f sp:7f error:0";
         assert!(
-            matches!(message(line), Some(Message::Fault { pid: 78, name, .. }) if name == "java")
+            matches!(message(line), Some(KernelMessage::Fault { pid: 78, name, .. }) if name == "java")
         );
     }
 

@@ -5,32 +5,32 @@ use crate::scan;
 
 /// The resource limits of a process that bear on memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Limits {
+pub struct Rlimits {
     /// Limit of locked memory, in bytes (`RLIMIT_MEMLOCK`).
-    pub max_locked_memory: Option<Limit>,
+    pub max_locked_memory: Option<Rlimit>,
     /// Limit of mapped memory, in bytes (`RLIMIT_AS`).
-    pub address_space: Option<Limit>,
+    pub address_space: Option<Rlimit>,
     /// Limit of private writable memory, in bytes (`RLIMIT_DATA`).
-    pub data_size: Option<Limit>,
+    pub data_size: Option<Rlimit>,
     /// The first thread's stack, in bytes (`RLIMIT_STACK`).
-    pub stack: Option<Limit>,
+    pub stack: Option<Rlimit>,
     /// Not enforced, in bytes (`RLIMIT_RSS`).
-    pub resident_set: Option<Limit>,
+    pub resident_set: Option<Rlimit>,
     /// Processes and threads of the user (`RLIMIT_NPROC`).
-    pub max_processes: Option<Limit>,
+    pub max_processes: Option<Rlimit>,
     /// One more than the highest descriptor (`RLIMIT_NOFILE`).
-    pub open_files: Option<Limit>,
+    pub open_files: Option<Rlimit>,
 }
 
 /// A limit; `None` is unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Limit {
+pub struct Rlimit {
     pub soft: Option<u64>,
     /// Value to which the process may raise it.
     pub hard: Option<u64>,
 }
 
-impl Limits {
+impl Rlimits {
     /// Reads the file.
     ///
     /// # Errors
@@ -48,7 +48,7 @@ impl Limits {
         if known { Ok(limits) } else { Err(ParseError::new(last, Problem::Expected("limits"))) }
     }
 
-    fn slot<'a>(&mut self, line: &'a [u8]) -> Option<(&mut Option<Limit>, &'a [u8])> {
+    fn slot<'a>(&mut self, line: &'a [u8]) -> Option<(&mut Option<Rlimit>, &'a [u8])> {
         let slots = [
             (&b"Max locked memory "[..], &mut self.max_locked_memory),
             (b"Max address space ", &mut self.address_space),
@@ -63,12 +63,12 @@ impl Limits {
 }
 
 /// The soft and the hard limit; a unit follows, which shows that the hard one is whole.
-fn limit(text: &[u8]) -> Result<Limit, Problem> {
+fn limit(text: &[u8]) -> Result<Rlimit, Problem> {
     let mut fields = scan::fields(text);
     let soft = value(fields.next())?;
     let hard = value(fields.next())?;
     fields.next().ok_or(Problem::Expected("a unit"))?;
-    Ok(Limit { soft, hard })
+    Ok(Rlimit { soft, hard })
 }
 
 fn value(field: Option<&[u8]>) -> Result<Option<u64>, Problem> {
@@ -100,8 +100,8 @@ Max nice priority         0                    0
 
     #[test]
     fn reads() {
-        let limits = Limits::parse(TEXT).unwrap();
-        let limit = |soft, hard| Some(Limit { soft, hard });
+        let limits = Rlimits::parse(TEXT).unwrap();
+        let limit = |soft, hard| Some(Rlimit { soft, hard });
         assert_eq!(limits.max_locked_memory, limit(Some(65536), Some(8_388_608)));
         assert_eq!(limits.stack, limit(Some(8_388_608), None));
         assert_eq!(limits.address_space, limit(None, None));
@@ -112,7 +112,7 @@ Max nice priority         0                    0
     }
 
     fn refuse(text: &[u8], line: usize, problem: Problem) {
-        assert_eq!(Limits::parse(text), Err(ParseError::new(line, problem)));
+        assert_eq!(Rlimits::parse(text), Err(ParseError::new(line, problem)));
     }
 
     #[test]
@@ -122,7 +122,7 @@ Max nice priority         0                    0
         refuse(b"Max processes 1\n", 1, Problem::Expected("a limit"));
         refuse(b"Max processes 1 2\n", 1, Problem::Expected("a unit"));
         refuse(b"Max locked memory         65536                8388", 1, Problem::Truncated);
-        let absent = Limits::parse(b"Max open files 1 2 files\n").unwrap();
+        let absent = Rlimits::parse(b"Max open files 1 2 files\n").unwrap();
         assert_eq!(absent.max_locked_memory, None);
     }
 }

@@ -7,7 +7,7 @@ use crate::error::{ParseError, Problem};
 use crate::scan::{self, Line};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Unit {
+enum MeminfoUnit {
     Bytes,
     Pages,
 }
@@ -30,9 +30,9 @@ macro_rules! meminfo {
                 [$(self.$field),*].get(place).copied().flatten()
             }
 
-            fn slot(&mut self, name: &[u8]) -> Option<(&mut Option<u64>, Unit)> {
+            fn slot(&mut self, name: &[u8]) -> Option<(&mut Option<u64>, MeminfoUnit)> {
                 $(if name == $name.as_bytes() {
-                    return Some((&mut self.$field, Unit::$unit));
+                    return Some((&mut self.$field, MeminfoUnit::$unit));
                 })*
                 None
             }
@@ -123,8 +123,8 @@ impl Meminfo {
         let Some((name, value)) = scan::split_once(text, b':') else { return Ok(false) };
         let Some((slot, unit)) = self.slot(name.trim_ascii()) else { return Ok(false) };
         *slot = Some(match unit {
-            Unit::Bytes => line.at(scan::parse_kb(value))?,
-            Unit::Pages => {
+            MeminfoUnit::Bytes => line.at(scan::parse_kb(value))?,
+            MeminfoUnit::Pages => {
                 // Without a unit behind it, nothing else shows that the number is whole.
                 line.whole()?;
                 line.at(scan::parse_u64(value.trim_ascii()))?

@@ -8,7 +8,7 @@ use crate::scan;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Mount {
+pub struct MountInfo {
     pub id: u32,
     /// The mount that it lies on.
     pub parent: u32,
@@ -27,13 +27,13 @@ pub struct Mount {
 ///
 /// # Errors
 /// When a line is not `id parent device root target options [fields] - type source options`.
-pub fn parse(text: &[u8]) -> Result<Vec<Mount>, ParseError> {
+pub fn parse(text: &[u8]) -> Result<Vec<MountInfo>, ParseError> {
     mounts::parse_lines(text, mount)
 }
 
 /// `29 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw`. The kernel escapes white space within
 /// fields, so that every space separates.
-fn mount(text: &[u8]) -> Result<Mount, Problem> {
+fn mount(text: &[u8]) -> Result<MountInfo, Problem> {
     let mut fields = text.split(|&byte| byte == b' ');
     let mut next = |name| fields.next().ok_or(Problem::Expected(name));
     let id = scan::parse_u32(next("an id")?)?;
@@ -47,7 +47,7 @@ fn mount(text: &[u8]) -> Result<Mount, Problem> {
     next("a source")?;
     let options = next("options")?;
     let super_options = options.split(|&byte| byte == b',').map(scan::unescape).collect();
-    Ok(Mount { id, parent, device, root, target, fstype, super_options })
+    Ok(MountInfo { id, parent, device, root, target, fstype, super_options })
 }
 
 /// File systems without a disk that answer by themselves.
@@ -71,7 +71,7 @@ const LOCAL: [&str; 14] = [
 /// On a disk, but with a cluster to ask.
 const CLUSTERED: [&str; 2] = ["gfs2", "ocfs2"];
 
-impl Mount {
+impl MountInfo {
     /// True if looking something up in it waits for no program and no other machine.
     #[must_use]
     pub fn is_local(&self) -> bool {
@@ -85,15 +85,15 @@ impl Mount {
 /// The mount that a path leads to.
 #[derive(Debug)]
 pub struct MountTree<'a> {
-    on: BTreeMap<(Option<u32>, &'a str), &'a Mount>,
+    on: BTreeMap<(Option<u32>, &'a str), &'a MountInfo>,
 }
 
 impl<'a> MountTree<'a> {
     /// Of all mounts that a process sees.
     #[must_use]
-    pub fn new(mounts: &'a [Mount]) -> Self {
+    pub fn new(mounts: &'a [MountInfo]) -> Self {
         let ids: BTreeSet<u32> = mounts.iter().map(|mount| mount.id).collect();
-        let key = |mount: &'a Mount| {
+        let key = |mount: &'a MountInfo| {
             // The first lies on one that the process does not see.
             let parent = Some(mount.parent).filter(|parent| ids.contains(parent));
             (parent.filter(|parent| *parent != mount.id), mount.target.as_str())
@@ -103,15 +103,15 @@ impl<'a> MountTree<'a> {
 
     /// True if no other mount covers this one, so that its path leads into it.
     #[must_use]
-    pub fn is_visible(&self, mount: &Mount) -> bool {
+    pub fn is_visible(&self, mount: &MountInfo) -> bool {
         self.at(&mount.target).is_some_and(|at| at.id == mount.id)
     }
 
     /// The mount at a path without links, unless the lookup passes through a file system that may not
     /// respond. The root does not count: everything depends on it.
     #[must_use]
-    pub fn at(&self, path: &str) -> Option<&'a Mount> {
-        let mut at: Option<&Mount> = None;
+    pub fn at(&self, path: &str) -> Option<&'a MountInfo> {
+        let mut at: Option<&MountInfo> = None;
         for end in path.match_indices('/').map(|(end, _)| end.max(1)).chain([path.len()]) {
             let prefix = path.get(..end)?;
             if at.is_some_and(|mount| mount.target != prefix && !self.may_walk(mount)) {
@@ -126,7 +126,7 @@ impl<'a> MountTree<'a> {
         at.filter(|mount| mount.target == path)
     }
 
-    fn may_walk(&self, mount: &Mount) -> bool {
+    fn may_walk(&self, mount: &MountInfo) -> bool {
         mount.target == "/" || mount.is_local()
     }
 }

@@ -158,7 +158,7 @@ impl Zoneinfo {
     }
 
     fn read(&mut self, text: &[u8]) -> Result<(), ParseError> {
-        let mut open: Option<Open> = None;
+        let mut open: Option<OpenZone> = None;
         let mut last = 1;
         for line in scan::lines(text) {
             line.whole()?;
@@ -166,7 +166,7 @@ impl Zoneinfo {
             if line.text.starts_with(b"Node ") {
                 // A node's own statistics may have a heading of their own.
                 let is_zone = !line.text.ends_with(b", per-node stats");
-                let next = if is_zone { Some(Open::new(&line)?) } else { None };
+                let next = if is_zone { Some(OpenZone::new(&line)?) } else { None };
                 if let Some(zone) = std::mem::replace(&mut open, next) {
                     self.push(zone, &line)?;
                 }
@@ -183,7 +183,7 @@ impl Zoneinfo {
         Ok(())
     }
 
-    fn push(&mut self, zone: Open, next: &Line<'_>) -> Result<(), ParseError> {
+    fn push(&mut self, zone: OpenZone, next: &Line<'_>) -> Result<(), ParseError> {
         if !zone.is_complete() {
             return Err(next.error(Problem::Expected("the rest of the zone")));
         }
@@ -197,7 +197,7 @@ impl Zoneinfo {
 }
 
 /// A zone that is being read.
-struct Open {
+struct OpenZone {
     zone: Zone,
     /// One bit for each of the lines that every kernel prints.
     seen: u8,
@@ -214,7 +214,7 @@ const PRESENT: u8 = 32;
 const PROTECTION: u8 = 64;
 const ALL: u8 = 127;
 
-impl Open {
+impl OpenZone {
     fn new(line: &Line<'_>) -> Result<Self, ParseError> {
         let (node, name, _) = line.at(zone_head(line.text))?;
         let zone = Zone { node, name, ..Zone::default() };

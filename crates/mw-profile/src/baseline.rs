@@ -3,7 +3,7 @@
 //! A stall begins before it is noticed. What was sampled in the last seconds is therefore kept
 //! apart, and dropped when a stall is noticed.
 
-use crate::table::{StackPeriod, Table};
+use crate::table::{StackPeriod, StackTable};
 use std::time::{Duration, Instant};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -23,7 +23,7 @@ pub(crate) struct RollingStacks {
 
 #[derive(Debug, Default)]
 struct Period {
-    table: Table,
+    table: StackTable,
     span: Duration,
     lost: u64,
 }
@@ -89,7 +89,12 @@ impl RollingStacks {
     }
 
     /// All of it together; `None` where nothing was sampled yet.
-    pub(crate) fn sum(&mut self, now: Instant, hz: u32, cpus: u32) -> Option<(Table, StackPeriod)> {
+    pub(crate) fn sum(
+        &mut self,
+        now: Instant,
+        hz: u32,
+        cpus: u32,
+    ) -> Option<(StackTable, StackPeriod)> {
         self.advance(now);
         let mut sum = Period::default();
         for period in [&self.before, &self.now, &self.young[0], &self.young[1]] {

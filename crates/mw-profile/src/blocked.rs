@@ -15,7 +15,7 @@ const STACK: &str = "/proc/PID/stack";
 
 /// Blocked threads over several scans.
 #[derive(Debug, Default)]
-pub struct Blocked {
+pub struct BlockedThreads {
     found: HashMap<BlockedThread, u32>,
     scans: u32,
     /// The processes that the last scan had no time for.
@@ -25,7 +25,7 @@ pub struct Blocked {
     hidden: bool,
 }
 
-impl Blocked {
+impl BlockedThreads {
     /// Reads all threads once, for as long as `limit`: about 8 µs each. Where that is not enough
     /// the next scan continues, so that several complete what one could not; together they count as one.
     pub fn look(&mut self, files: &mut TaskFiles, limit: Duration) {
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_bounded() {
-        let mut blocked = Blocked::default();
+        let mut blocked = BlockedThreads::default();
         for tid in 0..2 * u32::try_from(MAX_BLOCKED).unwrap() {
             blocked.count(BlockedThread {
                 tid,
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_scan_that_runs_out_of_time_says_so() {
-        let mut blocked = Blocked::default();
+        let mut blocked = BlockedThreads::default();
         let mut files = TaskFiles::start().unwrap();
         blocked.look(&mut files, Duration::ZERO);
         assert_eq!(blocked.missing().len(), 1);

@@ -1,7 +1,7 @@
 //! Device and inode numbers that identify a file without its path: a block device, or the mount that it is on.
 
-use crate::used_file::{File, major, numbers};
-use mw_proc::mountinfo::Mount;
+use crate::used_file::{DeviceInode, major, numbers};
+use mw_proc::mountinfo::MountInfo;
 use mw_sys::kernel_file;
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ const ABOUT_DEVICE: [&str; 2] = ["dm/name", "loop/backing_file"];
 ///
 /// The page cache of a device, with the metadata of the file system on it, is a file of the kernel's own
 /// file system for block devices: it is mounted nowhere, and its inode is the device's number (5.11 and later).
-pub(crate) fn block_device((device, inode): File, mounts: &[Mount]) -> Option<String> {
+pub(crate) fn block_device((device, inode): DeviceInode, mounts: &[MountInfo]) -> Option<String> {
     let number = u32::try_from(inode).ok().filter(|number| major(*number) > 0)?;
     let is_mounted = mounts.iter().any(|mount| mount.device == numbers(device));
     if major(device) > 0 || is_mounted {
@@ -39,12 +39,12 @@ fn about_device(dir: &Path) -> Option<String> {
 }
 
 /// `inode 42 on /var`: a file that no process was found with, on a file system that is mounted.
-pub(crate) fn place((device, inode): File, mounts: &[Mount]) -> Option<String> {
+pub(crate) fn place((device, inode): DeviceInode, mounts: &[MountInfo]) -> Option<String> {
     on_device(mounts, &numbers(device)).map(|target| format!("inode {inode} on {target}"))
 }
 
 /// The shortest path at which all of the file system is mounted.
-fn on_device<'a>(mounts: &'a [Mount], device: &str) -> Option<&'a str> {
+fn on_device<'a>(mounts: &'a [MountInfo], device: &str) -> Option<&'a str> {
     let whole = mounts.iter().filter(|mount| mount.device == device && mount.root == "/");
     whole.map(|mount| mount.target.as_str()).min_by_key(|target| target.len())
 }

@@ -51,10 +51,10 @@ mod user_namespace;
 mod waiters;
 mod waits;
 
-pub use blocked::Blocked;
+pub use blocked::BlockedThreads;
 pub use difference::{MAX_SHIFTS, difference};
 pub use process::MAX_TASKS;
-pub use profiler::{Options, ProfileEvidence, Profiler};
+pub use profiler::{ProfileEvidence, Profiler, ProfilerOptions};
 pub use sched::{SchedTracer, TraceCopy, TraceOptions, TraceSwitch};
 pub use state_poller::{POLLS_HZ, StatePoller};
 pub use symbols::Symbols;

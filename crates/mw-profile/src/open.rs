@@ -21,7 +21,7 @@ const SPARE_DESCRIPTORS: u64 = 256;
 
 /// Source of a record.
 #[derive(Debug, Clone)]
-pub(crate) enum Origin {
+pub(crate) enum EventOrigin {
     /// The low rate that is always on.
     Baseline,
     /// The high rate of a stall.
@@ -48,7 +48,7 @@ pub(crate) struct Rings {
     pub(crate) stacks: Vec<PerfRing>,
     pub(crate) points: Vec<PerfRing>,
     /// By the id of the event.
-    pub(crate) origins: HashMap<u64, Origin>,
+    pub(crate) origins: HashMap<u64, EventOrigin>,
 }
 
 /// List of [`EventSet`] that an event belongs to.
@@ -163,8 +163,8 @@ fn open_stacks(
         let ring = PerfRing::map(&baseline, bytes).map_err(refused)?;
         let stall = PerfEvent::open(&clock(rates.stall_hz), *cpu).map_err(refused)?;
         stall.record_into(&baseline).map_err(refused)?;
-        rings.origins.insert(baseline.id(), Origin::Baseline);
-        rings.origins.insert(stall.id(), Origin::Stall);
+        rings.origins.insert(baseline.id(), EventOrigin::Baseline);
+        rings.origins.insert(stall.id(), EventOrigin::Stall);
         opened.baseline.push(baseline);
         opened.stall.push(stall);
         rings.stacks.push(ring);
@@ -182,7 +182,7 @@ pub(crate) fn wake_bytes(ring_bytes: usize) -> u32 {
 struct EventSpec {
     source: PerfSource,
     period: u64,
-    origin: Origin,
+    origin: EventOrigin,
     list: List,
 }
 
@@ -240,7 +240,7 @@ fn wanted(
     let mut wanted = vec![EventSpec {
         source: PerfSource::MajorFaults,
         period: 1,
-        origin: Origin::MajorFault,
+        origin: EventOrigin::MajorFault,
         list: List::Faults,
     }];
     let tracefs = match Tracefs::open() {
@@ -259,7 +259,7 @@ fn wanted(
             Ok(format) => wanted.push(EventSpec {
                 source: PerfSource::Tracepoint(format.id),
                 period,
-                origin: Origin::Point(Decoder::new(point, &format)),
+                origin: EventOrigin::Point(Decoder::new(point, &format)),
                 list,
             }),
             Err(why) => missing.push(why),

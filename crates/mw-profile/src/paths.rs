@@ -2,7 +2,7 @@
 
 use crate::file_numbers;
 use crate::process::unanswered;
-use crate::used_file::{self, File};
+use crate::used_file::{self, DeviceInode};
 use mw_model::Missing;
 use mw_sys::HelperThread;
 use std::collections::{HashMap, VecDeque};
@@ -43,20 +43,20 @@ impl FileLookup {
 /// Names, by device as the kernel keeps it inside, and inode.
 #[derive(Debug)]
 pub(crate) struct Paths {
-    known: HashMap<File, FileLookup>,
-    wanted: VecDeque<(u32, File)>,
-    finder: io::Result<HelperThread<File, Option<FileName>>>,
+    known: HashMap<DeviceInode, FileLookup>,
+    wanted: VecDeque<(u32, DeviceInode)>,
+    finder: io::Result<HelperThread<DeviceInode, Option<FileName>>>,
 }
 
 impl Default for Paths {
     fn default() -> Self {
-        let finder = HelperThread::new(PATIENCE, |pid, file: &File| find(pid, *file));
+        let finder = HelperThread::new(PATIENCE, |pid, file: &DeviceInode| find(pid, *file));
         Self { known: HashMap::new(), wanted: VecDeque::new(), finder }
     }
 }
 
 /// Name of the file in process `pid`, or its numbers.
-fn find(pid: u32, file: File) -> Option<FileName> {
+fn find(pid: u32, file: DeviceInode) -> Option<FileName> {
     let own = used_file::of_process("self")?;
     let path = used_file::find(pid, file, &own);
     let path = path.or_else(|| file_numbers::block_device(file, &own));
@@ -148,7 +148,7 @@ mod tests {
     }
 
     /// The device of a file as the kernel keeps it inside.
-    fn file(meta: &std::fs::Metadata) -> File {
+    fn file(meta: &std::fs::Metadata) -> DeviceInode {
         let device = rustix::fs::major(meta.dev()) << 20 | rustix::fs::minor(meta.dev());
         (device, meta.ino())
     }

@@ -68,12 +68,12 @@ pub(crate) const FLOOD: PointSpec = point("filemap/mm_filemap_add_to_page_cache"
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PointData {
     Step(WaitStep),
-    Cached(CachedPages),
+    Cached(CacheInsertion),
 }
 
 /// Pages that entered the page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct CachedPages {
+pub(crate) struct CacheInsertion {
     /// The device as the kernel keeps it inside: major number from bit 20 on.
     pub(crate) device: u32,
     pub(crate) inode: u64,
@@ -142,7 +142,7 @@ impl Decoder {
             },
             Meaning::Chooses => WaitStep::Of { tid: small(self.pid)?, kind: WaitKind::Oom },
             Meaning::Caches => {
-                return Some(PointData::Cached(CachedPages {
+                return Some(PointData::Cached(CacheInsertion {
                     device: small(self.device)?,
                     inode: value(self.inode)?.cast_unsigned(),
                     // Before kernel 5.16 or so a record was of one page.
@@ -285,7 +285,11 @@ mod tests {
         check(
             "filemap/mm_filemap_add_to_page_cache",
             &[(16, &123_u64.to_ne_bytes()), (32, &(254_u32 << 20 | 1).to_ne_bytes()), (36, &[4])],
-            Some(PointData::Cached(CachedPages { device: 254 << 20 | 1, inode: 123, pages: 16 })),
+            Some(PointData::Cached(CacheInsertion {
+                device: 254 << 20 | 1,
+                inode: 123,
+                pages: 16,
+            })),
         );
     }
 

@@ -51,7 +51,7 @@ impl Stat {
 
 /// A buffer that small files are read into, one after the other.
 #[derive(Debug, Default)]
-pub(crate) struct FileText {
+pub(crate) struct TextBuffer {
     bytes: Vec<u8>,
     text: String,
 }
@@ -59,7 +59,7 @@ pub(crate) struct FileText {
 /// The most of a file that is read.
 const MAX_BYTES: u64 = 64 << 10;
 
-impl FileText {
+impl TextBuffer {
     /// The text of a file; `None` where it cannot be read: the process is gone, or not ours.
     pub(crate) fn read(&mut self, path: &str) -> Option<&str> {
         self.bytes.clear();
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn this_process_is_seen() {
-        let stat = Stat::parse(FileText::default().read("/proc/self/stat").unwrap()).unwrap();
+        let stat = Stat::parse(TextBuffer::default().read("/proc/self/stat").unwrap()).unwrap();
         assert!(stat.resident_pages > 0 && stat.threads > 0 && stat.started_ticks > 0);
     }
 

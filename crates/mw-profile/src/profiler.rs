@@ -5,7 +5,7 @@ use crate::mute::{Mute, Switch};
 use crate::open::{EventSet, Rates, open};
 use crate::reader::{RingReader, StallSamples};
 use crate::symbols::{Symbols, visible};
-use crate::table::{StackPeriod, Table};
+use crate::table::{StackPeriod, StackTable};
 use crate::task_numbers::TaskNumbers;
 use mw_model::{FloodShare, KernelWait, Missing, Profile};
 use mw_sys::{PerfEvent, join_within, monotonic_ns};
@@ -26,7 +26,7 @@ const STACK_BYTES: usize = 256 << 10;
 const GRACE: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Options {
+pub struct ProfilerOptions {
     /// Stacks a second and CPU, always.
     pub baseline_hz: u32,
     /// Stacks a second and CPU during a stall.
@@ -37,7 +37,7 @@ pub struct Options {
     pub lead_ms: u64,
 }
 
-impl Default for Options {
+impl Default for ProfilerOptions {
     fn default() -> Self {
         Self { baseline_hz: 7, stall_hz: 999, flood_period: 256, lead_ms: 1000 }
     }
@@ -65,7 +65,7 @@ pub struct Profiler {
 
 #[derive(Debug)]
 struct ProfilerState {
-    options: Options,
+    options: ProfilerOptions,
     opened: EventSet,
     reader: Mutex<RingReader>,
     symbols: Arc<Mutex<Symbols>>,
@@ -81,9 +81,9 @@ struct ProfilerState {
 impl Profiler {
     /// Opens all that may be opened and begins the baseline; says what may not, and what would
     /// make it work.
-    pub fn start(options: Options) -> (Self, Vec<Missing>) {
+    pub fn start(options: ProfilerOptions) -> (Self, Vec<Missing>) {
         let mut missing = Vec::new();
-        let Options { baseline_hz, stall_hz, flood_period, .. } = options;
+        let ProfilerOptions { baseline_hz, stall_hz, flood_period, .. } = options;
         let numbers = TaskNumbers::of_this_process().map_err(|why| missing.push(why)).ok();
         let rates = Rates { baseline_hz, stall_hz, flood_period };
         let (opened, rings) = match &numbers {
@@ -302,13 +302,13 @@ impl ProfilerState {
         let mut reader = self.reader();
         self.drain(&mut reader);
         self.stalled_ns.store(0, Ordering::Release);
-        let Options { baseline_hz, stall_hz, .. } = self.options;
+        let ProfilerOptions { baseline_hz, stall_hz, .. } = self.options;
         reader.end(monotonic_ns(), stall_hz, baseline_hz, self.opened.cpus)
     }
 
     /// Looks up the names of all functions in these tables, in one pass.
-    fn learn(&self, tables: [Option<&Table>; 2]) {
-        let places = tables.into_iter().flatten().flat_map(Table::places);
+    fn learn(&self, tables: [Option<&StackTable>; 2]) {
+        let places = tables.into_iter().flatten().flat_map(StackTable::places);
         // Names that are not available were reported at the start.
         let _ = self.symbols().learn(places);
     }
@@ -317,7 +317,7 @@ impl ProfilerState {
         self.symbols.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn profile(&self, table: &Table, span: StackPeriod) -> Profile {
+    fn profile(&self, table: &StackTable, span: StackPeriod) -> Profile {
         table.profile(&self.symbols(), &self.reader().names, span)
     }
 }

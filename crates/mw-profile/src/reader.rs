@@ -3,10 +3,10 @@
 use crate::baseline::RollingStacks;
 use crate::flood::{FileWriter, Flood};
 use crate::names::Names;
-use crate::open::{Origin, Rings};
+use crate::open::{EventOrigin, Rings};
 use crate::points::{PointData, Zones};
 use crate::records::{PerfRecord, PerfSample, records};
-use crate::table::{StackPeriod, Table};
+use crate::table::{StackPeriod, StackTable};
 use crate::task_numbers::TaskNumbers;
 use crate::waits::{WaitStep, Waits};
 use mw_critical_path::UNKNOWN_OUTSIDE;
@@ -38,7 +38,7 @@ pub(crate) struct RingReader {
     pub(crate) names: Names,
     numbers: TaskNumbers,
     baseline: RollingStacks,
-    during: Table,
+    during: StackTable,
     waits: Waits,
     flood: Flood,
     stall: Option<StallBegin>,
@@ -73,8 +73,8 @@ struct LossCounts {
 
 #[derive(Debug, Default)]
 pub(crate) struct StallSamples {
-    pub(crate) baseline: Option<(Table, StackPeriod)>,
-    pub(crate) table: Table,
+    pub(crate) baseline: Option<(StackTable, StackPeriod)>,
+    pub(crate) table: StackTable,
     pub(crate) span: StackPeriod,
     pub(crate) waits: Vec<KernelWait>,
     pub(crate) lost: u64,
@@ -91,7 +91,7 @@ impl RingReader {
             names: Names::new(numbers.is_nested()),
             numbers,
             baseline: RollingStacks::new(now),
-            during: Table::default(),
+            during: StackTable::default(),
             waits: Waits::default(),
             flood: Flood::default(),
             stall: None,
@@ -176,10 +176,10 @@ impl RingReader {
                         self.baseline.lost(records);
                     }
                     PerfRecord::Sample(sample) => match self.rings.origins.get(&sample.event) {
-                        Some(Origin::Baseline) if is_calm(sample.time_ns) => {
+                        Some(EventOrigin::Baseline) if is_calm(sample.time_ns) => {
                             self.baseline.add(self.names.index(sample.tid), sample.stack());
                         }
-                        Some(Origin::Stall) => {
+                        Some(EventOrigin::Stall) => {
                             if let Some(stall) = &mut self.stall {
                                 stall.note(&sample);
                                 let name = self.names.index(sample.tid);
@@ -261,7 +261,7 @@ impl RingReader {
         self.waits.forget(|tid| !std::path::Path::new(&format!("/proc/{tid}")).exists());
     }
 
-    pub(crate) fn baseline(&mut self, hz: u32, cpus: u32) -> Option<(Table, StackPeriod)> {
+    pub(crate) fn baseline(&mut self, hz: u32, cpus: u32) -> Option<(StackTable, StackPeriod)> {
         self.baseline.sum(Instant::now(), hz, cpus)
     }
 
@@ -282,36 +282,36 @@ impl RingReader {
 }
 
 /// The task in whose context a record was written.
-fn current(origin: &Origin, sample: &PerfSample<'_>, numbers: &mut TaskNumbers) -> u32 {
+fn current(origin: &EventOrigin, sample: &PerfSample<'_>, numbers: &mut TaskNumbers) -> u32 {
     match origin {
-        Origin::Point(decoder) if numbers.is_nested() => {
+        EventOrigin::Point(decoder) if numbers.is_nested() => {
             numbers.current(decoder.current(sample.fields()), sample.tid)
         }
         // An idle task has no page faults.
-        Origin::MajorFault if numbers.is_nested() && sample.tid == 0 => UNKNOWN_OUTSIDE,
+        EventOrigin::MajorFault if numbers.is_nested() && sample.tid == 0 => UNKNOWN_OUTSIDE,
         _ => sample.tid,
     }
 }
 
 fn decode(
-    origin: &Origin,
+    origin: &EventOrigin,
     sample: &PerfSample<'_>,
     zones: &Zones,
     numbers: &TaskNumbers,
 ) -> Option<PointData> {
     match origin {
-        Origin::Point(decoder) => match decoder.read(sample.fields(), zones)? {
+        EventOrigin::Point(decoder) => match decoder.read(sample.fields(), zones)? {
             PointData::Step(WaitStep::Of { tid, kind }) => {
                 Some(PointData::Step(WaitStep::Of { tid: numbers.task(tid), kind }))
             }
             data => Some(data),
         },
         // How long a fault waited no event says.
-        Origin::MajorFault => Some(PointData::Step(WaitStep::Whole {
+        EventOrigin::MajorFault => Some(PointData::Step(WaitStep::Whole {
             kind: WaitKind::Swap,
             node: None,
             lasted_us: 0,
         })),
-        Origin::Baseline | Origin::Stall => None,
+        EventOrigin::Baseline | EventOrigin::Stall => None,
     }
 }

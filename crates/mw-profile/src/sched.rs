@@ -25,7 +25,7 @@ use mw_critical_path::{Tid, Trace};
 use mw_model::Missing;
 use mw_sys::{PerfAttr, PerfEvent, PerfRing, PerfSource, SamplePeriod, monotonic_ns};
 pub use options::TraceOptions;
-use recorded::{Origin, TraceRecorder};
+use recorded::{SampleKind, TraceRecorder};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use states::StateReader;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -45,7 +45,7 @@ const STACK_FRAMES: u16 = 40;
 pub struct SchedTracer {
     cpus: Vec<Cpu>,
     switch: Arc<TraceSwitch>,
-    origins: HashMap<u64, Origin>,
+    origins: HashMap<u64, SampleKind>,
     /// A record that crosses the end of its ring.
     crossing: Vec<u8>,
     recorded: TraceRecorder,
@@ -136,7 +136,7 @@ impl SchedTracer {
         let task_numbers = TaskNumbers::of_this_process()?;
         let numbers = cpus()?;
         let (switch, waking) = (format("sched_switch")?, format("sched_waking")?);
-        let points = [Origin::switch(&switch)?, Origin::waking(&waking)?];
+        let points = [SampleKind::switch(&switch)?, SampleKind::waking(&waking)?];
         raise_descriptors(numbers.len(), EVENTS_OF_CPU);
         let bytes = ring_bytes(numbers.len(), options.rings_bytes, options.ring_bytes);
         let mut origins = HashMap::new();
@@ -145,7 +145,7 @@ impl SchedTracer {
         for number in numbers {
             let clock = PerfEvent::open(&clock_attr(bytes), number).map_err(refused)?;
             let ring = PerfRing::map(&clock, bytes).map_err(refused)?;
-            origins.insert(clock.id(), Origin::Clock);
+            origins.insert(clock.id(), SampleKind::Clock);
             let of_points: Vec<PerfEvent> = [switch.id, waking.id]
                 .into_iter()
                 .map(|id| {

@@ -3,8 +3,8 @@
 //! Reading needs no privilege for the caller's own tasks. Stacks need CAP_SYS_ADMIN; without it the function in
 //! which a task waits is read instead (`wchan`), which the kernel shows to who may trace the task.
 
-use crate::process::{FileText, Stat, functions, numbers};
-use mw_critical_path::{Reading, Readings, StackId, Task, TaskState, Tid, Trace};
+use crate::process::{Stat, TextBuffer, functions, numbers};
+use mw_critical_path::{StackId, Task, TaskReading, TaskReadings, TaskState, Tid, Trace};
 use mw_sys::monotonic_ns;
 use std::time::{Duration, Instant};
 
@@ -26,8 +26,8 @@ pub struct StatePoller {
     /// The thread with which the next round begins.
     next: usize,
     rounds: u32,
-    readings: Readings,
-    text: FileText,
+    readings: TaskReadings,
+    text: TextBuffer,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -48,8 +48,8 @@ impl StatePoller {
             threads: Vec::new(),
             next: 0,
             rounds: 0,
-            readings: Readings::new(monotonic_ns()),
-            text: FileText::default(),
+            readings: TaskReadings::new(monotonic_ns()),
+            text: TextBuffer::default(),
         };
         poller.poll();
         poller
@@ -108,7 +108,7 @@ impl PolledThread {
         Self { process, tid, times_run: None, gone: false }
     }
 
-    fn read(&mut self, readings: &mut Readings, text: &mut FileText) {
+    fn read(&mut self, readings: &mut TaskReadings, text: &mut TextBuffer) {
         if self.gone {
             return;
         }
@@ -121,7 +121,7 @@ impl PolledThread {
                 readings.push(
                     self.tid,
                     Task::default,
-                    Reading { at, state: TaskState::Dead, ..last },
+                    TaskReading { at, state: TaskState::Dead, ..last },
                 );
             }
             return;
@@ -144,7 +144,7 @@ impl PolledThread {
         let ticks = (stat.user_ticks, stat.system_ticks);
         let process = self.process;
         let task = || Task { name: stat.comm, process };
-        readings.push(self.tid, task, Reading { at, state, stack, ran, delayed, ticks });
+        readings.push(self.tid, task, TaskReading { at, state, stack, ran, delayed, ticks });
     }
 }
 
@@ -155,7 +155,7 @@ fn clocks(text: &str) -> Option<(u64, u64, u64)> {
 }
 
 /// Place of a task's wait: its stack, or the one function that is shown without a privilege.
-fn stack(dir: &str, text: &mut FileText) -> Vec<String> {
+fn stack(dir: &str, text: &mut TextBuffer) -> Vec<String> {
     let found = text.read(&format!("{dir}/stack")).map(functions).unwrap_or_default();
     if !found.is_empty() {
         return found;
@@ -168,8 +168,8 @@ fn stack(dir: &str, text: &mut FileText) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mw_critical_path::{Basis, Kind, Request, Wait, critical_path};
-    use mw_test::Killed;
+    use mw_critical_path::{Basis, RequestSpan, TimeKind, Wait, critical_path};
+    use mw_test::ChildGuard;
     use std::process::Command;
 
     #[test]
@@ -182,7 +182,7 @@ mod tests {
     /// This task waits for a program that sleeps, as a client for its server.
     #[test]
     fn a_program_that_sleeps_is_found_without_a_trace() {
-        let server = Killed(Command::new("sleep").arg("60").spawn().unwrap());
+        let server = ChildGuard(Command::new("sleep").arg("60").spawn().unwrap());
         let task = rustix::thread::gettid().as_raw_pid().cast_unsigned();
         let servers = [server.0.id()];
         let mut poller = StatePoller::start(std::process::id(), &[task], &servers);
@@ -194,16 +194,20 @@ mod tests {
         let trace = poller.finish();
         assert_eq!(trace.basis, Basis::Polling);
         assert!(trace.events.len() < 10_000, "{} events", trace.events.len());
-        let request =
-            Request { task: servers[0], from: trace.from, to: trace.to, ..Request::default() };
+        let request = RequestSpan {
+            task: servers[0],
+            from: trace.from,
+            to: trace.to,
+            ..RequestSpan::default()
+        };
         let shares = critical_path(&trace, request).shares();
-        assert_eq!(shares[0].kind, Kind::Waiting(Wait::Sleep), "{shares:?}");
+        assert_eq!(shares[0].kind, TimeKind::Waiting(Wait::Sleep), "{shares:?}");
         assert_eq!(trace.task_name(servers[0]), "sleep");
     }
 
     #[test]
     fn a_task_that_has_ended_is_gone() {
-        let mut server = Killed(Command::new("sleep").arg("60").spawn().unwrap());
+        let mut server = ChildGuard(Command::new("sleep").arg("60").spawn().unwrap());
         let pid = server.0.id();
         let mut poller = StatePoller::start(pid, &[pid], &[]);
         server.0.kill().unwrap();

@@ -12,7 +12,7 @@ const OTHERS: &str = "[others]";
 
 /// Stacks with how often they were seen.
 #[derive(Debug, Default)]
-pub(crate) struct Table {
+pub(crate) struct StackTable {
     /// Process, name ([`Names`]) and addresses, innermost first.
     stacks: HashMap<Box<[u64]>, u64>,
     others: u64,
@@ -29,7 +29,7 @@ pub(crate) struct StackPeriod {
     pub(crate) lost: u64,
 }
 
-impl Table {
+impl StackTable {
     /// Counts a stack, its addresses innermost first.
     pub(crate) fn add(&mut self, pid: u32, name: u32, addresses: impl Iterator<Item = u64>) {
         self.key.clear();
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn stacks_are_counted_and_bounded() {
-        let mut table = Table::default();
+        let mut table = StackTable::default();
         let names = Names::default();
         for _ in 0..2 {
             for address in 0..MAX_STACKS as u64 + 10 {
@@ -152,7 +152,7 @@ mod tests {
         let profile = table.profile(&Symbols::default(), &names, span);
         assert_eq!(profile.samples(), 2 * MAX_STACKS as u64 + 20, "merged by name, none lost");
         assert_eq!((profile.hz, profile.cpus, profile.span_ms, profile.lost), (7, 2, 1000, 3));
-        let mut sum = Table::default();
+        let mut sum = StackTable::default();
         sum.merge(&table);
         sum.merge(&table);
         assert_eq!((sum.stacks.len(), sum.others), (MAX_STACKS, 40));

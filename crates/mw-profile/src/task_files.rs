@@ -1,6 +1,6 @@
 //! Reads the files of processes under /proc on helper threads.
 
-use crate::process::{FileText, Stat, functions, numbers, unanswered};
+use crate::process::{Stat, TextBuffer, functions, numbers, unanswered};
 use mw_model::{Delays, Missing};
 use mw_sys::{HELPER_THREAD_NAME, HelperThread};
 use std::io;
@@ -45,7 +45,7 @@ pub(crate) struct ProcessSample {
 
 impl ProcessSample {
     fn read(pid: u32) -> Option<Self> {
-        let mut text = FileText::default();
+        let mut text = TextBuffer::default();
         let stat = Stat::parse(text.read(&format!("/proc/{pid}/stat"))?)?;
         // Threads of the kernel have no memory of their own and write for others.
         let writes = stat.resident_pages > 0;
@@ -78,7 +78,7 @@ pub(crate) struct ThreadScan {
 
 impl ThreadScan {
     fn read(pid: u32, deadline: Instant) -> Self {
-        let (mut scan, mut text) = (Self::default(), FileText::default());
+        let (mut scan, mut text) = (Self::default(), TextBuffer::default());
         let main = scan.add(pid, pid, &mut text);
         if main.is_some_and(|main| main.threads > 1) {
             for tid in numbers(&format!("/proc/{pid}/task"), deadline).filter(|tid| *tid != pid) {
@@ -89,7 +89,7 @@ impl ThreadScan {
     }
 
     /// Counts a thread, and stores it if it is blocked.
-    fn add(&mut self, pid: u32, tid: u32, text: &mut FileText) -> Option<Stat> {
+    fn add(&mut self, pid: u32, tid: u32, text: &mut TextBuffer) -> Option<Stat> {
         self.threads += 1;
         let stat = Stat::parse(text.read(&format!("/proc/{pid}/task/{tid}/stat"))?)?;
         if matches!(stat.state, 'D' | 'T' | 't') && stat.comm != HELPER_THREAD_NAME {

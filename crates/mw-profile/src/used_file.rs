@@ -9,7 +9,7 @@
 //! layer it was first found in; once a change has copied it up, its data are in the upper layer's file.
 
 use crate::process::table;
-use mw_proc::mountinfo::{self, Mount, MountTree};
+use mw_proc::mountinfo::{self, MountInfo, MountTree};
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ const MAX_DESCRIPTORS: usize = 512;
 const DELETED: &str = " (deleted)";
 
 /// A device as the kernel keeps it inside, and an inode.
-pub(crate) type File = (u32, u64);
+pub(crate) type DeviceInode = (u32, u64);
 
 pub(crate) fn major(device: u32) -> u32 {
     device >> 20
@@ -36,7 +36,7 @@ pub(crate) fn numbers(device: u32) -> String {
 
 /// The path as the process sees it, with what the kernel says of a deleted file, or what it is if it
 /// has no path. `own` are the mounts that this process sees.
-pub(crate) fn find(pid: u32, file: File, own: &[Mount]) -> Option<String> {
+pub(crate) fn find(pid: u32, file: DeviceInode, own: &[MountInfo]) -> Option<String> {
     let theirs = of_process(&pid.to_string())?;
     let mounts = Mounts { own, theirs, device: numbers(file.0) };
     let link = opened(pid, file, &mounts).or_else(|| mapped(pid, file, &mounts))?;
@@ -46,23 +46,23 @@ pub(crate) fn find(pid: u32, file: File, own: &[Mount]) -> Option<String> {
 /// Mounts that a process sees, and those that this process sees.
 #[derive(Debug)]
 struct Mounts<'a> {
-    own: &'a [Mount],
-    theirs: Vec<Mount>,
+    own: &'a [MountInfo],
+    theirs: Vec<MountInfo>,
     /// `MAJOR:MINOR` of the wanted device.
     device: String,
 }
 
 impl Mounts<'_> {
-    fn get(&self, id: u32) -> Option<&Mount> {
+    fn get(&self, id: u32) -> Option<&MountInfo> {
         self.own.iter().chain(&self.theirs).find(|mount| mount.id == id)
     }
 
-    fn overlays(&self) -> impl Iterator<Item = &Mount> {
+    fn overlays(&self) -> impl Iterator<Item = &MountInfo> {
         self.theirs.iter().filter(|mount| mount.fstype == "overlay")
     }
 }
 
-pub(crate) fn of_process(pid: &str) -> Option<Vec<Mount>> {
+pub(crate) fn of_process(pid: &str) -> Option<Vec<MountInfo>> {
     let table = table(&format!("/proc/{pid}/mountinfo"))?;
     // One that is too long is cut within a line.
     let (whole_lines, _) = table.rsplit_once('\n')?;
@@ -70,7 +70,7 @@ pub(crate) fn of_process(pid: &str) -> Option<Vec<Mount>> {
 }
 
 /// The mount in which a lookup of `path` ends, where it passes through none that may not respond.
-fn local_mount<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
+fn local_mount<'a>(mounts: &'a [MountInfo], path: &Path) -> Option<&'a MountInfo> {
     let above = mounts.iter().filter(|mount| path.starts_with(&mount.target));
     let longest = above.max_by_key(|mount| mount.target.len())?;
     let tree = MountTree::new(mounts);
@@ -89,7 +89,7 @@ enum Match {
 }
 
 /// The link of the descriptor that matches best.
-fn opened(pid: u32, file: File, mounts: &Mounts<'_>) -> Option<String> {
+fn opened(pid: u32, file: DeviceInode, mounts: &Mounts<'_>) -> Option<String> {
     let descriptors = mw_sys::kernel_file::read_dir(format!("/proc/{pid}/fdinfo")).ok()?;
     let descriptors = descriptors
         .take(MAX_DESCRIPTORS)
@@ -111,11 +111,11 @@ fn link(pid: u32, descriptor: &str) -> Option<String> {
     text(mw_sys::kernel_file::read_link(format!("/proc/{pid}/fd/{descriptor}")).ok()?)
 }
 
-fn matches(pid: u32, descriptor: &str, file: File, mounts: &Mounts<'_>) -> Option<Match> {
+fn matches(pid: u32, descriptor: &str, file: DeviceInode, mounts: &Mounts<'_>) -> Option<Match> {
     let fdinfo = table(&format!("/proc/{pid}/fdinfo/{descriptor}"))?;
     let mount = mounts.get(u32::try_from(field(&fdinfo, "mnt_id:")?).ok()?);
     let inode = || {
-        let is_local = mount.is_some_and(Mount::is_local);
+        let is_local = mount.is_some_and(MountInfo::is_local);
         let path = format!("/proc/{pid}/fd/{descriptor}");
         field(&fdinfo, "ino:").or_else(|| is_local.then(|| inode_from_statx(Path::new(&path)))?)
     };
@@ -144,15 +144,21 @@ fn inode_from_statx(path: &Path) -> Option<u64> {
 }
 
 /// True if the overlay's upper layer has the wanted file by the name of this descriptor.
-fn is_upper(pid: u32, descriptor: &str, file: File, overlay: &Mount, mounts: &Mounts<'_>) -> bool {
+fn is_upper(
+    pid: u32,
+    descriptor: &str,
+    file: DeviceInode,
+    overlay: &MountInfo,
+    mounts: &Mounts<'_>,
+) -> bool {
     let Some(link) = link(pid, descriptor) else { return false };
     let Some(path) = upper_path(overlay, &link) else { return false };
-    let is_wanted = |mount: &Mount| mount.device == mounts.device;
+    let is_wanted = |mount: &MountInfo| mount.device == mounts.device;
     local_mount(mounts.own, &path).is_some_and(is_wanted) && inode_from_statx(&path) == Some(file.1)
 }
 
 /// Path in the upper layer of an overlay of the file that is `link` below its mount.
-fn upper_path(overlay: &Mount, link: &str) -> Option<PathBuf> {
+fn upper_path(overlay: &MountInfo, link: &str) -> Option<PathBuf> {
     let mut options = overlay.super_options.iter();
     let upper = Path::new(options.find_map(|option| option.strip_prefix("upperdir="))?);
     let below = Path::new(link).strip_prefix(&overlay.target).ok()?;
@@ -160,7 +166,7 @@ fn upper_path(overlay: &Mount, link: &str) -> Option<PathBuf> {
     upper.is_absolute().then(|| upper.join(root).join(below))
 }
 
-fn mapped(pid: u32, (device, inode): File, mounts: &Mounts<'_>) -> Option<String> {
+fn mapped(pid: u32, (device, inode): DeviceInode, mounts: &Mounts<'_>) -> Option<String> {
     let maps = table(&format!("/proc/{pid}/maps"))?;
     // Kernels differ in whether a mapping of an overlay's file has the overlay's device or its layer's.
     let overlays = mounts.overlays().filter_map(|overlay| {
@@ -208,7 +214,7 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
 
     /// The device of a file as the kernel keeps it inside.
-    fn file(meta: &std::fs::Metadata) -> File {
+    fn file(meta: &std::fs::Metadata) -> DeviceInode {
         let device = rustix::fs::major(meta.dev()) << 20 | rustix::fs::minor(meta.dev());
         (device, meta.ino())
     }

@@ -5,7 +5,9 @@
 mod common;
 
 use common::Busy;
-use mw_profile::{Blocked, LOOK, Options, Profiler, SchedTracer, TaskFiles, Tasks, TraceOptions};
+use mw_profile::{
+    BlockedThreads, LOOK, Profiler, ProfilerOptions, SchedTracer, TaskFiles, Tasks, TraceOptions,
+};
 use mw_test::{alone, is_root};
 use std::fs;
 use std::io::{Read, Seek, Write};
@@ -53,7 +55,7 @@ fn it_is_cheap() {
     }
     let _alone = alone();
     let (without, resident_before_kib) = (fill(), resident_kib());
-    let (profiler, missing) = Profiler::start(Options::default());
+    let (profiler, missing) = Profiler::start(ProfilerOptions::default());
     assert_eq!(missing, []);
     let with = fill();
     let (began, used) = (Instant::now(), reader_time());
@@ -78,7 +80,7 @@ fn it_is_cheap() {
     let tasks = Tasks::look(&mut TaskFiles::start().unwrap(), LOOK);
     let look = now.elapsed();
     let now = Instant::now();
-    Blocked::default().look(&mut TaskFiles::start().unwrap(), LOOK);
+    BlockedThreads::default().look(&mut TaskFiles::start().unwrap(), LOOK);
     let blocked = now.elapsed();
     println!("reader: {:.4}% of a processor, {:.3}% in a stall", share * 100.0, during * 100.0);
     println!(

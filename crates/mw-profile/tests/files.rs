@@ -6,7 +6,7 @@
 mod common;
 
 use mw_model::FloodShare;
-use mw_profile::{Options, Profiler};
+use mw_profile::{Profiler, ProfilerOptions};
 use mw_test::{alone, is_root};
 use std::fs;
 use std::io::Write;
@@ -83,7 +83,8 @@ fn files_are_named_wherever_they_are() {
     fs::write(at("lower/old"), "from the image").unwrap();
     fs::write(at("image"), vec![0; 2 * WRITTEN_BYTES]).unwrap();
     let device = Loop::on(&at("image"));
-    let (profiler, _) = Profiler::start(Options { flood_period: 16, ..Options::default() });
+    let (profiler, _) =
+        Profiler::start(ProfilerOptions { flood_period: 16, ..ProfilerOptions::default() });
     let dir = dir.path().display();
     let check = |open: &str, expected: String| {
         let writer = Writer::start(open);

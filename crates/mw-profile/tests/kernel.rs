@@ -6,8 +6,8 @@ mod common;
 
 use common::{Busy, Setting};
 use mw_model::{Profile, WaitKind};
-use mw_profile::{Blocked, Options, Profiler, TaskFiles, Tasks, delays_off};
-use mw_test::{Cgroup, alone, is_root};
+use mw_profile::{BlockedThreads, Profiler, ProfilerOptions, TaskFiles, Tasks, delays_off};
+use mw_test::{TestCgroup, alone, is_root};
 use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -26,7 +26,7 @@ fn a_busy_loop_in_the_kernel_is_seen_with_its_functions() {
     if !is_root() {
         return;
     }
-    let (profiler, missing) = Profiler::start(Options::default());
+    let (profiler, missing) = Profiler::start(ProfilerOptions::default());
     assert!(missing.iter().all(|m| m.what.contains("tracing")), "{missing:?}");
     let stalled = Instant::now();
     profiler.begin();
@@ -52,7 +52,7 @@ fn the_baseline_is_always_on_and_leaves_stalls_out() {
     if !is_root() {
         return;
     }
-    let options = Options { baseline_hz: 199, ..Options::default() };
+    let options = ProfilerOptions { baseline_hz: 199, ..ProfilerOptions::default() };
     let began = Instant::now();
     let (profiler, _) = Profiler::start(options);
     let busy = Busy::reading_zero();
@@ -80,11 +80,11 @@ fn reclaim_in_a_cgroup_is_a_wait_of_who_reclaims() {
         return;
     }
     let _alone = alone();
-    let cgroup = match Cgroup::with_memory(24 * MIB as u64) {
+    let cgroup = match TestCgroup::with_memory(24 * MIB as u64) {
         Ok(cgroup) => cgroup,
         Err(error) => return mw_test::skip(format!("no memory cgroup: {error}")),
     };
-    let (profiler, missing) = Profiler::start(Options::default());
+    let (profiler, missing) = Profiler::start(ProfilerOptions::default());
     assert_eq!(missing, []);
     profiler.begin();
     let file = tempfile::NamedTempFile::new_in("/var/tmp").unwrap();
@@ -133,7 +133,7 @@ fn compaction_is_a_wait_with_its_node() {
         return;
     }
     let _alone = alone();
-    let (profiler, _) = Profiler::start(Options::default());
+    let (profiler, _) = Profiler::start(ProfilerOptions::default());
     profiler.begin();
     let mut child = Command::new("sh")
         .args(["-c", "echo 1 > /proc/sys/vm/compact_memory; sleep 0.3"])
@@ -156,7 +156,8 @@ fn who_fills_the_page_cache_is_known_by_process_and_path() {
         return;
     }
     let _alone = alone();
-    let (profiler, _) = Profiler::start(Options { flood_period: 64, ..Options::default() });
+    let (profiler, _) =
+        Profiler::start(ProfilerOptions { flood_period: 64, ..ProfilerOptions::default() });
     let mut file = tempfile::NamedTempFile::new_in("/var/tmp").unwrap();
     // Small writes make small folios, and so enough samples.
     for _ in 0..64 * MIB / 4096 {
@@ -182,7 +183,7 @@ fn a_stopped_task_is_found_in_every_look() {
     let mut child = Command::new("sleep").arg("60").spawn().unwrap();
     let pid = child.id();
     common::stop(pid);
-    let mut blocked = Blocked::default();
+    let mut blocked = BlockedThreads::default();
     for _ in 0..3 {
         blocked.look(&mut TaskFiles::start().unwrap(), Duration::from_secs(5));
     }
@@ -240,7 +241,7 @@ fn delays_are_seen_where_the_kernel_accounts_them() {
 #[test]
 #[ignore = "run by another test, without privileges"]
 fn as_nobody() {
-    let (profiler, missing) = Profiler::start(Options::default());
+    let (profiler, missing) = Profiler::start(ProfilerOptions::default());
     for missing in &missing {
         println!("missing {missing}");
     }

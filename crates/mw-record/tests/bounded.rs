@@ -6,7 +6,7 @@
 mod common;
 
 use common::{of_each_kind, read_all};
-use mw_test::sqlite_pages::{SqlitePages, Value};
+use mw_test::sqlite_pages::{SqlitePages, SqliteValue};
 use std::fs;
 use std::io::Read;
 use std::path::Path;
@@ -107,18 +107,20 @@ fn definitions_with_many_parents() {
     check("definitions", pages);
 }
 
-fn incident(verdict: Value, body: Vec<u8>) -> Vec<Value> {
-    let text = |text: &str| Value::Text(text.to_owned());
-    let mut row = vec![Value::Key, Value::Int(1), Value::Int(2), text("probe"), text("db")];
-    row.extend([Value::Real(1.0), verdict, text("reclaim-storm"), Value::Int(90)]);
-    row.extend([Value::Blob(body), Value::Blob(Vec::new())]);
+fn incident(verdict: SqliteValue, body: Vec<u8>) -> Vec<SqliteValue> {
+    let text = |text: &str| SqliteValue::Text(text.to_owned());
+    let mut row =
+        vec![SqliteValue::Key, SqliteValue::Int(1), SqliteValue::Int(2), text("probe"), text("db")];
+    row.extend([SqliteValue::Real(1.0), verdict, text("reclaim-storm"), SqliteValue::Int(90)]);
+    row.extend([SqliteValue::Blob(body), SqliteValue::Blob(Vec::new())]);
     row
 }
 
 #[test]
 fn a_text_without_end() {
     let mut pages = pages_without_list();
-    let rows: Vec<_> = (0..100).map(|_| incident(Value::EndlessText(60 << 20), vec![])).collect();
+    let rows: Vec<_> =
+        (0..100).map(|_| incident(SqliteValue::EndlessText(60 << 20), vec![])).collect();
     pages.set_rows("incident", &rows);
     check("verdict", pages);
 }
@@ -141,7 +143,7 @@ fn json_that_becomes_large() {
         let json =
             format!("{{\"schema\":1,\"{list}\":[{}{item}]}}", format!("{item},").repeat(count));
         let mut pages = pages();
-        let verdict = Value::Text("x".to_owned());
+        let verdict = SqliteValue::Text("x".to_owned());
         pages.set_rows("incident", &[incident(verdict, compressed(json.as_bytes()))]);
         check(list, pages);
     }
@@ -168,11 +170,11 @@ fn zeros(rows: u64, columns: u64) -> Vec<u8> {
 #[test]
 fn sizes_without_end() {
     let row = |samples: u64, rows: u64, holders: &str, columns: u64| {
-        let numbers = [1, 2, i64::try_from(samples).unwrap()].map(Value::Int);
-        let mut row = vec![Value::Key];
+        let numbers = [1, 2, i64::try_from(samples).unwrap()].map(SqliteValue::Int);
+        let mut row = vec![SqliteValue::Key];
         row.extend(numbers);
-        row.push(Value::Blob(compressed(holders.as_bytes())));
-        row.push(Value::Blob(zeros(rows, columns)));
+        row.push(SqliteValue::Blob(compressed(holders.as_bytes())));
+        row.push(SqliteValue::Blob(zeros(rows, columns)));
         row
     };
     let many_names: Vec<String> = (0..2048).map(|at| format!("cgroup./{at}")).collect();
@@ -201,14 +203,14 @@ fn sizes_without_end() {
 fn layouts_without_end() {
     let mut pages = pages();
     let names: Vec<String> = (0..60_000).map(|name| format!("c{name}")).collect();
-    let layout = vec![Value::Key, Value::Blob(compressed(names.join("\n").as_bytes()))];
+    let layout = vec![SqliteValue::Key, SqliteValue::Blob(compressed(names.join("\n").as_bytes()))];
     let count = 2000;
     pages.set_rows("layout", &vec![layout; count]);
     let chunk = |layout: usize| {
-        let numbers = [1, 2, 1, 1, 1, i64::try_from(layout).unwrap()].map(Value::Int);
-        let mut row = vec![Value::Key];
+        let numbers = [1, 2, 1, 1, 1, i64::try_from(layout).unwrap()].map(SqliteValue::Int);
+        let mut row = vec![SqliteValue::Key];
         row.extend(numbers);
-        row.push(Value::Blob(zeros(1, 60_000)));
+        row.push(SqliteValue::Blob(zeros(1, 60_000)));
         row
     };
     let chunks: Vec<_> = (1..=count).map(chunk).collect();

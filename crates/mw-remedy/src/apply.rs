@@ -2,18 +2,18 @@
 
 use crate::coupling::affected_by;
 use crate::device;
-use crate::failure::{ApplyError, Cause, Stuck};
+use crate::failure::{ApplyError, ChangeError, UnrevertedChange};
 use crate::history::{Change, PersistedLine};
 use crate::journal::Journal;
 use crate::kernel::{Kernel, KernelError, same_setting, setting_of};
-use crate::persist::{self, Block, FileStanding, PersistTarget, target_of};
+use crate::persist::{self, FileStanding, PersistTarget, PersistedBlock, target_of};
 use crate::plan::{Plan, PlannedChange};
-use crate::point::{Moment, Observer, Point};
-use crate::record::{Content, Event, Intent, Persisting, Saved};
-use crate::restore::{Standing, file_standing, standing};
-use crate::shadow::Shadowed;
+use crate::point::{ChangeProgress, ChangeStep, Observer};
+use crate::record::{ChangeEvent, Content, Intent, PersistRecord, SavedFile};
+use crate::restore::{KernelFileState, file_standing, standing};
+use crate::shadow::ShadowedLine;
 use crate::tuners::others;
-use crate::undo::{Outcome, RevertMode, revert};
+use crate::undo::{RevertMode, UndoOutcome, revert};
 use serde::Serialize;
 
 /// Room that one change takes in the journal at most, with everything that may become of it and
@@ -24,7 +24,7 @@ const CHANGE_BYTES: u64 = 8 * 1024;
 pub const DONE_ONCE: &str = "it is a one-time action that leaves no setting";
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Applied {
+pub struct ApplyOutcome {
     /// The changes, in order.
     pub changes: Vec<AppliedChange>,
     /// Settings that got the wanted value from another program after the plan was made.
@@ -56,7 +56,7 @@ pub struct PersistedChange {
     /// Our file and the line in it.
     pub target: PersistTarget,
     /// Other files that set the same.
-    pub shadowed: Vec<Shadowed>,
+    pub shadowed: Vec<ShadowedLine>,
 }
 
 /// Carries a plan out, all of it or nothing, and persists it where `persist` says so.
@@ -69,12 +69,12 @@ pub fn apply(
     plan: &Plan,
     persist: bool,
     observer: Observer<'_>,
-) -> Result<Applied, ApplyError> {
+) -> Result<ApplyOutcome, ApplyError> {
     apply_by(kernel, journal, plan, persist, observer, &mut write)
 }
 
 /// Method of writing a change: see [`apply_by`].
-pub type Writer<'a> = &'a mut dyn FnMut(&Kernel, &PlannedChange) -> Result<(), KernelError>;
+pub type ChangeWriter<'a> = &'a mut dyn FnMut(&Kernel, &PlannedChange) -> Result<(), KernelError>;
 
 /// As [`apply`], with another way to write: `writer` may reach the planned value of a pool of huge pages in
 /// several writes. Until it returns, the journal says that the change was begun, so that [`crate::undo`] finds
@@ -88,12 +88,12 @@ pub fn apply_by(
     plan: &Plan,
     persist: bool,
     observer: Observer<'_>,
-    writer: Writer<'_>,
-) -> Result<Applied, ApplyError> {
-    let mut run = Run { kernel, journal, observer, made: Vec::new() };
+    writer: ChangeWriter<'_>,
+) -> Result<ApplyOutcome, ApplyError> {
+    let mut run = ApplyRun { kernel, journal, observer, made: Vec::new() };
     run.prepare(plan, persist)
         .map_err(|cause| ApplyError::NothingChanged { cause: Box::new(cause) })?;
-    let mut applied = Applied::default();
+    let mut applied = ApplyOutcome::default();
     for planned in &plan.changes {
         match run.change(planned, persist, writer) {
             Ok(Some(change)) => applied.changes.push(change),
@@ -122,7 +122,7 @@ pub fn keep(
     journal: &mut Journal,
     changes: &[u64],
     observer: Observer<'_>,
-) -> Result<Vec<AppliedChange>, Cause> {
+) -> Result<Vec<AppliedChange>, ChangeError> {
     journal.history().usable(false)?;
     let wanted: Vec<Change> = journal
         .history()
@@ -132,17 +132,17 @@ pub fn keep(
         .filter(|change| !change.persist.as_ref().is_some_and(|kept| kept.done))
         .cloned()
         .collect();
-    let mut run = Run { kernel, journal, observer, made: Vec::new() };
+    let mut run = ApplyRun { kernel, journal, observer, made: Vec::new() };
     let mut answer = Vec::new();
     for change in wanted {
-        if matches!(standing(kernel, run.journal.history(), &change)?, Standing::Ours(_)) {
+        if matches!(standing(kernel, run.journal.history(), &change)?, KernelFileState::Ours(_)) {
             answer.push(run.keep_one(&change)?);
         }
     }
     Ok(answer)
 }
 
-struct Run<'a> {
+struct ApplyRun<'a> {
     kernel: &'a Kernel,
     journal: &'a mut Journal,
     observer: Observer<'a>,
@@ -150,12 +150,12 @@ struct Run<'a> {
     made: Vec<u64>,
 }
 
-impl Run<'_> {
-    fn tell(&mut self, change: u64, moment: Moment) {
-        (self.observer)(Point { change, moment });
+impl ApplyRun<'_> {
+    fn tell(&mut self, change: u64, moment: ChangeStep) {
+        (self.observer)(ChangeProgress { change, moment });
     }
 
-    fn prepare(&mut self, plan: &Plan, persist: bool) -> Result<(), Cause> {
+    fn prepare(&mut self, plan: &Plan, persist: bool) -> Result<(), ChangeError> {
         self.journal.history().usable(false)?;
         if plan.changes.is_empty() {
             return Ok(());
@@ -180,24 +180,24 @@ impl Run<'_> {
         &mut self,
         planned: &PlannedChange,
         persist: bool,
-        writer: Writer<'_>,
-    ) -> Result<Option<AppliedChange>, Cause> {
+        writer: ChangeWriter<'_>,
+    ) -> Result<Option<AppliedChange>, ChangeError> {
         let id = self.next_id();
-        self.tell(id, Moment::Begun);
+        self.tell(id, ChangeStep::Begun);
         let Some(intent) = self.intent(planned)? else { return Ok(None) };
         let (path, value, once) = (intent.path.clone(), intent.value.clone(), planned.once);
         let sides: Vec<String> = intent.sides.iter().map(|side| side.path.clone()).collect();
-        self.journal.append(id, Event::Planned(intent))?;
+        self.journal.append(id, ChangeEvent::Planned(intent))?;
         self.made.push(id);
-        self.tell(id, Moment::Planned);
+        self.tell(id, ChangeStep::Planned);
         writer(self.kernel, planned)?;
-        self.tell(id, Moment::Written);
+        self.tell(id, ChangeStep::Written);
         let after = sides
             .iter()
             .map(|side| Ok(Content::new(&self.kernel.read(side)?)))
             .collect::<Result<_, KernelError>>()?;
-        self.journal.append(id, Event::Applied { after })?;
-        self.tell(id, Moment::Applied);
+        self.journal.append(id, ChangeEvent::Applied { after })?;
+        self.tell(id, ChangeStep::Applied);
         let mut applied = AppliedChange {
             id,
             rule: planned.rule.clone(),
@@ -221,7 +221,7 @@ impl Run<'_> {
     }
 
     /// The change as it goes into the journal; `None` if the value is in force by now.
-    fn intent(&self, planned: &PlannedChange) -> Result<Option<Intent>, Cause> {
+    fn intent(&self, planned: &PlannedChange) -> Result<Option<Intent>, ChangeError> {
         let mut intent = Intent {
             rule: planned.rule.clone(),
             path: planned.path.clone(),
@@ -240,14 +240,14 @@ impl Run<'_> {
         }
         let then = planned.present().unwrap_or_default();
         if !same_setting(&now, &then) {
-            return Err(Cause::Moved { path: planned.path.clone(), planned: then, now });
+            return Err(ChangeError::Moved { path: planned.path.clone(), planned: then, now });
         }
         intent.before = Some(Content::new(&content));
         if let Some(side) = affected_by(&planned.path) {
             match self.kernel.read_setting(side) {
                 Ok(content) => intent
                     .sides
-                    .push(Saved { path: side.to_owned(), before: Content::new(&content) }),
+                    .push(SavedFile { path: side.to_owned(), before: Content::new(&content) }),
                 Err(error) if error.is_absent() => {}
                 Err(error) => return Err(error.into()),
             }
@@ -255,7 +255,7 @@ impl Run<'_> {
         Ok(Some(intent))
     }
 
-    fn keep_one(&mut self, change: &Change) -> Result<AppliedChange, Cause> {
+    fn keep_one(&mut self, change: &Change) -> Result<AppliedChange, ChangeError> {
         let mut applied = AppliedChange {
             id: change.id,
             rule: change.rule.clone(),
@@ -267,7 +267,7 @@ impl Run<'_> {
             not_kept: None,
         };
         if let Some(kept) = self.already_there(change)? {
-            self.journal.append(change.id, Event::Persisted)?;
+            self.journal.append(change.id, ChangeEvent::Persisted)?;
             applied.kept = Some(kept);
             return Ok(applied);
         }
@@ -276,7 +276,7 @@ impl Run<'_> {
     }
 
     /// State of a change of which the journal does not say that its line got there, but it did.
-    fn already_there(&self, change: &Change) -> Result<Option<PersistedChange>, Cause> {
+    fn already_there(&self, change: &Change) -> Result<Option<PersistedChange>, ChangeError> {
         let Some(kept) = &change.persist else { return Ok(None) };
         if !matches!(file_standing(self.kernel, change, kept)?, FileStanding::With(_)) {
             return Ok(None);
@@ -286,7 +286,7 @@ impl Run<'_> {
         Ok(Some(PersistedChange { target, shadowed }))
     }
 
-    fn keep_change(&mut self, applied: &mut AppliedChange) -> Result<(), Cause> {
+    fn keep_change(&mut self, applied: &mut AppliedChange) -> Result<(), ChangeError> {
         let change = self.journal.history().change(applied.id);
         let device = change.and_then(|change| change.device.as_ref());
         let target = match target_of(self.kernel, &applied.path, &applied.value, device) {
@@ -298,23 +298,23 @@ impl Run<'_> {
         };
         let id = applied.id;
         let former = persist::read_to_add(self.kernel, &target)?;
-        let persisting = Persisting {
+        let persisting = PersistRecord {
             file: target.file.clone(),
             line: target.line.clone(),
             former: former.as_deref().map(Content::new),
             made_dir: self.made_dir(&target.file),
         };
-        self.journal.append(id, Event::Persisting(persisting))?;
-        self.tell(id, Moment::Persisting);
-        let block = Block::new(id, &applied.rule, &target.line);
+        self.journal.append(id, ChangeEvent::Persisting(persisting))?;
+        self.tell(id, ChangeStep::Persisting);
+        let block = PersistedBlock::new(id, &applied.rule, &target.line);
         let content = block.added_to(former.as_deref(), &target.file);
         let observer = &mut *self.observer;
         persist::replace_own(self.kernel, &target.file, &content, &mut || {
-            observer(Point { change: id, moment: Moment::FileWritten });
+            observer(ChangeProgress { change: id, moment: ChangeStep::FileWritten });
         })?;
-        self.tell(id, Moment::FileInPlace);
-        self.journal.append(id, Event::Persisted)?;
-        self.tell(id, Moment::Persisted);
+        self.tell(id, ChangeStep::FileInPlace);
+        self.journal.append(id, ChangeEvent::Persisted)?;
+        self.tell(id, ChangeStep::Persisted);
         let shadowed = others(self.kernel, &target, &applied.path, &applied.value);
         applied.kept = Some(PersistedChange { target, shadowed });
         Ok(())
@@ -333,22 +333,26 @@ impl Run<'_> {
                 .any(|change| change.is_active() && change.persist.as_ref().is_some_and(made))
     }
 
-    fn roll_back(mut self, cause: Cause) -> ApplyError {
+    fn roll_back(mut self, cause: ChangeError) -> ApplyError {
         let cause = Box::new(cause);
         let Some(&failed) = self.made.last() else { return ApplyError::NothingChanged { cause } };
         // The way back must not hang on the journal: a full disk may be why it is needed.
-        let _ = self.journal.append(failed, Event::Failed { why: cause.to_string() });
-        self.tell(failed, Moment::Failed);
+        let _ = self.journal.append(failed, ChangeEvent::Failed { why: cause.to_string() });
+        self.tell(failed, ChangeStep::Failed);
         let (mut rolled_back, mut stuck) = (Vec::new(), Vec::new());
         for id in std::mem::take(&mut self.made).into_iter().rev() {
             let Some(change) = self.journal.history().change(id).cloned() else { continue };
             let mode = RevertMode::RollBack { failed: id == failed };
             let undone = revert(self.kernel, self.journal, &change, mode, self.observer);
             match undone.outcome {
-                Outcome::Restored { .. } => rolled_back.push(id),
+                UndoOutcome::Restored { .. } => rolled_back.push(id),
                 outcome if outcome.is_gone() => {}
                 outcome => {
-                    stuck.push(Stuck { change: id, path: change.path, why: outcome.to_string() });
+                    stuck.push(UnrevertedChange {
+                        change: id,
+                        path: change.path,
+                        why: outcome.to_string(),
+                    });
                 }
             }
         }

@@ -33,7 +33,7 @@ pub struct DeviceId {
 
 /// Current path of a setting.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Location {
+pub(crate) enum SettingLocation {
     /// In this file of the kernel.
     At(String),
     /// Nowhere: it ended with the boot that it was made in.
@@ -43,14 +43,14 @@ pub(crate) enum Location {
 }
 
 /// A setting of a block device: `/sys/class/bdi/8:16/max_ratio`, `/sys/block/sdb/queue/nr_requests`.
-struct Setting<'a> {
+struct DeviceSetting<'a> {
     dir: &'static str,
     device: &'a str,
     /// The rest of the path.
     name: &'a str,
 }
 
-impl<'a> Setting<'a> {
+impl<'a> DeviceSetting<'a> {
     fn parse(path: &'a str) -> Option<Self> {
         [BDI_DIR, BLOCK_DIR].into_iter().find_map(|dir| {
             let (device, name) = path.strip_prefix(dir)?.split_once('/')?;
@@ -79,12 +79,12 @@ impl<'a> Setting<'a> {
 
 /// True if a setting belongs to a block device, so that its path holds for one boot only.
 pub(crate) fn is_device_setting(path: &str) -> bool {
-    Setting::parse(path).is_some()
+    DeviceSetting::parse(path).is_some()
 }
 
 /// Identity of the device that a setting belongs to; `None` for other settings.
 pub(crate) fn identify(kernel: &Kernel, path: &str) -> Option<DeviceId> {
-    let setting = Setting::parse(path)?;
+    let setting = DeviceSetting::parse(path)?;
     let id = setting.block(kernel).and_then(|block| id_of(kernel, &block));
     id.or_else(|| {
         let value = String::from_utf8(kernel.read(BOOT_ID).ok()?).ok()?.trim().to_owned();
@@ -93,21 +93,21 @@ pub(crate) fn identify(kernel: &Kernel, path: &str) -> Option<DeviceId> {
 }
 
 /// Current path of a setting that was changed on this device at this path.
-pub(crate) fn locate(kernel: &Kernel, path: &str, device: Option<&DeviceId>) -> Location {
-    let (Some(id), Some(setting)) = (device, Setting::parse(path)) else {
-        return Location::At(path.to_owned());
+pub(crate) fn locate(kernel: &Kernel, path: &str, device: Option<&DeviceId>) -> SettingLocation {
+    let (Some(id), Some(setting)) = (device, DeviceSetting::parse(path)) else {
+        return SettingLocation::At(path.to_owned());
     };
     if id.attribute == THIS_BOOT {
         let boot = kernel.read(BOOT_ID).unwrap_or_default();
         let same = String::from_utf8_lossy(&boot).trim() == id.value;
-        return if same { Location::At(path.to_owned()) } else { Location::Ended };
+        return if same { SettingLocation::At(path.to_owned()) } else { SettingLocation::Ended };
     }
     let holds =
         |block: &String| attribute(kernel, block, &id.attribute).as_ref() == Some(&id.value);
     let block = blocks(kernel).into_iter().find(holds);
     match block.and_then(|block| setting.path_on(kernel, &block)) {
-        Some(path) => Location::At(path),
-        None => Location::Missing,
+        Some(path) => SettingLocation::At(path),
+        None => SettingLocation::Missing,
     }
 }
 
@@ -115,7 +115,7 @@ pub(crate) fn locate(kernel: &Kernel, path: &str, device: Option<&DeviceId>) -> 
 /// identifies the device for longer than a boot.
 pub(crate) fn udev_rule(path: &str, value: &str, device: Option<&DeviceId>) -> Option<String> {
     let id = device.filter(|id| id.attribute != THIS_BOOT)?;
-    let setting = Setting::parse(path)?;
+    let setting = DeviceSetting::parse(path)?;
     let name = match setting.dir {
         BDI_DIR => format!("bdi/{}", setting.name),
         _ => setting.name.to_owned(),

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 /// The reason why a change was not made.
 #[derive(Debug, thiserror::Error)]
-pub enum Cause {
+pub enum ChangeError {
     #[error(transparent)]
     Kernel(#[from] KernelError),
     #[error(transparent)]
@@ -25,7 +25,7 @@ pub enum Cause {
 
 /// A change that could not be reverted after a failure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Stuck {
+pub struct UnrevertedChange {
     /// Its number, for `memwright undo`.
     pub change: u64,
     pub path: String,
@@ -36,25 +36,25 @@ pub struct Stuck {
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
     #[error("nothing was changed: {cause}")]
-    NothingChanged { cause: Box<Cause> },
+    NothingChanged { cause: Box<ChangeError> },
     /// All changes were reverted.
     #[error("{cause}; reverted {}", count(rolled_back))]
     RolledBack {
-        cause: Box<Cause>,
+        cause: Box<ChangeError>,
         /// The changes that were reverted, newest first.
         rolled_back: Vec<u64>,
     },
     /// Not all changes could be reverted.
     #[error("{cause}; not every change could be reverted: {}", list(stuck))]
     Stuck {
-        cause: Box<Cause>,
+        cause: Box<ChangeError>,
         /// The changes that were reverted, newest first.
         rolled_back: Vec<u64>,
-        stuck: Vec<Stuck>,
+        stuck: Vec<UnrevertedChange>,
     },
 }
 
-impl Cause {
+impl ChangeError {
     /// True if more privilege would help.
     pub fn is_privilege(&self) -> bool {
         match self {
@@ -68,7 +68,7 @@ impl Cause {
 
 impl ApplyError {
     /// The reason why the plan was not carried out.
-    pub fn cause(&self) -> &Cause {
+    pub fn cause(&self) -> &ChangeError {
         match self {
             Self::NothingChanged { cause }
             | Self::RolledBack { cause, .. }
@@ -86,7 +86,9 @@ fn count(changes: &[u64]) -> String {
     format_count(changes.len(), "change")
 }
 
-fn list(stuck: &[Stuck]) -> String {
-    let one = |stuck: &Stuck| format!("change {} of {} ({})", stuck.change, stuck.path, stuck.why);
+fn list(stuck: &[UnrevertedChange]) -> String {
+    let one = |stuck: &UnrevertedChange| {
+        format!("change {} of {} ({})", stuck.change, stuck.path, stuck.why)
+    };
     stuck.iter().map(one).collect::<Vec<_>>().join("; ")
 }

@@ -2,18 +2,20 @@
 
 use crate::device::DeviceId;
 use crate::kernel::{same_setting, setting_of};
-use crate::record::{BadLine, Content, Event, Intent, Persisting, Record, Undoing};
+use crate::record::{
+    BadLine, ChangeEvent, Content, Intent, JournalRecord, PersistRecord, UndoMethod,
+};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
 /// Progress of a change, by the journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum ChangeStage {
     /// It was about to be written; nothing says that it was.
     Planned,
     Applied,
     RolledBack,
-    Undone(Undoing),
+    Undone(UndoMethod),
 }
 
 /// One change that the journal knows.
@@ -29,7 +31,7 @@ pub(crate) struct Change {
     pub(crate) sides: Vec<Side>,
     /// The block device that the file belonged to.
     pub(crate) device: Option<DeviceId>,
-    pub(crate) stage: Stage,
+    pub(crate) stage: ChangeStage,
     pub(crate) persist: Option<PersistedLine>,
     /// True if taking it back was begun, so that affected files may hold something in between.
     pub(crate) restoring: bool,
@@ -60,7 +62,7 @@ pub(crate) struct PersistedLine {
 impl Change {
     /// True if there may be something to revert.
     pub(crate) fn is_active(&self) -> bool {
-        matches!(self.stage, Stage::Planned | Stage::Applied)
+        matches!(self.stage, ChangeStage::Planned | ChangeStage::Applied)
     }
 
     /// True if it was an action, of which nothing can be reverted.
@@ -147,7 +149,7 @@ impl History {
                 Some(text) => (text, true),
                 None => (line, false),
             };
-            let record = Record::decode(text);
+            let record = JournalRecord::decode(text);
             // A record without its end never got its sync, so nothing was done on its account.
             if !ended && matches!(record, Err(BadLine::Damaged(_))) {
                 break;
@@ -159,7 +161,7 @@ impl History {
         history
     }
 
-    fn take_line(&mut self, line: usize, record: Result<Record, BadLine>) {
+    fn take_line(&mut self, line: usize, record: Result<JournalRecord, BadLine>) {
         let after_damage = self.damage.last().is_some_and(|damage| damage.line + 1 == line);
         let damage = match record {
             Err(BadLine::Newer(version)) => Some((
@@ -184,9 +186,9 @@ impl History {
     }
 
     /// Takes one record in, as a line of the file or as one just appended.
-    pub(crate) fn fold(&mut self, record: Record) -> Result<(), String> {
+    pub(crate) fn fold(&mut self, record: JournalRecord) -> Result<(), String> {
         let id = record.change;
-        if let Event::Planned(intent) = record.event {
+        if let ChangeEvent::Planned(intent) = record.event {
             if id <= self.newest_change() {
                 return Err(format!("change {id} is planned twice"));
             }
@@ -196,7 +198,7 @@ impl History {
         let Some(change) = self.changes.iter_mut().find(|change| change.id == id) else {
             return Err(format!("change {id} was never planned"));
         };
-        let is_undone = matches!(record.event, Event::Undone { .. });
+        let is_undone = matches!(record.event, ChangeEvent::Undone { .. });
         change.take(record.event)?;
         if is_undone {
             self.take_pages_away(id);
@@ -208,7 +210,7 @@ impl History {
 impl Change {
     fn planned(id: u64, time_ms: u64, intent: Intent) -> Result<Self, String> {
         let before = intent.before.as_ref().map(bytes_of).transpose()?;
-        let side = |saved: crate::record::Saved| {
+        let side = |saved: crate::record::SavedFile| {
             Ok(Side { before: bytes_of(&saved.before)?, path: saved.path, after: None })
         };
         Ok(Self {
@@ -220,41 +222,43 @@ impl Change {
             before,
             sides: intent.sides.into_iter().map(side).collect::<Result<_, String>>()?,
             device: intent.device,
-            stage: Stage::Planned,
+            stage: ChangeStage::Planned,
             persist: None,
             restoring: false,
             left: None,
         })
     }
 
-    fn take(&mut self, event: Event) -> Result<(), String> {
+    fn take(&mut self, event: ChangeEvent) -> Result<(), String> {
         if !self.is_active() {
             return Err(format!("change {} had already ended", self.id));
         }
         match event {
-            Event::Planned(_) | Event::Failed { .. } => {}
-            Event::Applied { after } => {
+            ChangeEvent::Planned(_) | ChangeEvent::Failed { .. } => {}
+            ChangeEvent::Applied { after } => {
                 for (side, after) in self.sides.iter_mut().zip(&after) {
                     side.after = Some(bytes_of(after)?);
                 }
-                self.stage = Stage::Applied;
+                self.stage = ChangeStage::Applied;
             }
-            Event::Persisting(persisting) => self.persist = Some(PersistedLine::new(persisting)?),
-            Event::Persisted => match &mut self.persist {
+            ChangeEvent::Persisting(persisting) => {
+                self.persist = Some(PersistedLine::new(persisting)?)
+            }
+            ChangeEvent::Persisted => match &mut self.persist {
                 Some(kept) => kept.done = true,
                 None => return Err(format!("change {} was never to be persisted", self.id)),
             },
-            Event::Restoring => self.restoring = true,
-            Event::RolledBack => self.stage = Stage::RolledBack,
-            Event::Undone { how } => self.stage = Stage::Undone(how),
-            Event::Left { why } => self.left = Some(why),
+            ChangeEvent::Restoring => self.restoring = true,
+            ChangeEvent::RolledBack => self.stage = ChangeStage::RolledBack,
+            ChangeEvent::Undone { how } => self.stage = ChangeStage::Undone(how),
+            ChangeEvent::Left { why } => self.left = Some(why),
         }
         Ok(())
     }
 }
 
 impl PersistedLine {
-    fn new(persisting: Persisting) -> Result<Self, String> {
+    fn new(persisting: PersistRecord) -> Result<Self, String> {
         Ok(Self {
             former: persisting.former.as_ref().map(bytes_of).transpose()?,
             file: persisting.file,

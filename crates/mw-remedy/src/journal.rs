@@ -22,7 +22,7 @@
 //! **Bounds.** Planning stops at [`JOURNAL_BYTES_MAX`]; reverting goes on above it.
 
 use crate::history::History;
-use crate::record::{Event, FORMAT_VERSION, RECORD_BYTES_MAX, Record};
+use crate::record::{ChangeEvent, FORMAT_VERSION, JournalRecord, RECORD_BYTES_MAX};
 use mw_sys::{LockFileError, open_lock_file};
 use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -236,9 +236,9 @@ impl Journal {
     }
 
     /// Appends one record and syncs it; what could not be written whole is cut off again.
-    pub(crate) fn append(&mut self, change: u64, event: Event) -> Result<(), JournalError> {
+    pub(crate) fn append(&mut self, change: u64, event: ChangeEvent) -> Result<(), JournalError> {
         let path = self.history.file.clone();
-        let record = Record {
+        let record = JournalRecord {
             v: FORMAT_VERSION,
             seq: self.history.next_seq,
             change,
@@ -271,12 +271,18 @@ impl Journal {
     pub(crate) fn append_or_remember(
         &mut self,
         change: u64,
-        event: Event,
+        event: ChangeEvent,
     ) -> Result<(), JournalError> {
         let appended = self.append(change, event.clone());
         if appended.is_err() {
             let (v, seq) = (FORMAT_VERSION, self.history.next_seq);
-            let _ = self.history.fold(Record { v, seq, change, time_ms: mw_sys::unix_ms(), event });
+            let _ = self.history.fold(JournalRecord {
+                v,
+                seq,
+                change,
+                time_ms: mw_sys::unix_ms(),
+                event,
+            });
         }
         appended
     }

@@ -34,19 +34,19 @@ mod tuners;
 mod undo;
 
 pub use apply::{
-    Applied, AppliedChange, DONE_ONCE, PersistedChange, Writer, apply, apply_by, keep,
+    AppliedChange, ApplyOutcome, ChangeWriter, DONE_ONCE, PersistedChange, apply, apply_by, keep,
 };
 pub use coupling::{PARTNERS, affected_by, partner_of};
 pub use device::DeviceId;
-pub use failure::{ApplyError, Cause, Stuck};
+pub use failure::{ApplyError, ChangeError, UnrevertedChange};
 pub use history::{Damage, History};
 pub use journal::{JOURNAL_BYTES_MAX, JOURNAL_FILE, Journal, JournalError, LOCK_WAIT, STATE_DIR};
 pub use kernel::{Access, Kernel, KernelError, SETTING_BYTES_MAX, same_setting, setting_of};
 pub use persist::{PersistError, PersistTarget, SYSCTL_FILE, TMPFILES_FILE, UDEV_FILE, target_of};
-pub use plan::{Already, Conflict, Plan, PlanError, PlannedChange};
-pub use point::{Moment, Observer, Point, nobody};
-pub use record::{FORMAT_VERSION, RECORD_BYTES_MAX, Undoing};
+pub use plan::{Conflict, Plan, PlanError, PlannedChange, UnchangedSetting};
+pub use point::{ChangeProgress, ChangeStep, Observer, nobody};
+pub use record::{FORMAT_VERSION, RECORD_BYTES_MAX, UndoMethod};
 pub use restore::Drift;
-pub use shadow::Shadowed;
+pub use shadow::ShadowedLine;
 pub use status::{ChangeState, ChangeStatus, Changes, changes};
-pub use undo::{Outcome, UndoError, Undone, Which, undo};
+pub use undo::{UndoError, UndoOutcome, UndoResult, UndoSelection, undo};

@@ -7,7 +7,7 @@
 //! `99-sysctl.conf`, by which Debian makes systemd-sysctl read `/etc/sysctl.conf`. Procps reads
 //! `/etc/sysctl.conf` once more at the very end, so a key set there cannot be overridden by any
 //! name. In tmpfiles.d the *first* file that names a path wins and later ones are ignored, hence
-//! `00-`. Other files that set the same are reported, see [`crate::Shadowed`].
+//! `00-`. Other files that set the same are reported, see [`crate::ShadowedLine`].
 //!
 //! **Format.** A header that says who wrote the file, then for each change a comment with its number
 //! and rule, and its line. In the file for tmpfiles.d the newest change comes first, in the one for
@@ -137,7 +137,7 @@ pub(crate) fn sysctl_key(below: &str) -> String {
 
 /// A change's two lines in a file of ours.
 #[derive(Debug, Clone)]
-pub(crate) struct Block {
+pub(crate) struct PersistedBlock {
     comment: String,
     line: String,
 }
@@ -157,7 +157,7 @@ pub(crate) enum FileStanding {
     },
 }
 
-impl Block {
+impl PersistedBlock {
     pub(crate) fn new(change: u64, rule: &str, line: &str) -> Self {
         Self { comment: format!("{BLOCK_MARK}{change} ({rule})"), line: line.to_owned() }
     }

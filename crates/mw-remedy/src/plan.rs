@@ -4,7 +4,7 @@ use crate::coupling::{moves_min_free, same_limit};
 use crate::device::identify;
 use crate::kernel::{Kernel, KernelError, is_one_line, same_setting, setting_of};
 use crate::persist::{PersistTarget, target_of};
-use crate::shadow::{Shadowed, known_as};
+use crate::shadow::{ShadowedLine, known_as};
 use crate::tuners::others;
 use mw_model::{Finding, Step};
 use serde::Serialize;
@@ -20,7 +20,7 @@ pub struct Plan {
     /// Parameters that only the boot line can set.
     pub boot: Vec<String>,
     /// Settings that have the wanted value already.
-    pub already: Vec<Already>,
+    pub already: Vec<UnchangedSetting>,
     /// Settings that this kernel does not have.
     pub absent: Vec<String>,
     /// Wishes that another finding's proposal overrode.
@@ -45,12 +45,12 @@ pub struct PlannedChange {
     /// The reason why it cannot be persisted.
     pub not_kept: Option<String>,
     /// Other files that set the same.
-    pub shadowed: Vec<Shadowed>,
+    pub shadowed: Vec<ShadowedLine>,
 }
 
 /// A setting that has the wanted value already.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Already {
+pub struct UnchangedSetting {
     /// The rule whose remedy it is.
     pub rule: String,
     pub path: String,
@@ -185,7 +185,7 @@ impl Plan {
             Err(error) => return Err(error.into()),
         };
         if same_setting(&setting_of(&before), proposal.value) {
-            self.already.push(Already {
+            self.already.push(UnchangedSetting {
                 rule: proposal.rule.to_owned(),
                 path: proposal.path.to_owned(),
                 value: proposal.value.to_owned(),
@@ -288,7 +288,7 @@ impl fmt::Display for PlannedChange {
     }
 }
 
-impl fmt::Display for Already {
+impl fmt::Display for UnchangedSetting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} is already {}", known_as(&self.path), self.value)
     }

@@ -2,13 +2,13 @@
 
 /// A step that was just completed for a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Point {
+pub struct ChangeProgress {
     pub change: u64,
-    pub moment: Moment,
+    pub moment: ChangeStep,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Moment {
+pub enum ChangeStep {
     /// The journal is locked and has room; nothing was written for this change.
     Begun,
     /// The change is in the journal.
@@ -38,7 +38,7 @@ pub enum Moment {
 }
 
 /// Observes every step.
-pub type Observer<'a> = &'a mut dyn FnMut(Point);
+pub type Observer<'a> = &'a mut dyn FnMut(ChangeProgress);
 
 /// An observer that does nothing.
-pub fn nobody(_: Point) {}
+pub fn nobody(_: ChangeProgress) {}

@@ -22,19 +22,19 @@ const CRC_DIGITS: usize = 8;
 
 /// One record of the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Record {
+pub(crate) struct JournalRecord {
     pub(crate) v: u32,
     pub(crate) seq: u64,
     pub(crate) change: u64,
     pub(crate) time_ms: u64,
     #[serde(flatten)]
-    pub(crate) event: Event,
+    pub(crate) event: ChangeEvent,
 }
 
 /// Event of a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
-pub(crate) enum Event {
+pub(crate) enum ChangeEvent {
     /// It is about to be written; from here on the kernel may hold either value.
     Planned(Intent),
     /// It was written and reads back; what the affected files hold now, in the order of `sides`.
@@ -42,7 +42,7 @@ pub(crate) enum Event {
         after: Vec<Content>,
     },
     /// A line is about to be added to one of our own files under /etc.
-    Persisting(Persisting),
+    Persisting(PersistRecord),
     Persisted,
     /// The former value is about to be written.
     Restoring,
@@ -53,7 +53,7 @@ pub(crate) enum Event {
     RolledBack,
     /// The former value is back, because a person requested it.
     Undone {
-        how: Undoing,
+        how: UndoMethod,
     },
     /// A person requested the former value, and restoring it failed.
     Left {
@@ -70,7 +70,7 @@ pub(crate) struct Intent {
     /// Absent for an action that cannot be reverted.
     pub(crate) before: Option<Content>,
     /// Files that the kernel may change along with this one.
-    pub(crate) sides: Vec<Saved>,
+    pub(crate) sides: Vec<SavedFile>,
     /// The block device that the file belongs to; records of memwright 0.1 lack it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) device: Option<DeviceId>,
@@ -78,14 +78,14 @@ pub(crate) struct Intent {
 
 /// A file's content before the change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Saved {
+pub(crate) struct SavedFile {
     pub(crate) path: String,
     pub(crate) before: Content,
 }
 
 /// A line in one of our own files under /etc.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Persisting {
+pub(crate) struct PersistRecord {
     pub(crate) file: String,
     pub(crate) line: String,
     /// The whole file before; absent where there was none.
@@ -97,7 +97,7 @@ pub(crate) struct Persisting {
 /// Way in which a change was reverted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Undoing {
+pub enum UndoMethod {
     /// The former value was written.
     Restored,
     /// The former value was there already.
@@ -150,7 +150,7 @@ pub(crate) enum BadLine {
     Newer(u32),
 }
 
-impl Record {
+impl JournalRecord {
     /// The line of this record, without the newline.
     pub(crate) fn encode(&self) -> Result<String, serde_json::Error> {
         let json = serde_json::to_string(self)?;
@@ -171,7 +171,8 @@ impl Record {
             return Err(damaged("checksum mismatch"));
         }
         let json = format!("{{{rest}");
-        let version: Versioned = serde_json::from_str(&json).map_err(|_| damaged("no version"))?;
+        let version: RecordVersion =
+            serde_json::from_str(&json).map_err(|_| damaged("no version"))?;
         if version.v > FORMAT_VERSION {
             return Err(BadLine::Newer(version.v));
         }
@@ -180,7 +181,7 @@ impl Record {
 }
 
 #[derive(Deserialize)]
-struct Versioned {
+struct RecordVersion {
     v: u32,
 }
 
@@ -193,69 +194,69 @@ fn split_crc(line: &str) -> Option<(&str, &str)> {
 mod tests {
     use super::*;
 
-    fn record(event: Event) -> Record {
-        Record { v: FORMAT_VERSION, seq: 4, change: 2, time_ms: 1_760_000_000_000, event }
+    fn record(event: ChangeEvent) -> JournalRecord {
+        JournalRecord { v: FORMAT_VERSION, seq: 4, change: 2, time_ms: 1_760_000_000_000, event }
     }
 
-    fn check(event: Event) {
+    fn check(event: ChangeEvent) {
         let record = record(event);
         let line = record.encode().unwrap();
         assert!(!line.contains('\n'), "{line}");
         assert!(serde_json::from_str::<serde_json::Value>(&line).is_ok(), "{line}");
-        assert_eq!(Record::decode(line.as_bytes()), Ok(record));
+        assert_eq!(JournalRecord::decode(line.as_bytes()), Ok(record));
     }
 
     #[test]
     fn every_event_survives_the_way_through_a_line() {
-        check(Event::Planned(Intent {
+        check(ChangeEvent::Planned(Intent {
             rule: "zone-reclaim".into(),
             path: "/proc/sys/vm/zone_reclaim_mode".into(),
             value: "0".into(),
             before: Some(Content::new(b"7\n")),
-            sides: vec![Saved { path: "/a".into(), before: Content::new(b"\xff\x00") }],
+            sides: vec![SavedFile { path: "/a".into(), before: Content::new(b"\xff\x00") }],
             device: None,
         }));
-        check(Event::Applied { after: vec![Content::new(b"1\n")] });
-        check(Event::Persisting(Persisting {
+        check(ChangeEvent::Applied { after: vec![Content::new(b"1\n")] });
+        check(ChangeEvent::Persisting(PersistRecord {
             file: "/etc/sysctl.d/x.conf".into(),
             line: "vm.a = \"1\"\\".into(),
             former: None,
             made_dir: true,
         }));
-        check(Event::Persisted);
-        check(Event::Restoring);
-        check(Event::Failed { why: "a\nb".into() });
-        check(Event::RolledBack);
-        check(Event::Undone { how: Undoing::AlreadyBefore });
-        check(Event::Left { why: String::new() });
+        check(ChangeEvent::Persisted);
+        check(ChangeEvent::Restoring);
+        check(ChangeEvent::Failed { why: "a\nb".into() });
+        check(ChangeEvent::RolledBack);
+        check(ChangeEvent::Undone { how: UndoMethod::AlreadyBefore });
+        check(ChangeEvent::Left { why: String::new() });
     }
 
     #[test]
     fn the_format_stays_readable() {
-        let line = record(Event::Applied { after: vec![] }).encode().unwrap();
+        let line = record(ChangeEvent::Applied { after: vec![] }).encode().unwrap();
         let rest = "\"v\":1,\"seq\":4,\"change\":2,\"time_ms\":1760000000000,\"event\":\"applied\",\"after\":[]}";
         assert_eq!(&line[CRC_OPEN.len() + CRC_DIGITS + CRC_CLOSE.len()..], rest);
     }
 
     #[test]
     fn a_flipped_bit_is_seen() {
-        let line = record(Event::RolledBack).encode().unwrap().into_bytes();
+        let line = record(ChangeEvent::RolledBack).encode().unwrap().into_bytes();
         for at in 0..line.len() * 8 {
             let mut bad = line.clone();
             bad[at / 8] ^= 1 << (at % 8);
-            assert!(Record::decode(&bad).is_err(), "bit {at}");
+            assert!(JournalRecord::decode(&bad).is_err(), "bit {at}");
         }
     }
 
     #[test]
     fn a_newer_version_is_told_from_damage() {
-        let mut newer = record(Event::RolledBack);
+        let mut newer = record(ChangeEvent::RolledBack);
         newer.v = FORMAT_VERSION + 1;
         let line = newer.encode().unwrap().replace("rolled-back", "hovered");
-        assert!(matches!(Record::decode(line.as_bytes()), Err(BadLine::Damaged(_))));
+        assert!(matches!(JournalRecord::decode(line.as_bytes()), Err(BadLine::Damaged(_))));
         let (_, rest) = split_crc(&line).unwrap();
         let line = format!("{CRC_OPEN}{:08x}{CRC_CLOSE}{rest}", crc32fast::hash(rest.as_bytes()));
-        assert_eq!(Record::decode(line.as_bytes()), Err(BadLine::Newer(FORMAT_VERSION + 1)));
+        assert_eq!(JournalRecord::decode(line.as_bytes()), Err(BadLine::Newer(FORMAT_VERSION + 1)));
     }
 
     #[test]

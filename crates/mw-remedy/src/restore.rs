@@ -1,11 +1,11 @@
 //! The state of a change in the kernel's files, and how it is reverted.
 
 use crate::coupling::partner_of;
-use crate::device::{Location, locate};
-use crate::history::{Change, History, PersistedLine, Side, Stage};
+use crate::device::{SettingLocation, locate};
+use crate::history::{Change, ChangeStage, History, PersistedLine, Side};
 use crate::kernel::{Kernel, KernelError, same_setting, setting_of};
-use crate::persist::{self, Block, FileStanding, PersistError};
-use crate::point::{Moment, Observer, Point};
+use crate::persist::{self, FileStanding, PersistError, PersistedBlock};
+use crate::point::{ChangeProgress, ChangeStep, Observer};
 use serde::Serialize;
 
 /// Something that holds neither our value nor the former one.
@@ -20,7 +20,7 @@ pub struct Drift {
 
 /// The state of the kernel's files with respect to a change.
 #[derive(Debug)]
-pub(crate) enum Standing {
+pub(crate) enum KernelFileState {
     /// Our value is in force; what the affected files are to hold once it is reverted.
     Ours(Vec<String>),
     /// The former value is in force.
@@ -47,33 +47,33 @@ pub(crate) fn standing(
     kernel: &Kernel,
     history: &History,
     change: &Change,
-) -> Result<Standing, KernelError> {
+) -> Result<KernelFileState, KernelError> {
     let alone = standing_alone(kernel, change)?;
-    if let Standing::Drifted(drift) = &alone {
+    if let KernelFileState::Drifted(drift) = &alone {
         // The machine was restarted, or an undo of both could not be recorded.
         if drift.path == change.path && history.is_below(change, &drift.now) {
-            return Ok(Standing::Before);
+            return Ok(KernelFileState::Before);
         }
     }
     Ok(alone)
 }
 
-fn standing_alone(kernel: &Kernel, change: &Change) -> Result<Standing, KernelError> {
-    let Some(before) = &change.before else { return Ok(Standing::Action) };
+fn standing_alone(kernel: &Kernel, change: &Change) -> Result<KernelFileState, KernelError> {
+    let Some(before) = &change.before else { return Ok(KernelFileState::Action) };
     let path = match locate(kernel, &change.path, change.device.as_ref()) {
-        Location::At(path) => path,
-        Location::Ended => return Ok(Standing::Before),
-        Location::Missing => return Ok(Standing::Missing),
+        SettingLocation::At(path) => path,
+        SettingLocation::Ended => return Ok(KernelFileState::Before),
+        SettingLocation::Missing => return Ok(KernelFileState::Missing),
     };
     let now = match kernel.read(&path) {
         Ok(content) => setting_of(&content),
-        Err(error) if error.is_absent() => return Ok(Standing::Missing),
+        Err(error) if error.is_absent() => return Ok(KernelFileState::Missing),
         Err(error) => return Err(error),
     };
     let before = setting_of(before);
     let is_before = same_setting(&now, &before);
     if !is_before && !same_setting(&now, &change.value) && !is_partly_taken(change, &now, &before) {
-        return Ok(Standing::Drifted(drift(&path, &now, &change.value, &before)));
+        return Ok(KernelFileState::Drifted(drift(&path, &now, &change.value, &before)));
     }
     let mut targets = Vec::new();
     let mut to_do = !is_before;
@@ -87,11 +87,16 @@ fn standing_alone(kernel: &Kernel, change: &Change) -> Result<Standing, KernelEr
             SideStanding::Foreign(value) => targets.push(value),
             SideStanding::Drifted(value) => {
                 let before = setting_of(&side.before);
-                return Ok(Standing::Drifted(drift(&side.path, &value, &side.after(), &before)));
+                return Ok(KernelFileState::Drifted(drift(
+                    &side.path,
+                    &value,
+                    &side.after(),
+                    &before,
+                )));
             }
         }
     }
-    Ok(if to_do { Standing::Ours(targets) } else { Standing::Before })
+    Ok(if to_do { KernelFileState::Ours(targets) } else { KernelFileState::Before })
 }
 
 fn drift(path: &str, now: &str, ours: &str, before: &str) -> Drift {
@@ -140,7 +145,7 @@ fn is_partly_taken(change: &Change, now: &str, before: &str) -> bool {
     let numbers = (now.parse::<u64>(), before.parse::<u64>(), change.value.parse::<u64>());
     let (Ok(now), Ok(before), Ok(value)) = numbers else { return false };
     let between = before.min(value) <= now && now <= before.max(value);
-    between && change.stage == Stage::Planned && change.path.ends_with("/nr_hugepages")
+    between && change.stage == ChangeStage::Planned && change.path.ends_with("/nr_hugepages")
 }
 
 /// Value of every affected file before.
@@ -158,8 +163,8 @@ pub(crate) fn restore(
     let Some(before) = &change.before else { return Ok(()) };
     let own = setting_of(before);
     let path = match locate(kernel, &change.path, change.device.as_ref()) {
-        Location::At(path) => path,
-        Location::Ended | Location::Missing => return Ok(()),
+        SettingLocation::At(path) => path,
+        SettingLocation::Ended | SettingLocation::Missing => return Ok(()),
     };
     let mut order: Vec<(&str, &str)> = vec![(&path, &own)];
     let sides = change.sides.iter().map(|side| side.path.as_str());
@@ -176,7 +181,7 @@ pub(crate) fn restore(
             continue;
         }
         kernel.write_checked(path, value)?;
-        observer(Point { change: change.id, moment: Moment::Restored });
+        observer(ChangeProgress { change: change.id, moment: ChangeStep::Restored });
     }
     for (path, value) in order {
         if let Some(now) = reads(kernel, path, value)? {
@@ -200,7 +205,7 @@ pub(crate) fn file_standing(
     kept: &PersistedLine,
 ) -> Result<FileStanding, PersistError> {
     let now = persist::read_own(kernel, &kept.file)?;
-    let block = Block::new(change.id, &change.rule, &kept.line);
+    let block = PersistedBlock::new(change.id, &change.rule, &kept.line);
     Ok(block.standing(now.as_deref(), kept.former.as_deref(), &kept.file))
 }
 
@@ -220,14 +225,14 @@ pub(crate) fn remove_line(
     standing: &FileStanding,
     observer: Observer<'_>,
 ) -> Result<(), PersistError> {
-    let mut tell = |moment| observer(Point { change: change.id, moment });
+    let mut tell = |moment| observer(ChangeProgress { change: change.id, moment });
     match standing {
         FileStanding::Without => {}
         FileStanding::With(rest) | FileStanding::Altered { rest, .. } => {
             persist::shrink_own(kernel, &kept.file, rest.as_deref(), &mut || {
-                tell(Moment::FileWritten);
+                tell(ChangeStep::FileWritten);
             })?;
-            tell(Moment::FileTakenBack);
+            tell(ChangeStep::FileTakenBack);
         }
     }
     persist::tidy(kernel, &kept.file, kept.made_dir)

@@ -30,7 +30,7 @@ const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// A line in another file that sets what one of ours sets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Shadowed {
+pub struct ShadowedLine {
     pub file: String,
     /// The line's number, from 1.
     pub line: usize,
@@ -41,7 +41,7 @@ pub struct Shadowed {
     pub wins: bool,
 }
 
-impl Shadowed {
+impl ShadowedLine {
     /// True if it sets this path to another value, or the other file of the same limit where ours does not count.
     pub(crate) fn counts(&self, path: &str, value: &str) -> bool {
         let is_other = self.path != path || !same_setting(&self.value, value);
@@ -49,7 +49,7 @@ impl Shadowed {
     }
 }
 
-impl fmt::Display for Shadowed {
+impl fmt::Display for ShadowedLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { file, line, path, value, wins } = self;
         let verdict = if *wins { "it overrides ours: change it there" } else { "ours wins" };
@@ -63,7 +63,7 @@ pub(crate) fn shadows(
     target: &PersistTarget,
     path: &str,
     value: &str,
-) -> Vec<Shadowed> {
+) -> Vec<ShadowedLine> {
     let found = match target.file.as_str() {
         SYSCTL_FILE => sysctl_lines(kernel, path),
         TMPFILES_FILE => tmpfiles_lines(kernel, path),
@@ -73,7 +73,7 @@ pub(crate) fn shadows(
     found.into_iter().filter(|other| other.counts(path, value)).collect()
 }
 
-fn sysctl_lines(kernel: &Kernel, path: &str) -> Vec<Shadowed> {
+fn sysctl_lines(kernel: &Kernel, path: &str) -> Vec<ShadowedLine> {
     let paths: Vec<&str> = std::iter::once(path).chain(partner_of(path)).collect();
     let own = name_of(SYSCTL_FILE);
     let mut files: Vec<(String, bool)> = conf_files(kernel, &SYSCTL_DIRS)
@@ -88,7 +88,7 @@ fn sysctl_lines(kernel: &Kernel, path: &str) -> Vec<Shadowed> {
         .collect()
 }
 
-fn tmpfiles_lines(kernel: &Kernel, path: &str) -> Vec<Shadowed> {
+fn tmpfiles_lines(kernel: &Kernel, path: &str) -> Vec<ShadowedLine> {
     let own = name_of(TMPFILES_FILE);
     conf_files(kernel, &TMPFILES_DIRS)
         .iter()
@@ -122,14 +122,20 @@ fn in_file(
     wins: bool,
     paths: &[&str],
     parse: fn(&str) -> Option<(String, String)>,
-) -> Vec<Shadowed> {
+) -> Vec<ShadowedLine> {
     let Some(text) = text_of(&kernel.resolve(file)) else { return Vec::new() };
     text.lines()
         .enumerate()
         .filter_map(|(index, line)| {
             let (path, value) = parse(line)?;
             let known = paths.contains(&path.as_str());
-            known.then(|| Shadowed { file: file.to_owned(), line: index + 1, path, value, wins })
+            known.then(|| ShadowedLine {
+                file: file.to_owned(),
+                line: index + 1,
+                path,
+                value,
+                wins,
+            })
         })
         .collect()
 }

@@ -1,10 +1,10 @@
 //! The changes and their present state.
 
-use crate::device::{Location, locate};
-use crate::history::{Change, Damage, History, Stage};
+use crate::device::{SettingLocation, locate};
+use crate::history::{Change, ChangeStage, Damage, History};
 use crate::kernel::{Kernel, setting_of};
-use crate::record::Undoing;
-use crate::restore::{Drift, Standing, file_drift, file_standing, standing};
+use crate::record::UndoMethod;
+use crate::restore::{Drift, KernelFileState, file_drift, file_standing, standing};
 use serde::Serialize;
 use std::fmt;
 
@@ -66,7 +66,7 @@ pub enum ChangeState {
     /// It was reverted because the same run failed.
     RolledBack,
     Undone {
-        how: Undoing,
+        how: UndoMethod,
     },
     /// This kernel has no such file.
     Missing,
@@ -127,9 +127,9 @@ fn status_of(kernel: &Kernel, history: &History, change: &Change) -> ChangeStatu
 
 fn state_of(kernel: &Kernel, history: &History, change: &Change) -> ChangeState {
     match change.stage {
-        Stage::RolledBack => return ChangeState::RolledBack,
-        Stage::Undone(how) => return ChangeState::Undone { how },
-        Stage::Planned | Stage::Applied => {}
+        ChangeStage::RolledBack => return ChangeState::RolledBack,
+        ChangeStage::Undone(how) => return ChangeState::Undone { how },
+        ChangeStage::Planned | ChangeStage::Applied => {}
     }
     let change = match history.as_newest(change) {
         Ok(change) => change,
@@ -139,20 +139,20 @@ fn state_of(kernel: &Kernel, history: &History, change: &Change) -> ChangeState 
         Ok(standing) => standing,
         Err(error) => return ChangeState::Unreadable { why: error.to_string() },
     };
-    if change.stage == Stage::Planned && !matches!(standing, Standing::Missing) {
+    if change.stage == ChangeStage::Planned && !matches!(standing, KernelFileState::Missing) {
         let location = locate(kernel, &change.path, change.device.as_ref());
         let content = match location {
-            Location::At(path) if !change.is_once() => kernel.read(&path).ok(),
+            SettingLocation::At(path) if !change.is_once() => kernel.read(&path).ok(),
             _ => None,
         };
         let now = content.map(|content| setting_of(&content));
         return ChangeState::Interrupted { now };
     }
     match standing {
-        Standing::Ours(_) => ChangeState::InForce,
-        Standing::Before => ChangeState::AlreadyBefore,
-        Standing::Drifted(drift) => ChangeState::Drifted { drift },
-        Standing::Missing => ChangeState::Missing,
-        Standing::Action => ChangeState::Done,
+        KernelFileState::Ours(_) => ChangeState::InForce,
+        KernelFileState::Before => ChangeState::AlreadyBefore,
+        KernelFileState::Drifted(drift) => ChangeState::Drifted { drift },
+        KernelFileState::Missing => ChangeState::Missing,
+        KernelFileState::Action => ChangeState::Done,
     }
 }

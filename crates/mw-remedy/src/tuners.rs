@@ -6,7 +6,7 @@
 use crate::coupling::same_limit;
 use crate::kernel::Kernel;
 use crate::persist::PersistTarget;
-use crate::shadow::{Shadowed, shadows, sysctl_line, text_of};
+use crate::shadow::{ShadowedLine, shadows, sysctl_line, text_of};
 use std::collections::BTreeSet;
 
 const TUNED_ACTIVE: &str = "/etc/tuned/active_profile";
@@ -35,14 +35,14 @@ pub(crate) fn others(
     target: &PersistTarget,
     path: &str,
     value: &str,
-) -> Vec<Shadowed> {
+) -> Vec<ShadowedLine> {
     let of_services = tuned(kernel).into_iter().chain(saptune(kernel));
     let of_services =
         of_services.filter(|line| same_limit(&line.path, path) && line.counts(path, value));
     shadows(kernel, target, path, value).into_iter().chain(of_services).collect()
 }
 
-fn tuned(kernel: &Kernel) -> Vec<Shadowed> {
+fn tuned(kernel: &Kernel) -> Vec<ShadowedLine> {
     let active = text_of(&kernel.resolve(TUNED_ACTIVE)).unwrap_or_default();
     let main = text_of(&kernel.resolve(TUNED_MAIN)).unwrap_or_default();
     let reapplies = !main.lines().any(|line| {
@@ -68,7 +68,7 @@ fn tuned_profile(
     kernel: &Kernel,
     name: &str,
     seen: &mut BTreeSet<String>,
-    lines: &mut Vec<Shadowed>,
+    lines: &mut Vec<ShadowedLine>,
 ) {
     let is_name = !name.is_empty() && !name.contains('/') && !name.starts_with('.');
     if !is_name || seen.len() >= MAX_PROFILES || !seen.insert(name.to_owned()) {
@@ -97,27 +97,33 @@ fn tuned_profile(
             // Operators that keep a larger or a smaller value.
             let value = entry.value.trim_start_matches(['=', '>', '<']).to_owned();
             lines.retain(|line| line.path != path);
-            lines.push(Shadowed { file: file.clone(), line: entry.line, path, value, wins: true });
+            lines.push(ShadowedLine {
+                file: file.clone(),
+                line: entry.line,
+                path,
+                value,
+                wins: true,
+            });
         }
     }
 }
 
 /// True if an entry's section is for some machines only: whether this is one is not judged.
-fn is_conditional(all: &[Entry<'_>], entry: &Entry<'_>) -> bool {
+fn is_conditional(all: &[ConfigLine<'_>], entry: &ConfigLine<'_>) -> bool {
     let conditions = ["uname_regex", "cpuinfo_regex"];
     all.iter().any(|other| other.section == entry.section && conditions.contains(&other.key))
 }
 
 /// The plugin of an entry's section: that of its `type`, or the section's name.
-fn plugin<'a>(all: &[Entry<'a>], entry: &Entry<'a>) -> &'a str {
+fn plugin<'a>(all: &[ConfigLine<'a>], entry: &ConfigLine<'a>) -> &'a str {
     let of_type = all.iter().find(|other| other.section == entry.section && other.key == "type");
     of_type.map_or(entry.section, |kind| kind.value)
 }
 
-fn saptune(kernel: &Kernel) -> Vec<Shadowed> {
+fn saptune(kernel: &Kernel) -> Vec<ShadowedLine> {
     let config = text_of(&kernel.resolve(SAPTUNE)).unwrap_or_default();
     let order = config.lines().find_map(|line| line.trim().strip_prefix("NOTE_APPLY_ORDER="));
-    let mut lines: Vec<Shadowed> = Vec::new();
+    let mut lines: Vec<ShadowedLine> = Vec::new();
     for note in order.unwrap_or_default().trim_matches('"').split_whitespace() {
         if note.contains('/') || note.starts_with('.') {
             continue;
@@ -127,7 +133,7 @@ fn saptune(kernel: &Kernel) -> Vec<Shadowed> {
             .flat_map(|dir| [format!("{dir}/{note}"), format!("{dir}/{note}.conf")]);
         let texts = files.filter_map(|file| Some((text_of(&kernel.resolve(&file))?, file)));
         // The override comes first: what it sets counts.
-        let mut of_note: Vec<Shadowed> = Vec::new();
+        let mut of_note: Vec<ShadowedLine> = Vec::new();
         for (text, file) in texts {
             for entry in sections(&text) {
                 let path = match (entry.section, entry.key) {
@@ -138,7 +144,7 @@ fn saptune(kernel: &Kernel) -> Vec<Shadowed> {
                 let Some(path) = path else { continue };
                 if !of_note.iter().any(|line| line.path == path) {
                     let (file, value) = (file.clone(), entry.value.to_owned());
-                    of_note.push(Shadowed { file, line: entry.line, path, value, wins: true });
+                    of_note.push(ShadowedLine { file, line: entry.line, path, value, wins: true });
                 }
             }
         }
@@ -149,14 +155,14 @@ fn saptune(kernel: &Kernel) -> Vec<Shadowed> {
 }
 
 /// A line `key = value` of a file with sections.
-struct Entry<'a> {
+struct ConfigLine<'a> {
     section: &'a str,
     key: &'a str,
     value: &'a str,
     line: usize,
 }
 
-fn sections(text: &str) -> Vec<Entry<'_>> {
+fn sections(text: &str) -> Vec<ConfigLine<'_>> {
     let mut section = "";
     let mut entries = Vec::new();
     for (index, line) in text.lines().enumerate() {
@@ -166,7 +172,12 @@ fn sections(text: &str) -> Vec<Entry<'_>> {
         } else if line.starts_with(['#', ';']) {
             continue;
         } else if let Some((key, value)) = line.split_once('=') {
-            entries.push(Entry { section, key: key.trim(), value: value.trim(), line: index + 1 });
+            entries.push(ConfigLine {
+                section,
+                key: key.trim(),
+                value: value.trim(),
+                line: index + 1,
+            });
         }
     }
     entries

@@ -4,17 +4,17 @@ use crate::history::{Change, PersistedLine};
 use crate::journal::{Journal, JournalError};
 use crate::kernel::{Kernel, KernelError, setting_of};
 use crate::persist::{FileStanding, PersistError};
-use crate::point::{Moment, Observer, Point};
-use crate::record::{Event, Undoing};
+use crate::point::{ChangeProgress, ChangeStep, Observer};
+use crate::record::{ChangeEvent, UndoMethod};
 use crate::restore::{
-    Drift, Standing, file_drift, file_standing, former_sides, remove_line, restore, standing,
+    Drift, KernelFileState, file_drift, file_standing, former_sides, remove_line, restore, standing,
 };
 use serde::Serialize;
 use std::borrow::Cow;
 use std::fmt;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Which {
+pub enum UndoSelection {
     /// All that were not reverted yet.
     All,
     Ids(Vec<u64>),
@@ -22,13 +22,13 @@ pub enum Which {
 
 /// Outcome of one change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Undone {
+pub struct UndoResult {
     pub id: u64,
     /// The rule whose remedy it is.
     pub rule: String,
     pub path: String,
     #[serde(flatten)]
-    pub outcome: Outcome,
+    pub outcome: UndoOutcome,
     /// The reason why the journal does not say so; the kernel's file is as `outcome` says nevertheless.
     pub not_recorded: Option<String>,
 }
@@ -36,7 +36,7 @@ pub struct Undone {
 /// Outcome of one change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "outcome", rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum UndoOutcome {
     /// The former value is back.
     Restored { to: String },
     /// The former value was there already: memwright was killed before the write, the machine was
@@ -61,7 +61,7 @@ pub enum Outcome {
     },
 }
 
-impl Outcome {
+impl UndoOutcome {
     /// True if nothing of the change is left.
     pub fn is_gone(&self) -> bool {
         match self {
@@ -91,7 +91,7 @@ impl fmt::Display for Drift {
     }
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for UndoOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Restored { to } => write!(f, "restored to {to}"),
@@ -164,14 +164,14 @@ impl RevertMode {
 ///
 /// # Errors
 /// A change that does not exist, or a journal that cannot be used; nothing was done then. What
-/// becomes of each change is no error here, see [`Outcome`].
+/// becomes of each change is no error here, see [`UndoOutcome`].
 pub fn undo(
     kernel: &Kernel,
     journal: &mut Journal,
-    which: &Which,
+    which: &UndoSelection,
     force: bool,
     observer: Observer<'_>,
-) -> Result<Vec<Undone>, UndoError> {
+) -> Result<Vec<UndoResult>, UndoError> {
     journal.history().usable(force)?;
     let mut wanted = chosen(journal, which)?;
     wanted.sort_by_key(|change| std::cmp::Reverse(change.id));
@@ -180,13 +180,13 @@ pub fn undo(
     Ok(wanted.iter().map(|change| revert(kernel, journal, change, mode, observer)).collect())
 }
 
-fn chosen(journal: &Journal, which: &Which) -> Result<Vec<Change>, UndoError> {
+fn chosen(journal: &Journal, which: &UndoSelection) -> Result<Vec<Change>, UndoError> {
     let history = journal.history();
     match which {
-        Which::All => {
+        UndoSelection::All => {
             Ok(history.changes.iter().filter(|change| change.is_active()).cloned().collect())
         }
-        Which::Ids(ids) => ids
+        UndoSelection::Ids(ids) => ids
             .iter()
             .map(|&id| {
                 let newest = history.newest_change();
@@ -203,7 +203,7 @@ pub(crate) fn revert(
     change: &Change,
     mode: RevertMode,
     observer: Observer<'_>,
-) -> Undone {
+) -> UndoResult {
     let as_newest = journal.history().as_newest(change);
     let blocked_by = as_newest.as_ref().err().cloned().unwrap_or_default();
     let change = &*as_newest.unwrap_or(Cow::Borrowed(change));
@@ -211,9 +211,9 @@ pub(crate) fn revert(
     let outcome = reversal.outcome(blocked_by).unwrap_or_else(|error| error.into());
     let not_recorded = reversal.record(&outcome).err().map(|error| error.to_string());
     if not_recorded.is_none() && outcome.is_gone() && change.is_active() {
-        (reversal.observer)(Point { change: change.id, moment: Moment::Closed });
+        (reversal.observer)(ChangeProgress { change: change.id, moment: ChangeStep::Closed });
     }
-    Undone {
+    UndoResult {
         id: change.id,
         rule: change.rule.clone(),
         path: change.path.clone(),
@@ -240,7 +240,7 @@ impl From<PersistError> for RevertError {
     }
 }
 
-impl From<RevertError> for Outcome {
+impl From<RevertError> for UndoOutcome {
     fn from(error: RevertError) -> Self {
         let (why, privilege) = match error {
             RevertError::Kernel(error) => (error.to_string(), error.is_privilege()),
@@ -259,13 +259,13 @@ struct Reversal<'a> {
 }
 
 impl Reversal<'_> {
-    fn outcome(&mut self, blocked_by: Vec<u64>) -> Result<Outcome, RevertError> {
+    fn outcome(&mut self, blocked_by: Vec<u64>) -> Result<UndoOutcome, RevertError> {
         let change = self.change;
         if !change.is_active() {
-            return Ok(Outcome::AlreadyUndone);
+            return Ok(UndoOutcome::AlreadyUndone);
         }
         if !blocked_by.is_empty() {
-            return Ok(Outcome::Blocked { by: blocked_by });
+            return Ok(UndoOutcome::Blocked { by: blocked_by });
         }
         let standing = standing(self.kernel, self.journal.history(), change)?;
         let file = match &change.persist {
@@ -273,12 +273,12 @@ impl Reversal<'_> {
             None => None,
         };
         if !self.mode.overwrites() {
-            if matches!(standing, Standing::Missing) {
-                return Ok(Outcome::Missing);
+            if matches!(standing, KernelFileState::Missing) {
+                return Ok(UndoOutcome::Missing);
             }
             let drift = drifts(&standing, file.as_ref());
             if !drift.is_empty() {
-                return Ok(Outcome::Drifted { drift });
+                return Ok(UndoOutcome::Drifted { drift });
             }
         }
         let outcome = self.restore(standing)?;
@@ -288,17 +288,19 @@ impl Reversal<'_> {
         Ok(outcome)
     }
 
-    fn restore(&mut self, standing: Standing) -> Result<Outcome, RevertError> {
+    fn restore(&mut self, standing: KernelFileState) -> Result<UndoOutcome, RevertError> {
         let targets = match standing {
-            Standing::Action | Standing::Missing => return Ok(Outcome::NothingToRevert),
-            Standing::Before => return Ok(Outcome::AlreadyBefore),
-            Standing::Ours(targets) => targets,
-            Standing::Drifted(_) => former_sides(self.change),
+            KernelFileState::Action | KernelFileState::Missing => {
+                return Ok(UndoOutcome::NothingToRevert);
+            }
+            KernelFileState::Before => return Ok(UndoOutcome::AlreadyBefore),
+            KernelFileState::Ours(targets) => targets,
+            KernelFileState::Drifted(_) => former_sides(self.change),
         };
         self.announce();
         restore(self.kernel, self.change, &targets, self.observer)?;
         let to = self.change.before.as_deref().map(setting_of).unwrap_or_default();
-        Ok(Outcome::Restored { to })
+        Ok(UndoOutcome::Restored { to })
     }
 
     /// Says in the journal that affected files may hold something in between from now on. Where it
@@ -307,12 +309,15 @@ impl Reversal<'_> {
         if self.change.sides.is_empty() {
             return;
         }
-        if self.journal.append(self.change.id, Event::Restoring).is_ok() {
-            (self.observer)(Point { change: self.change.id, moment: Moment::Restoring });
+        if self.journal.append(self.change.id, ChangeEvent::Restoring).is_ok() {
+            (self.observer)(ChangeProgress {
+                change: self.change.id,
+                moment: ChangeStep::Restoring,
+            });
         }
     }
 
-    fn record(&mut self, outcome: &Outcome) -> Result<(), JournalError> {
+    fn record(&mut self, outcome: &UndoOutcome) -> Result<(), JournalError> {
         let id = self.change.id;
         if !self.change.is_active() {
             return Ok(());
@@ -321,27 +326,27 @@ impl Reversal<'_> {
             let why = outcome.to_string();
             return match &self.change.left {
                 Some(last) if *last == why => Ok(()),
-                _ => self.journal.append(id, Event::Left { why }),
+                _ => self.journal.append(id, ChangeEvent::Left { why }),
             };
         }
         let how = match outcome {
-            Outcome::AlreadyBefore => Undoing::AlreadyBefore,
-            Outcome::NothingToRevert => Undoing::Nothing,
-            _ if self.mode.overwrites() => Undoing::Forced,
-            _ => Undoing::Restored,
+            UndoOutcome::AlreadyBefore => UndoMethod::AlreadyBefore,
+            UndoOutcome::NothingToRevert => UndoMethod::Nothing,
+            _ if self.mode.overwrites() => UndoMethod::Forced,
+            _ => UndoMethod::Restored,
         };
         let event = match self.mode {
-            RevertMode::RollBack { .. } => Event::RolledBack,
-            RevertMode::Asked { .. } => Event::Undone { how },
+            RevertMode::RollBack { .. } => ChangeEvent::RolledBack,
+            RevertMode::Asked { .. } => ChangeEvent::Undone { how },
         };
         // Also where it cannot be written: the changes below this one are free to go.
         self.journal.append_or_remember(id, event)
     }
 }
 
-fn drifts(standing: &Standing, file: Option<&(&PersistedLine, FileStanding)>) -> Vec<Drift> {
+fn drifts(standing: &KernelFileState, file: Option<&(&PersistedLine, FileStanding)>) -> Vec<Drift> {
     let own = match standing {
-        Standing::Drifted(drift) => Some(drift.clone()),
+        KernelFileState::Drifted(drift) => Some(drift.clone()),
         _ => None,
     };
     own.into_iter().chain(file.and_then(|(kept, standing)| file_drift(kept, standing))).collect()

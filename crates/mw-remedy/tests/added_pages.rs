@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Dice, Tree, wants};
-use mw_remedy::{ChangeState, Outcome, Which, changes};
+use mw_remedy::{ChangeState, UndoOutcome, UndoSelection, changes};
 
 const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
 
@@ -25,12 +25,12 @@ fn add(tree: &Tree, more: u64) -> u64 {
     tree.fix(&[wants("make-room", POOL, &target)], false).unwrap().changes[0].id
 }
 
-fn undo(tree: &Tree, id: u64) -> Outcome {
-    tree.undo(&Which::Ids(vec![id]), false).remove(0).outcome
+fn undo(tree: &Tree, id: u64) -> UndoOutcome {
+    tree.undo(&UndoSelection::Ids(vec![id]), false).remove(0).outcome
 }
 
-fn restored(to: u64) -> Outcome {
-    Outcome::Restored { to: to.to_string() }
+fn restored(to: u64) -> UndoOutcome {
+    UndoOutcome::Restored { to: to.to_string() }
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn whatever_the_order_the_pool_ends_as_it_was() {
             let sum: u64 = held.iter().map(|(_, more)| more).sum();
             assert_eq!(pages(&tree), base + sum, "seed {seed}");
         }
-        assert!(tree.undo_all().iter().all(Outcome::is_gone), "seed {seed}");
+        assert!(tree.undo_all().iter().all(UndoOutcome::is_gone), "seed {seed}");
         assert_eq!(pages(&tree), base, "seed {seed}");
     }
 }
@@ -77,8 +77,8 @@ fn one_that_was_killed_takes_away_what_it_had() {
     let tree = tree(0);
     let plan = tree.plan(&[wants("make-room", POOL, "100")]);
     let kernel = tree.kernel();
-    let mut killed_here = |point: mw_remedy::Point| {
-        assert_ne!(point.moment, mw_remedy::Moment::Planned, "killed here");
+    let mut killed_here = |point: mw_remedy::ChangeProgress| {
+        assert_ne!(point.moment, mw_remedy::ChangeStep::Planned, "killed here");
     };
     let killed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         mw_remedy::apply(&kernel, &mut tree.lock(), &plan, false, &mut killed_here)
@@ -96,7 +96,7 @@ fn what_another_program_set_stays() {
     let (first, second) = (add(&tree, 8), add(&tree, 8));
     tree.set(POOL, "20\n");
     for id in [first, second] {
-        assert!(matches!(undo(&tree, id), Outcome::Drifted { .. }));
+        assert!(matches!(undo(&tree, id), UndoOutcome::Drifted { .. }));
     }
     assert_eq!(pages(&tree), 20);
 }
@@ -108,7 +108,7 @@ fn after_a_reboot_nothing_is_left_to_take_away() {
         let ids = [add(&tree, 8), add(&tree, 8)];
         tree.set(POOL, "2\n");
         for place in order {
-            assert_eq!(undo(&tree, ids[place]), Outcome::AlreadyBefore);
+            assert_eq!(undo(&tree, ids[place]), UndoOutcome::AlreadyBefore);
         }
         assert_eq!(pages(&tree), 2);
     }
@@ -119,6 +119,6 @@ fn a_newer_change_that_lowers_the_pool_is_reverted_first() {
     let tree = tree(0);
     let first = add(&tree, 8);
     tree.fix(&[wants("hugepage-hoard", POOL, "4")], false).unwrap();
-    assert_eq!(undo(&tree, first), Outcome::Blocked { by: vec![2] });
+    assert_eq!(undo(&tree, first), UndoOutcome::Blocked { by: vec![2] });
     assert_eq!(tree.undo_all(), [restored(8), restored(0)]);
 }

@@ -10,13 +10,13 @@ use common::{
 };
 use mw_model::{Severity, Step};
 use mw_remedy::{
-    ApplyError, Cause, ChangeState, Kernel, Outcome, Plan, PlanError, SYSCTL_FILE, TMPFILES_FILE,
-    UndoError, Which, changes, nobody,
+    ApplyError, ChangeError, ChangeState, Kernel, Plan, PlanError, SYSCTL_FILE, TMPFILES_FILE,
+    UndoError, UndoOutcome, UndoSelection, changes, nobody,
 };
 use std::fs;
 
-fn restored(to: &str) -> Outcome {
-    Outcome::Restored { to: to.to_owned() }
+fn restored(to: &str) -> UndoOutcome {
+    UndoOutcome::Restored { to: to.to_owned() }
 }
 
 #[test]
@@ -30,7 +30,10 @@ fn a_change_is_made_and_reverted() {
     assert_eq!(tree.undo_all(), [restored("7")]);
     assert_eq!(tree.everything(), before);
     assert_eq!(tree.undo_all(), []);
-    assert_eq!(tree.undo(&Which::Ids(vec![1]), true)[0].outcome, Outcome::AlreadyUndone);
+    assert_eq!(
+        tree.undo(&UndoSelection::Ids(vec![1]), true)[0].outcome,
+        UndoOutcome::AlreadyUndone
+    );
 }
 
 #[test]
@@ -56,7 +59,7 @@ fn everything_is_persisted_and_reverted_byte_for_byte() {
         "{tmpfiles}"
     );
     assert_eq!(tree.get(COMPACT), "1\n");
-    assert!(tree.undo_all().iter().all(Outcome::is_gone));
+    assert!(tree.undo_all().iter().all(UndoOutcome::is_gone));
     tree.set(COMPACT, "0\n");
     assert_eq!(tree.everything(), before);
 }
@@ -71,7 +74,7 @@ fn changes_may_be_reverted_in_any_order() {
         let wanted = [(SWAPPINESS, "1"), (KHUGEPAGED, "0"), (KSM, "1")];
         tree.fix(&wanted.map(|(path, value)| wants("rule", path, value)), true).unwrap();
         for id in order {
-            assert!(tree.undo(&Which::Ids(vec![id]), false)[0].outcome.is_gone());
+            assert!(tree.undo(&UndoSelection::Ids(vec![id]), false)[0].outcome.is_gone());
         }
         assert_eq!(tree.everything(), before, "{order:?}");
     }
@@ -95,7 +98,7 @@ fn our_file_comes_back_as_a_person_left_it() {
     tree.set(SYSCTL_FILE, &format!("{}kernel.panic = 5", tree.get(SYSCTL_FILE)));
     let before = tree.everything();
     tree.fix(&[wants("b", SWAPPINESS, "1")], true).unwrap();
-    assert!(tree.undo(&Which::Ids(vec![2]), false)[0].outcome.is_gone());
+    assert!(tree.undo(&UndoSelection::Ids(vec![2]), false)[0].outcome.is_gone());
     assert_eq!(tree.everything(), before);
 }
 
@@ -118,9 +121,9 @@ fn a_line_of_ours_that_somebody_changed_is_left_unless_forced() {
     tree.fix(&[wants("zone-reclaim", ZONE_RECLAIM, "0")], true).unwrap();
     tree.set(SYSCTL_FILE, &tree.get(SYSCTL_FILE).replace("mode = 0", "mode = 1"));
     let outcome = tree.undo_all().remove(0);
-    assert!(matches!(&outcome, Outcome::Drifted { drift } if drift[0].path == SYSCTL_FILE));
+    assert!(matches!(&outcome, UndoOutcome::Drifted { drift } if drift[0].path == SYSCTL_FILE));
     assert_eq!(tree.get(ZONE_RECLAIM), "0\n");
-    assert_eq!(tree.undo(&Which::All, true)[0].outcome, restored("7"));
+    assert_eq!(tree.undo(&UndoSelection::All, true)[0].outcome, restored("7"));
     assert_eq!(tree.everything(), before);
 }
 
@@ -181,12 +184,12 @@ fn a_setting_changed_since_is_left_unless_forced() {
     assert!(matches!(&status.changes[0].state, ChangeState::Drifted { drift } if drift.now == "3"));
     let outcome = tree.undo_all().remove(0);
     let said = outcome.to_string();
-    assert!(matches!(outcome, Outcome::Drifted { .. }), "{said}");
+    assert!(matches!(outcome, UndoOutcome::Drifted { .. }), "{said}");
     assert!(said.contains("now '3'") && said.contains("'0'") && said.contains("'7'"), "{said}");
     assert_eq!(tree.get(ZONE_RECLAIM), "3\n");
     let status = changes(&tree.kernel(), &tree.history());
     assert!(status.changes[0].left.is_some());
-    assert_eq!(tree.undo(&Which::Ids(vec![1]), true)[0].outcome, restored("7"));
+    assert_eq!(tree.undo(&UndoSelection::Ids(vec![1]), true)[0].outcome, restored("7"));
     assert_eq!(tree.get(ZONE_RECLAIM), "7\n");
 }
 
@@ -208,7 +211,7 @@ fn a_partner_that_somebody_set_since_is_left() {
     tree.fix(&[wants("rule", DIRTY_RATIO, "10")], false).unwrap();
     tree.set(DIRTY_RATIO, "0\n");
     tree.set(DIRTY_BYTES, "555\n");
-    assert!(matches!(tree.undo_all()[0], Outcome::Drifted { .. }));
+    assert!(matches!(tree.undo_all()[0], UndoOutcome::Drifted { .. }));
     assert_eq!(tree.get(DIRTY_BYTES), "555\n");
 }
 
@@ -217,8 +220,8 @@ fn the_effect_of_huge_pages_on_min_free_is_reverted_unless_changed() {
     for (somebody, expected) in [(None, "20000\n"), (Some("30000\n"), "30000\n")] {
         let tree = Tree::new();
         let plan = tree.plan(&[wants("rule", THP, "never")]);
-        let mut as_the_kernel_does = |point: mw_remedy::Point| {
-            if point.moment == mw_remedy::Moment::Written {
+        let mut as_the_kernel_does = |point: mw_remedy::ChangeProgress| {
+            if point.moment == mw_remedy::ChangeStep::Written {
                 tree.set(MIN_FREE, "67584\n");
             }
         };
@@ -241,8 +244,8 @@ fn a_newer_change_has_to_go_first() {
     let status = changes(&tree.kernel(), &tree.history());
     assert_eq!(status.changes[0].state, ChangeState::Covered { by: vec![2] });
     assert_eq!(status.changes[1].state, ChangeState::InForce);
-    let outcome = &tree.undo(&Which::Ids(vec![1]), true)[0].outcome;
-    assert_eq!(*outcome, Outcome::Blocked { by: vec![2] });
+    let outcome = &tree.undo(&UndoSelection::Ids(vec![1]), true)[0].outcome;
+    assert_eq!(*outcome, UndoOutcome::Blocked { by: vec![2] });
     assert_eq!(tree.undo_all(), [restored("1"), restored("7")]);
     assert_eq!(tree.everything(), before);
 }
@@ -251,7 +254,7 @@ fn a_newer_change_has_to_go_first() {
 fn a_change_that_does_not_exist_is_said_to() {
     let tree = Tree::new();
     let ask = |ids| {
-        let which = Which::Ids(ids);
+        let which = UndoSelection::Ids(ids);
         mw_remedy::undo(&tree.kernel(), &mut tree.lock(), &which, false, &mut nobody).unwrap_err()
     };
     assert_eq!(ask(vec![3]).to_string(), "no change 3; the journal has no changes");
@@ -269,9 +272,9 @@ fn a_file_that_this_kernel_lacks_is_said_to_be() {
     tree.fix(&[wants("rule", ZONE_RECLAIM, "0")], true).unwrap();
     fs::remove_file(tree.file(ZONE_RECLAIM)).unwrap();
     assert_eq!(changes(&tree.kernel(), &tree.history()).changes[0].state, ChangeState::Missing);
-    assert_eq!(tree.undo_all(), [Outcome::Missing]);
+    assert_eq!(tree.undo_all(), [UndoOutcome::Missing]);
     assert!(tree.has(SYSCTL_FILE));
-    assert_eq!(tree.undo(&Which::All, true)[0].outcome, Outcome::NothingToRevert);
+    assert_eq!(tree.undo(&UndoSelection::All, true)[0].outcome, UndoOutcome::NothingToRevert);
     assert!(!tree.has(SYSCTL_FILE));
 }
 
@@ -284,7 +287,7 @@ fn after_a_reboot_there_is_nothing_to_write() {
         changes(&tree.kernel(), &tree.history()).changes[0].state,
         ChangeState::AlreadyBefore
     );
-    assert_eq!(tree.undo_all(), [Outcome::AlreadyBefore]);
+    assert_eq!(tree.undo_all(), [UndoOutcome::AlreadyBefore]);
 }
 
 #[test]
@@ -297,7 +300,7 @@ fn after_a_reboot_there_is_nothing_to_write_below_a_newer_change_either() {
         changes(&tree.kernel(), &tree.history()).changes[1].state,
         ChangeState::AlreadyBefore
     );
-    assert_eq!(tree.undo_all(), [Outcome::AlreadyBefore, Outcome::AlreadyBefore]);
+    assert_eq!(tree.undo_all(), [UndoOutcome::AlreadyBefore, UndoOutcome::AlreadyBefore]);
     assert_eq!(tree.get(ZONE_RECLAIM), "7\n");
 }
 
@@ -308,7 +311,7 @@ fn an_action_is_done_once() {
     assert_eq!((&applied.changes[0].before, &applied.changes[0].kept), (&None, &None));
     assert!(applied.changes[0].once && applied.changes[0].not_kept.is_some());
     assert_eq!(changes(&tree.kernel(), &tree.history()).changes[0].state, ChangeState::Done);
-    assert_eq!(tree.undo_all(), [Outcome::NothingToRevert]);
+    assert_eq!(tree.undo_all(), [UndoOutcome::NothingToRevert]);
     assert_eq!(tree.get(COMPACT), "1\n");
 }
 
@@ -407,7 +410,7 @@ fn somebody_between_plan_and_apply_is_noticed() {
     tree.set(ZONE_RECLAIM, "3\n");
     let error = mw_remedy::apply(&tree.kernel(), &mut tree.lock(), &plan, false, &mut nobody);
     let error = error.unwrap_err();
-    assert!(matches!(error.cause(), Cause::Moved { .. }), "{error}");
+    assert!(matches!(error.cause(), ChangeError::Moved { .. }), "{error}");
     assert_eq!((tree.get(SWAPPINESS), tree.get(ZONE_RECLAIM)), ("60\n".into(), "3\n".into()));
     tree.set(ZONE_RECLAIM, "0\n");
     let applied = mw_remedy::apply(&tree.kernel(), &mut tree.lock(), &plan, false, &mut nobody);
@@ -428,7 +431,7 @@ fn a_change_can_be_kept_once_it_has_helped() {
     assert_eq!(keep(), [], "once is enough");
     let status = changes(&tree.kernel(), &tree.history());
     assert_eq!(status.changes[0].kept_in.as_deref(), Some(SYSCTL_FILE));
-    tree.undo(&Which::All, true);
+    tree.undo(&UndoSelection::All, true);
     assert_eq!(tree.everything(), before);
 }
 
@@ -469,8 +472,8 @@ fn a_part_of_a_pool_is_reverted_after_a_kill() {
     let path = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
     tree.set(path, "0\n");
     let plan = tree.plan(&[wants("rule", path, "100")]);
-    let mut part = |point: mw_remedy::Point| {
-        assert_ne!(point.moment, mw_remedy::Moment::Planned, "killed here");
+    let mut part = |point: mw_remedy::ChangeProgress| {
+        assert_ne!(point.moment, mw_remedy::ChangeStep::Planned, "killed here");
     };
     let kernel = tree.kernel();
     let killed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {

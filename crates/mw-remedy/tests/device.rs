@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Tree, wants};
-use mw_remedy::{ChangeState, Outcome, TMPFILES_FILE, UDEV_FILE, Which, changes};
+use mw_remedy::{ChangeState, TMPFILES_FILE, UDEV_FILE, UndoOutcome, UndoSelection, changes};
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 const RATIO: &str = "/sys/class/bdi/8:16/max_ratio";
@@ -46,7 +46,7 @@ fn a_limit_of_a_disk_is_kept_by_what_identifies_the_disk() {
                 ATTR{device/wwid}==\"naa.5000slow\", ATTR{bdi/max_ratio}=\"1\"\n";
     let rules = tree.get(UDEV_FILE);
     assert!(rules.ends_with(&format!("# memwright change 1 (dirty-throttle)\n{rule}")), "{rules}");
-    assert!(tree.undo_all().iter().all(Outcome::is_gone));
+    assert!(tree.undo_all().iter().all(UndoOutcome::is_gone));
     assert_eq!(tree.everything(), before);
 }
 
@@ -56,7 +56,7 @@ fn a_changed_rule_of_ours_is_left_alone() {
     tree.fix(&[wants("a", RATIO, "1")], true).unwrap();
     tree.set(UDEV_FILE, &tree.get(UDEV_FILE).replace("=\"1\"", "=\"5\""));
     let outcome = tree.undo_all().remove(0);
-    assert!(matches!(&outcome, Outcome::Drifted { drift } if drift[0].path == UDEV_FILE));
+    assert!(matches!(&outcome, UndoOutcome::Drifted { drift } if drift[0].path == UDEV_FILE));
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn after_a_reboot_the_limit_is_reverted_on_the_disk_that_has_it() {
     disks.0.set(RATIO, "1\n");
     let status = changes(&disks.0.kernel(), &disks.0.history());
     assert_eq!(status.changes[0].state, ChangeState::InForce);
-    assert!(disks.0.undo_all().iter().all(Outcome::is_gone));
+    assert!(disks.0.undo_all().iter().all(UndoOutcome::is_gone));
     assert_eq!(disks.0.get(OTHER_RATIO), "100\n", "the slow disk is 8:0 now");
     assert_eq!(disks.0.get(RATIO), "1\n", "another disk's setting");
     assert!(!disks.0.has(UDEV_FILE));
@@ -80,9 +80,9 @@ fn a_disk_that_is_not_there_is_said_to_be_so() {
     let Disks(tree) = Disks::new();
     tree.fix(&[wants("a", RATIO, "1")], true).unwrap();
     tree.set("/sys/block/sdb/device/wwid", "naa.5000third\n");
-    assert_eq!(tree.undo_all(), [Outcome::Missing]);
+    assert_eq!(tree.undo_all(), [UndoOutcome::Missing]);
     assert_eq!(tree.get(RATIO), "1\n", "another disk's setting");
-    assert!(tree.undo(&Which::All, true)[0].outcome.is_gone());
+    assert!(tree.undo(&UndoSelection::All, true)[0].outcome.is_gone());
     assert!(!tree.has(UDEV_FILE));
 }
 
@@ -102,7 +102,7 @@ fn a_disk_without_an_identifier_of_its_own_is_not_kept() {
         assert!(!tree.has(UDEV_FILE) && !tree.has(TMPFILES_FILE));
         // In another boot the number is nobody's that we know.
         tree.set(BOOT_ID, "2\n");
-        assert_eq!(tree.undo_all(), [Outcome::AlreadyBefore]);
+        assert_eq!(tree.undo_all(), [UndoOutcome::AlreadyBefore]);
         assert_eq!(tree.get(RATIO), "1\n", "another disk's setting");
     }
 }

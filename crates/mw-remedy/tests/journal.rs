@@ -8,8 +8,8 @@ use common::{
     Dice, SWAPPINESS, THP, Tree, ZONE_RECLAIM, again, all_kinds, is_root, scratch, wants,
 };
 use mw_remedy::{
-    ApplyError, Cause, FORMAT_VERSION, Journal, JournalError, Moment, Outcome, Point, UndoError,
-    Which, changes, nobody,
+    ApplyError, ChangeError, ChangeProgress, ChangeStep, FORMAT_VERSION, Journal, JournalError,
+    UndoError, UndoOutcome, UndoSelection, changes, nobody,
 };
 use rustix::fs::{CWD, RenameFlags};
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 fn lived_in() -> Tree {
     let tree = Tree::new();
     tree.fix(&all_kinds(), true).unwrap();
-    tree.undo(&Which::Ids(vec![2]), false);
+    tree.undo(&UndoSelection::Ids(vec![2]), false);
     tree.fix(&[wants("calm", SWAPPINESS, "1")], true).unwrap();
     tree.set(THP, "somebody\n");
     tree
@@ -101,10 +101,12 @@ fn rubbish_in_the_journal_restores_nothing_wrong() {
         changes(&tree.kernel(), &history);
         let force = round % 2 == 0;
         let mut lock = tree.lock();
-        let undone = mw_remedy::undo(&tree.kernel(), &mut lock, &Which::All, false, &mut nobody);
+        let undone =
+            mw_remedy::undo(&tree.kernel(), &mut lock, &UndoSelection::All, false, &mut nobody);
         assert_eq!(undone.is_err(), !history.damage().is_empty());
         if force && undone.is_err() {
-            let _ = mw_remedy::undo(&tree.kernel(), &mut lock, &Which::All, true, &mut nobody);
+            let _ =
+                mw_remedy::undo(&tree.kernel(), &mut lock, &UndoSelection::All, true, &mut nobody);
         }
         known.check(&tree, &format!("round {round}"));
         known.reset(&tree);
@@ -152,14 +154,15 @@ fn a_damaged_line_is_named_and_the_others_are_shown() {
     assert_eq!(seen.changes.iter().map(|change| change.id).collect::<Vec<_>>(), [2]);
     let lines: Vec<usize> = seen.damage.iter().map(|damage| damage.line).collect();
     assert_eq!(lines, [1, 2], "what was planned in line 1 is applied in line 2");
-    let error = mw_remedy::undo(&tree.kernel(), &mut tree.lock(), &Which::All, false, &mut nobody);
+    let error =
+        mw_remedy::undo(&tree.kernel(), &mut tree.lock(), &UndoSelection::All, false, &mut nobody);
     let said = error.unwrap_err().to_string();
     assert!(said.contains("journal.jsonl, line 1: not text"), "{said}");
     assert!(said.contains("undo --force") && said.contains("mv "), "{said}");
     let error = tree.fix(&[wants("c", SWAPPINESS, "2")], false).unwrap_err();
     assert!(matches!(error, ApplyError::NothingChanged { .. }), "{error}");
     assert_eq!(tree.get(SWAPPINESS), "1\n");
-    assert!(tree.undo(&Which::All, true)[0].outcome.is_gone());
+    assert!(tree.undo(&UndoSelection::All, true)[0].outcome.is_gone());
     assert_eq!(tree.get(SWAPPINESS), "60\n");
 }
 
@@ -189,7 +192,8 @@ fn a_journal_of_a_newer_version_is_left_alone() {
     let line = format!("{{\"crc\":\"{:08x}\",{rest}\n", crc32fast::hash(rest.as_bytes()));
     let journal = fs::read_to_string(tree.journal_file()).unwrap() + &line;
     fs::write(tree.journal_file(), &journal).unwrap();
-    let error = mw_remedy::undo(&tree.kernel(), &mut tree.lock(), &Which::All, true, &mut nobody);
+    let error =
+        mw_remedy::undo(&tree.kernel(), &mut tree.lock(), &UndoSelection::All, true, &mut nobody);
     let error = error.unwrap_err();
     assert!(matches!(error, UndoError::Journal(JournalError::Newer { line: 3, .. })), "{error}");
     let error = tree.fix(&[wants("b", SWAPPINESS, "1")], false).unwrap_err();
@@ -207,7 +211,7 @@ fn a_journal_of_this_version_stays_readable() {
     let _ = tree.lock();
     fs::write(tree.journal_file(), journal).unwrap();
     assert_eq!(tree.history().damage(), []);
-    assert_eq!(tree.undo_all(), [Outcome::Restored { to: "7".to_owned() }]);
+    assert_eq!(tree.undo_all(), [UndoOutcome::Restored { to: "7".to_owned() }]);
     assert_eq!(tree.get(ZONE_RECLAIM), "7\n");
 }
 
@@ -247,9 +251,9 @@ fn one_of_two() {
         let plan = tree.plan(&all_kinds());
         let applied = mw_remedy::apply(&tree.kernel(), &mut tree.lock(), &plan, true, &mut nobody);
         if let Err(error) = applied {
-            assert!(matches!(error.cause(), Cause::Moved { .. }), "{error}");
+            assert!(matches!(error.cause(), ChangeError::Moved { .. }), "{error}");
         }
-        assert!(tree.undo_all().iter().all(Outcome::is_gone));
+        assert!(tree.undo_all().iter().all(UndoOutcome::is_gone));
     }
 }
 
@@ -311,7 +315,7 @@ fn a_journal_that_cannot_grow_at_any_byte_leaves_no_half_applied_change() {
             .status();
         assert!(status.unwrap().success(), "limit {limit}");
         assert_eq!(tree.history().damage(), [], "limit {limit}");
-        assert!(tree.undo_all().iter().all(Outcome::is_gone));
+        assert!(tree.undo_all().iter().all(UndoOutcome::is_gone));
         assert_eq!(tree.everything(), before, "limit {limit}");
     }
 }
@@ -374,13 +378,15 @@ fn a_full_disk_changes_nothing() {
     let undone = {
         let mut journal = lock();
         make_read_only(disk.path(), true);
-        mw_remedy::undo(&tree.kernel(), &mut journal, &Which::All, false, &mut nobody).unwrap()
+        mw_remedy::undo(&tree.kernel(), &mut journal, &UndoSelection::All, false, &mut nobody)
+            .unwrap()
     };
     assert!(undone.iter().all(|one| one.outcome.is_gone() && one.not_recorded.is_some()));
     assert_eq!(tree.everything(), before);
     make_read_only(disk.path(), false);
-    let again = mw_remedy::undo(&tree.kernel(), &mut lock(), &Which::All, false, &mut nobody);
-    assert!(again.unwrap().iter().all(|one| one.outcome == Outcome::AlreadyBefore));
+    let again =
+        mw_remedy::undo(&tree.kernel(), &mut lock(), &UndoSelection::All, false, &mut nobody);
+    assert!(again.unwrap().iter().all(|one| one.outcome == UndoOutcome::AlreadyBefore));
     assert_eq!(tree.everything(), before);
 }
 
@@ -412,7 +418,7 @@ fn a_read_only_proc_sys_changes_nothing() {
     let error = mw_remedy::apply(&kernel, &mut journal, &plan, false, &mut nobody).unwrap_err();
     assert!(error.is_privilege(), "{error}");
     assert!(error.to_string().contains("the mount is read-only, as in a container"), "{error}");
-    let undone = mw_remedy::undo(&kernel, &mut journal, &Which::All, false, &mut nobody);
+    let undone = mw_remedy::undo(&kernel, &mut journal, &UndoSelection::All, false, &mut nobody);
     assert!(undone.unwrap().is_empty());
 }
 
@@ -421,8 +427,8 @@ fn the_record_is_there_before_the_kernel_is_touched() {
     let tree = Tree::new();
     let plan = tree.plan(&[wants("a", ZONE_RECLAIM, "0")]);
     let mut seen = 0;
-    let mut observer = |point: Point| {
-        if point.moment == Moment::Planned {
+    let mut observer = |point: ChangeProgress| {
+        if point.moment == ChangeStep::Planned {
             let journal = fs::read_to_string(tree.journal_file()).unwrap();
             assert!(journal.ends_with("\"sides\":[]}\n") && journal.contains("7\\n"), "{journal}");
             assert_eq!(tree.get(ZONE_RECLAIM), "7\n");
@@ -463,7 +469,7 @@ fn a_journal_at_its_limit_only_reverts() {
     let error = tree.fix(&[wants("b", SWAPPINESS, "1")], false).unwrap_err();
     assert!(error.to_string().contains("move it away"), "{error}");
     assert_eq!(tree.get(SWAPPINESS), "60\n");
-    assert_eq!(tree.undo_all(), [Outcome::Restored { to: "7".to_owned() }]);
+    assert_eq!(tree.undo_all(), [UndoOutcome::Restored { to: "7".to_owned() }]);
 }
 
 /// Promise (Fixing): The journal is read and written in the directory whose owner was checked, even if its path is
@@ -476,7 +482,7 @@ fn the_journal_is_in_the_directory_that_was_checked() {
     let moved = tree.base().join("moved");
     fs::rename(tree.state(), &moved).unwrap();
     fs::create_dir(tree.state()).unwrap();
-    let which = Which::Ids(vec![1]);
+    let which = UndoSelection::Ids(vec![1]);
     let undone = mw_remedy::undo(&tree.kernel(), &mut journal, &which, false, &mut nobody).unwrap();
     assert!(undone[0].outcome.is_gone() && undone[0].not_recorded.is_none(), "{undone:?}");
     assert_eq!(fs::read_dir(tree.state()).unwrap().count(), 0, "somebody else's directory");

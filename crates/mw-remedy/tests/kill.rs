@@ -7,7 +7,7 @@ mod common;
 use common::{
     COMPACT, DIRTY_BYTES, DIRTY_RATIO, KHUGEPAGED, MIN_FREE, THP, Tree, again, all_kinds,
 };
-use mw_remedy::{Moment, Outcome, Point, Which, changes};
+use mw_remedy::{ChangeProgress, ChangeStep, UndoOutcome, UndoSelection, changes};
 use rustix::process::{Pid, Signal, getpid, kill_process};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -26,7 +26,7 @@ fn child() {
     };
     let tree = Tree::at(Path::new(&tree));
     let mut left: u32 = at.parse().unwrap();
-    let mut observer = |point: Point| {
+    let mut observer = |point: ChangeProgress| {
         as_the_kernel_does(&tree, point);
         if left == 0 {
             kill_process(Pid::from_raw(getpid().as_raw_nonzero().get()).unwrap(), Signal::KILL)
@@ -37,7 +37,8 @@ fn child() {
     let (kernel, mut journal) = (tree.kernel(), tree.lock());
     match job.as_str() {
         "undo" => {
-            mw_remedy::undo(&kernel, &mut journal, &Which::All, false, &mut observer).unwrap();
+            mw_remedy::undo(&kernel, &mut journal, &UndoSelection::All, false, &mut observer)
+                .unwrap();
         }
         _ => {
             let plan = tree.plan(&all_kinds());
@@ -50,8 +51,8 @@ fn child() {
 }
 
 /// Files lack the kernel's couplings; their effect is there before anybody can be killed.
-fn as_the_kernel_does(tree: &Tree, point: Point) {
-    if point.moment != Moment::Written {
+fn as_the_kernel_does(tree: &Tree, point: ChangeProgress) {
+    if point.moment != ChangeStep::Written {
         return;
     }
     if tree.get(THP) == "madvise\n" && tree.get(MIN_FREE) == "20000\n" {
@@ -97,7 +98,7 @@ fn check(job: &str) {
         while {
             let again = tree.copy();
             let undo_killed = is_killed_at(&again, "undo", undo_at);
-            assert!(again.undo_all().iter().all(Outcome::is_gone));
+            assert!(again.undo_all().iter().all(UndoOutcome::is_gone));
             assert!(again.undo_all().is_empty());
             // An action leaves its trace, as it should.
             again.set(COMPACT, "0\n");

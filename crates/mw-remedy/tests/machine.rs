@@ -7,7 +7,9 @@ mod common;
 use common::{
     DIRTY_BYTES, DIRTY_RATIO, MIN_FREE, SWAPPINESS, THP, ZONE_RECLAIM, again, is_root, wants,
 };
-use mw_remedy::{ApplyError, Cause, Journal, Kernel, KernelError, Outcome, Plan, Which, nobody};
+use mw_remedy::{
+    ApplyError, ChangeError, Journal, Kernel, KernelError, Plan, UndoOutcome, UndoSelection, nobody,
+};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::process::{Pid, Signal, getpid, kill_process};
 use std::fs;
@@ -77,8 +79,9 @@ fn check(test: &str, paths: &[&'static str], prepared: &[(&str, &str)], path: &s
     let now = fs::read_to_string(path).unwrap();
     assert_eq!(mw_remedy::setting_of(now.as_bytes()), value);
     let undone =
-        mw_remedy::undo(&kernel, &mut lock(state.path()), &Which::All, false, &mut nobody).unwrap();
-    assert!(matches!(undone[0].outcome, Outcome::Restored { .. }), "{undone:?}");
+        mw_remedy::undo(&kernel, &mut lock(state.path()), &UndoSelection::All, false, &mut nobody)
+            .unwrap();
+    assert!(matches!(undone[0].outcome, UndoOutcome::Restored { .. }), "{undone:?}");
     assert_eq!(machine.now(), before);
 }
 
@@ -116,7 +119,7 @@ fn a_value_that_the_kernel_refuses_changes_nothing() {
     let error = mw_remedy::apply(&kernel, &mut lock(state.path()), &plan, false, &mut nobody);
     let error = error.unwrap_err();
     assert!(matches!(error, ApplyError::RolledBack { .. }), "{error}");
-    assert!(matches!(error.cause(), Cause::Kernel(KernelError::Refused { .. })), "{error}");
+    assert!(matches!(error.cause(), ChangeError::Kernel(KernelError::Refused { .. })), "{error}");
     assert!(!error.is_privilege());
     assert_eq!(machine.now(), before);
 }
@@ -165,7 +168,7 @@ fn child() {
     let findings = [wants("a", DIRTY_RATIO, "15"), wants("b", THP, "never")];
     let plan = Plan::new(&kernel, &findings).unwrap();
     mw_remedy::apply(&kernel, &mut journal, &plan, false, &mut observer).unwrap();
-    mw_remedy::undo(&kernel, &mut journal, &Which::All, false, &mut observer).unwrap();
+    mw_remedy::undo(&kernel, &mut journal, &UndoSelection::All, false, &mut observer).unwrap();
 }
 
 #[test]
@@ -183,7 +186,7 @@ fn a_kill_at_any_step_is_reverted_on_the_machine() {
         let status = again("child", &variables);
         let mut journal = lock(state.path());
         let undone =
-            mw_remedy::undo(&Kernel::live(), &mut journal, &Which::All, false, &mut nobody);
+            mw_remedy::undo(&Kernel::live(), &mut journal, &UndoSelection::All, false, &mut nobody);
         assert!(undone.unwrap().iter().all(|undone| undone.outcome.is_gone()));
         assert_eq!(machine.now(), before, "killed at {at}");
         if status.success() {

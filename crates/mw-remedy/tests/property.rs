@@ -5,7 +5,7 @@
 mod common;
 
 use common::{KHUGEPAGED, SWAPPINESS, Tree, ZONE_RECLAIM, wants};
-use mw_remedy::{SYSCTL_FILE, TMPFILES_FILE, Which, changes};
+use mw_remedy::{SYSCTL_FILE, TMPFILES_FILE, UndoSelection, changes};
 use proptest::prelude::*;
 
 const PATHS: [&str; 3] = [ZONE_RECLAIM, SWAPPINESS, KHUGEPAGED];
@@ -151,14 +151,14 @@ fn step(tree: &Tree, model: &mut Model, op: &Op) {
             model.now[*path] = *value;
         }
         Op::Undo { id: None, force } => {
-            let outcomes = tree.undo(&Which::All, *force);
+            let outcomes = tree.undo(&UndoSelection::All, *force);
             for undone in outcomes {
                 let expected = model.undo(undone.id as usize - 1, *force);
                 assert_eq!(name(&undone.outcome), expected);
             }
         }
         Op::Undo { id: Some(id), force } if *id as usize <= model.changes.len() => {
-            let undone = tree.undo(&Which::Ids(vec![*id]), *force).remove(0);
+            let undone = tree.undo(&UndoSelection::Ids(vec![*id]), *force).remove(0);
             let expected = model.undo(*id as usize - 1, *force);
             assert_eq!(name(&undone.outcome), expected);
         }

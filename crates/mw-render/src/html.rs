@@ -18,15 +18,15 @@ mod tables;
 
 pub use fleet::{FleetEvent, FleetFix, FleetForecast, FleetPage, FleetRow, fleet};
 
-use charts::Timeline;
+use charts::IncidentCharts;
 use flame::Flame;
 use heat::Heat;
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, Value, context};
 use mw_model::Incident;
-use page::Page;
+use page::IncidentPage;
 use serde::Serialize;
-use series::{MOST_POINTS, Rows};
+use series::{MOST_POINTS, SampledRows};
 
 const TEMPLATE: &str = include_str!("html/template.html.jinja");
 const STYLES: &[&str] =
@@ -56,14 +56,14 @@ pub enum HtmlError {
 
 /// Data that the page's scripts draw.
 #[derive(Serialize)]
-struct Drawn<'a> {
+struct PageData<'a> {
     /// The start of the stall in milliseconds since the epoch: zero of all other times.
     zero_unix_ms: u64,
     /// Duration, in seconds.
     stall_s: f64,
     /// Times of the charts' points, in seconds.
     at_s: Vec<f64>,
-    charts: &'a Timeline,
+    charts: &'a IncidentCharts,
     /// Times of the maps' columns, in seconds.
     heat_at_s: Vec<f64>,
     heat: &'a Heat,
@@ -75,14 +75,14 @@ struct Drawn<'a> {
 /// # Errors
 /// [`HtmlError`] when the template cannot be filled, which no incident should bring about.
 pub fn incident(incident: &Incident) -> Result<String, HtmlError> {
-    let rows = Rows::new(incident, MOST_POINTS);
-    let heat_rows = Rows::new(incident, heat::MOST_COLUMNS);
-    let timeline = Timeline::new(incident, &rows);
+    let rows = SampledRows::new(incident, MOST_POINTS);
+    let heat_rows = SampledRows::new(incident, heat::MOST_COLUMNS);
+    let timeline = IncidentCharts::new(incident, &rows);
     let heat = Heat::new(&incident.table, &heat_rows, incident.host.page_bytes);
     let profile = incident.profile.as_ref();
     let flame = profile.and_then(|profile| Flame::new(profile, incident.baseline.as_ref()));
     let zero_unix_ms = incident.started_unix_ms;
-    let drawn = Drawn {
+    let drawn = PageData {
         zero_unix_ms,
         stall_s: incident.duration_ms() as f64 / 1000.0,
         at_s: rows.seconds_since(zero_unix_ms),
@@ -91,11 +91,11 @@ pub fn incident(incident: &Incident) -> Result<String, HtmlError> {
         heat: &heat,
         flame: flame.as_ref(),
     };
-    let page = Page::new(incident, &rows, &timeline, &heat, flame.as_ref());
+    let page = IncidentPage::new(incident, &rows, &timeline, &heat, flame.as_ref());
     fill(&page, &safe::json_in_script(&drawn)?)
 }
 
-fn fill(page: &Page, data: &str) -> Result<String, HtmlError> {
+fn fill(page: &IncidentPage, data: &str) -> Result<String, HtmlError> {
     let hashes = |texts: &[&str]| {
         texts.iter().map(|text| safe::csp_hash(text)).collect::<Vec<_>>().join(" ")
     };

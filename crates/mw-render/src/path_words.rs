@@ -1,7 +1,8 @@
 //! A critical path in words, for a terminal and for a browser. Names in them are as the programs chose them.
 
 use mw_critical_path::{
-    Basis, CpuHolder, Kind, Link, Nanos, PathPart, PathSummary, PathTask, RunMode, Unseen, Wait,
+    Basis, CpuHolder, Nanos, PathPart, PathSummary, PathTask, RunMode, TimeKind, UnseenReason,
+    Wait, WaitLink,
 };
 use mw_model::format_duration_ms;
 
@@ -108,7 +109,7 @@ fn names_task_outside(path: &PathSummary) -> bool {
     of_parts.chain(of_chain).any(PathTask::is_outside)
 }
 
-fn link(link: &Link) -> String {
+fn link(link: &WaitLink) -> String {
     let probably = if link.inferred { "probably " } else { "" };
     let (waiter, other) = (name(&link.waiter, None), name(&link.other, None));
     format!("{waiter} {probably}waited for {other} ({})", link.wait.label())
@@ -160,87 +161,99 @@ fn holder(part: &PathPart) -> String {
 /// Use of the time, as a row of a table has it.
 pub(crate) fn kind(part: &PathPart) -> String {
     match part.kind {
-        Kind::Running(RunMode::User) => "running in user mode".to_owned(),
-        Kind::Running(RunMode::Kernel(work)) => format!("running in the kernel: {}", work.label()),
-        Kind::Running(RunMode::In(wait)) => format!("running in the kernel: {}", wait.label()),
-        Kind::Running(RunMode::Unsampled) => "running".to_owned(),
-        Kind::Runnable(CpuHolder::Task(_)) => {
+        TimeKind::Running(RunMode::User) => "running in user mode".to_owned(),
+        TimeKind::Running(RunMode::Kernel(work)) => {
+            format!("running in the kernel: {}", work.label())
+        }
+        TimeKind::Running(RunMode::In(wait)) => format!("running in the kernel: {}", wait.label()),
+        TimeKind::Running(RunMode::Unsampled) => "running".to_owned(),
+        TimeKind::Runnable(CpuHolder::Task(_)) => {
             format!("waiting for a CPU, most used by {}", holder(part))
         }
-        Kind::Runnable(CpuHolder::Reclaimer(_) | CpuHolder::CgroupReclaimer(_)) => {
+        TimeKind::Runnable(CpuHolder::Reclaimer(_) | CpuHolder::CgroupReclaimer(_)) => {
             format!("waiting for a CPU, while {} freed memory on it", holder(part))
         }
-        Kind::Runnable(CpuHolder::Copy(_)) => {
+        TimeKind::Runnable(CpuHolder::Copy(_)) => {
             format!("waiting for a CPU, while the forked {} used it", holder(part))
         }
-        Kind::Runnable(CpuHolder::Exiting(_)) => {
+        TimeKind::Runnable(CpuHolder::Exiting(_)) => {
             format!("waiting for a CPU, while {} ended and freed its memory", holder(part))
         }
-        Kind::Runnable(CpuHolder::Tracer) => "waiting for a CPU that memwright used".to_owned(),
-        Kind::Runnable(CpuHolder::Idle) => "runnable while its CPU was idle".to_owned(),
-        Kind::Runnable(CpuHolder::Unknown) => "waiting for a CPU".to_owned(),
-        Kind::Waiting(wait) => wait.label().to_owned(),
-        Kind::TimedOut(Wait::Unknown) => "sleep, or a wait until a time limit".to_owned(),
-        Kind::TimedOut(wait) => format!("{} until a time limit", wait.label()),
-        Kind::Idle(wait) => format!("idle in {}, or waiting for what is not traced", wait.label()),
-        Kind::Stopped => "stopped".to_owned(),
-        Kind::Unseen(Unseen::NeverRan) => "did not run".to_owned(),
-        Kind::Unseen(Unseen::NotThere) => {
+        TimeKind::Runnable(CpuHolder::Tracer) => "waiting for a CPU that memwright used".to_owned(),
+        TimeKind::Runnable(CpuHolder::Idle) => "runnable while its CPU was idle".to_owned(),
+        TimeKind::Runnable(CpuHolder::Unknown) => "waiting for a CPU".to_owned(),
+        TimeKind::Waiting(wait) => wait.label().to_owned(),
+        TimeKind::TimedOut(Wait::Unknown) => "sleep, or a wait until a time limit".to_owned(),
+        TimeKind::TimedOut(wait) => format!("{} until a time limit", wait.label()),
+        TimeKind::Idle(wait) => {
+            format!("idle in {}, or waiting for what is not traced", wait.label())
+        }
+        TimeKind::Stopped => "stopped".to_owned(),
+        TimeKind::Unseen(UnseenReason::NeverRan) => "did not run".to_owned(),
+        TimeKind::Unseen(UnseenReason::NotThere) => {
             "before the task was created or after it ended".to_owned()
         }
-        Kind::Unseen(Unseen::Untraced) => "not traced".to_owned(),
-        Kind::Unseen(Unseen::NotWoken(wait)) => format!("{}, without an end", wait.label()),
-        Kind::Unseen(Unseen::TooDeep) => "longer chains of waits".to_owned(),
+        TimeKind::Unseen(UnseenReason::Untraced) => "not traced".to_owned(),
+        TimeKind::Unseen(UnseenReason::NotWoken(wait)) => {
+            format!("{}, without an end", wait.label())
+        }
+        TimeKind::Unseen(UnseenReason::TooDeep) => "longer chains of waits".to_owned(),
     }
 }
 
 /// Use of the time, as the predicate of a sentence about its task; `time` begins with a space or is empty.
 fn did(part: &PathPart, time: &str) -> String {
     match part.kind {
-        Kind::Running(RunMode::User) => format!("ran{time} in user mode"),
-        Kind::Running(RunMode::Kernel(work)) => {
+        TimeKind::Running(RunMode::User) => format!("ran{time} in user mode"),
+        TimeKind::Running(RunMode::Kernel(work)) => {
             format!("ran{time} in the kernel: {}", work.label())
         }
-        Kind::Running(RunMode::In(wait)) => format!("ran{time} in the kernel: {}", wait.label()),
-        Kind::Running(RunMode::Unsampled) => format!("ran{time}"),
-        Kind::Runnable(CpuHolder::Task(_)) => {
+        TimeKind::Running(RunMode::In(wait)) => {
+            format!("ran{time} in the kernel: {}", wait.label())
+        }
+        TimeKind::Running(RunMode::Unsampled) => format!("ran{time}"),
+        TimeKind::Runnable(CpuHolder::Task(_)) => {
             format!("waited{time} for a CPU, most used by {}", holder(part))
         }
-        Kind::Runnable(CpuHolder::Reclaimer(_) | CpuHolder::CgroupReclaimer(_)) => {
+        TimeKind::Runnable(CpuHolder::Reclaimer(_) | CpuHolder::CgroupReclaimer(_)) => {
             format!("waited{time} for a CPU, while {} freed memory on it", holder(part))
         }
-        Kind::Runnable(CpuHolder::Copy(_)) => {
+        TimeKind::Runnable(CpuHolder::Copy(_)) => {
             format!("waited{time} for a CPU, while the forked {} used it", holder(part))
         }
-        Kind::Runnable(CpuHolder::Exiting(_)) => {
+        TimeKind::Runnable(CpuHolder::Exiting(_)) => {
             format!("waited{time} for a CPU, while {} ended and freed its memory", holder(part))
         }
-        Kind::Runnable(CpuHolder::Tracer) => {
+        TimeKind::Runnable(CpuHolder::Tracer) => {
             format!("waited{time} for a CPU that memwright used")
         }
-        Kind::Runnable(CpuHolder::Idle) => {
+        TimeKind::Runnable(CpuHolder::Idle) => {
             format!("was runnable{time} while its CPU was idle (throttled by a CPU quota?)")
         }
-        Kind::Runnable(CpuHolder::Unknown) => format!("waited{time} for a CPU"),
-        Kind::Waiting(Wait::Sleep) => format!("slept{time} on a timer"),
-        Kind::Waiting(Wait::CgroupFrozen) => format!("was frozen{time} by its cgroup"),
-        Kind::Waiting(Wait::CpuQuota) => format!("was throttled{time} by its cgroup's CPU quota"),
-        Kind::Waiting(Wait::MemoryHigh) => {
+        TimeKind::Runnable(CpuHolder::Unknown) => format!("waited{time} for a CPU"),
+        TimeKind::Waiting(Wait::Sleep) => format!("slept{time} on a timer"),
+        TimeKind::Waiting(Wait::CgroupFrozen) => format!("was frozen{time} by its cgroup"),
+        TimeKind::Waiting(Wait::CpuQuota) => {
+            format!("was throttled{time} by its cgroup's CPU quota")
+        }
+        TimeKind::Waiting(Wait::MemoryHigh) => {
             format!("was throttled{time} over its cgroup's memory.high")
         }
-        Kind::Waiting(wait) => format!("waited{time} {}", for_what(wait)),
-        Kind::TimedOut(wait) => timed_out(wait, time),
-        Kind::Idle(wait) => {
+        TimeKind::Waiting(wait) => format!("waited{time} {}", for_what(wait)),
+        TimeKind::TimedOut(wait) => timed_out(wait, time),
+        TimeKind::Idle(wait) => {
             format!("was idle{time} ({}), or waited for what was not traced", wait.label())
         }
-        Kind::Stopped => format!("was stopped{time} by a signal or a debugger"),
-        Kind::Unseen(Unseen::NeverRan) => format!("did not run{time}"),
-        Kind::Unseen(Unseen::NotThere) => format!("did not exist{time}"),
-        Kind::Unseen(Unseen::Untraced) => format!("was not traced{time}"),
-        Kind::Unseen(Unseen::NotWoken(wait)) => {
+        TimeKind::Stopped => format!("was stopped{time} by a signal or a debugger"),
+        TimeKind::Unseen(UnseenReason::NeverRan) => format!("did not run{time}"),
+        TimeKind::Unseen(UnseenReason::NotThere) => format!("did not exist{time}"),
+        TimeKind::Unseen(UnseenReason::Untraced) => format!("was not traced{time}"),
+        TimeKind::Unseen(UnseenReason::NotWoken(wait)) => {
             format!("waited{time} {}, without an end", for_what(wait))
         }
-        Kind::Unseen(Unseen::TooDeep) => format!("waited{time} for a longer chain of tasks"),
+        TimeKind::Unseen(UnseenReason::TooDeep) => {
+            format!("waited{time} for a longer chain of tasks")
+        }
     }
 }
 

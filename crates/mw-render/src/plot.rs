@@ -6,7 +6,7 @@
 //! handed in: what cannot be drawn is an error that names it.
 //!
 //! ```
-//! use mw_render::plot::{Bar, Bars, Mark, Outcome, Spread, bars};
+//! use mw_render::plot::{Bar, Bars, Mark, BarOutcome, Spread, bars};
 //!
 //! let svg = bars(&Bars {
 //!     title: "Creating, locking and destroying 1 GiB".into(),
@@ -14,7 +14,7 @@
 //!     parts: vec!["create".into(), "lock".into(), "destroy".into()],
 //!     rows: vec![Bar {
 //!         name: "memwright 2M, 2 threads".into(),
-//!         outcome: Outcome::Measured {
+//!         outcome: BarOutcome::Measured {
 //!             parts: vec![35.0, 0.1, 2.0],
 //!             total: Spread { median: 37.0, min: 35.5, max: 41.0 },
 //!             ratio: Some(12.5),
@@ -28,7 +28,7 @@
 //! ```
 //!
 //! ```
-//! use mw_render::plot::{Lines, Panel, Series, Span, Tone, lines};
+//! use mw_render::plot::{Lines, Panel, Series, PlotSpan, Tone, lines};
 //!
 //! let panel = |heading: &str, name: &str, points: &[(f64, f64)]| Panel {
 //!     heading: heading.into(),
@@ -40,7 +40,7 @@
 //!         panel("throughput, GiB/s", "service", &[(0.0, 2.1), (1.0, 0.4), (2.0, 2.0)]),
 //!         panel("memory, GiB", "available", &[(0.0, 9.0), (1.0, f64::NAN), (2.0, 8.0)]),
 //!     ],
-//!     spans: vec![Span { name: "fixed".into(), from_s: 1.5, to_s: 2.0, tone: Tone::Good }],
+//!     spans: vec![PlotSpan { name: "fixed".into(), from_s: 1.5, to_s: 2.0, tone: Tone::Good }],
 //!     footnote: vec![],
 //! })?;
 //! assert!(svg.starts_with("<svg"));
@@ -119,12 +119,12 @@ pub struct Bars {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bar {
     pub name: String,
-    pub outcome: Outcome,
+    pub outcome: BarOutcome,
 }
 
 /// Outcome of a row.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Outcome {
+pub enum BarOutcome {
     Measured {
         /// The length of each part.
         parts: Vec<f64>,
@@ -172,7 +172,7 @@ pub struct Lines {
     /// The panels, from top to bottom.
     pub panels: Vec<Panel>,
     /// Phases and moments, across all panels.
-    pub spans: Vec<Span>,
+    pub spans: Vec<PlotSpan>,
     /// Paragraphs below.
     pub footnote: Vec<String>,
 }
@@ -196,7 +196,7 @@ pub struct Series {
 
 /// A phase, or a moment where both ends are the same.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Span {
+pub struct PlotSpan {
     pub name: String,
     /// Start, in seconds.
     pub from_s: f64,

@@ -26,7 +26,7 @@ use std::fmt::Write;
 
 /// Layout of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Layout {
+pub struct TextLayout {
     /// True if it may have colour.
     pub colour: bool,
     /// Columns of the terminal.
@@ -42,7 +42,7 @@ const MIN_WIDTH: usize = 40;
 /// The widest column of names; a longer name moves what follows it. The formatter panics beyond 65,535.
 const MAX_NAME_CHARS: usize = 80;
 
-impl Default for Layout {
+impl Default for TextLayout {
     fn default() -> Self {
         Self { colour: false, width: USUAL_WIDTH, verbose: false }
     }
@@ -56,14 +56,14 @@ pub fn time(unix_ms: u64, zone: &TimeZone) -> Option<String> {
 }
 
 /// A page that is being written.
-struct Page {
-    layout: Layout,
+struct TextPage {
+    layout: TextLayout,
     text: String,
 }
 
-pub fn report(report: &Report, layout: Layout) -> String {
-    let layout = Layout { width: layout.width.max(MIN_WIDTH), ..layout };
-    let mut page = Page { layout, text: String::new() };
+pub fn report(report: &Report, layout: TextLayout) -> String {
+    let layout = TextLayout { width: layout.width.max(MIN_WIDTH), ..layout };
+    let mut page = TextPage { layout, text: String::new() };
     let is_unknown = report.is_unknown();
     if is_unknown {
         page.verdict(report);
@@ -87,7 +87,7 @@ pub fn report(report: &Report, layout: Layout) -> String {
     on_terminal(&page.text, layout.colour)
 }
 
-impl Page {
+impl TextPage {
     fn painted(&self, style: Style, text: &str) -> String {
         let text = visible::line(text);
         if self.layout.colour { format!("{style}{text}{style:#}") } else { text }

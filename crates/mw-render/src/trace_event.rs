@@ -2,11 +2,11 @@
 //!
 //! Each task of the path is a track; each part is a complete event (`"ph": "X"`) on it, times in microseconds.
 
-use mw_critical_path::{Kind, Path, RunMode, Trace, Unseen};
+use mw_critical_path::{CriticalPath, RunMode, TimeKind, Trace, UnseenReason};
 use serde_json::{Value, json};
 
 /// The path as a JSON document.
-pub fn json(trace: &Trace, path: &Path) -> String {
+pub fn json(trace: &Trace, path: &CriticalPath) -> String {
     let mut events: Vec<Value> = Vec::new();
     for hop in &path.hops {
         let (tid, pid) = (hop.task, trace.process(hop.task));
@@ -36,25 +36,25 @@ fn microseconds(nanos: u64) -> f64 {
     nanos as f64 / 1000.0
 }
 
-fn category(kind: Kind) -> &'static str {
+fn category(kind: TimeKind) -> &'static str {
     match kind {
-        Kind::Running(_) => "running",
-        Kind::Runnable(_) => "runnable",
-        Kind::Waiting(_) | Kind::TimedOut(_) | Kind::Idle(_) => "waiting",
-        Kind::Stopped => "stopped",
-        Kind::Unseen(_) => "not traced",
+        TimeKind::Running(_) => "running",
+        TimeKind::Runnable(_) => "runnable",
+        TimeKind::Waiting(_) | TimeKind::TimedOut(_) | TimeKind::Idle(_) => "waiting",
+        TimeKind::Stopped => "stopped",
+        TimeKind::Unseen(_) => "not traced",
     }
 }
 
-fn name(kind: Kind) -> String {
+fn name(kind: TimeKind) -> String {
     match kind {
-        Kind::Running(RunMode::Kernel(work)) => format!("kernel: {}", work.label()),
-        Kind::Running(RunMode::In(wait)) => format!("kernel: {}", wait.label()),
-        Kind::Running(RunMode::User) => "user mode".to_owned(),
-        Kind::Waiting(wait)
-        | Kind::TimedOut(wait)
-        | Kind::Idle(wait)
-        | Kind::Unseen(Unseen::NotWoken(wait)) => wait.label().to_owned(),
+        TimeKind::Running(RunMode::Kernel(work)) => format!("kernel: {}", work.label()),
+        TimeKind::Running(RunMode::In(wait)) => format!("kernel: {}", wait.label()),
+        TimeKind::Running(RunMode::User) => "user mode".to_owned(),
+        TimeKind::Waiting(wait)
+        | TimeKind::TimedOut(wait)
+        | TimeKind::Idle(wait)
+        | TimeKind::Unseen(UnseenReason::NotWoken(wait)) => wait.label().to_owned(),
         other => category(other).to_owned(),
     }
 }

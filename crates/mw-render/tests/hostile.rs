@@ -1,14 +1,16 @@
 //! Names that others chose steer no terminal, forge no line and no colour, in any format.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use mw_critical_path::{CpuHolder, Kind, Link, PathPart, PathSummary, PathTask, Sibling, Wait};
+use mw_critical_path::{
+    CpuHolder, PathPart, PathSummary, PathTask, Sibling, TimeKind, Wait, WaitLink,
+};
 use mw_model::visible::is_invisible;
 use mw_model::{
     Answer, Cause, Finding, Incident, IncidentRow, KernelWait, Missing, Obstacle, Preflight,
     Quantity, Remedy, Report, Role, Severity, Shift, SkippedRule, Snapshot, Step, Subject, Trigger,
     Window,
 };
-use mw_render::text::{self, IncidentList, Layout};
+use mw_render::text::{self, IncidentList, TextLayout};
 use mw_render::{html, json, nagios};
 use proptest::prelude::*;
 
@@ -83,7 +85,7 @@ fn path(name: &str) -> PathSummary {
         other_cgroups: vec![name.to_owned()],
     };
     let part = PathPart {
-        kind: Kind::Runnable(CpuHolder::Task(3)),
+        kind: TimeKind::Runnable(CpuHolder::Task(3)),
         total_ns: 10,
         task: task.clone(),
         inferred: true,
@@ -93,7 +95,7 @@ fn path(name: &str) -> PathSummary {
         waker_stack: vec![name.to_owned()],
     };
     let link =
-        Link { waiter: task.clone(), wait: Wait::Socket, other: task.clone(), inferred: true };
+        WaitLink { waiter: task.clone(), wait: Wait::Socket, other: task.clone(), inferred: true };
     PathSummary {
         task: task.clone(),
         total_ns: 10,
@@ -158,7 +160,7 @@ fn check_pages(name: &str) {
         ..IncidentRow::default()
     };
     for colour in [false, true] {
-        let layout = Layout { colour, width: 400, ..Layout::default() };
+        let layout = TextLayout { colour, width: 400, ..TextLayout::default() };
         let colours = if colour { &COLOURS[..] } else { &[] };
         check(&text::report(&report, layout), colours);
         check(&text::incident(&incident, layout), colours);

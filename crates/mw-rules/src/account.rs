@@ -11,7 +11,7 @@ mod kernel;
 mod summary;
 
 use entry::{group, leaf};
-use mw_memory::{Account, AccountCounters, Part};
+use mw_memory::{Account, AccountCounters, MemoryPart};
 use mw_model::{
     ACCOUNT_SCHEMA, AccountEntry, Holders, MemoryAccount, Missing, OriginKind, Process, ProcessUse,
     Snapshot, derived, zones,
@@ -33,10 +33,10 @@ pub fn account(snapshot: &Snapshot, holders: &Holders) -> Result<MemoryAccount, 
             "anonymous memory",
             vec![
                 holders::anonymous(snapshot, holders, &account),
-                leaf(&account, Part::SwapCache, "swap cache that no process has mapped"),
+                leaf(&account, MemoryPart::SwapCache, "swap cache that no process has mapped"),
                 leaf(
                     &account,
-                    Part::UnmappedAnonymous,
+                    MemoryPart::UnmappedAnonymous,
                     "unmapped pages that pipes or devices hold (vmsplice, pinned)",
                 ),
             ],
@@ -47,8 +47,8 @@ pub fn account(snapshot: &Snapshot, holders: &Holders) -> Result<MemoryAccount, 
         group(
             "out of use",
             vec![
-                leaf(&account, Part::Balloon, "balloon of the hypervisor"),
-                leaf(&account, Part::Corrupted, "damaged pages"),
+                leaf(&account, MemoryPart::Balloon, "balloon of the hypervisor"),
+                leaf(&account, MemoryPart::Corrupted, "damaged pages"),
             ],
         ),
         holders::unaccounted(snapshot, holders, &account),
@@ -102,20 +102,20 @@ fn free(snapshot: &Snapshot, account: &Account) -> AccountEntry {
     let deferred = zones::deferred_bytes(sample, page_bytes);
     let named = "in no zone yet (deferred initialization)".to_owned();
     let named = in_zones.chain([(named, deferred)]).collect();
-    let mut lists = leaf(account, Part::Free, "free lists");
+    let mut lists = leaf(account, MemoryPart::Free, "free lists");
     entry::split(&mut lists, named, "counted by no zone (counters lag)");
     let cma = sample.meminfo.value().and_then(|meminfo| meminfo.cma_free_bytes).unwrap_or(0);
     if cma > 0 {
         let cma = mw_model::format_bytes(cma);
         lists.note = Some(format!("{cma} of it is CMA, for movable pages alone"));
     }
-    let cpus = leaf(account, Part::PerCpuLists, "per-CPU lists (not in MemFree)");
+    let cpus = leaf(account, MemoryPart::PerCpuLists, "per-CPU lists (not in MemFree)");
     group("free", vec![lists, cpus])
 }
 
 fn cache(snapshot: &Snapshot, holders: &Holders, account: &Account) -> AccountEntry {
     let mut unevictable =
-        leaf(account, Part::UnevictableCache, "files of ramfs and locked files, which stay");
+        leaf(account, MemoryPart::UnevictableCache, "files of ramfs and locked files, which stay");
     let filesystems = snapshot.filesystems.value().map_or(&[][..], Vec::as_slice);
     let ramfs = filesystems.iter().filter(|f| f.fstype == "ramfs").map(|f| f.target.as_str());
     let ramfs: Vec<&str> = ramfs.take(entry::MOST_NAMED).collect();
@@ -126,8 +126,8 @@ fn cache(snapshot: &Snapshot, holders: &Holders, account: &Account) -> AccountEn
         "page cache",
         vec![
             holders::clean_cache(holders, account),
-            leaf(account, Part::DirtyCache, "dirty"),
-            leaf(account, Part::WritebackCache, "being written"),
+            leaf(account, MemoryPart::DirtyCache, "dirty"),
+            leaf(account, MemoryPart::WritebackCache, "being written"),
             unevictable,
         ],
     )
@@ -146,7 +146,7 @@ fn huge_pages(snapshot: &Snapshot, account: &Account) -> AccountEntry {
         ]
         .map(|(name, pages)| (name, pages.saturating_mul(pool.page_bytes)))
     });
-    let mut pool = leaf(account, Part::HugePages, "pools of hugetlb pages");
+    let mut pool = leaf(account, MemoryPart::HugePages, "pools of hugetlb pages");
     entry::split(&mut pool, parts.collect(), "other sizes");
     pool
 }

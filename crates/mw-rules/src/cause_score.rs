@@ -12,7 +12,7 @@ use crate::request::RequestTime;
 use crate::stall_window::{CanaryVerdict, StallWindow, is_canary};
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
-use mw_critical_path::kernel::{self, Functions};
+use mw_critical_path::kernel::{self, FunctionSet};
 use mw_model::{
     Evidence, FailureKind, Finding, Missing, Quantity, Resource, Subject, TriggerKind, WaitKind,
 };
@@ -169,7 +169,7 @@ impl<'a> CauseScore<'a> {
 
     /// Number of times that a task was blocked in one of these functions.
     #[must_use]
-    pub(crate) fn blocked_in(mut self, functions: &[Functions]) -> Self {
+    pub(crate) fn blocked_in(mut self, functions: &[FunctionSet]) -> Self {
         if let Some(request) = self.stall.request {
             if let Some((share, _)) = request.below(functions) {
                 self.add(share, 1.0, MOST_OF_WAITS);
@@ -206,7 +206,7 @@ impl<'a> CauseScore<'a> {
 
     /// The increase of the CPU share of these functions.
     #[must_use]
-    pub(crate) fn profile(mut self, functions: &[Functions]) -> Self {
+    pub(crate) fn profile(mut self, functions: &[FunctionSet]) -> Self {
         self.looked |= !self.stall.incident.difference.is_empty();
         let Some((function, grown)) = self.stall.grown_percent(functions) else { return self };
         if grown < LEAST_SHARE_PERCENT {

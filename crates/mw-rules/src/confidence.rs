@@ -14,11 +14,11 @@ pub const CONFIDENCE_BY_SCORE: &[(u8, u8)] =
 
 /// The share of causes that are right, in percent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Confidence(u8);
+struct ConfidencePercent(u8);
 
 /// The confidence that a score deserves.
-fn of(score: Score) -> Confidence {
-    Confidence(share_right(CONFIDENCE_BY_SCORE, score.0))
+fn of(score: Score) -> ConfidencePercent {
+    ConfidencePercent(share_right(CONFIDENCE_BY_SCORE, score.0))
 }
 
 /// The cause that a suspect is, with the confidence that its score deserves.

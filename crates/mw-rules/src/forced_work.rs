@@ -6,7 +6,7 @@
 //! kernel thread that compacts without being asked (vm.compaction_proactiveness) is told from one that an allocation
 //! woke by its own function.
 
-use mw_critical_path::kernel::{COMPACTION, Functions, is_in};
+use mw_critical_path::kernel::{COMPACTION, FunctionSet, is_in};
 use mw_model::{Incident, Profile, ServiceProcess, Window, WriterProcess};
 use mw_proc::vmstat::Counter;
 
@@ -23,14 +23,14 @@ pub(crate) enum ForcedWork {
 const MAX_WRITERS: usize = 8;
 
 /// What a write enters.
-const ENTRIES: &[(ForcedWork, Functions)] = &[
+const ENTRIES: &[(ForcedWork, FunctionSet)] = &[
     (
         ForcedWork::DropCaches,
-        Functions::new(&["drop_caches_sysctl_handler", "drop_pagecache_sb", "drop_slab"]),
+        FunctionSet::new(&["drop_caches_sysctl_handler", "drop_pagecache_sb", "drop_slab"]),
     ),
     (
         ForcedWork::Compaction,
-        Functions::new(&[
+        FunctionSet::new(&[
             "sysctl_compaction_handler",
             "compact_store",
             "compact_nodes",
@@ -39,7 +39,7 @@ const ENTRIES: &[(ForcedWork, Functions)] = &[
     ),
     (
         ForcedWork::Reclaim,
-        Functions::new(&[
+        FunctionSet::new(&[
             "memory_reclaim",
             "user_proactive_reclaim",
             "mem_cgroup_force_empty_write",
@@ -49,7 +49,7 @@ const ENTRIES: &[(ForcedWork, Functions)] = &[
     ),
     (
         ForcedWork::HugePages,
-        Functions::new(&[
+        FunctionSet::new(&[
             "hugetlb_sysctl_handler_common",
             "__nr_hugepages_store_common",
             "nr_hugepages_store_common",
@@ -61,14 +61,14 @@ const ENTRIES: &[(ForcedWork, Functions)] = &[
 ];
 
 /// What the kernel's own thread enters that compacts without being asked.
-const PROACTIVE: Functions = Functions::new(&["proactive_compact_node", "compact_node"]);
-const ON_REQUEST: Functions = Functions::new(&["kcompactd_do_work"]);
+const PROACTIVE: FunctionSet = FunctionSet::new(&["proactive_compact_node", "compact_node"]);
+const ON_REQUEST: FunctionSet = FunctionSet::new(&["kcompactd_do_work"]);
 
 const COMPACTION_THREAD: &str = "kcompactd";
 
 /// A task that did such work.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Forced {
+pub(crate) struct ForcingTask {
     pub(crate) work: ForcedWork,
     pub(crate) process: ServiceProcess,
     /// Of one CPU, in percent.
@@ -77,7 +77,7 @@ pub(crate) struct Forced {
     pub(crate) task_percent: f64,
 }
 
-impl Forced {
+impl ForcingTask {
     /// True if the kernel did it by itself.
     pub(crate) fn is_of_kernel(&self) -> bool {
         self.process.name.starts_with(COMPACTION_THREAD)
@@ -91,19 +91,19 @@ pub fn forcing_processes(profile: &Profile) -> Vec<ServiceProcess> {
 }
 
 /// Tasks that did such work during a stall, the most first.
-pub(crate) fn forced(incident: &Incident) -> Vec<Forced> {
+pub(crate) fn forced(incident: &Incident) -> Vec<ForcingTask> {
     incident.profile.as_ref().map(in_profile).unwrap_or_default()
 }
 
 /// The one that did most of this work.
-pub(crate) fn most(incident: &Incident, work: ForcedWork) -> Option<Forced> {
+pub(crate) fn most(incident: &Incident, work: ForcedWork) -> Option<ForcingTask> {
     forced(incident).into_iter().find(|forced| forced.work == work)
 }
 
 /// True if kcompactd worked without being asked. Where the compiler has inlined the function that says so, the kernel's
 /// counter does: nobody woke it.
 pub(crate) fn is_kernel_proactive(incident: &Incident, window: &Window) -> bool {
-    if forced(incident).iter().any(Forced::is_of_kernel) {
+    if forced(incident).iter().any(ForcingTask::is_of_kernel) {
         return true;
     }
     let Some(profile) = &incident.profile else { return false };
@@ -140,7 +140,7 @@ pub(crate) fn named(incident: &Incident, process: &ServiceProcess) -> String {
     format!("{}{parent}{group}", crate::oom_words::process(process))
 }
 
-fn in_profile(profile: &Profile) -> Vec<Forced> {
+fn in_profile(profile: &Profile) -> Vec<ForcingTask> {
     let all: f64 = profile.stacks.iter().map(|stack| stack.samples as f64).sum();
     let mut tasks: Vec<(Option<ForcedWork>, ServiceProcess, f64)> = Vec::new();
     for stack in &profile.stacks {
@@ -160,10 +160,10 @@ fn in_profile(profile: &Profile) -> Vec<Forced> {
         tasks.iter().filter(|(_, of, _)| of == process).map(|(.., samples)| samples).sum()
     };
     let of_cpu = 100.0 * f64::from(profile.cpus.max(1)) / all;
-    let mut found: Vec<Forced> = tasks
+    let mut found: Vec<ForcingTask> = tasks
         .iter()
         .filter_map(|(work, process, samples)| {
-            Some(Forced {
+            Some(ForcingTask {
                 work: (*work)?,
                 process: process.clone(),
                 cpu_percent: samples * of_cpu,

@@ -5,7 +5,7 @@ use crate::hog::hog;
 use crate::request::{RequestTime, is_of_probe, is_task_within};
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
-use mw_critical_path::{Link, PathPart, PathTask};
+use mw_critical_path::{PathPart, PathTask, WaitLink};
 use mw_critical_path::{TimeClass, kernel};
 use mw_model::{Area, DiskMetric, Finding, Metric, Quantity, Remedy, Severity, Step, TriggerKind};
 
@@ -54,22 +54,22 @@ pub(crate) fn hypervisor(stall: &StallWindow<'_>, request: &RequestTime<'_>) -> 
 }
 
 /// Ways of spending time that have one cause.
-struct Group {
+struct TimeClassGroup {
     spent: &'static [TimeClass],
     finding: fn(&StallWindow<'_>, &RequestTime<'_>, &PathPart) -> (Finding, u8),
 }
 
-const GROUPS: &[Group] = &[
-    Group { spent: &[TimeClass::CpuContention], finding: cpus },
-    Group { spent: &[TimeClass::Memwright], finding: memwright },
-    Group { spent: DISK, finding: disk },
-    Group { spent: &[TimeClass::IoLimit], finding: io_limit },
-    Group { spent: &[TimeClass::Stopped], finding: stopped },
-    Group { spent: &[TimeClass::Frozen], finding: frozen },
-    Group { spent: &[TimeClass::Network], finding: network },
-    Group { spent: &[TimeClass::Fuse], finding: fuse },
-    Group { spent: &[TimeClass::Nfs], finding: nfs },
-    Group { spent: SERVICE, finding: service },
+const GROUPS: &[TimeClassGroup] = &[
+    TimeClassGroup { spent: &[TimeClass::CpuContention], finding: cpus },
+    TimeClassGroup { spent: &[TimeClass::Memwright], finding: memwright },
+    TimeClassGroup { spent: DISK, finding: disk },
+    TimeClassGroup { spent: &[TimeClass::IoLimit], finding: io_limit },
+    TimeClassGroup { spent: &[TimeClass::Stopped], finding: stopped },
+    TimeClassGroup { spent: &[TimeClass::Frozen], finding: frozen },
+    TimeClassGroup { spent: &[TimeClass::Network], finding: network },
+    TimeClassGroup { spent: &[TimeClass::Fuse], finding: fuse },
+    TimeClassGroup { spent: &[TimeClass::Nfs], finding: nfs },
+    TimeClassGroup { spent: SERVICE, finding: service },
 ];
 
 const DISK: &[TimeClass] = &[
@@ -298,7 +298,7 @@ fn leaves_service<'a>(
     stall: &StallWindow<'a>,
     request: &RequestTime<'a>,
     part: &PathPart,
-) -> Option<&'a Link> {
+) -> Option<&'a WaitLink> {
     let service = stall.incident.service.as_ref()?;
     let is_of_service = |task: &PathTask| {
         let in_group = service.cgroup.as_deref().is_some_and(|cgroup| is_task_within(task, cgroup));

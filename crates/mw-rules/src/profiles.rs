@@ -6,20 +6,20 @@ use mw_model::{Area, Finding, Remedy, Severity, Step};
 
 /// Settings for a kind of machine.
 #[derive(Debug, Clone, Copy)]
-pub struct Profile {
+pub struct TuningProfile {
     pub name: &'static str,
     /// For which machines it is.
     pub summary: &'static str,
-    pub settings: &'static [Setting],
+    pub settings: &'static [ProfileSetting],
     /// A recommendation that is no setting of the kernel.
     pub manual: &'static [&'static str],
 }
 
 /// A setting of a profile.
 #[derive(Debug, Clone, Copy)]
-pub struct Setting {
+pub struct ProfileSetting {
     pub path: &'static str,
-    pub wanted: Wanted,
+    pub wanted: WantedValue,
     /// The reason, in a sentence.
     pub why: &'static str,
     /// Its evidence: a page below docs, or its documentation.
@@ -28,13 +28,13 @@ pub struct Setting {
 
 /// The values of a setting that a profile leaves as they are, and the one that it sets otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
+pub enum WantedValue {
     /// Only the last.
     OneOf(&'static [&'static str]),
     AtLeast(u64),
 }
 
-impl Wanted {
+impl WantedValue {
     /// The value to set, where the present one is not wanted.
     pub fn instead_of(self, present: &str) -> Option<String> {
         match self {
@@ -50,30 +50,30 @@ impl Wanted {
     }
 }
 
-const ZONE_RECLAIM: Setting = Setting {
+const ZONE_RECLAIM: ProfileSetting = ProfileSetting {
     path: "/proc/sys/vm/zone_reclaim_mode",
-    wanted: Wanted::OneOf(&["0"]),
+    wanted: WantedValue::OneOf(&["0"]),
     why: "With any other value an allocation scans its own node before it uses another one that has free memory.",
     evidence: "evaluations/evaluate-zone-reclaim-mode.md",
 };
 
-const THP_DEFRAG: Setting = Setting {
+const THP_DEFRAG: ProfileSetting = ProfileSetting {
     path: "/sys/kernel/mm/transparent_hugepage/defrag",
-    wanted: Wanted::OneOf(&["defer", "never", "madvise", "defer+madvise"]),
+    wanted: WantedValue::OneOf(&["defer", "never", "madvise", "defer+madvise"]),
     why: "Page faults of programs that request no huge pages do not compact; kcompactd does.",
     evidence: "evaluations/evaluate-thp-defrag.md",
 };
 
-const NUMA_BALANCING: Setting = Setting {
+const NUMA_BALANCING: ProfileSetting = ProfileSetting {
     path: "/proc/sys/kernel/numa_balancing",
-    wanted: Wanted::OneOf(&["0"]),
+    wanted: WantedValue::OneOf(&["0"]),
     why: "Programs that are bound to nodes pay for page faults and migrations that gain them nothing.",
     evidence: "Linux, Documentation/admin-guide/sysctl/kernel.rst, numa_balancing",
 };
 
-const MAP_COUNT: Setting = Setting {
+const MAP_COUNT: ProfileSetting = ProfileSetting {
     path: "/proc/sys/vm/max_map_count",
-    wanted: Wanted::AtLeast(1_048_576),
+    wanted: WantedValue::AtLeast(1_048_576),
     why: "Search engines and databases map each segment of their files, and JVMs each region of the heap.",
     evidence: "Elasticsearch's manual, Increase virtual memory",
 };
@@ -82,15 +82,15 @@ const MAP_COUNT: Setting = Setting {
 macro_rules! folios {
     ($($kib:literal)*) => {
         &[$(
-            Setting {
+            ProfileSetting {
                 path: concat!("/sys/kernel/mm/transparent_hugepage/hugepages-", $kib, "kB/enabled"),
-                wanted: Wanted::OneOf(&["always", "madvise"]),
+                wanted: WantedValue::OneOf(&["always", "madvise"]),
                 why: "Private memory that requests them gets folios of this size.",
                 evidence: "benchmarks.md",
             },
-            Setting {
+            ProfileSetting {
                 path: concat!("/sys/kernel/mm/transparent_hugepage/hugepages-", $kib, "kB/shmem_enabled"),
-                wanted: Wanted::OneOf(&["always", "within_size", "advise"]),
+                wanted: WantedValue::OneOf(&["always", "within_size", "advise"]),
                 why: "Memfds that request them get folios of this size.",
                 evidence: "benchmarks.md",
             },
@@ -98,10 +98,10 @@ macro_rules! folios {
     };
 }
 
-const FOLIOS: &[Setting] = folios!(16 32 64 128 256 512 1024);
+const FOLIOS: &[ProfileSetting] = folios!(16 32 64 128 256 512 1024);
 
-pub const PROFILES: &[Profile] = &[
-    Profile {
+pub const PROFILES: &[TuningProfile] = &[
+    TuningProfile {
         name: "hpc-node",
         summary: "a compute node whose jobs want most of its memory, one after another",
         settings: &[ZONE_RECLAIM, THP_DEFRAG, NUMA_BALANCING],
@@ -110,7 +110,7 @@ pub const PROFILES: &[Profile] = &[
              AllowedSwapSpace=0 in cgroup.conf): see docs/evaluations/evaluate-fragmentation-prevention.md",
         ],
     },
-    Profile {
+    TuningProfile {
         name: "database",
         summary: "a server with one large database, or a JVM",
         settings: &[ZONE_RECLAIM, THP_DEFRAG, MAP_COUNT],
@@ -118,7 +118,7 @@ pub const PROFILES: &[Profile] = &[
             "write backups with O_DIRECT (memwright run --direct-io 64k): see docs/evaluations/evaluate-write-size.md",
         ],
     },
-    Profile {
+    TuningProfile {
         name: "virtualisation",
         summary: "a host of virtual machines",
         settings: &[ZONE_RECLAIM, THP_DEFRAG],
@@ -126,7 +126,7 @@ pub const PROFILES: &[Profile] = &[
             "copy images with O_DIRECT, or with a memory limit: see docs/evaluations/evaluate-write-size.md",
         ],
     },
-    Profile {
+    TuningProfile {
         name: "gpu-host",
         summary: "a host that trains or serves models with GPUs, with pinned host memory",
         settings: &[ZONE_RECLAIM, THP_DEFRAG, NUMA_BALANCING],
@@ -134,7 +134,7 @@ pub const PROFILES: &[Profile] = &[
             "allow pinned memory (LimitMEMLOCK=infinity in the unit, or memlock in limits.conf)",
         ],
     },
-    Profile {
+    TuningProfile {
         name: "large-folios",
         summary: "a machine without enough free huge pages, whose programs request folios (--page best)",
         settings: FOLIOS,
@@ -147,7 +147,7 @@ pub fn rules() -> impl Iterator<Item = &'static str> {
     RULES.iter().filter(|rule| rule.is_of_profiles).map(|rule| rule.id)
 }
 
-impl Profile {
+impl TuningProfile {
     pub fn find(name: &str) -> Option<&'static Self> {
         PROFILES.iter().find(|profile| profile.name == name)
     }
@@ -160,7 +160,7 @@ impl Profile {
     /// Its settings as a finding, whose remedy sets those that are not as wanted, and names the others with their value;
     /// `present` reads a setting, `None` where this kernel does not have it.
     pub fn finding(&self, present: &dyn Fn(&str) -> Option<String>) -> Finding {
-        let set = |setting: &Setting| {
+        let set = |setting: &ProfileSetting| {
             let present = present(setting.path).unwrap_or_default();
             let value = setting.wanted.instead_of(&present).unwrap_or(present);
             Step::write(setting.path, value)
@@ -210,7 +210,7 @@ mod tests {
             "/sys/kernel/mm/transparent_hugepage/defrag" => Some("always".to_owned()),
             _ => None,
         };
-        let finding = Profile::find("hpc-node").unwrap().finding(&present);
+        let finding = TuningProfile::find("hpc-node").unwrap().finding(&present);
         assert_eq!(finding.rule, "profile-hpc-node");
         let steps = finding.remedy.unwrap().steps;
         assert_eq!(steps[0], Step::write(ZONE_RECLAIM.path, "0"), "said to be so already");

@@ -4,13 +4,13 @@
 //! seconds decide: a file read of a page that was reclaimed shortly before is a working set that does not fit, and
 //! one of a page that was not is a slow disk.
 
-use crate::forced_work::{Forced, ForcedWork, forced, is_kernel_proactive};
+use crate::forced_work::{ForcedWork, ForcingTask, forced, is_kernel_proactive};
 use crate::share::{percent, pressure_percent};
 use crate::untraced;
-use mw_critical_path::kernel::Functions;
+use mw_critical_path::kernel::FunctionSet;
 use mw_critical_path::{
-    Basis, CpuHolder, KernelWork, Kind, PathPart, PathSummary, PathTask, RunMode, TimeClass,
-    Unseen, Wait, kernel,
+    Basis, CpuHolder, KernelWork, PathPart, PathSummary, PathTask, RunMode, TimeClass, TimeKind,
+    UnseenReason, Wait, kernel,
 };
 use mw_model::{CpuUse, GroupUse, Incident, Metric, Resource, TriggerKind, Window};
 use mw_proc::vmstat::Counter;
@@ -51,10 +51,10 @@ pub(crate) fn is_of_probe(incident: &Incident, path: &PathSummary, part: &PathPa
 }
 
 /// What decides between conditions.
-struct Conditions<'a> {
+struct ConditionEvidence<'a> {
     incident: &'a Incident,
     window: &'a Window,
-    forced: Vec<Forced>,
+    forced: Vec<ForcingTask>,
 }
 
 impl<'a> RequestTime<'a> {
@@ -65,7 +65,7 @@ impl<'a> RequestTime<'a> {
         if percent(path.untraced_ns, path.total_ns) > 100.0 - LEAST_TRACED_PERCENT {
             return None;
         }
-        let conditions = Conditions { incident, window, forced: forced(incident) };
+        let conditions = ConditionEvidence { incident, window, forced: forced(incident) };
         let spent = |part: &'a PathPart| (conditions.spent(path, part), part);
         let mut parts: Vec<(TimeClass, &PathPart)> = path.parts.iter().map(spent).collect();
         if let Some(form) = conditions.shortage_throughout(&parts) {
@@ -119,8 +119,9 @@ impl<'a> RequestTime<'a> {
             )
         };
         let on_cpu = |(spent, part): &&(TimeClass, &PathPart)| {
-            let waits = matches!(part.kind, Kind::Runnable(CpuHolder::Idle | CpuHolder::Unknown));
-            let is_other = matches!(part.kind, Kind::Running(_) | Kind::Runnable(_));
+            let waits =
+                matches!(part.kind, TimeKind::Runnable(CpuHolder::Idle | CpuHolder::Unknown));
+            let is_other = matches!(part.kind, TimeKind::Running(_) | TimeKind::Runnable(_));
             (wants_cpu(spent) && is_other) || (waits && *spent == TimeClass::Unknown)
         };
         let total: u64 = self.parts.iter().filter(on_cpu).map(|(_, part)| part.total_ns).sum();
@@ -161,7 +162,7 @@ impl<'a> RequestTime<'a> {
 
     /// How much of the request was spent below one of these kernel functions, in percent, and the part that has
     /// most of it.
-    pub(crate) fn below(&self, functions: &[Functions]) -> Option<(f64, &'a PathPart)> {
+    pub(crate) fn below(&self, functions: &[FunctionSet]) -> Option<(f64, &'a PathPart)> {
         let below: Vec<&PathPart> = self
             .parts
             .iter()
@@ -183,7 +184,7 @@ impl<'a> RequestTime<'a> {
         const OF_UNKNOWN_WAITS: f64 = 0.7;
         let mut reliability = 1.0;
         let is_unseen = |spent| matches!(spent, TimeClass::Untraced | TimeClass::Unknown);
-        let is_untraced = |part: &PathPart| part.kind == Kind::Unseen(Unseen::Untraced);
+        let is_untraced = |part: &PathPart| part.kind == TimeKind::Unseen(UnseenReason::Untraced);
         if self.main().is_some_and(|(spent, part)| is_unseen(spent) || is_untraced(part)) {
             reliability *= OF_UNSEEN;
         }
@@ -208,7 +209,7 @@ impl<'a> RequestTime<'a> {
     }
 }
 
-impl Conditions<'_> {
+impl ConditionEvidence<'_> {
     fn spent(&self, path: &PathSummary, part: &PathPart) -> TimeClass {
         let spent = self.spent_by(path, part);
         // The walk goes on in the task that thawed the group.
@@ -256,16 +257,16 @@ impl Conditions<'_> {
 
     fn spent_by(&self, path: &PathSummary, part: &PathPart) -> TimeClass {
         match part.kind {
-            Kind::Running(mode) => self.ran(path, part, mode),
-            Kind::Runnable(holder) => self.runnable(path, part, holder),
-            Kind::Waiting(wait) => self.waited(path, part, wait),
+            TimeKind::Running(mode) => self.ran(path, part, mode),
+            TimeKind::Runnable(holder) => self.runnable(path, part, holder),
+            TimeKind::Waiting(wait) => self.waited(path, part, wait),
             // The probe gave up: what it waited for was not seen.
-            Kind::TimedOut(_) if is_of_probe(self.incident, path, part) => TimeClass::Unknown,
-            Kind::TimedOut(_) => TimeClass::TimeLimit,
-            Kind::Idle(_) => TimeClass::Idle,
-            Kind::Stopped => TimeClass::Stopped,
-            Kind::Unseen(Unseen::Untraced) => TimeClass::Untraced,
-            Kind::Unseen(_) => TimeClass::Unknown,
+            TimeKind::TimedOut(_) if is_of_probe(self.incident, path, part) => TimeClass::Unknown,
+            TimeKind::TimedOut(_) => TimeClass::TimeLimit,
+            TimeKind::Idle(_) => TimeClass::Idle,
+            TimeKind::Stopped => TimeClass::Stopped,
+            TimeKind::Unseen(UnseenReason::Untraced) => TimeClass::Untraced,
+            TimeKind::Unseen(_) => TimeClass::Unknown,
         }
     }
 
@@ -299,7 +300,8 @@ impl Conditions<'_> {
     /// A throttled task stays runnable, while any task has its CPU.
     fn runnable(&self, path: &PathSummary, part: &PathPart, holder: CpuHolder) -> TimeClass {
         let name = part.holder.as_ref().map_or("", |holder| holder.name.as_str());
-        let of_runnable = path.parts.iter().filter(|part| matches!(part.kind, Kind::Runnable(_)));
+        let of_runnable =
+            path.parts.iter().filter(|part| matches!(part.kind, TimeKind::Runnable(_)));
         let runnable_us = of_runnable.map(|part| part.total_ns).sum::<u64>() / 1000;
         let covers = |group: &GroupUse| {
             let over_us = group.over_ms.saturating_mul(1000);
@@ -365,8 +367,9 @@ impl Conditions<'_> {
     fn forced_by(&self, holder: &PathTask) -> Option<TimeClass> {
         const MOST_PERCENT: f64 = 50.0;
         let pid = holder.pid()?;
-        let is_it =
-            |forced: &&Forced| forced.process.pid == pid && forced.task_percent >= MOST_PERCENT;
+        let is_it = |forced: &&ForcingTask| {
+            forced.process.pid == pid && forced.task_percent >= MOST_PERCENT
+        };
         Some(match self.forced.iter().find(is_it)?.work {
             ForcedWork::DropCaches => TimeClass::DroppingCaches,
             ForcedWork::Compaction => TimeClass::ForcedCompaction,
@@ -508,7 +511,7 @@ pub(crate) fn is_within(path: &str, of: &str) -> bool {
 /// Whether the process of a part shares pages with one that it forked.
 fn shares_pages(path: &PathSummary, part: &PathPart) -> bool {
     let forks = |other: &PathPart| {
-        other.kind == Kind::Running(RunMode::Kernel(KernelWork::Fork))
+        other.kind == TimeKind::Running(RunMode::Kernel(KernelWork::Fork))
             && other.task.process == part.task.process
     };
     part.holder.is_some() || path.parts.iter().any(forks)
@@ -520,7 +523,7 @@ fn shares_pages(path: &PathSummary, part: &PathPart) -> bool {
 fn holds_mmap_lock(path: &PathSummary, part: &PathPart) -> bool {
     let changes_mappings = matches!(
         part.kind,
-        Kind::Running(RunMode::Kernel(KernelWork::Populate | KernelWork::Unmap))
+        TimeKind::Running(RunMode::Kernel(KernelWork::Populate | KernelWork::Unmap))
     );
     path.chain.iter().any(|link| {
         (link.wait == Wait::Semaphore || (link.wait == Wait::Unknown && changes_mappings))

@@ -2,7 +2,7 @@
 
 use crate::share::percent;
 use crate::stall_window::{StallWindow, is_background, is_canary};
-use mw_critical_path::kernel::{self, COLLAPSE, COMPACTION, Functions, RECLAIM};
+use mw_critical_path::kernel::{self, COLLAPSE, COMPACTION, FunctionSet, RECLAIM};
 use mw_model::{
     Area, BlockedTask, Cause, KernelWait, OomVictim, Role, Subject, TaskUse, TriggerKind, WaitKind,
     derived, format_bytes, format_duration_ms,
@@ -27,7 +27,7 @@ const WAITED_US: u64 = 1000;
 const BUSY_PERCENT: f64 = 10.0;
 
 /// A task's part in a stall, and its weight against others.
-struct Part {
+struct StallRole {
     role: Role,
     weight: f64,
 }
@@ -81,7 +81,7 @@ fn killed<'a>(stall: &StallWindow<'a>) -> impl Iterator<Item = &'a OomVictim> {
 }
 
 /// A task's waits in one line: in total, and in which way most.
-fn waited(stall: &StallWindow<'_>, pid: u32, task: &str) -> Part {
+fn waited(stall: &StallWindow<'_>, pid: u32, task: &str) -> StallRole {
     let timed = |wait: &&KernelWait| wait.kind != WaitKind::Swap || wait.total_us > 0;
     let own = stall.incident.waits.iter().filter(|wait| wait.pid == pid);
     let own = own.filter(|wait| wait.is_worth_telling()).filter(timed);
@@ -106,7 +106,7 @@ fn waited(stall: &StallWindow<'_>, pid: u32, task: &str) -> Part {
     };
     let why = kinds.iter().map(line).collect::<Vec<_>>().join("; ");
     let total_us = kinds.iter().map(|(_, us, _)| *us as f64).sum::<f64>();
-    Part { role: Role { pid, task: task.to_owned(), why }, weight: total_us / 1000.0 }
+    StallRole { role: Role { pid, task: task.to_owned(), why }, weight: total_us / 1000.0 }
 }
 
 fn blocked(task: &BlockedTask) -> String {
@@ -172,7 +172,7 @@ pub(crate) fn outside_memory(stall: &StallWindow<'_>, cause: &Cause) -> Vec<Role
 }
 
 /// Tasks that used the CPUs.
-fn busy(stall: &StallWindow<'_>, parts: &mut Vec<Part>) {
+fn busy(stall: &StallWindow<'_>, parts: &mut Vec<StallRole>) {
     let ms = |task: &TaskUse| task.user_ms.saturating_add(task.system_ms);
     let used = derived::total(stall.incident.tasks.iter().map(ms));
     for task in &stall.incident.tasks {
@@ -185,7 +185,7 @@ fn busy(stall: &StallWindow<'_>, parts: &mut Vec<Part>) {
 }
 
 /// Tasks that brought pages into the page cache.
-fn floods(stall: &StallWindow<'_>, parts: &mut Vec<Part>) {
+fn floods(stall: &StallWindow<'_>, parts: &mut Vec<StallRole>) {
     let page_bytes = stall.window.now.origin.page_bytes;
     for share in &stall.incident.flood {
         let bytes = share.pages.saturating_mul(page_bytes);
@@ -199,7 +199,7 @@ fn floods(stall: &StallWindow<'_>, parts: &mut Vec<Part>) {
 }
 
 /// Tasks that wrote to devices.
-fn wrote(stall: &StallWindow<'_>, parts: &mut Vec<Part>) {
+fn wrote(stall: &StallWindow<'_>, parts: &mut Vec<StallRole>) {
     for task in &stall.incident.tasks {
         let Some(bytes) = task.written_bytes.filter(|bytes| *bytes >= WRITTEN_BYTES) else {
             continue;
@@ -210,7 +210,7 @@ fn wrote(stall: &StallWindow<'_>, parts: &mut Vec<Part>) {
 }
 
 /// Tasks whose resident memory grew.
-fn growth(stall: &StallWindow<'_>, parts: &mut Vec<Part>) {
+fn growth(stall: &StallWindow<'_>, parts: &mut Vec<StallRole>) {
     let grown = stall.incident.tasks.iter().filter(|t| t.resident_growth_bytes >= GROWTH_BYTES);
     for task in grown {
         let bytes = task.resident_growth_bytes.unsigned_abs();
@@ -223,9 +223,9 @@ fn growth(stall: &StallWindow<'_>, parts: &mut Vec<Part>) {
 /// tasks.
 fn in_functions(
     stall: &StallWindow<'_>,
-    functions: &[Functions],
+    functions: &[FunctionSet],
     what: &str,
-    parts: &mut Vec<Part>,
+    parts: &mut Vec<StallRole>,
 ) {
     let Some(profile) = &stall.incident.profile else { return };
     let all = profile.stacks.iter().map(|stack| stack.samples as f64).sum::<f64>();
@@ -249,22 +249,22 @@ fn in_functions(
 }
 
 /// Adds a part, to the line of the same task if there is one.
-fn add(parts: &mut Vec<Part>, pid: u32, task: &str, why: String, weight: f64) {
-    let same = |part: &&mut Part| part.role.pid == pid && part.role.task == task;
+fn add(parts: &mut Vec<StallRole>, pid: u32, task: &str, why: String, weight: f64) {
+    let same = |part: &&mut StallRole| part.role.pid == pid && part.role.task == task;
     match parts.iter_mut().find(same) {
         Some(part) => {
             part.role.why = format!("{}; {why}", part.role.why);
             part.weight = part.weight.max(weight);
         }
-        None => parts.push(Part { role: Role { pid, task: task.to_owned(), why }, weight }),
+        None => parts.push(StallRole { role: Role { pid, task: task.to_owned(), why }, weight }),
     }
 }
 
 /// The tasks of the greatest weight, in that order: one of each name, with the number of others.
-fn named(mut parts: Vec<Part>) -> Vec<Role> {
+fn named(mut parts: Vec<StallRole>) -> Vec<Role> {
     parts.sort_by(|a, b| b.weight.total_cmp(&a.weight));
     let mut named: Vec<(Role, u32)> = Vec::new();
-    for Part { role, .. } in parts {
+    for StallRole { role, .. } in parts {
         match named.iter_mut().find(|(known, _)| known.task == role.task) {
             Some((_, more)) => *more = more.saturating_add(1),
             None => named.push((role, 0)),

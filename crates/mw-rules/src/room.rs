@@ -14,6 +14,6 @@ mod plan;
 mod tests;
 
 pub use contiguous::huge_pages_left;
-pub use next::{Tried, next};
-pub use node_state::{Capabilities, Consent, NodeState, Part, node_states, split};
-pub use plan::{Plan, join, plan};
+pub use next::{FailedSteps, next};
+pub use node_state::{Capabilities, NodeState, RequestPart, RoomConsent, node_states, split};
+pub use plan::{RoomPlan, join, plan};

@@ -3,7 +3,7 @@
 use crate::request::RequestTime;
 use crate::share::{percent, pressure_percent};
 use mw_critical_path::PathTask;
-use mw_critical_path::kernel::{self, Functions, is_in};
+use mw_critical_path::kernel::{self, FunctionSet, is_in};
 use mw_model::derived::total;
 use mw_model::{
     BlockedTask, CanaryMetric, FailureKind, GroupUse, Incident, KernelWait, Metric, Missing,
@@ -179,7 +179,7 @@ impl<'a> StallWindow<'a> {
     }
 
     /// Tasks in state D with one of these functions in their stack, the most often seen first.
-    pub(crate) fn blocked_in(&self, functions: &[Functions]) -> Option<&'a BlockedTask> {
+    pub(crate) fn blocked_in(&self, functions: &[FunctionSet]) -> Option<&'a BlockedTask> {
         let stuck = self.incident.blocked.iter().filter(|task| {
             task.state == 'D' && !is_background(&task.task) && is_in(&task.stack, functions)
         });
@@ -201,7 +201,7 @@ impl<'a> StallWindow<'a> {
 
     /// CPU time that functions took more than before, in percent of one CPU, and the name of the
     /// one that took most.
-    pub(crate) fn grown_percent(&self, functions: &[Functions]) -> Option<(&'a str, f64)> {
+    pub(crate) fn grown_percent(&self, functions: &[FunctionSet]) -> Option<(&'a str, f64)> {
         let incident = self.incident;
         let known =
             incident.difference.iter().filter(|shift| kernel::is_of(functions, &shift.function));

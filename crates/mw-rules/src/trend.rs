@@ -23,7 +23,7 @@ mod slope;
 mod steady;
 
 use lows::{Bins, last_collapse, lows};
-pub use point::Point;
+pub use point::TrendPoint;
 use slope::Slope;
 
 /// The fewest points that are judged: of one a minute, 36 minutes.
@@ -124,7 +124,7 @@ impl Growth {
 /// The steady growth that a series ends with; `None` where there is none. Points are in the order of their
 /// times; others are left out.
 #[must_use]
-pub fn growth(points: &[Point]) -> Option<Growth> {
+pub fn growth(points: &[TrendPoint]) -> Option<Growth> {
     let points = usable(points);
     let (first, last) = (points.first()?, points.last()?);
     let span_s = last.at_s - first.at_s;
@@ -142,7 +142,7 @@ pub fn growth(points: &[Point]) -> Option<Growth> {
 }
 
 /// Points that are numbers and in order, at most [`MAX_POINTS`].
-fn usable(points: &[Point]) -> Vec<Point> {
+fn usable(points: &[TrendPoint]) -> Vec<TrendPoint> {
     let mut last_s = f64::NEG_INFINITY;
     let in_order = points.iter().copied().filter(|point| {
         let is_later = point.at_s > last_s && point.at_s.is_finite() && point.value.is_finite();
@@ -151,7 +151,7 @@ fn usable(points: &[Point]) -> Vec<Point> {
         }
         is_later
     });
-    let points: Vec<Point> = in_order.collect();
+    let points: Vec<TrendPoint> = in_order.collect();
     match points.len() {
         0..=MAX_POINTS => points,
         _ => lows(&points, MAX_POINTS).low,
@@ -159,7 +159,7 @@ fn usable(points: &[Point]) -> Vec<Point> {
 }
 
 /// The growth from a point on.
-fn growth_from(points: &[Point], start: usize) -> Option<Growth> {
+fn growth_from(points: &[TrendPoint], start: usize) -> Option<Growth> {
     let (before, recent) = points.split_at_checked(start)?;
     let fewest = if before.is_empty() { MIN_POINTS } else { MIN_RECENT_POINTS };
     if recent.len() < fewest {
@@ -177,7 +177,7 @@ fn growth_from(points: &[Point], start: usize) -> Option<Growth> {
 }
 
 /// True if growth was faster before: the recent part of what levels off is nearly a line too.
-fn is_slower_than_before(growth: &Growth, before: &[Point]) -> bool {
+fn is_slower_than_before(growth: &Growth, before: &[TrendPoint]) -> bool {
     let since_s = growth.since_s - (growth.until_s - growth.since_s) * BEFORE_TIMES;
     let start = before.partition_point(|point| point.at_s < since_s);
     let before = before.get(start..).unwrap_or_default();
@@ -186,7 +186,7 @@ fn is_slower_than_before(growth: &Growth, before: &[Point]) -> bool {
 }
 
 /// The growth along a line that fits the lows.
-fn of_line(recent: &[Point], bins: &Bins, slope: Slope) -> Option<Growth> {
+fn of_line(recent: &[TrendPoint], bins: &Bins, slope: Slope) -> Option<Growth> {
     let (first, last) = (recent.first()?, recent.last()?);
     let rise = slope.per_s * (last.at_s - first.at_s);
     let half = recent.get(recent.len() / 2..)?;

@@ -17,7 +17,7 @@ use mw_model::{
 pub use supply::{exhausted, exhaustion, forecast, supplies};
 
 /// A series that grows, before it is known what is full when.
-struct Growing<'a> {
+struct GrowingSeries<'a> {
     series: &'a SizeSeries,
     growth: Growth,
 }
@@ -53,7 +53,7 @@ pub fn trends(
         let summary = words::of_request(supply, request, found.first(), span_ms);
         return Ok(made(1, summary, Vec::new(), found));
     }
-    let judged = Judged::of(history);
+    let judged = TrendJudgement::of(history);
     let machine = judged.growing.iter().find(|g| g.series.holder == SizedHolder::Machine);
     let available = available_bytes(history);
     let mut trends: Vec<Trend> = judged
@@ -69,12 +69,12 @@ pub fn trends(
 }
 
 /// The series that grow, and how many were judged.
-struct Judged<'a> {
-    growing: Vec<Growing<'a>>,
+struct TrendJudgement<'a> {
+    growing: Vec<GrowingSeries<'a>>,
     count: u64,
 }
 
-impl<'a> Judged<'a> {
+impl<'a> TrendJudgement<'a> {
     fn of(history: &'a SizeHistory) -> Self {
         let mut judged = Self { growing: Vec::new(), count: 0 };
         let series = history.series.iter().filter(|series| is_holder(&series.holder));
@@ -85,7 +85,7 @@ impl<'a> Judged<'a> {
             let growth = trend::growth(&points).filter(|growth| {
                 growth.until_s > growth.since_s && exceeds_earlier_runs(history, series, growth)
             });
-            judged.growing.extend(growth.map(|growth| Growing { series, growth }));
+            judged.growing.extend(growth.map(|growth| GrowingSeries { series, growth }));
         }
         judged
     }
@@ -124,8 +124,12 @@ fn available_bytes(history: &SizeHistory) -> Option<f64> {
 }
 
 /// Limit that a holder's growth fills, where that is near enough to say.
-fn trend(growing: &Growing<'_>, available: Option<f64>, machine: Option<Growth>) -> Option<Trend> {
-    let Growing { series, growth } = growing;
+fn trend(
+    growing: &GrowingSeries<'_>,
+    available: Option<f64>,
+    machine: Option<Growth>,
+) -> Option<Trend> {
+    let GrowingSeries { series, growth } = growing;
     let own = match series.holder {
         SizedHolder::Machine => None,
         _ => series.limit_bytes.map(|limit| limit as f64),

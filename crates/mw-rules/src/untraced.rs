@@ -3,11 +3,11 @@
 
 use crate::share::percent;
 use mw_critical_path::PathPart;
-use mw_critical_path::kernel::{self, Functions};
+use mw_critical_path::kernel::{self, FunctionSet};
 use mw_model::Incident;
 
 /// The functions of a task that takes page faults, or populates or unmaps memory.
-const POPULATION: &[Functions] = &[kernel::PAGE_FAULT, kernel::POPULATE, kernel::UNMAP];
+const POPULATION: &[FunctionSet] = &[kernel::PAGE_FAULT, kernel::POPULATE, kernel::UNMAP];
 
 /// True if most of the kernel's samples of the part's process are of page faults, or of populating or unmapping memory.
 pub(crate) fn populates(incident: &Incident, part: &PathPart) -> bool {

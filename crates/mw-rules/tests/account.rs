@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 use mw_collect::{Source, text_archive};
-use mw_memory::Part;
+use mw_memory::MemoryPart;
 use mw_model::{AccountEntry, Holders, MemoryAccount, Reading, Snapshot};
 use mw_proc::meminfo::Meminfo;
 use proptest::prelude::*;
@@ -38,7 +38,7 @@ fn check_total(account: &MemoryAccount) {
     account.parts.iter().for_each(check_sums);
 }
 
-fn bytes(entries: &[AccountEntry], wanted: Part) -> u64 {
+fn bytes(entries: &[AccountEntry], wanted: MemoryPart) -> u64 {
     let is_it = |entry: &AccountEntry| if entry.id == wanted.id() { entry.bytes } else { 0 };
     entries.iter().map(|entry| is_it(entry) + bytes(&entry.parts, wanted)).sum()
 }
@@ -54,7 +54,7 @@ fn every_captured_kernel_is_accounted_for() {
         accounted += 1;
         check_total(&account);
         let most = (account.total_bytes / MOST_SHARE).max(MOST_FIXED_BYTES);
-        let unaccounted = bytes(&account.parts, Part::Unaccounted);
+        let unaccounted = bytes(&account.parts, MemoryPart::Unaccounted);
         if unaccounted > most || account.overcounted_bytes > most {
             let over = account.overcounted_bytes;
             failures.push(format!("{fixture}: {unaccounted} missing, {over} over"));
@@ -66,19 +66,19 @@ fn every_captured_kernel_is_accounted_for() {
 
 #[test]
 fn every_kind_of_memory_is_the_largest_somewhere() {
-    let share = |fixture: &str, part: Part| {
+    let share = |fixture: &str, part: MemoryPart| {
         let account = account(&snapshot(fixture));
         bytes(&account.parts, part) * 100 / account.total_bytes
     };
-    assert!(share("unreclaimable-ramfs/firing", Part::UnevictableCache) > 30);
-    assert!(share("unreclaimable-ramfs/firing-tmpfs", Part::Shared) > 30);
-    assert!(share("hugepage-hoard/firing", Part::HugePages) > 20);
-    assert!(share("slab-bloat/firing", Part::SlabUnreclaimable) > 15);
-    assert!(share("slab-bloat/quiet-unused", Part::SlabReclaimable) > 5);
-    assert!(share("page-cache-flood/firing", Part::DirtyCache) > 5);
-    assert!(share("oom-kill/quiet", Part::Free) > 30);
+    assert!(share("unreclaimable-ramfs/firing", MemoryPart::UnevictableCache) > 30);
+    assert!(share("unreclaimable-ramfs/firing-tmpfs", MemoryPart::Shared) > 30);
+    assert!(share("hugepage-hoard/firing", MemoryPart::HugePages) > 20);
+    assert!(share("slab-bloat/firing", MemoryPart::SlabUnreclaimable) > 15);
+    assert!(share("slab-bloat/quiet-unused", MemoryPart::SlabReclaimable) > 5);
+    assert!(share("page-cache-flood/firing", MemoryPart::DirtyCache) > 5);
+    assert!(share("oom-kill/quiet", MemoryPart::Free) > 30);
     // Pages that the case keeps in pipes after their program has unmapped them.
-    assert!(share("fragmented-node/firing", Part::UnmappedAnonymous) >= 3);
+    assert!(share("fragmented-node/firing", MemoryPart::UnmappedAnonymous) >= 3);
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn this_machine_is_accounted_for() {
     let account = mw_rules::account(&snapshot, &holders).unwrap();
     println!("{account:#?}");
     check_total(&account);
-    let unaccounted = bytes(&account.parts, Part::Unaccounted);
+    let unaccounted = bytes(&account.parts, MemoryPart::Unaccounted);
     assert!(unaccounted < account.total_bytes / 50, "{account:#?}");
     assert!(account.overcounted_bytes < account.total_bytes / 50, "{account:#?}");
 }

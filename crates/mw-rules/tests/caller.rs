@@ -6,7 +6,7 @@ use mw_collect::text_archive;
 use mw_model::{
     Cgroup, CgroupVersion, Cgroups, LimitKind, Missing, Reading, Report, Severity, Window, caller,
 };
-use mw_proc::limits::Limits;
+use mw_proc::limits::Rlimits;
 use mw_proc::meminfo::Meminfo;
 
 const MIB: u64 = 1 << 20;
@@ -151,7 +151,7 @@ fn resource_limits_bind() {
     window.now.origin.data_bytes = Some(2 * MIB);
     let mut limited = |name: &str, soft: &str, hard: &str| {
         let text = format!("Max {name} {soft} {hard} bytes\n");
-        window.now.limits = Reading::Value(Limits::parse(text.as_bytes()).unwrap());
+        window.now.limits = Reading::Value(Rlimits::parse(text.as_bytes()).unwrap());
         let report = check(&window);
         (report.ready_bytes.unwrap(), report.limited_by.map(|limit| limit.kind))
     };

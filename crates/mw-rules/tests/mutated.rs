@@ -42,7 +42,7 @@ fn largest(text: &[u8]) -> Vec<u8> {
     out
 }
 
-const CONSENT: room::Consent = room::Consent { swap: true, migrate: true };
+const CONSENT: room::RoomConsent = room::RoomConsent { swap: true, migrate: true };
 const ALL: room::Capabilities =
     room::Capabilities { reclaim: true, compact: true, consent: CONSENT, has_swap: true };
 

@@ -8,9 +8,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a bench that cannot go on fails")]
 
-use mw_segment::{Error, Kind, Options, PageSize, Segment};
+use mw_segment::{Error, Options, PageSize, Segment, SegmentKind};
 use mw_test::measure::{is_asked, median, number, others, replace};
-use mw_test::{FolioSwitches, Fragmented, alone, compactions, free_mib};
+use mw_test::{FolioSwitchGuard, FragmentedMemory, alone, compactions, free_mib};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 const MIB: usize = 1 << 20;
 fn main() {
     let _alone = alone();
-    let Some(_switches) = FolioSwitches::only(&[16, 32, 64, 128, 256, 512, 1024]) else {
+    let Some(_switches) = FolioSwitchGuard::only(&[16, 32, 64, 128, 256, 512, 1024]) else {
         return mw_test::skip("needs root and switches for folio sizes (Linux 6.11)");
     };
     let (mib, rounds) = (number("--size", 1024), number("--rounds", 5));
@@ -26,7 +26,7 @@ fn main() {
     let load = others();
     let (free_before, _) = free_mib();
     let host = reclaimed_by_the_host(mib, threads);
-    let _holes = Fragmented::new(free_before.saturating_sub(number("--spare", 512)));
+    let _holes = FragmentedMemory::new(free_before.saturating_sub(number("--spare", 512)));
     let _huge_pages = take_huge_blocks();
     let (free, unusable) = free_mib();
     assert!(free > 3 * mib / 2, "{free} MiB are free, too few for segments of {mib} MiB");
@@ -61,7 +61,8 @@ fn reclaimed_by_the_host(mib: usize, threads: usize) -> String {
     );
     let folios = [64 << 10, 256 << 10, 1 << 20].map(PageSize::Folio);
     for page in [&[PageSize::Base], &folios[..], &[PageSize::Thp]].concat() {
-        let options = Options::new(mib * MIB).kind(Kind::Anon).page_size(page).workers(threads);
+        let options =
+            Options::new(mib * MIB).kind(SegmentKind::Anon).page_size(page).workers(threads);
         let create = || {
             let start = Instant::now();
             let segment = options.create().ok()?;
@@ -95,7 +96,7 @@ struct Place {
 
 /// A variant, and its times in ms/GiB.
 struct Row {
-    kind: Kind,
+    kind: SegmentKind,
     page: PageSize,
     create: Vec<f64>,
     destroy: Vec<f64>,
@@ -114,7 +115,7 @@ fn rows() -> Vec<Row> {
         sizes: BTreeMap::new(),
         missing: None,
     };
-    [Kind::Memfd, Kind::Anon]
+    [SegmentKind::Memfd, SegmentKind::Anon]
         .into_iter()
         .flat_map(|kind| pages.into_iter().map(move |page| row(kind, page)))
         .collect()
@@ -162,7 +163,8 @@ fn take_huge_blocks() -> Option<Segment> {
     let (free, unusable) = free_mib();
     let mib = (free as f64 * (1.0 - unusable)) as usize;
     let bytes = (mib * MIB).checked_sub(64 * MIB)?;
-    let options = Options::new(bytes).kind(Kind::Anon).page_size(PageSize::Thp).lenient(true);
+    let options =
+        Options::new(bytes).kind(SegmentKind::Anon).page_size(PageSize::Thp).lenient(true);
     options.create().ok()
 }
 

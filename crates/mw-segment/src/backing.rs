@@ -2,8 +2,8 @@
 
 use crate::error::Error;
 use crate::limits;
-use crate::plan::Plan;
-use crate::segment_kind::Kind;
+use crate::plan::SegmentPlan;
+use crate::segment_kind::SegmentKind;
 use mw_sys::{Region, SysvSegment};
 use rustix::fs::{FallocateFlags, MemfdFlags, Mode, fallocate, ftruncate, memfd_create};
 use rustix::io::pwritev;
@@ -19,7 +19,7 @@ const BUFFERS: usize = 64;
 
 /// The backing of a segment.
 #[derive(Debug)]
-pub(crate) enum Backing {
+pub(crate) enum SegmentBacking {
     /// Private anonymous memory.
     Anonymous,
     /// A file for each stripe.
@@ -31,29 +31,29 @@ pub(crate) enum Backing {
     Sysv { segment: SysvSegment, named: bool },
 }
 
-impl Backing {
+impl SegmentBacking {
     /// Creates it and maps it into `region`. If a later step fails, it is removed again.
     pub(crate) fn map(
-        plan: &Plan,
+        plan: &SegmentPlan,
         region: &Region,
         key: i32,
         name: Option<&str>,
     ) -> Result<Self, Error> {
         match plan.kind {
-            Kind::Anon => {
+            SegmentKind::Anon => {
                 let hugetlb = plan.page.hugetlb_bytes().is_some();
                 region
                     .map_anonymous(0..region.bytes(), hugetlb)
                     .map_err(|error| limits::explain(plan, "mmap", error))?;
                 Ok(Self::Anonymous)
             }
-            Kind::Memfd | Kind::Hugetlb => Self::files(plan, region),
-            Kind::Posix => Self::named(plan, region, name.unwrap_or_default()),
-            Kind::Ism | Kind::Dism => Self::sysv(plan, region, key),
+            SegmentKind::Memfd | SegmentKind::Hugetlb => Self::files(plan, region),
+            SegmentKind::Posix => Self::named(plan, region, name.unwrap_or_default()),
+            SegmentKind::Ism | SegmentKind::Dism => Self::sysv(plan, region, key),
         }
     }
 
-    fn files(plan: &Plan, region: &Region) -> Result<Self, Error> {
+    fn files(plan: &SegmentPlan, region: &Region) -> Result<Self, Error> {
         let mut files = Vec::new();
         for stripe in 0..plan.layout.stripes() {
             let range = plan.layout.stripe(stripe);
@@ -67,7 +67,7 @@ impl Backing {
         Ok(Self::Files(files))
     }
 
-    fn named(plan: &Plan, region: &Region, name: &str) -> Result<Self, Error> {
+    fn named(plan: &SegmentPlan, region: &Region, name: &str) -> Result<Self, Error> {
         let name = format!("/{}", name.trim_start_matches('/'));
         let flags = shm::OFlags::CREATE | shm::OFlags::EXCL | shm::OFlags::RDWR;
         let file = shm::open(name.as_str(), flags, Mode::RUSR | Mode::WUSR)
@@ -85,7 +85,7 @@ impl Backing {
 
     /// A segment without a key is marked for removal as soon as it is attached, so that a program that is
     /// killed leaves nothing; Linux still permits attaching it by its id.
-    fn sysv(plan: &Plan, region: &Region, key: i32) -> Result<Self, Error> {
+    fn sysv(plan: &SegmentPlan, region: &Region, key: i32) -> Result<Self, Error> {
         let segment = SysvSegment::create(key, region.bytes(), plan.page.hugetlb_bytes())
             .map_err(|error| limits::explain(plan, "shmget", error))?;
         let attached = region.attach(segment);
@@ -101,7 +101,7 @@ impl Backing {
     /// several at a time: faulting on each page costs 1.3 times as much, and holds the mmap lock.
     pub(crate) fn populate(
         &self,
-        plan: &Plan,
+        plan: &SegmentPlan,
         region: &Region,
         range: Range<usize>,
     ) -> io::Result<()> {
@@ -118,7 +118,12 @@ impl Backing {
     }
 
     /// Maps its files into `window` once more, `shift` bytes behind its start.
-    pub(crate) fn map_files(&self, plan: &Plan, window: &Region, shift: usize) -> io::Result<()> {
+    pub(crate) fn map_files(
+        &self,
+        plan: &SegmentPlan,
+        window: &Region,
+        shift: usize,
+    ) -> io::Result<()> {
         let Self::Files(files) = self else { return Err(io::ErrorKind::InvalidInput.into()) };
         files.iter().enumerate().try_for_each(|(number, file)| {
             let stripe = plan.layout.stripe(number);
@@ -128,7 +133,12 @@ impl Backing {
 
     /// Frees the pages of `range`, as far as the kernel does that in parallel. Each stripe is a file of
     /// its own, because punching a hole takes the inode's lock.
-    pub(crate) fn free(&self, plan: &Plan, region: &Region, range: Range<usize>) -> io::Result<()> {
+    pub(crate) fn free(
+        &self,
+        plan: &SegmentPlan,
+        region: &Region,
+        range: Range<usize>,
+    ) -> io::Result<()> {
         let (file, offset) = match self {
             // System V segments have no descriptor to punch a hole through: only removing the pages from
             // the page tables is done in parallel, and the last unmapping frees them.
@@ -155,7 +165,7 @@ impl Backing {
     }
 
     /// Locks it for every process that maps it.
-    pub(crate) fn lock(&self, plan: &Plan) -> Result<(), Error> {
+    pub(crate) fn lock(&self, plan: &SegmentPlan) -> Result<(), Error> {
         match self {
             Self::Sysv { segment, .. } => {
                 segment.lock().map_err(|error| limits::explain(plan, "shmctl(SHM_LOCK)", error))
@@ -181,7 +191,7 @@ fn write_zeros(file: &OwnedFd, offset: usize, bytes: usize) -> io::Result<()> {
     Ok(())
 }
 
-fn memfd(plan: &Plan) -> io::Result<OwnedFd> {
+fn memfd(plan: &SegmentPlan) -> io::Result<OwnedFd> {
     let huge = mw_sys::memfd_page_flags(plan.page);
     let seals = if plan.sealable { MemfdFlags::ALLOW_SEALING } else { MemfdFlags::empty() };
     Ok(memfd_create("memwright", MemfdFlags::CLOEXEC | huge | seals)?)

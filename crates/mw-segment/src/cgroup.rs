@@ -19,7 +19,7 @@ const V2_USAGE: &str = "memory.current";
 
 /// A group with a limit.
 #[derive(Debug, Clone)]
-pub(crate) struct Group {
+pub(crate) struct LimitedCgroup {
     /// Below the mount of its hierarchy.
     pub(crate) path: String,
     dir: PathBuf,
@@ -28,13 +28,13 @@ pub(crate) struct Group {
 
 /// Our own group and those above it, as far as they have a limit; found once for an operation.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Groups(Vec<Group>);
+pub(crate) struct LimitedCgroups(Vec<LimitedCgroup>);
 
-impl Groups {
+impl LimitedCgroups {
     /// Those of this process; empty if they are not visible.
     pub(crate) fn own() -> Self {
-        let Some(hierarchy) = Hierarchy::find("memory") else { return Self::default() };
-        let group = |path: &Path| Group {
+        let Some(hierarchy) = ControllerHierarchy::find("memory") else { return Self::default() };
+        let group = |path: &Path| LimitedCgroup {
             path: format!("/{}", path.display()),
             dir: hierarchy.mount.join(path),
             is_v1: hierarchy.is_v1,
@@ -45,19 +45,20 @@ impl Groups {
 
     /// The bytes that each group has available below its limits, memory.high included.
     pub(crate) fn unslowed(&self) -> impl Iterator<Item = u64> {
-        self.0.iter().flat_map(Group::limits).map(|limit| limit.available_bytes)
+        self.0.iter().flat_map(LimitedCgroup::limits).map(|limit| limit.available_bytes)
     }
 
     /// The limit with the least available memory of those that kill.
-    pub(crate) fn tightest(&self) -> Option<(&Group, GroupLimit)> {
-        let of_group = |group| Group::limits(group).into_iter().map(move |limit| (group, limit));
+    pub(crate) fn tightest(&self) -> Option<(&LimitedCgroup, GroupLimit)> {
+        let of_group =
+            |group| LimitedCgroup::limits(group).into_iter().map(move |limit| (group, limit));
         let limits = self.0.iter().flat_map(of_group);
         let killing = limits.filter(|(_, limit)| limit.effect != GroupEffect::Slows);
         killing.min_by_key(|(_, limit)| limit.available_bytes)
     }
 }
 
-impl Group {
+impl LimitedCgroup {
     /// The file of a limit.
     pub(crate) fn file(&self, limit: &GroupLimit) -> PathBuf {
         self.dir.join(limit.file)
@@ -94,7 +95,7 @@ impl Group {
 /// The directories of this process's own group and those above it, and the files of a limit and of the use
 /// in them; empty if they are not visible.
 pub(crate) fn own_memory_dirs() -> (Vec<PathBuf>, &'static [&'static str], &'static str) {
-    let Some(hierarchy) = Hierarchy::find("memory") else { return (Vec::new(), &[], "") };
+    let Some(hierarchy) = ControllerHierarchy::find("memory") else { return (Vec::new(), &[], "") };
     let dirs = hierarchy.groups().map(|path| hierarchy.mount.join(path)).collect();
     // Beyond memory.high each allocation is slowed down.
     if hierarchy.is_v1 { (dirs, &[V1_MAX], V1_USAGE) } else { (dirs, &[V2_MAX, V2_HIGH], V2_USAGE) }
@@ -102,7 +103,7 @@ pub(crate) fn own_memory_dirs() -> (Vec<PathBuf>, &'static [&'static str], &'sta
 
 /// Number of CPUs that the quotas of this process's groups allow; none without a quota.
 pub(crate) fn cpu_quota() -> Option<usize> {
-    let hierarchy = Hierarchy::find("cpu")?;
+    let hierarchy = ControllerHierarchy::find("cpu")?;
     let quota = |path: &Path| {
         let dir = hierarchy.mount.join(path);
         let (quota, period) = if hierarchy.is_v1 {
@@ -119,14 +120,14 @@ pub(crate) fn cpu_quota() -> Option<usize> {
 }
 
 /// The hierarchy of a controller, and our own group in it.
-struct Hierarchy {
+struct ControllerHierarchy {
     is_v1: bool,
     mount: PathBuf,
     /// Below the mount; empty for the group at the mount point.
     own: PathBuf,
 }
 
-impl Hierarchy {
+impl ControllerHierarchy {
     fn find(controller: &str) -> Option<Self> {
         let mounts = mountinfo::parse(&read_file("/proc/self/mountinfo").ok()?).ok()?;
         let memberships = cgroup::parse_self(&read_file("/proc/self/cgroup").ok()?).ok()?;

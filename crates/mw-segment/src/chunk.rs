@@ -5,13 +5,13 @@ use std::ops::Range;
 /// A segment of stripes of the same size, the last one smaller, each of chunks of the same size,
 /// the last one smaller.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Layout {
+pub(crate) struct ChunkLayout {
     bytes: usize,
     stripe_bytes: usize,
     chunk_bytes: usize,
 }
 
-impl Layout {
+impl ChunkLayout {
     /// `stripe_bytes` is rounded up to whole chunks.
     pub(crate) fn new(bytes: usize, stripe_bytes: usize, chunk_bytes: usize) -> Self {
         let chunk_bytes = chunk_bytes.max(1);
@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn chunks_cover_everything_once() {
         for (bytes, stripe, chunk) in [(100, 30, 7), (64, 64, 64), (65, 16, 4), (5, 100, 10)] {
-            let layout = Layout::new(bytes, stripe, chunk);
+            let layout = ChunkLayout::new(bytes, stripe, chunk);
             let mut seen = vec![0; bytes];
             for number in 0..layout.chunks() {
                 let range = layout.chunk(number);
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn consecutive_chunks_are_in_different_stripes() {
-        let layout = Layout::new(1 << 20, 1 << 18, 1 << 14);
+        let layout = ChunkLayout::new(1 << 20, 1 << 18, 1 << 14);
         assert_eq!(layout.stripes(), 4);
         let of = |number| layout.locate(layout.chunk(number).start).0;
         assert_eq!([of(0), of(1), of(2), of(3), of(4)], [0, 1, 2, 3, 0]);

@@ -1,7 +1,7 @@
 //! Errors, and how to remedy them.
 
 use crate::progress::Phase;
-use crate::segment_kind::Kind;
+use crate::segment_kind::SegmentKind;
 use mw_memory::{PageSize, ResourceLimit, format_bytes};
 use std::fmt;
 use std::io;
@@ -25,7 +25,7 @@ pub enum Error {
     #[error("no {page} pages for a segment of kind {kind}: {why}")]
     NoSuchPages {
         /// The kind that was requested.
-        kind: Kind,
+        kind: SegmentKind,
         /// The page size that was requested.
         page: PageSize,
         /// The missing resource, and the remedy.

@@ -12,10 +12,10 @@
 //!
 //! What the kernel allocated is counted by the page faults of the worker: one for each folio.
 
-use crate::backing::Backing;
+use crate::backing::SegmentBacking;
 use crate::folio_sizes::{FolioSize, FolioSizes};
-use crate::free_blocks::FreeBlocks;
-use crate::plan::{BASE_CHUNK_BYTES, Lock, Plan};
+use crate::free_blocks::ZoneFreeBlocks;
+use crate::plan::{BASE_CHUNK_BYTES, LockMethod, SegmentPlan};
 use mw_sys::{Region, ThpAdvice, thread_page_faults};
 use std::collections::BTreeMap;
 use std::io;
@@ -39,19 +39,19 @@ struct Size {
 /// The population of one segment.
 #[derive(Debug)]
 pub(crate) struct FolioPages<'a> {
-    plan: &'a Plan,
+    plan: &'a SegmentPlan,
     region: &'a Region,
-    backing: &'a Backing,
+    backing: &'a SegmentBacking,
     sizes: Vec<Size>,
-    free: Option<FreeBlocks>,
+    free: Option<ZoneFreeBlocks>,
 }
 
 impl<'a> FolioPages<'a> {
     pub(crate) fn new(
-        plan: &'a Plan,
+        plan: &'a SegmentPlan,
         folios: &FolioSizes,
         region: &'a Region,
-        backing: &'a Backing,
+        backing: &'a SegmentBacking,
     ) -> io::Result<Self> {
         let size = |size: &FolioSize| {
             let window = match plan.kind.is_shared() {
@@ -62,7 +62,7 @@ impl<'a> FolioPages<'a> {
             Ok(Size { size: *size, window, populated_bytes, is_exhausted })
         };
         let sizes = folios.sizes.iter().map(size).collect::<io::Result<_>>()?;
-        Ok(Self { plan, region, backing, sizes, free: FreeBlocks::new(&plan.placement) })
+        Ok(Self { plan, region, backing, sizes, free: ZoneFreeBlocks::new(&plan.placement) })
     }
 
     /// Bytes that folios of a size can have now, without compaction.
@@ -83,7 +83,9 @@ impl<'a> FolioPages<'a> {
             }
             None => self.populate_base(chunk.clone())?,
         }
-        if matches!(self.backing, Backing::Anonymous) && self.plan.lock == Lock::Mapping {
+        if matches!(self.backing, SegmentBacking::Anonymous)
+            && self.plan.lock == LockMethod::Mapping
+        {
             self.region.lock_on_fault(chunk)?;
         }
         Ok(())
@@ -124,7 +126,8 @@ impl<'a> FolioPages<'a> {
         if range.is_empty() {
             return Ok(());
         }
-        let is_private = matches!(self.backing, Backing::Anonymous) && !self.sizes.is_empty();
+        let is_private =
+            matches!(self.backing, SegmentBacking::Anonymous) && !self.sizes.is_empty();
         let advise = |advice| match is_private {
             true => self.region.advise_thp_in(range.clone(), advice),
             false => Ok(()),
@@ -163,7 +166,7 @@ fn count(size: &Size, expected: usize, faults: usize) {
 }
 
 /// Maps the files once more, shifted by one folio. Nothing is populated.
-fn window(plan: &Plan, backing: &Backing, page: usize) -> io::Result<Region> {
+fn window(plan: &SegmentPlan, backing: &SegmentBacking, page: usize) -> io::Result<Region> {
     let base = mw_sys::page_bytes();
     let bytes = plan.layout.bytes().checked_add(page).ok_or(io::ErrorKind::InvalidInput)?;
     let window = Region::reserve(bytes, base, 2 * page)?;

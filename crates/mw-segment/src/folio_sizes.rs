@@ -6,7 +6,7 @@
 
 use crate::free_pages::allowed;
 use crate::machine;
-use crate::segment_kind::Kind;
+use crate::segment_kind::SegmentKind;
 use mw_memory::{PageSize, WHY_ONLY_THE_LARGEST};
 
 /// A size that a segment may have.
@@ -30,7 +30,7 @@ pub(crate) struct FolioSizes {
 
 impl FolioSizes {
     /// For [`PageSize::Folio`] that one, or in lenient mode all up to it; for [`PageSize::Best`] all.
-    pub(crate) fn new(kind: Kind, page: PageSize, lenient: bool) -> Option<Self> {
+    pub(crate) fn new(kind: SegmentKind, page: PageSize, lenient: bool) -> Option<Self> {
         let (most, least) = match page {
             PageSize::Folio(bytes) if lenient => (bytes, 0),
             PageSize::Folio(bytes) => (bytes, bytes),
@@ -46,7 +46,7 @@ impl FolioSizes {
 }
 
 /// All sizes that the switches allow for this kind and that can be chosen, the largest first.
-fn usable(kind: Kind, has_guard_pages: bool) -> Vec<FolioSize> {
+fn usable(kind: SegmentKind, has_guard_pages: bool) -> Vec<FolioSize> {
     let allowed = if has_folios(kind).is_ok() { allowed(kind.is_shared()) } else { Vec::new() };
     let capped = allowed
         .iter()
@@ -56,19 +56,21 @@ fn usable(kind: Kind, has_guard_pages: bool) -> Vec<FolioSize> {
     capped.filter(choosable).collect()
 }
 
-fn has_folios(kind: Kind) -> Result<(), String> {
+fn has_folios(kind: SegmentKind) -> Result<(), String> {
     match kind {
-        Kind::Memfd | Kind::Anon => Ok(()),
-        Kind::Ism | Kind::Dism => Err("the kernel has none for System V segments (use kind memfd \
+        SegmentKind::Memfd | SegmentKind::Anon => Ok(()),
+        SegmentKind::Ism | SegmentKind::Dism => {
+            Err("the kernel has none for System V segments (use kind memfd \
                                        or anon)"
-            .to_owned()),
-        Kind::Posix => Err("the mount option huge= of /dev/shm decides".to_owned()),
-        Kind::Hugetlb => Err("a hugetlb segment has pages of 2M or 1G".to_owned()),
+                .to_owned())
+        }
+        SegmentKind::Posix => Err("the mount option huge= of /dev/shm decides".to_owned()),
+        SegmentKind::Hugetlb => Err("a hugetlb segment has pages of 2M or 1G".to_owned()),
     }
 }
 
 /// Whether a segment of this kind can have folios of this size only, or what is missing.
-pub(crate) fn is_supported(kind: Kind, bytes: u64) -> Result<(), String> {
+pub(crate) fn is_supported(kind: SegmentKind, bytes: u64) -> Result<(), String> {
     has_folios(kind)?;
     let shared = kind.is_shared();
     if let Some(why) = machine::folio_switch(bytes, shared).why_not(bytes, shared) {

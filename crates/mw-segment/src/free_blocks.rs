@@ -9,7 +9,7 @@ use mw_proc::zoneinfo::Zoneinfo;
 
 /// The zones, and what the kernel keeps free of each.
 #[derive(Debug)]
-pub(crate) struct FreeBlocks {
+pub(crate) struct ZoneFreeBlocks {
     /// None is every node.
     nodes: Option<Vec<u32>>,
     zoneinfo: Zoneinfo,
@@ -24,7 +24,7 @@ pub(crate) struct FreeNow {
     grown: Option<(Meminfo, Zoneinfo)>,
 }
 
-impl FreeBlocks {
+impl ZoneFreeBlocks {
     /// None if the kernel does not report its watermarks.
     pub(crate) fn new(placement: &Placement) -> Option<Self> {
         let nodes = match placement {

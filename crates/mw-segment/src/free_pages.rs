@@ -8,7 +8,7 @@
 //! changes no content and may be accessed at any time, unlike the guard pages of a segment; around it the memory
 //! consists of smaller pages.
 
-use crate::free_blocks::{FreeBlocks, FreeNow};
+use crate::free_blocks::{FreeNow, ZoneFreeBlocks};
 use crate::machine;
 use crate::segment_kind::Placement;
 use mw_memory::{NumaPolicy, PageSize, SwitchState, folio_reserve_bytes};
@@ -24,7 +24,7 @@ const STEP_BYTES: usize = 2 << 20;
 pub struct FreePages {
     /// In bytes, the largest first.
     sizes: Vec<usize>,
-    free: FreeBlocks,
+    free: ZoneFreeBlocks,
     shared: bool,
     /// True if a page fault on advised memory compacts where no block is free.
     compacts: bool,
@@ -33,7 +33,7 @@ pub struct FreePages {
 
 /// A range of addresses whose pages are to be of one size.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Share {
+struct PageSizeRange {
     addresses: Range<usize>,
     page_bytes: usize,
     /// The next larger size that is allowed.
@@ -43,9 +43,9 @@ struct Share {
 /// Ranges that are to consist of smaller pages than the switches allow.
 #[derive(Debug, Default)]
 #[must_use]
-pub struct Prepared(Vec<Range<usize>>);
+pub struct PreparedRanges(Vec<Range<usize>>);
 
-impl Prepared {
+impl PreparedRanges {
     /// After they were populated: what is freed and touched again later must not compact, nor khugepaged for huge pages.
     pub fn settle(self) {
         for addresses in self.0 {
@@ -61,7 +61,7 @@ impl FreePages {
     #[must_use]
     pub fn new(shared: bool, workers: usize) -> Option<Self> {
         let sizes = allowed(shared);
-        let free = FreeBlocks::new(&Placement::Uniform(NumaPolicy::Default))?;
+        let free = ZoneFreeBlocks::new(&Placement::Uniform(NumaPolicy::Default))?;
         let compacts = !matches!(machine::defrag().as_deref(), Some("defer" | "never"));
         (!sizes.is_empty()).then_some(Self { sizes, free, shared, compacts, workers })
     }
@@ -79,14 +79,14 @@ impl FreePages {
     ///
     /// # Errors
     /// Those of madvise(2): a part may be prepared then.
-    pub fn prepare(&self, addresses: Range<usize>) -> io::Result<Prepared> {
+    pub fn prepare(&self, addresses: Range<usize>) -> io::Result<PreparedRanges> {
         if !self.compacts {
             advise_thp_existing(addresses, ThpAdvice::Enable)?;
-            return Ok(Prepared::default());
+            return Ok(PreparedRanges::default());
         }
-        let Some(now) = self.free.read() else { return Ok(Prepared::default()) };
-        let mut prepared = Prepared::default();
-        for Share { addresses, larger, .. } in self.shares(&now, &addresses) {
+        let Some(now) = self.free.read() else { return Ok(PreparedRanges::default()) };
+        let mut prepared = PreparedRanges::default();
+        for PageSizeRange { addresses, larger, .. } in self.shares(&now, &addresses) {
             if let Some(larger) = larger {
                 advise_thp_existing(addresses.clone(), ThpAdvice::Disable)?;
                 exclude(&addresses, larger)?;
@@ -104,7 +104,7 @@ impl FreePages {
     }
 
     /// From the start, the largest size first. A file in memory has the largest alone.
-    fn shares(&self, now: &FreeNow, addresses: &Range<usize>) -> Vec<Share> {
+    fn shares(&self, now: &FreeNow, addresses: &Range<usize>) -> Vec<PageSizeRange> {
         let free = self.sizes.iter().map(|size| (*size, self.available(now, *size)));
         let free: Vec<_> = free.take(if self.shared { 1 } else { usize::MAX }).collect();
         divide(addresses, &free)
@@ -112,14 +112,14 @@ impl FreePages {
 }
 
 /// Divides addresses by what is free of each size, of which a larger one serves for a smaller one.
-fn divide(addresses: &Range<usize>, free: &[(usize, usize)]) -> Vec<Share> {
+fn divide(addresses: &Range<usize>, free: &[(usize, usize)]) -> Vec<PageSizeRange> {
     let (mut shares, mut at, mut larger) = (Vec::new(), addresses.start, None);
     for (page_bytes, free) in free {
         let taken = at - addresses.start;
         let most = at.saturating_add(free.saturating_sub(taken)).min(addresses.end);
         let end = if most == addresses.end { most } else { most - most % STEP_BYTES };
         if end > at {
-            shares.push(Share { addresses: at..end, page_bytes: *page_bytes, larger });
+            shares.push(PageSizeRange { addresses: at..end, page_bytes: *page_bytes, larger });
             at = end;
         }
         larger = Some(*page_bytes);
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn the_largest_size_comes_first_as_far_as_it_is_free() {
-        let share = |from, to, page_bytes, larger| Share {
+        let share = |from, to, page_bytes, larger| PageSizeRange {
             addresses: from * MIB..to * MIB,
             page_bytes,
             larger,
@@ -180,7 +180,7 @@ mod tests {
     fn no_folio_is_allocated_where_a_larger_one_is_excluded() {
         const ALL_KIB: [u64; 7] = [16, 32, 64, 128, 256, 512, 1024];
         let _alone = mw_test::alone();
-        let Some(_switches) = mw_test::FolioSwitches::only(&ALL_KIB) else {
+        let Some(_switches) = mw_test::FolioSwitchGuard::only(&ALL_KIB) else {
             return mw_test::skip("needs root and switches for folio sizes (Linux 6.11)");
         };
         for larger in [128 << 10, MIB, 2 * MIB] {

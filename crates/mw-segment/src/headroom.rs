@@ -42,7 +42,7 @@ pub enum Scarcity {
 pub struct Headroom {
     meminfo: DirectFile,
     groups: [Option<GroupFiles>; MAX_GROUPS],
-    stalls: Option<Stalls>,
+    stalls: Option<StallCounter>,
 }
 
 /// The files of a cgroup: how much it uses, and its limits.
@@ -54,7 +54,7 @@ struct GroupFiles {
 
 /// Time at which stalls were counted, and their microseconds.
 #[derive(Debug)]
-struct Stalls {
+struct StallCounter {
     file: DirectFile,
     counted: Instant,
     total_us: u64,
@@ -68,7 +68,7 @@ impl Headroom {
         let (dirs, limits, usage) = cgroup::own_memory_dirs();
         let mut opened = dirs.iter().filter_map(|dir| GroupFiles::open(dir, limits, usage));
         let groups = std::array::from_fn(|_| opened.next());
-        Some(Self { meminfo, groups, stalls: Stalls::open() })
+        Some(Self { meminfo, groups, stalls: StallCounter::open() })
     }
 
     /// Whether `bytes` may be populated now. It allocates nothing.
@@ -88,7 +88,7 @@ impl Headroom {
         }
         // While much is free, it is other cgroups that wait, at a limit of theirs.
         let is_low = meminfo.mem_free_bytes.is_none_or(|free| free < total / RESERVE);
-        let stalls = self.stalls.as_mut().is_some_and(Stalls::are_frequent);
+        let stalls = self.stalls.as_mut().is_some_and(StallCounter::are_frequent);
         if is_low && stalls { Err(Scarcity::Stalls) } else { Ok(()) }
     }
 }
@@ -115,7 +115,7 @@ fn fits(bytes: u64, limit: u64, usage: u64) -> bool {
     usage.saturating_add(bytes) <= limit - limit / RESERVE
 }
 
-impl Stalls {
+impl StallCounter {
     /// None on a kernel without pressure stall information.
     fn open() -> Option<Self> {
         let file = DirectFile::open("/proc/pressure/memory").ok()?;

@@ -1,10 +1,10 @@
 //! Large segments of memory, created, locked and destroyed in parallel.
 //!
 //! ```no_run
-//! use mw_segment::{Kind, Options, PageSize};
+//! use mw_segment::{SegmentKind, Options, PageSize};
 //!
 //! let segment = Options::new(64 << 30)
-//!     .kind(Kind::Memfd)
+//!     .kind(SegmentKind::Memfd)
 //!     .page_size(PageSize::Thp)
 //!     .locked(true)
 //!     .create_with(&mut |progress| eprintln!("{progress}"))?;
@@ -60,7 +60,7 @@ mod worker_group;
 pub use cancel::Cancel;
 pub use cpu_load::CpuLoad;
 pub use error::{Error, Limit, Shortage};
-pub use free_pages::{FreePages, Prepared};
+pub use free_pages::{FreePages, PreparedRanges};
 pub use headroom::{Headroom, Scarcity};
 pub use mapped::{
     MappedPart, MemoryType, PopulateChunk, Workers, available_bytes, has_room, mapping_at, parts,
@@ -68,6 +68,6 @@ pub use mapped::{
 pub use mw_memory::{NumaPolicy, PageSize};
 pub use options::{MAX_WORKERS, Options};
 pub use progress::{Phase, Progress};
-pub use segment::{Segment, Times};
-pub use segment_kind::{InvalidKind, Kind, Placement};
+pub use segment::{CreationTimes, Segment};
+pub use segment_kind::{InvalidKind, Placement, SegmentKind};
 pub use thread_spawner::{StdThreads, ThreadSpawner};

@@ -1,10 +1,10 @@
 //! Limits: checked before memory is allocated, while it is, and when a call has failed.
 
-use crate::cgroup::Groups;
+use crate::cgroup::LimitedCgroups;
 use crate::error::{Error, Limit, Shortage};
 use crate::machine;
-use crate::plan::{Lock, Plan};
-use crate::segment_kind::{Kind, Placement};
+use crate::plan::{LockMethod, SegmentPlan};
+use crate::segment_kind::{Placement, SegmentKind};
 use mw_memory::{
     NumaPolicy, RAISE_COMMIT_LIMIT, RAISE_SHMALL, RAISE_SHMMAX, ResourceLimit, huge_pool_dir,
 };
@@ -27,7 +27,7 @@ const ENOSPC: i32 = 28;
 const EHWPOISON: i32 = 133;
 
 /// Checks every limit that is known in advance.
-pub(crate) fn check(plan: &Plan, groups: &Groups) -> Result<(), Error> {
+pub(crate) fn check(plan: &SegmentPlan, groups: &LimitedCgroups) -> Result<(), Error> {
     memlock(plan)?;
     if plan.page.hugetlb_bytes().is_some() {
         return Ok(huge_pages(plan)?);
@@ -35,7 +35,7 @@ pub(crate) fn check(plan: &Plan, groups: &Groups) -> Result<(), Error> {
     if plan.kind.is_sysv() {
         sysv(plan)?;
     }
-    if plan.kind == Kind::Posix {
+    if plan.kind == SegmentKind::Posix {
         dev_shm(plan)?;
     }
     room(plan, groups, requested_bytes(plan), requested_bytes(plan))?;
@@ -48,7 +48,7 @@ pub(crate) fn with_overhead(bytes: u64) -> u64 {
 }
 
 /// The distinct sets of nodes that parts of the segment are bound to, and the bytes of each.
-fn bound_sets(plan: &Plan) -> Vec<(&[u32], u64)> {
+fn bound_sets(plan: &SegmentPlan) -> Vec<(&[u32], u64)> {
     let mut sets: Vec<(&[u32], u64)> = Vec::new();
     match &plan.placement {
         Placement::Uniform(NumaPolicy::Bind(nodes)) => sets.push((nodes, requested_bytes(plan))),
@@ -65,7 +65,7 @@ fn bound_sets(plan: &Plan) -> Vec<(&[u32], u64)> {
     sets
 }
 
-fn requested_bytes(plan: &Plan) -> u64 {
+fn requested_bytes(plan: &SegmentPlan) -> u64 {
     plan.layout.bytes() as u64
 }
 
@@ -86,15 +86,15 @@ fn check_limit(
     })
 }
 
-fn memlock(plan: &Plan) -> Result<(), Shortage> {
-    if plan.lock == Lock::None || mw_sys::has_capability(Capability::IpcLock) {
+fn memlock(plan: &SegmentPlan) -> Result<(), Shortage> {
+    if plan.lock == LockMethod::None || mw_sys::has_capability(Capability::IpcLock) {
         return Ok(());
     }
     let Some(available) = machine::lockable_bytes() else { return Ok(()) };
     check_limit(Limit::Memlock, requested_bytes(plan), available, raise_memlock(plan))
 }
 
-fn raise_memlock(plan: &Plan) -> String {
+fn raise_memlock(plan: &SegmentPlan) -> String {
     raise(
         ResourceLimit::Memlock,
         Resource::Memlock,
@@ -107,7 +107,7 @@ fn raise(limit: ResourceLimit, resource: Resource, needed: u64) -> String {
     limit.remedy(getrlimit(resource).maximum.is_none_or(|hard| hard >= needed))
 }
 
-fn huge_pages(plan: &Plan) -> Result<(), Shortage> {
+fn huge_pages(plan: &SegmentPlan) -> Result<(), Shortage> {
     let available = machine::pool_bytes(plan.granule).unwrap_or(0);
     check_limit(
         Limit::HugePages(plan.granule),
@@ -118,7 +118,7 @@ fn huge_pages(plan: &Plan) -> Result<(), Shortage> {
     node_pools(plan)
 }
 
-fn grow_pool(plan: &Plan, available: u64) -> String {
+fn grow_pool(plan: &SegmentPlan, available: u64) -> String {
     let pages =
         requested_bytes(plan).saturating_sub(available).div_ceil(plan.granule as u64).max(1);
     format!("add {pages} to {}/nr_hugepages", huge_pool_dir(plan.granule as u64, None))
@@ -126,7 +126,7 @@ fn grow_pool(plan: &Plan, available: u64) -> String {
 
 /// The kernel reserves huge pages on any node, and kills a process that touches one when the nodes of
 /// its policy have none.
-fn node_pools(plan: &Plan) -> Result<(), Shortage> {
+fn node_pools(plan: &SegmentPlan) -> Result<(), Shortage> {
     for (nodes, requested) in bound_sets(plan) {
         let free = nodes.iter().map(|node| machine::node_pool_bytes(*node, plan.granule));
         let (Some(available), Some(first)) = (free.sum::<Option<u64>>(), nodes.first()) else {
@@ -140,14 +140,14 @@ fn node_pools(plan: &Plan) -> Result<(), Shortage> {
     Ok(())
 }
 
-fn sysv(plan: &Plan) -> Result<(), Shortage> {
+fn sysv(plan: &SegmentPlan) -> Result<(), Shortage> {
     let max = machine::number("/proc/sys/kernel/shmmax").unwrap_or(u64::MAX);
     check_limit(Limit::ShmMax, requested_bytes(plan), max, RAISE_SHMMAX)?;
     let all = machine::shm_left_bytes().unwrap_or(u64::MAX);
     check_limit(Limit::ShmAll, requested_bytes(plan), all, RAISE_SHMALL)
 }
 
-fn dev_shm(plan: &Plan) -> Result<(), Shortage> {
+fn dev_shm(plan: &SegmentPlan) -> Result<(), Shortage> {
     let Ok(fs) = rustix::fs::statvfs("/dev/shm") else { return Ok(()) };
     // A tmpfs without a limit reports 0 blocks.
     let available =
@@ -162,22 +162,22 @@ fn dev_shm(plan: &Plan) -> Result<(), Shortage> {
 
 /// Available memory of this process in bytes: that of the machine, or what the tightest limit on the process leaves of it.
 /// None if the kernel does not report it.
-pub(crate) fn available_bytes(groups: &Groups) -> Option<u64> {
+pub(crate) fn available_bytes(groups: &LimitedCgroups) -> Option<u64> {
     let own = [machine::commit_bytes(), machine::address_space_bytes(), machine::data_bytes()];
     own.into_iter().flatten().chain(populatable_bytes(groups)).min()
 }
 
 /// Memory that pages can be populated from, in bytes, without the limits on mappings: of what is mapped they have been
 /// charged already.
-pub(crate) fn populatable_bytes(groups: &Groups) -> Option<u64> {
+pub(crate) fn populatable_bytes(groups: &LimitedCgroups) -> Option<u64> {
     groups.unslowed().chain(machine::available_bytes()).min()
 }
 
 /// Checks that the machine and the cgroups have `bytes` more available for a segment of `requested` bytes:
 /// the kernel would not refuse them but start the OOM killer.
 pub(crate) fn room(
-    plan: &Plan,
-    groups: &Groups,
+    plan: &SegmentPlan,
+    groups: &LimitedCgroups,
     bytes: u64,
     requested: u64,
 ) -> Result<(), Shortage> {
@@ -209,7 +209,7 @@ pub(crate) fn room(
     Ok(())
 }
 
-fn nodes(plan: &Plan) -> Result<(), Shortage> {
+fn nodes(plan: &SegmentPlan) -> Result<(), Shortage> {
     for (nodes, requested) in bound_sets(plan) {
         let Some(available) = machine::nodes_bytes(nodes) else { continue };
         check_limit(Limit::NodeMemory, with_overhead(requested), available, MORE_NODES)?;
@@ -218,7 +218,7 @@ fn nodes(plan: &Plan) -> Result<(), Shortage> {
 }
 
 /// The limit that made a call fail, as far as it can be determined.
-pub(crate) fn explain(plan: &Plan, call: &'static str, error: io::Error) -> Error {
+pub(crate) fn explain(plan: &SegmentPlan, call: &'static str, error: io::Error) -> Error {
     let requested = requested_bytes(plan);
     let code = error.raw_os_error().unwrap_or(0);
     let hugetlb = plan.page.hugetlb_bytes().is_some();
@@ -242,7 +242,7 @@ pub(crate) fn explain(plan: &Plan, call: &'static str, error: io::Error) -> Erro
             let available = machine::lockable_bytes().unwrap_or(0);
             limit(Limit::Memlock, available, raise_memlock(plan))
         }
-        ("populate", EFAULT | ENOSPC) if plan.kind == Kind::Posix => {
+        ("populate", EFAULT | ENOSPC) if plan.kind == SegmentKind::Posix => {
             dev_shm(plan).err().map_or_else(
                 || limit(Limit::DevShm, 0, "delete files in /dev/shm".to_owned()),
                 Error::from,
@@ -253,7 +253,7 @@ pub(crate) fn explain(plan: &Plan, call: &'static str, error: io::Error) -> Erro
     }
 }
 
-fn no_memory(plan: &Plan, limit: impl FnOnce(Limit, u64, String) -> Error) -> Error {
+fn no_memory(plan: &SegmentPlan, limit: impl FnOnce(Limit, u64, String) -> Error) -> Error {
     let remedy = "free memory (the kernel log may show what failed)".to_owned();
     let least = bound_sets(plan).into_iter().map(|(nodes, _)| machine::nodes_bytes(nodes)).min();
     match least {
@@ -299,8 +299,9 @@ mod tests {
     #[test]
     fn parts_bound_to_the_same_nodes_are_counted_together() {
         let bound_of = |placement: Placement| {
-            let plan =
-                Plan::new(&Options::new(8 * MIB).page_size(PageSize::Base).placement(placement));
+            let plan = SegmentPlan::new(
+                &Options::new(8 * MIB).page_size(PageSize::Base).placement(placement),
+            );
             let plan = plan.unwrap();
             let sets = bound_sets(&plan);
             sets.iter().map(|(nodes, bytes)| (nodes.to_vec(), *bytes >> 20)).collect::<Vec<_>>()

@@ -1,8 +1,8 @@
 //! Existing mappings of the process: their type, and parallel operations on them.
 
 use crate::cancel::Cancel;
-use crate::cgroup::Groups;
-use crate::chunk::Layout;
+use crate::cgroup::LimitedCgroups;
+use crate::chunk::ChunkLayout;
 use crate::cpus::Cpus;
 use crate::limits;
 use crate::machine;
@@ -10,8 +10,8 @@ use crate::options::MAX_WORKERS;
 use crate::plan::{BASE_CHUNK_BYTES, HUGE_CHUNK_BYTES};
 use crate::progress::Phase;
 use crate::thread_spawner::{StdThreads, ThreadSpawner};
-use crate::worker_group::{Stopped, WorkerGroup};
-use mw_sys::{DirectFile, Fault, Mapping};
+use crate::worker_group::{OperationStop, WorkerGroup};
+use mw_sys::{DirectFile, Fault, OwnMapping};
 use rustix::fs::{MemfdFlags, fstat, major, memfd_create, minor, stat};
 use std::io;
 use std::ops::{ControlFlow, Range};
@@ -147,15 +147,15 @@ impl<'a> Workers<'a> {
         let chunk_bytes = chunk_bytes.max(mw_sys::page_bytes());
         let base = addresses.start - addresses.start % chunk_bytes;
         let bytes = addresses.end.saturating_sub(base);
-        let layout = Layout::new(bytes, bytes, chunk_bytes);
+        let layout = ChunkLayout::new(bytes, bytes, chunk_bytes);
         let chunk = |range: Range<usize>| {
             work((base + range.start).max(addresses.start)..(base + range.end).min(addresses.end))
         };
         let no_progress = &mut |_: &_| ControlFlow::Continue(());
         match self.group.run_on(self.spawner, phase, &layout, &chunk, no_progress) {
             Ok(workers) => Ok(workers),
-            Err(Stopped::Failed { error, .. }) => Err(error),
-            Err(Stopped::Cancelled { .. }) => Err(io::ErrorKind::Interrupted.into()),
+            Err(OperationStop::Failed { error, .. }) => Err(error),
+            Err(OperationStop::Cancelled { .. }) => Err(io::ErrorKind::Interrupted.into()),
         }
     }
 }
@@ -181,7 +181,7 @@ pub fn parts(addresses: Range<usize>, limit: usize) -> io::Result<Vec<MappedPart
 ///
 /// # Errors
 /// If /proc cannot be read.
-pub fn mapping_at(address: usize) -> io::Result<Option<Mapping>> {
+pub fn mapping_at(address: usize) -> io::Result<Option<OwnMapping>> {
     let mut found = None;
     each_mapping(address..address.saturating_add(1), &mut |mapping| {
         found = Some(mapping);
@@ -190,7 +190,7 @@ pub fn mapping_at(address: usize) -> io::Result<Option<Mapping>> {
     Ok(found.filter(|mapping| mapping.addresses.start == address))
 }
 
-fn part(mapping: &Mapping, within: &Range<usize>, shmem: &[(u32, u32)]) -> MappedPart {
+fn part(mapping: &OwnMapping, within: &Range<usize>, shmem: &[(u32, u32)]) -> MappedPart {
     let start = mapping.addresses.start.max(within.start);
     let end = mapping.addresses.end.min(within.end);
     let whole = [start, end].iter().all(|at| at.is_multiple_of(mapping.page_bytes.max(1)));
@@ -221,7 +221,7 @@ fn part(mapping: &Mapping, within: &Range<usize>, shmem: &[(u32, u32)]) -> Mappe
 /// read from the text of /proc/self/maps.
 fn each_mapping(
     addresses: Range<usize>,
-    report: &mut dyn FnMut(Mapping) -> io::Result<()>,
+    report: &mut dyn FnMut(OwnMapping) -> io::Result<()>,
 ) -> io::Result<()> {
     let maps = DirectFile::open("/proc/self/maps")?;
     let mut at = addresses.start;
@@ -242,7 +242,7 @@ fn each_mapping(
 /// The text does not contain page sizes, so that hugetlb mappings count as [`MemoryType::Other`].
 fn each_line(
     addresses: Range<usize>,
-    report: &mut dyn FnMut(Mapping) -> io::Result<()>,
+    report: &mut dyn FnMut(OwnMapping) -> io::Result<()>,
 ) -> io::Result<()> {
     let lines =
         mw_proc::maps::parse(&mw_sys::read_file("/proc/self/maps")?).map_err(io::Error::other)?;
@@ -252,7 +252,7 @@ fn each_line(
         if range.end <= addresses.start || range.start >= addresses.end {
             continue;
         }
-        report(Mapping {
+        report(OwnMapping {
             addresses: range,
             readable: line.readable,
             writable: line.writable,
@@ -288,13 +288,13 @@ const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
 /// the commit limit, `RLIMIT_AS`, `RLIMIT_DATA`). None if the kernel does not report it.
 #[must_use]
 pub fn available_bytes() -> Option<u64> {
-    limits::available_bytes(&Groups::own())
+    limits::available_bytes(&LimitedCgroups::own())
 }
 
 /// True if so much mapped memory can be populated, its page tables included.
 #[must_use]
 pub fn has_room(bytes: u64) -> bool {
-    limits::populatable_bytes(&Groups::own())
+    limits::populatable_bytes(&LimitedCgroups::own())
         .is_none_or(|available| limits::with_overhead(bytes) <= available)
 }
 
@@ -339,7 +339,7 @@ mod tests {
         let region = Region::anonymous(4 * MIB, PageSize::Base).unwrap();
         let range = start(&region)..start(&region) + 4 * MIB;
         let (mut queried, mut read) = (Vec::new(), Vec::new());
-        let keep = |kept: &mut Vec<Mapping>, mapping| {
+        let keep = |kept: &mut Vec<OwnMapping>, mapping| {
             kept.push(mapping);
             Ok(())
         };

@@ -1,7 +1,7 @@
 //! Which workers take which chunks: those near a node take the chunks of its memory first, then help
 //! the others.
 
-use crate::chunk::Layout;
+use crate::chunk::ChunkLayout;
 use crate::cpus::Cpus;
 use crate::cursor::Cursor;
 use std::ops::Range;
@@ -53,20 +53,20 @@ fn gaps(mut ranges: Vec<Range<usize>>, bytes: usize) -> Vec<Range<usize>> {
 
 /// The chunks of an operation, one queue for each [`NodeWorkers`].
 #[derive(Debug)]
-pub(crate) struct Queues(Vec<Queue>);
+pub(crate) struct Queues(Vec<ChunkQueue>);
 
 /// The chunks with these numbers, or all.
 #[derive(Debug)]
-struct Queue {
+struct ChunkQueue {
     cursor: Cursor,
     numbers: Option<Vec<usize>>,
 }
 
 impl Queues {
-    pub(crate) fn new(layout: &Layout, by_node: &[NodeWorkers]) -> Self {
+    pub(crate) fn new(layout: &ChunkLayout, by_node: &[NodeWorkers]) -> Self {
         let chunks = layout.chunks();
         if by_node.len() < 2 {
-            return Self(vec![Queue { cursor: Cursor::new(chunks), numbers: None }]);
+            return Self(vec![ChunkQueue { cursor: Cursor::new(chunks), numbers: None }]);
         }
         // Together the ranges cover the whole segment, so that one ends where the next starts.
         let starts_of = |(queue, workers): (usize, &'_ NodeWorkers)| {
@@ -83,7 +83,7 @@ impl Queues {
                 numbers.push(number);
             }
         }
-        let queue = |numbers: Vec<usize>| Queue {
+        let queue = |numbers: Vec<usize>| ChunkQueue {
             cursor: Cursor::new(numbers.len()),
             numbers: Some(numbers),
         };
@@ -93,7 +93,7 @@ impl Queues {
     /// The number of the next chunk for this worker: first of its own queue, then of any.
     pub(crate) fn take(&self, worker: usize) -> Option<usize> {
         let (before, own) = self.0.split_at(worker % self.0.len().max(1));
-        own.iter().chain(before).find_map(Queue::take)
+        own.iter().chain(before).find_map(ChunkQueue::take)
     }
 
     pub(crate) fn are_exhausted(&self) -> bool {
@@ -101,7 +101,7 @@ impl Queues {
     }
 }
 
-impl Queue {
+impl ChunkQueue {
     fn take(&self) -> Option<usize> {
         let number = self.cursor.take()?;
         match &self.numbers {
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn workers_take_chunks_of_their_own_node_first_and_every_chunk_is_taken_once() {
-        let layout = Layout::new(100, 50, 5);
+        let layout = ChunkLayout::new(100, 50, 5);
         let workers = from_ranges(&[(0..30, vec![0]), (30..100, vec![1])], 100);
         let queues = Queues::new(&layout, &workers);
         let start = |number| layout.chunk(number).start;

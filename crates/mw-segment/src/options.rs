@@ -1,7 +1,7 @@
 //! Options of a segment.
 
 use crate::cancel::Cancel;
-use crate::segment_kind::{Kind, Placement};
+use crate::segment_kind::{Placement, SegmentKind};
 use mw_memory::PageSize;
 
 /// The default maximum of threads that work on one operation, the caller's included.
@@ -11,7 +11,7 @@ pub const MAX_WORKERS: usize = mw_memory::MAX_WORKERS;
 #[derive(Debug, Clone)]
 pub struct Options {
     pub(crate) bytes: usize,
-    pub(crate) kind: Kind,
+    pub(crate) kind: SegmentKind,
     pub(crate) page: Option<PageSize>,
     pub(crate) lenient: bool,
     pub(crate) locked: bool,
@@ -31,7 +31,7 @@ impl Options {
     pub fn new(bytes: usize) -> Self {
         Self {
             bytes,
-            kind: Kind::Memfd,
+            kind: SegmentKind::Memfd,
             page: None,
             lenient: false,
             locked: false,
@@ -45,9 +45,9 @@ impl Options {
         }
     }
 
-    /// Its kind; [`Kind::Memfd`] by default.
+    /// Its kind; [`SegmentKind::Memfd`] by default.
     #[must_use]
-    pub fn kind(mut self, kind: Kind) -> Self {
+    pub fn kind(mut self, kind: SegmentKind) -> Self {
         self.kind = kind;
         self
     }
@@ -73,7 +73,7 @@ impl Options {
         self
     }
 
-    /// True if it is locked in memory. [`Kind::Ism`] always is; hugetlb pages need no lock.
+    /// True if it is locked in memory. [`SegmentKind::Ism`] always is; hugetlb pages need no lock.
     #[must_use]
     pub fn locked(mut self, locked: bool) -> Self {
         self.locked = locked;
@@ -104,7 +104,7 @@ impl Options {
         self
     }
 
-    /// The name of a [`Kind::Posix`] segment, with or without the leading slash.
+    /// The name of a [`SegmentKind::Posix`] segment, with or without the leading slash.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());

@@ -1,13 +1,13 @@
 //! The plan of a creation: options with every choice made.
 
-use crate::chunk::Layout;
+use crate::chunk::ChunkLayout;
 use crate::cpus::Cpus;
 use crate::error::Error;
 use crate::folio_sizes::{self, FolioSizes};
 use crate::machine;
 use crate::node_workers::NodeWorkers;
 use crate::options::Options;
-use crate::segment_kind::{Kind, Placement};
+use crate::segment_kind::{Placement, SegmentKind};
 use crate::worker_group::WorkerGroup;
 use mw_memory::{NumaPolicy, PageSize};
 
@@ -27,7 +27,7 @@ const STRIPES_PER_WORKER: usize = 4;
 
 /// Method of locking a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lock {
+pub(crate) enum LockMethod {
     /// Not locked, or hugetlb pages, which are never reclaimed.
     None,
     /// The mapping, each page as it is populated (mlock2(2)).
@@ -37,21 +37,21 @@ pub(crate) enum Lock {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Plan {
-    pub(crate) kind: Kind,
+pub(crate) struct SegmentPlan {
+    pub(crate) kind: SegmentKind,
     pub(crate) page: PageSize,
     /// The page size that ranges must be multiples of.
     pub(crate) granule: usize,
     /// The alignment of the address.
     pub(crate) align: usize,
-    pub(crate) layout: Layout,
-    pub(crate) confirm_layout: Layout,
-    pub(crate) destroy_layout: Layout,
+    pub(crate) layout: ChunkLayout,
+    pub(crate) confirm_layout: ChunkLayout,
+    pub(crate) destroy_layout: ChunkLayout,
     /// The size of its huge pages, transparent or hugetlb.
     pub(crate) huge_page_bytes: Option<usize>,
     /// The sizes of its folios, if it is to have any.
     pub(crate) folios: Option<FolioSizes>,
-    pub(crate) lock: Lock,
+    pub(crate) lock: LockMethod,
     pub(crate) placement: Placement,
     pub(crate) group: WorkerGroup,
     /// True if its files can be sealed.
@@ -59,7 +59,7 @@ pub(crate) struct Plan {
     pub(crate) strict_thp: bool,
 }
 
-impl Plan {
+impl SegmentPlan {
     pub(crate) fn new(options: &Options) -> Result<Self, Error> {
         contradictions(options)?;
         let page = choose_page(options)?;
@@ -72,12 +72,12 @@ impl Plan {
         let (cpus, by_node) = place(options, bytes);
         let workers = options.workers.min(cpus.count());
         let chunk = if page == PageSize::Base { BASE_CHUNK_BYTES } else { HUGE_CHUNK_BYTES };
-        let free_chunk = if options.kind == Kind::Memfd { FREE_CHUNK_BYTES } else { chunk };
+        let free_chunk = if options.kind == SegmentKind::Memfd { FREE_CHUNK_BYTES } else { chunk };
         let stripe = match options.stripe_bytes {
             Some(stripe) => stripe,
             None => stripe_bytes(options.kind, bytes, workers),
         };
-        let layout = |chunk: usize| Layout::new(bytes, stripe, chunk.max(granule));
+        let layout = |chunk: usize| ChunkLayout::new(bytes, stripe, chunk.max(granule));
         Ok(Self {
             kind: options.kind,
             page,
@@ -112,14 +112,16 @@ fn contradictions(options: &Options) -> Result<(), Error> {
     let named = options.name.is_some() || options.key != 0;
     match options.kind {
         _ if options.bytes == 0 => invalid("invalid size: 0 bytes"),
-        Kind::Posix if options.name.is_none() => invalid("a posix segment needs a name"),
-        Kind::Hugetlb if options.page.is_some_and(|page| !page.is_hugetlb()) => {
+        SegmentKind::Posix if options.name.is_none() => invalid("a posix segment needs a name"),
+        SegmentKind::Hugetlb if options.page.is_some_and(|page| !page.is_hugetlb()) => {
             invalid("a hugetlb segment has pages of 2M or 1G")
         }
-        kind if options.name.is_some() && kind != Kind::Posix => {
+        kind if options.name.is_some() && kind != SegmentKind::Posix => {
             invalid("only a posix segment has a name")
         }
-        kind if options.stripe_bytes.is_some() && !matches!(kind, Kind::Memfd | Kind::Hugetlb) => {
+        kind if options.stripe_bytes.is_some()
+            && !matches!(kind, SegmentKind::Memfd | SegmentKind::Hugetlb) =>
+        {
             invalid("only memfd and hugetlb segments have stripes")
         }
         kind if options.key != 0 && !kind.is_sysv() => invalid("only ism and dism have a key"),
@@ -128,12 +130,12 @@ fn contradictions(options: &Options) -> Result<(), Error> {
     }
 }
 
-fn lock(options: &Options, page: PageSize) -> Lock {
+fn lock(options: &Options, page: PageSize) -> LockMethod {
     match options.kind {
-        _ if page.hugetlb_bytes().is_some() => Lock::None,
-        Kind::Ism => Lock::Segment,
-        _ if options.locked => Lock::Mapping,
-        _ => Lock::None,
+        _ if page.hugetlb_bytes().is_some() => LockMethod::None,
+        SegmentKind::Ism => LockMethod::Segment,
+        _ if options.locked => LockMethod::Mapping,
+        _ => LockMethod::None,
     }
 }
 
@@ -175,8 +177,8 @@ fn whole_pages(placement: &Placement, bytes: usize, granule: usize) -> Result<()
     Ok(())
 }
 
-fn stripe_bytes(kind: Kind, bytes: usize, workers: usize) -> usize {
-    if !matches!(kind, Kind::Memfd | Kind::Hugetlb) {
+fn stripe_bytes(kind: SegmentKind, bytes: usize, workers: usize) -> usize {
+    if !matches!(kind, SegmentKind::Memfd | SegmentKind::Hugetlb) {
         return bytes;
     }
     let most = (bytes / MIN_STRIPE_BYTES).clamp(1, MAX_STRIPES);
@@ -194,7 +196,7 @@ fn choose_page(options: &Options) -> Result<PageSize, Error> {
         let smaller = match page {
             _ if !options.lenient => None,
             PageSize::HUGE_1G => Some(PageSize::HUGE_2M),
-            PageSize::Hugetlb(_) if options.kind == Kind::Hugetlb => None,
+            PageSize::Hugetlb(_) if options.kind == SegmentKind::Hugetlb => None,
             PageSize::Hugetlb(_) => Some(PageSize::Thp),
             PageSize::Thp => Some(PageSize::Base),
             PageSize::Base | PageSize::Folio(_) | PageSize::Best => None,
@@ -217,13 +219,14 @@ fn best_page(options: &Options) -> PageSize {
         });
         wasted <= options.bytes / 16
     };
-    let smallest = if options.kind == Kind::Hugetlb { PageSize::HUGE_2M } else { PageSize::Base };
+    let smallest =
+        if options.kind == SegmentKind::Hugetlb { PageSize::HUGE_2M } else { PageSize::Base };
     let suitable = |page: &PageSize| {
         is_supported(options.kind, *page).is_ok() && has_room(*page, options.bytes) && fits(*page)
     };
     let usable = PageSize::ALL.into_iter().rev().find(suitable);
     usable
-        .filter(|page| options.kind != Kind::Hugetlb || page.hugetlb_bytes().is_some())
+        .filter(|page| options.kind != SegmentKind::Hugetlb || page.hugetlb_bytes().is_some())
         .unwrap_or(smallest)
 }
 
@@ -238,9 +241,9 @@ fn has_room(page: PageSize, bytes: usize) -> bool {
 }
 
 /// Whether this machine has such pages for this kind, or what is missing.
-fn is_supported(kind: Kind, page: PageSize) -> Result<(), String> {
+fn is_supported(kind: SegmentKind, page: PageSize) -> Result<(), String> {
     match (page, page.hugetlb_bytes()) {
-        (_, Some(_)) if kind == Kind::Posix => {
+        (_, Some(_)) if kind == SegmentKind::Posix => {
             Err("files in /dev/shm cannot have them (use kind hugetlb)".to_owned())
         }
         (_, Some(size)) => machine::pool_bytes(size).map(drop).ok_or_else(|| {
@@ -251,7 +254,7 @@ fn is_supported(kind: Kind, page: PageSize) -> Result<(), String> {
             )
         }),
         (PageSize::Folio(bytes), None) => folio_sizes::is_supported(kind, bytes),
-        (PageSize::Thp, None) if kind == Kind::Posix => {
+        (PageSize::Thp, None) if kind == SegmentKind::Posix => {
             Err("the mount option huge= of /dev/shm decides".to_owned())
         }
         (PageSize::Thp, None) => match machine::thp_is_enabled(kind.is_shared()) {
@@ -276,30 +279,31 @@ mod tests {
         let memfd = Options::new(1 << 20);
         for bad in [
             Options::new(0),
-            memfd.clone().kind(Kind::Posix),
-            memfd.clone().kind(Kind::Hugetlb).page_size(PageSize::Base),
+            memfd.clone().kind(SegmentKind::Posix),
+            memfd.clone().kind(SegmentKind::Hugetlb).page_size(PageSize::Base),
             memfd.clone().name("x"),
             memfd.clone().key(7),
-            memfd.clone().kind(Kind::Anon).stripe_bytes(4096),
+            memfd.clone().kind(SegmentKind::Anon).stripe_bytes(4096),
             memfd.clone().kept(true),
             Options::new(usize::MAX).page_size(PageSize::Base),
         ] {
-            assert!(matches!(Plan::new(&bad), Err(Error::Invalid(_))), "{bad:?}");
+            assert!(matches!(SegmentPlan::new(&bad), Err(Error::Invalid(_))), "{bad:?}");
         }
     }
 
     #[test]
     fn stripes_are_few_and_large() {
-        assert_eq!(stripe_bytes(Kind::Anon, 1 << 30, 16), 1 << 30);
-        assert_eq!(stripe_bytes(Kind::Memfd, 1 << 20, 16), 1 << 20);
-        assert_eq!(stripe_bytes(Kind::Memfd, 1 << 30, 2), 1 << 27);
-        assert_eq!(stripe_bytes(Kind::Memfd, 1 << 40, 16), 1 << 34);
+        assert_eq!(stripe_bytes(SegmentKind::Anon, 1 << 30, 16), 1 << 30);
+        assert_eq!(stripe_bytes(SegmentKind::Memfd, 1 << 20, 16), 1 << 20);
+        assert_eq!(stripe_bytes(SegmentKind::Memfd, 1 << 30, 2), 1 << 27);
+        assert_eq!(stripe_bytes(SegmentKind::Memfd, 1 << 40, 16), 1 << 34);
     }
 
     #[test]
     fn only_lenient_mode_takes_smaller_pages() {
-        let posix = Options::new(1 << 20).kind(Kind::Posix).name("x").page_size(PageSize::HUGE_1G);
-        assert!(matches!(Plan::new(&posix), Err(Error::NoSuchPages { .. })));
-        assert_eq!(Plan::new(&posix.lenient(true)).unwrap().page, PageSize::Base);
+        let posix =
+            Options::new(1 << 20).kind(SegmentKind::Posix).name("x").page_size(PageSize::HUGE_1G);
+        assert!(matches!(SegmentPlan::new(&posix), Err(Error::NoSuchPages { .. })));
+        assert_eq!(SegmentPlan::new(&posix.lenient(true)).unwrap().page, PageSize::Base);
     }
 }

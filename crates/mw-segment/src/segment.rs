@@ -1,17 +1,17 @@
 //! A segment, from its creation to its destruction.
 
-use crate::backing::Backing;
+use crate::backing::SegmentBacking;
 use crate::cancel::Cancel;
-use crate::cgroup::Groups;
+use crate::cgroup::LimitedCgroups;
 use crate::error::{Error, Shortage};
 use crate::folio_pages::FolioPages;
 use crate::folio_sizes::FolioSizes;
 use crate::limits;
 use crate::options::Options;
-use crate::plan::{Lock, Plan};
+use crate::plan::{LockMethod, SegmentPlan};
 use crate::progress::{Phase, Progress};
-use crate::segment_kind::Kind;
-use crate::worker_group::{Stopped, WorkerGroup};
+use crate::segment_kind::SegmentKind;
+use crate::worker_group::{OperationStop, WorkerGroup};
 use mw_memory::PageSize;
 use mw_sys::{Region, ThpAdvice};
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 /// The duration of each part of a creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Times {
+pub struct CreationTimes {
     /// Checking limits, mapping, setting the memory policy and the lock.
     pub reserve: Duration,
     /// Allocating, zeroing and mapping pages.
@@ -41,15 +41,15 @@ pub struct Times {
 pub struct Segment {
     /// Unmapped last, which removes a System V segment.
     region: Region,
-    backing: Backing,
-    plan: Plan,
+    backing: SegmentBacking,
+    plan: SegmentPlan,
     /// The process that created it.
     pid: u32,
     /// True if there may be pages.
     populated: bool,
     /// True if the pages persist when it is dropped.
     kept: bool,
-    times: Times,
+    times: CreationTimes,
     folio_bytes: BTreeMap<usize, usize>,
 }
 
@@ -59,7 +59,7 @@ impl Options {
     /// # Errors
     /// As [`create`](Self::create), as far as can be known in advance.
     pub fn check(&self) -> Result<(), Error> {
-        limits::check(&Plan::new(self)?, &Groups::own())
+        limits::check(&SegmentPlan::new(self)?, &LimitedCgroups::own())
     }
 
     /// Creates the segment: reserves, places, locks (if requested) and populates it.
@@ -82,8 +82,8 @@ impl Options {
 impl Segment {
     fn create(options: &Options, progress: &mut dyn FnMut(&Progress)) -> Result<Self, Error> {
         let start = Instant::now();
-        let plan = Plan::new(options)?;
-        let groups = Groups::own();
+        let plan = SegmentPlan::new(options)?;
+        let groups = LimitedCgroups::own();
         limits::check(&plan, &groups)?;
         let mut segment = Self::reserve(options, plan)?;
         segment.place()?;
@@ -97,10 +97,10 @@ impl Segment {
     }
 
     /// Reserves addresses and maps the backing, without populating it.
-    fn reserve(options: &Options, plan: Plan) -> Result<Self, Error> {
+    fn reserve(options: &Options, plan: SegmentPlan) -> Result<Self, Error> {
         let region = Region::reserve(plan.layout.bytes(), plan.granule, plan.align)
             .map_err(|error| limits::explain(&plan, "mmap", error))?;
-        let backing = Backing::map(&plan, &region, options.key, options.name.as_deref())?;
+        let backing = SegmentBacking::map(&plan, &region, options.key, options.name.as_deref())?;
         Ok(Self {
             region,
             backing,
@@ -108,7 +108,7 @@ impl Segment {
             pid: std::process::id(),
             populated: false,
             kept: false,
-            times: Times::default(),
+            times: CreationTimes::default(),
             folio_bytes: BTreeMap::new(),
         })
     }
@@ -140,13 +140,13 @@ impl Segment {
     /// Locks the memory before it is populated, so that each page is locked when it is allocated. Locking
     /// it afterwards would take the lock of each page again.
     fn lock_on_fault(&self) -> Result<(), Error> {
-        let is_private = matches!(self.backing, Backing::Anonymous);
+        let is_private = matches!(self.backing, SegmentBacking::Anonymous);
         match self.plan.lock {
             // Each chunk is locked when it is populated.
-            Lock::Mapping if is_private && self.plan.folios.is_some() => Ok(()),
-            Lock::None => Ok(()),
-            Lock::Segment => self.backing.lock(&self.plan),
-            Lock::Mapping => self
+            LockMethod::Mapping if is_private && self.plan.folios.is_some() => Ok(()),
+            LockMethod::None => Ok(()),
+            LockMethod::Segment => self.backing.lock(&self.plan),
+            LockMethod::Mapping => self
                 .region
                 .lock_on_fault(self.all())
                 .map_err(|error| limits::explain(&self.plan, "mlock2", error)),
@@ -155,7 +155,7 @@ impl Segment {
 
     fn populate(
         &mut self,
-        groups: &Groups,
+        groups: &LimitedCgroups,
         progress: &mut dyn FnMut(&Progress),
     ) -> Result<(), Error> {
         self.populated = true;
@@ -218,7 +218,7 @@ impl Segment {
     /// the process wait, and in chunks it would split the mapping. Before Linux 6.7 the range is
     /// populated once more, which verifies the same at the cost of mlock(2).
     fn confirm(&mut self, progress: &mut dyn FnMut(&Progress)) -> Result<(), Error> {
-        if self.plan.lock != Lock::Mapping {
+        if self.plan.lock != LockMethod::Mapping {
             return Ok(());
         }
         let start = Instant::now();
@@ -282,13 +282,13 @@ impl Segment {
         self.region.node_shares()
     }
 
-    fn failed(&self, phase: Phase, stopped: Stopped) -> Error {
+    fn failed(&self, phase: Phase, stopped: OperationStop) -> Error {
         match stopped {
-            Stopped::Cancelled { done_bytes } => Error::Cancelled { phase, done_bytes },
-            Stopped::Failed { offset, error } if limits::is_poison(&error) => {
+            OperationStop::Cancelled { done_bytes } => Error::Cancelled { phase, done_bytes },
+            OperationStop::Failed { offset, error } if limits::is_poison(&error) => {
                 Error::Poisoned { offset }
             }
-            Stopped::Failed { error, .. } => limits::explain(&self.plan, "populate", error),
+            OperationStop::Failed { error, .. } => limits::explain(&self.plan, "populate", error),
         }
     }
 
@@ -334,7 +334,7 @@ impl Segment {
 
     /// The kind that was requested.
     #[must_use]
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> SegmentKind {
         self.plan.kind
     }
 
@@ -348,12 +348,12 @@ impl Segment {
     /// True if its pages stay in memory: locked, or hugetlb pages.
     #[must_use]
     pub fn is_locked(&self) -> bool {
-        self.plan.lock != Lock::None || self.plan.page.hugetlb_bytes().is_some()
+        self.plan.lock != LockMethod::None || self.plan.page.hugetlb_bytes().is_some()
     }
 
     /// The duration of each part of its creation.
     #[must_use]
-    pub fn times(&self) -> Times {
+    pub fn times(&self) -> CreationTimes {
         self.times
     }
 
@@ -361,7 +361,7 @@ impl Segment {
     #[must_use]
     pub fn sysv_id(&self) -> Option<i32> {
         match &self.backing {
-            Backing::Sysv { segment, .. } => Some(segment.id()),
+            SegmentBacking::Sysv { segment, .. } => Some(segment.id()),
             _ => None,
         }
     }
@@ -370,9 +370,9 @@ impl Segment {
     /// dropped, the files are emptied for every process that maps them.
     pub fn stripes(&self) -> impl Iterator<Item = (BorrowedFd<'_>, usize)> {
         let files: &[OwnedFd] = match &self.backing {
-            Backing::Files(files) => files,
-            Backing::Named(file, _) => std::slice::from_ref(file),
-            Backing::Anonymous | Backing::Sysv { .. } => &[],
+            SegmentBacking::Files(files) => files,
+            SegmentBacking::Named(file, _) => std::slice::from_ref(file),
+            SegmentBacking::Anonymous | SegmentBacking::Sysv { .. } => &[],
         };
         let bytes = |stripe| self.plan.layout.stripe(stripe).len();
         files.iter().enumerate().map(move |(stripe, file)| (file.as_fd(), bytes(stripe)))
@@ -383,8 +383,8 @@ impl Segment {
     #[must_use]
     pub fn into_files(mut self) -> Vec<OwnedFd> {
         self.kept = true;
-        match std::mem::replace(&mut self.backing, Backing::Anonymous) {
-            Backing::Files(files) => files,
+        match std::mem::replace(&mut self.backing, SegmentBacking::Anonymous) {
+            SegmentBacking::Files(files) => files,
             other => {
                 self.backing = other;
                 self.kept = false;

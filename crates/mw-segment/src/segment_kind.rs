@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 /// The kinds of segments, by what backs them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum SegmentKind {
     /// A System V segment, locked as a whole (`SHM_LOCK`) and populated when it is attached.
     Ism,
     /// A System V segment, locked by mlock(2) if at all.
@@ -22,7 +22,7 @@ pub enum Kind {
     Posix,
 }
 
-impl Kind {
+impl SegmentKind {
     /// All kinds, in the order of the C interface.
     pub const ALL: [Self; 6] =
         [Self::Ism, Self::Dism, Self::Memfd, Self::Anon, Self::Hugetlb, Self::Posix];
@@ -91,7 +91,7 @@ impl Placement {
 #[error("invalid kind '{0}' (use ism, dism, memfd, anon, hugetlb or posix)")]
 pub struct InvalidKind(String);
 
-impl FromStr for Kind {
+impl FromStr for SegmentKind {
     type Err = InvalidKind;
 
     fn from_str(text: &str) -> Result<Self, InvalidKind> {
@@ -100,7 +100,7 @@ impl FromStr for Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for SegmentKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -112,10 +112,10 @@ mod tests {
 
     #[test]
     fn names_are_parsed_and_printed() {
-        for kind in Kind::ALL {
+        for kind in SegmentKind::ALL {
             assert_eq!(kind.name().parse(), Ok(kind));
         }
-        let error = "shm".parse::<Kind>().unwrap_err().to_string();
+        let error = "shm".parse::<SegmentKind>().unwrap_err().to_string();
         assert_eq!(error, "invalid kind 'shm' (use ism, dism, memfd, anon, hugetlb or posix)");
     }
 }

@@ -1,7 +1,7 @@
 //! The workers of one operation.
 
 use crate::cancel::Cancel;
-use crate::chunk::Layout;
+use crate::chunk::ChunkLayout;
 use crate::cpu_shares::{CpuShares, Registration};
 use crate::cpus::Cpus;
 use crate::node_workers::{NodeWorkers, Queues};
@@ -24,14 +24,14 @@ const PAUSE: Duration = Duration::from_millis(1);
 const REPORT_EVERY: Duration = Duration::from_millis(50);
 
 /// Work of one operation on each chunk.
-pub(crate) type Work<'a> = dyn Fn(Range<usize>) -> io::Result<()> + Sync + 'a;
+pub(crate) type ChunkWork<'a> = dyn Fn(Range<usize>) -> io::Result<()> + Sync + 'a;
 
 /// Receives progress on the caller's thread; may stop the operation.
 pub(crate) type OnProgress<'a> = dyn FnMut(&Progress) -> ControlFlow<()> + 'a;
 
 /// The reason why an operation did not finish.
 #[derive(Debug)]
-pub(crate) enum Stopped {
+pub(crate) enum OperationStop {
     /// By the [`Cancel`] token or by the progress callback.
     Cancelled { done_bytes: usize },
     /// A call failed for the chunk at this offset.
@@ -49,10 +49,10 @@ pub(crate) struct WorkerGroup {
 }
 
 /// State that the workers of one operation share.
-struct Shared<'a> {
+struct OperationState<'a> {
     group: &'a WorkerGroup,
-    layout: &'a Layout,
-    work: &'a Work<'a>,
+    layout: &'a ChunkLayout,
+    work: &'a ChunkWork<'a>,
     registration: Registration<'a>,
     queues: Queues,
     done_bytes: AtomicUsize,
@@ -66,10 +66,10 @@ impl WorkerGroup {
     pub(crate) fn run(
         &self,
         phase: Phase,
-        layout: &Layout,
-        work: &Work<'_>,
+        layout: &ChunkLayout,
+        work: &ChunkWork<'_>,
         on_progress: &mut OnProgress<'_>,
-    ) -> Result<usize, Stopped> {
+    ) -> Result<usize, OperationStop> {
         self.run_on(&StdThreads, phase, layout, work, on_progress)
     }
 
@@ -78,12 +78,12 @@ impl WorkerGroup {
         &self,
         spawner: &dyn ThreadSpawner,
         phase: Phase,
-        layout: &Layout,
-        work: &Work<'_>,
+        layout: &ChunkLayout,
+        work: &ChunkWork<'_>,
         on_progress: &mut OnProgress<'_>,
-    ) -> Result<usize, Stopped> {
+    ) -> Result<usize, OperationStop> {
         let registration = CPU_SHARES.register(std::process::id(), self.cpus.usable());
-        let shared = Shared::new(self, layout, work, registration);
+        let shared = OperationState::new(self, layout, work, registration);
         let _pinned = self.cpus_of(0).pin();
         let start = Instant::now();
         let worker = |number: usize, _workers: usize| {
@@ -96,7 +96,7 @@ impl WorkerGroup {
             // A panic in `on_progress` must not wait for the whole operation. Normally all chunks
             // are taken by then, and the spawner waits for those in progress.
             let _stop = StopOnDrop(&shared);
-            let report = Report { phase, shared: &shared, start, last: start };
+            let report = ProgressReporter { phase, shared: &shared, start, last: start };
             shared.serve(0, Some((report, &mut *on_progress)));
         };
         let wanted = self.max_workers.min(layout.chunks()).max(1);
@@ -110,11 +110,11 @@ impl WorkerGroup {
     }
 }
 
-impl<'a> Shared<'a> {
+impl<'a> OperationState<'a> {
     fn new(
         group: &'a WorkerGroup,
-        layout: &'a Layout,
-        work: &'a Work<'a>,
+        layout: &'a ChunkLayout,
+        work: &'a ChunkWork<'a>,
         registration: Registration<'a>,
     ) -> Self {
         Self {
@@ -130,7 +130,11 @@ impl<'a> Shared<'a> {
     }
 
     /// One worker's work, from the first chunk to the last; worker 0 is the caller.
-    fn serve(&self, worker: usize, mut report: Option<(Report<'_>, &mut OnProgress<'_>)>) {
+    fn serve(
+        &self,
+        worker: usize,
+        mut report: Option<(ProgressReporter<'_>, &mut OnProgress<'_>)>,
+    ) {
         while !self.is_over() {
             if worker > 0 && worker >= self.registration.share() && !self.queues.are_exhausted() {
                 pause();
@@ -170,12 +174,14 @@ impl<'a> Shared<'a> {
         }
     }
 
-    fn outcome(self, workers: usize) -> Result<usize, Stopped> {
+    fn outcome(self, workers: usize) -> Result<usize, OperationStop> {
         let failure = self.failure.into_inner().unwrap_or_else(PoisonError::into_inner);
         let done_bytes = self.done_bytes.into_inner();
         match failure {
-            Some((offset, error)) => Err(Stopped::Failed { offset, error }),
-            None if done_bytes < self.layout.bytes() => Err(Stopped::Cancelled { done_bytes }),
+            Some((offset, error)) => Err(OperationStop::Failed { offset, error }),
+            None if done_bytes < self.layout.bytes() => {
+                Err(OperationStop::Cancelled { done_bytes })
+            }
             None => Ok(workers),
         }
     }
@@ -198,7 +204,7 @@ fn pause() {
 }
 
 /// Ends the workers that are paused.
-struct StopOnDrop<'a>(&'a Shared<'a>);
+struct StopOnDrop<'a>(&'a OperationState<'a>);
 
 impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
@@ -207,14 +213,14 @@ impl Drop for StopOnDrop<'_> {
 }
 
 /// Reports progress at [`REPORT_EVERY`].
-struct Report<'a> {
+struct ProgressReporter<'a> {
     phase: Phase,
-    shared: &'a Shared<'a>,
+    shared: &'a OperationState<'a>,
     start: Instant,
     last: Instant,
 }
 
-impl Report<'_> {
+impl ProgressReporter<'_> {
     fn update(&mut self, on_progress: &mut OnProgress<'_>) -> ControlFlow<()> {
         if self.last.elapsed() < REPORT_EVERY {
             return ControlFlow::Continue(());
@@ -259,7 +265,7 @@ mod tests {
 
     #[test]
     fn every_chunk_is_done_once() {
-        let layout = Layout::new(64 * MIB, 16 * MIB, MIB);
+        let layout = ChunkLayout::new(64 * MIB, 16 * MIB, MIB);
         for workers in [1, 2, 5, 16] {
             let done = AtomicUsize::new(0);
             let work = |range: Range<usize>| {
@@ -273,19 +279,19 @@ mod tests {
 
     #[test]
     fn the_first_failure_stops_all_workers() {
-        let layout = Layout::new(1024 * MIB, 1024 * MIB, MIB);
+        let layout = ChunkLayout::new(1024 * MIB, 1024 * MIB, MIB);
         let calls = AtomicUsize::new(0);
         let work = |range: Range<usize>| {
             calls.fetch_add(1, Ordering::Relaxed);
             if range.start == 8 * MIB { Err(io::ErrorKind::OutOfMemory.into()) } else { Ok(()) }
         };
         let stopped = group(4).run(Phase::Create, &layout, &work, &mut ignore).unwrap_err();
-        assert!(matches!(stopped, Stopped::Failed { offset, .. } if offset == 8 * MIB));
+        assert!(matches!(stopped, OperationStop::Failed { offset, .. } if offset == 8 * MIB));
     }
 
     #[test]
     fn interrupted_calls_are_repeated() {
-        let layout = Layout::new(MIB, MIB, MIB);
+        let layout = ChunkLayout::new(MIB, MIB, MIB);
         let calls = AtomicUsize::new(0);
         let work = |_| match calls.fetch_add(1, Ordering::Relaxed) {
             0 => Err(io::ErrorKind::Interrupted.into()),
@@ -299,15 +305,15 @@ mod tests {
     fn an_operation_cancelled_before_it_starts_calls_nothing() {
         let group = group(4);
         group.cancel.cancel();
-        let layout = Layout::new(64 * MIB, 16 * MIB, MIB);
+        let layout = ChunkLayout::new(64 * MIB, 16 * MIB, MIB);
         let work = |_| panic!("called");
         let stopped = group.run(Phase::Create, &layout, &work, &mut ignore).unwrap_err();
-        assert!(matches!(stopped, Stopped::Cancelled { done_bytes: 0 }));
+        assert!(matches!(stopped, OperationStop::Cancelled { done_bytes: 0 }));
     }
 
     #[test]
     fn the_progress_callback_may_stop_the_operation_and_may_panic() {
-        let layout = Layout::new(1024 * MIB, 1024 * MIB, MIB);
+        let layout = ChunkLayout::new(1024 * MIB, 1024 * MIB, MIB);
         let work = |_| {
             // Longer than the interval of reports, all chunks together.
             std::thread::sleep(Duration::from_millis(10));
@@ -317,7 +323,7 @@ mod tests {
         let stopped = group
             .run(Phase::Create, &layout, &work, &mut |_: &Progress| ControlFlow::Break(()))
             .unwrap_err();
-        assert!(matches!(stopped, Stopped::Cancelled { done_bytes } if done_bytes > 0));
+        assert!(matches!(stopped, OperationStop::Cancelled { done_bytes } if done_bytes > 0));
         let start = Instant::now();
         let run = std::panic::AssertUnwindSafe(|| {
             group.run(Phase::Create, &layout, &work, &mut |_: &Progress| panic!("callback"))
@@ -328,7 +334,7 @@ mod tests {
 
     #[test]
     fn a_worker_delayed_in_one_chunk_leaves_the_rest_to_the_others() {
-        let layout = Layout::new(100 * MIB, 100 * MIB, MIB);
+        let layout = ChunkLayout::new(100 * MIB, 100 * MIB, MIB);
         let (others, seen) = (AtomicUsize::new(0), AtomicUsize::new(0));
         // The first chunk ends only when the other worker has done all others.
         let work = |range: Range<usize>| {

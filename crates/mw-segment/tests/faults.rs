@@ -7,7 +7,7 @@ mod common;
 use common::{
     MIB, Random, assert_resources, assert_shmem_returns, child, field, options, resources, value,
 };
-use mw_segment::{Cancel, Error, Kind, PageSize};
+use mw_segment::{Cancel, Error, PageSize, SegmentKind};
 use mw_test::{HugePages, alone};
 use std::fs;
 use std::time::{Duration, Instant};
@@ -51,7 +51,7 @@ fn cancelled_at_any_moment_everything_is_freed() {
     let _pool = HugePages::more(2 * MIB, 64);
     let (mut random, start) = (Random::new(), Instant::now());
     let (before, shmem) = (resources(), field("/proc/meminfo", "Shmem"));
-    drop(options(Kind::Anon, PageSize::Base, 8 * MIB).create().unwrap());
+    drop(options(SegmentKind::Anon, PageSize::Base, 8 * MIB).create().unwrap());
     let own_before = own_resources();
     let (mut cancelled, mut created) = (0, 0);
     for _ in 0..ROUNDS {
@@ -59,7 +59,7 @@ fn cancelled_at_any_moment_everything_is_freed() {
             break;
         }
         let cancel = Cancel::new();
-        let kind = pick(&mut random, &Kind::ALL);
+        let kind = pick(&mut random, &SegmentKind::ALL);
         let page = pick(
             &mut random,
             &[
@@ -118,7 +118,13 @@ fn a_program_killed_at_any_moment_leaves_nothing() {
     let (before, shmem) = (resources(), field("/proc/meminfo", "Shmem"));
     let mut kills = 0;
     while kills < ROUNDS && start.elapsed() < budget() {
-        let kinds = [Kind::Ism, Kind::Dism, Kind::Memfd, Kind::Hugetlb, Kind::Anon];
+        let kinds = [
+            SegmentKind::Ism,
+            SegmentKind::Dism,
+            SegmentKind::Memfd,
+            SegmentKind::Hugetlb,
+            SegmentKind::Anon,
+        ];
         let kind = pick(&mut random, &kinds);
         let limit_mib = pick(&mut random, &[8, 64, 1 << 20]);
         let mut child = child("killed_child", &format!("{kind} {limit_mib}"))
@@ -143,8 +149,8 @@ fn a_program_killed_at_any_moment_leaves_nothing() {
 fn killed_child() {
     let Some(value) = value() else { return };
     let (kind, limit_mib) = value.split_once(' ').unwrap();
-    let kind: Kind = kind.parse().unwrap();
-    let page = if kind == Kind::Hugetlb { PageSize::HUGE_2M } else { PageSize::Base };
+    let kind: SegmentKind = kind.parse().unwrap();
+    let page = if kind == SegmentKind::Hugetlb { PageSize::HUGE_2M } else { PageSize::Base };
     mw_sys::drop_capability(mw_sys::Capability::IpcLock).unwrap();
     mw_sys::set_memlock_limit_bytes(limit_mib.parse::<u64>().unwrap() << 20).unwrap();
     loop {

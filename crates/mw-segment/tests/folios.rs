@@ -5,8 +5,8 @@
 mod common;
 
 use common::{MIB, field, number, options};
-use mw_segment::{Error, Kind, Options, PageSize, Segment};
-use mw_test::{FolioSwitches, alone, skip};
+use mw_segment::{Error, Options, PageSize, Segment, SegmentKind};
+use mw_test::{FolioSwitchGuard, alone, skip};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -68,9 +68,9 @@ fn created(options: &Options) -> Option<(Segment, BTreeMap<usize, usize>)> {
 #[test]
 fn a_segment_has_folios_of_its_size_although_larger_ones_are_enabled() {
     let _alone = alone();
-    let Some(_switches) = FolioSwitches::only(&ALL_KIB) else { return skip(NO_SWITCHES) };
+    let Some(_switches) = FolioSwitchGuard::only(&ALL_KIB) else { return skip(NO_SWITCHES) };
     let mut seen = 0;
-    for kind in [Kind::Memfd, Kind::Anon] {
+    for kind in [SegmentKind::Memfd, SegmentKind::Anon] {
         for page_bytes in PageSize::FOLIO_BYTES {
             for locked in [false, true] {
                 let page = PageSize::Folio(page_bytes);
@@ -93,8 +93,8 @@ fn a_segment_has_folios_of_its_size_although_larger_ones_are_enabled() {
 fn the_best_pages_are_counted_as_they_are() {
     let _alone = alone();
     for allowed in [&ALL_KIB[..], &[64], &[]] {
-        let Some(_switches) = FolioSwitches::only(allowed) else { return skip(NO_SWITCHES) };
-        for kind in [Kind::Memfd, Kind::Anon] {
+        let Some(_switches) = FolioSwitchGuard::only(allowed) else { return skip(NO_SWITCHES) };
+        for kind in [SegmentKind::Memfd, SegmentKind::Anon] {
             // Neither whole chunks nor whole folios.
             let bytes = 70 * MIB + 5 * 4096;
             let best = options(kind, PageSize::Best, bytes).locked(true);
@@ -116,12 +116,12 @@ fn the_best_pages_are_counted_as_they_are() {
 #[test]
 fn without_its_switch_a_size_is_an_error_and_the_best_are_base_pages() {
     let _alone = alone();
-    let Some(_switches) = FolioSwitches::only(&[128]) else { return skip(NO_SWITCHES) };
+    let Some(_switches) = FolioSwitchGuard::only(&[128]) else { return skip(NO_SWITCHES) };
     for (kind, switch) in [
-        (Kind::Memfd, "hugepages-64kB/shmem_enabled is never (write advise to it"),
-        (Kind::Anon, "hugepages-64kB/enabled is never (write madvise to it"),
-        (Kind::Dism, "the kernel has none for System V segments (use kind memfd or anon)"),
-        (Kind::Posix, "the mount option huge= of /dev/shm decides"),
+        (SegmentKind::Memfd, "hugepages-64kB/shmem_enabled is never (write advise to it"),
+        (SegmentKind::Anon, "hugepages-64kB/enabled is never (write madvise to it"),
+        (SegmentKind::Dism, "the kernel has none for System V segments (use kind memfd or anon)"),
+        (SegmentKind::Posix, "the mount option huge= of /dev/shm decides"),
     ] {
         let error = options(kind, PageSize::Folio(64 << 10), MIB).create().unwrap_err();
         assert!(matches!(error, Error::NoSuchPages { .. }), "{error}");
@@ -131,7 +131,7 @@ fn without_its_switch_a_size_is_an_error_and_the_best_are_base_pages() {
         assert_eq!(segment.folio_bytes(), &BTreeMap::from([(4096, MIB)]), "{kind}");
         assert!(segment.why_no_folios().unwrap().contains(switch));
     }
-    let hugetlb = options(Kind::Hugetlb, PageSize::Best, MIB).create();
+    let hugetlb = options(SegmentKind::Hugetlb, PageSize::Best, MIB).create();
     assert!(matches!(hugetlb, Err(Error::Invalid(_))), "{hugetlb:?}");
 }
 
@@ -139,10 +139,10 @@ fn without_its_switch_a_size_is_an_error_and_the_best_are_base_pages() {
 #[test]
 fn more_than_the_free_blocks_of_a_size_is_an_error() {
     let _alone = alone();
-    let Some(_switches) = FolioSwitches::only(&[1024]) else { return skip(NO_SWITCHES) };
+    let Some(_switches) = FolioSwitchGuard::only(&[1024]) else { return skip(NO_SWITCHES) };
     let free = field("/proc/meminfo", "MemFree") as usize;
     let (bytes, page) = (free - free % MIB, PageSize::Folio(MIB as u64));
-    let options = options(Kind::Memfd, page, bytes);
+    let options = options(SegmentKind::Memfd, page, bytes);
     if let Err(error) = options.check() {
         return skip(format!("no room for {bytes} bytes: {error}"));
     }

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{MIB, assert_resources, assert_shmem_returns, field, options, resources};
-use mw_segment::{Error, Kind, Limit, NumaPolicy, PageSize, Phase, Placement};
+use mw_segment::{Error, Limit, NumaPolicy, PageSize, Phase, Placement, SegmentKind};
 use mw_test::{HugePages, alone};
 
 /// Promise (Segments): Every kind and page size that the machine supports is populated and freed.
@@ -16,7 +16,7 @@ fn every_kind_and_page_size_is_populated_and_freed() {
     let giant = HugePages::more(1024 * MIB, 1);
     let (before, shmem) = (resources(), field("/proc/meminfo", "Shmem"));
     let mut seen = Vec::new();
-    for kind in Kind::ALL {
+    for kind in SegmentKind::ALL {
         for page in PageSize::ALL {
             let bytes = if page == PageSize::HUGE_1G { 1024 * MIB } else { 128 * MIB };
             for locked in [false, true] {
@@ -33,7 +33,7 @@ fn every_kind_and_page_size_is_populated_and_freed() {
                         seen.push(format!("{kind} {page}"));
                     }
                     Err(Error::NoSuchPages { .. } | Error::Fragmented { .. }) => {}
-                    Err(Error::Invalid(_)) if kind == Kind::Hugetlb => {}
+                    Err(Error::Invalid(_)) if kind == SegmentKind::Hugetlb => {}
                     Err(Error::Short(short)) if matches!(short.limit, Limit::HugePages(_)) => {
                         assert!(if page == PageSize::HUGE_1G {
                             giant.is_none()
@@ -57,7 +57,7 @@ fn every_kind_and_page_size_is_populated_and_freed() {
 #[test]
 fn locked_memory_is_locked_and_resident() {
     let _alone = alone();
-    for kind in [Kind::Anon, Kind::Memfd, Kind::Dism] {
+    for kind in [SegmentKind::Anon, SegmentKind::Memfd, SegmentKind::Dism] {
         let segment = options(kind, PageSize::Base, 64 * MIB).locked(true).create().unwrap();
         assert!(field("/proc/self/status", "VmLck") >= 64 << 20);
         assert!(segment.is_locked());
@@ -71,7 +71,7 @@ fn locked_memory_is_locked_and_resident() {
 fn auto_and_lenient_mode_take_available_pages_and_report_them() {
     let _alone = alone();
     let pool = HugePages::more(2 * MIB, 64);
-    let segment = options(Kind::Memfd, None, 64 * MIB).create().unwrap();
+    let segment = options(SegmentKind::Memfd, None, 64 * MIB).create().unwrap();
     if pool.is_some() {
         assert_eq!(segment.page_size(), PageSize::HUGE_2M);
     }
@@ -79,9 +79,10 @@ fn auto_and_lenient_mode_take_available_pages_and_report_them() {
     drop(pool);
     let free = common::resources().huge_free_2m * 2;
     let more = usize::try_from(free).unwrap() * MIB + 64 * MIB;
-    let lenient = options(Kind::Memfd, PageSize::HUGE_2M, more).lenient(true).create().unwrap();
+    let lenient =
+        options(SegmentKind::Memfd, PageSize::HUGE_2M, more).lenient(true).create().unwrap();
     assert_ne!(lenient.page_size(), PageSize::HUGE_2M);
-    let error = options(Kind::Memfd, PageSize::HUGE_2M, more).create().unwrap_err();
+    let error = options(SegmentKind::Memfd, PageSize::HUGE_2M, more).create().unwrap_err();
     let short = error.shortage().unwrap_or_else(|| panic!("{error}"));
     assert_eq!(short.limit, Limit::HugePages(2 * MIB));
     assert_eq!(short.missing_bytes(), 64 << 20);
@@ -98,7 +99,8 @@ fn memory_comes_from_the_requested_nodes() {
         NumaPolicy::Interleave(vec![0]).into(),
         Placement::Ranges(halves),
     ] {
-        let placed = options(Kind::Memfd, PageSize::Base, 16 * MIB).placement(placement).create();
+        let placed =
+            options(SegmentKind::Memfd, PageSize::Base, 16 * MIB).placement(placement).create();
         match placed {
             Ok(segment) => assert!(segment.node_shares().unwrap()[&0] > 0.99),
             // ENOSYS on a kernel without NUMA.
@@ -107,11 +109,12 @@ fn memory_comes_from_the_requested_nodes() {
     }
     for bad in [vec![(0..5000, vec![0])], vec![(0..32 * MIB, vec![0])]] {
         let placement = Placement::Ranges(bad);
-        let error = options(Kind::Memfd, PageSize::Base, 16 * MIB).placement(placement).create();
+        let error =
+            options(SegmentKind::Memfd, PageSize::Base, 16 * MIB).placement(placement).create();
         assert!(error.unwrap_err().to_string().contains("invalid range"));
     }
     let nowhere =
-        options(Kind::Anon, PageSize::Base, 16 * MIB).placement(NumaPolicy::Bind(vec![900]));
+        options(SegmentKind::Anon, PageSize::Base, 16 * MIB).placement(NumaPolicy::Bind(vec![900]));
     assert!(nowhere.create().is_err());
 }
 
@@ -119,7 +122,7 @@ fn memory_comes_from_the_requested_nodes() {
 fn progress_is_reported_in_order() {
     let _alone = alone();
     let mut last = (Phase::Create, 0);
-    let options = options(Kind::Anon, PageSize::Base, 512 * MIB);
+    let options = options(SegmentKind::Anon, PageSize::Base, 512 * MIB);
     let mut calls = 0;
     let segment = options
         .create_with(&mut |now| {
@@ -136,7 +139,7 @@ fn only_a_kept_name_persists() {
     let _alone = alone();
     let name = format!("mw-test-kept-{}", std::process::id());
     let path = format!("/dev/shm/{name}");
-    let options = options(Kind::Posix, PageSize::Base, MIB).name(&name);
+    let options = options(SegmentKind::Posix, PageSize::Base, MIB).name(&name);
     let segment = options.create().unwrap();
     assert!(options.create().is_err(), "the name exists");
     assert!(std::fs::exists(&path).unwrap(), "the failure does not remove it");
@@ -150,7 +153,7 @@ fn only_a_kept_name_persists() {
 #[test]
 fn files_are_passed_on_with_their_pages() {
     let _alone = alone();
-    let segment = options(Kind::Memfd, PageSize::Base, 12 * MIB).stripe_bytes(4 * MIB);
+    let segment = options(SegmentKind::Memfd, PageSize::Base, 12 * MIB).stripe_bytes(4 * MIB);
     let files = segment.create().unwrap().into_files();
     assert_eq!(files.len(), 3);
     for file in &files {

@@ -5,15 +5,16 @@
 mod common;
 
 use common::{MIB, assert_resources, child, field, options, resources, value};
-use mw_segment::{Error, Kind, Limit, PageSize, Shortage};
+use mw_segment::{Error, Limit, PageSize, SegmentKind, Shortage};
 use mw_sys::Capability;
-use mw_test::{Cgroup, alone, skip};
+use mw_test::{TestCgroup, alone, skip};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::fs;
 
-const KINDS: [Kind; 4] = [Kind::Anon, Kind::Memfd, Kind::Ism, Kind::Dism];
+const KINDS: [SegmentKind; 4] =
+    [SegmentKind::Anon, SegmentKind::Memfd, SegmentKind::Ism, SegmentKind::Dism];
 
-fn shortage(kind: Kind, page: PageSize, bytes: usize, locked: bool) -> Shortage {
+fn shortage(kind: SegmentKind, page: PageSize, bytes: usize, locked: bool) -> Shortage {
     let created = options(kind, page, bytes).locked(locked).create();
     match created {
         Err(Error::Short(short)) => *short,
@@ -47,8 +48,8 @@ fn dev_shm_and_huge_pages_are_limits() {
     let _alone = alone();
     let shm = rustix::fs::statvfs("/dev/shm").unwrap();
     let more = usize::try_from(shm.f_bavail * shm.f_frsize).unwrap() + MIB;
-    assert_eq!(shortage(Kind::Posix, PageSize::Base, more, false).limit, Limit::DevShm);
-    for kind in [Kind::Hugetlb, Kind::Anon, Kind::Ism, Kind::Dism] {
+    assert_eq!(shortage(SegmentKind::Posix, PageSize::Base, more, false).limit, Limit::DevShm);
+    for kind in [SegmentKind::Hugetlb, SegmentKind::Anon, SegmentKind::Ism, SegmentKind::Dism] {
         let short = shortage(kind, PageSize::HUGE_2M, 1 << 42, false);
         assert_eq!(short.limit, Limit::HugePages(2 * MIB), "{kind}");
     }
@@ -70,7 +71,7 @@ fn memlock_child() {
     mw_sys::set_memlock_limit_bytes(limit).unwrap();
     mw_sys::drop_capability(Capability::IpcLock).unwrap();
     for kind in KINDS {
-        let locked = kind != Kind::Ism;
+        let locked = kind != SegmentKind::Ism;
         let short = shortage(kind, PageSize::Base, 64 * MIB, locked);
         assert_eq!((&short.limit, short.available_bytes), (&Limit::Memlock, limit), "{kind}");
         assert_eq!(short.missing_bytes(), (64 << 20) - limit);
@@ -100,7 +101,7 @@ fn address_child() {
 #[test]
 fn a_memory_cgroup_is_a_limit_and_no_process_is_killed() {
     let _alone = alone();
-    let group = match Cgroup::new("memory") {
+    let group = match TestCgroup::new("memory") {
         Ok(group) => group,
         Err(error) => return skip(format!("no memory cgroup of version 1: {error}")),
     };
@@ -128,17 +129,17 @@ fn cgroup_child() {
         drop(segment);
     }
     // Two segments that each fit, but not together.
-    let one = options(Kind::Memfd, PageSize::Base, 80 * MIB).create().unwrap();
-    let short = shortage(Kind::Memfd, PageSize::Base, 80 * MIB, false);
+    let one = options(SegmentKind::Memfd, PageSize::Base, 80 * MIB).create().unwrap();
+    let short = shortage(SegmentKind::Memfd, PageSize::Base, 80 * MIB, false);
     assert!(matches!(short.limit, Limit::Cgroup(_)), "{short}");
     drop(one);
-    drop(options(Kind::Memfd, PageSize::Base, 80 * MIB).create().unwrap());
+    drop(options(SegmentKind::Memfd, PageSize::Base, 80 * MIB).create().unwrap());
 }
 
 #[test]
 fn a_memory_cgroup_is_a_limit_in_a_cgroup_namespace() {
     let _alone = alone();
-    let group = match Cgroup::with_memory(128 << 20) {
+    let group = match TestCgroup::with_memory(128 << 20) {
         Ok(group) => group,
         Err(error) => return skip(format!("no memory cgroup: {error}")),
     };
@@ -160,14 +161,14 @@ fn namespaced_child() {
     assert!(own.lines().any(|line| line.ends_with(":/")), "{own}");
     let available = mw_segment::available_bytes().unwrap();
     assert!(available <= limit, "{available}");
-    let short = shortage(Kind::Memfd, PageSize::Base, 256 * MIB, false);
+    let short = shortage(SegmentKind::Memfd, PageSize::Base, 256 * MIB, false);
     assert!(matches!(short.limit, Limit::Cgroup(_)), "{short}");
 }
 
 #[test]
 fn without_threads_the_caller_works_alone() {
     let _alone = alone();
-    let group = match Cgroup::new("pids") {
+    let group = match TestCgroup::new("pids") {
         Ok(group) => group,
         Err(error) => return skip(format!("no pids cgroup of version 1: {error}")),
     };

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{MIB, assert_resources, options, resources};
-use mw_segment::{Cancel, Kind, PageSize};
+use mw_segment::{Cancel, PageSize, SegmentKind};
 use mw_test::alone;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -18,7 +18,12 @@ fn many_concurrent_operations_all_finish() {
         for thread in 0..8 {
             scope.spawn(move || {
                 for round in 0..4 {
-                    let kinds = [Kind::Anon, Kind::Memfd, Kind::Dism, Kind::Ism];
+                    let kinds = [
+                        SegmentKind::Anon,
+                        SegmentKind::Memfd,
+                        SegmentKind::Dism,
+                        SegmentKind::Ism,
+                    ];
                     let kind = kinds[(thread + round) % kinds.len()];
                     let segment = options(kind, PageSize::Base, 48 * MIB).create().unwrap();
                     assert_eq!(segment.bytes(), 48 * MIB);
@@ -39,7 +44,7 @@ fn a_small_operation_is_not_starved_by_a_large_one() {
         scope.spawn(|| {
             let progress = progress;
             while !is_over.load(Ordering::Relaxed) {
-                let large = options(Kind::Memfd, PageSize::Base, 512 * MIB).cancel(&cancel);
+                let large = options(SegmentKind::Memfd, PageSize::Base, 512 * MIB).cancel(&cancel);
                 drop(large.create_with(&mut |_| {
                     let _ = progress.send(());
                 }));
@@ -58,7 +63,7 @@ fn a_small_operation_is_not_starved_by_a_large_one() {
 fn time_of_small() -> Duration {
     let time = || {
         let start = Instant::now();
-        assert!(options(Kind::Anon, PageSize::Base, 64 * MIB).create().is_ok());
+        assert!(options(SegmentKind::Anon, PageSize::Base, 64 * MIB).create().is_ok());
         start.elapsed()
     };
     (0..3).map(|_| time()).min().unwrap_or_default()
@@ -68,13 +73,13 @@ fn time_of_small() -> Duration {
 fn the_affinity_limits_the_worker_threads() {
     let _alone = alone();
     let allowed = std::thread::available_parallelism().unwrap().get();
-    let segment = options(Kind::Anon, PageSize::Base, 64 * MIB).create().unwrap();
+    let segment = options(SegmentKind::Anon, PageSize::Base, 64 * MIB).create().unwrap();
     assert_eq!(segment.times().workers, allowed.min(16));
     std::thread::spawn(|| {
         let set = rustix::thread::sched_getaffinity(None).unwrap();
         let first = (0..1024).find(|cpu| set.is_set(*cpu)).unwrap();
         let _pinned = mw_sys::pin_thread_to_cpus(&[u32::try_from(first).unwrap()]).unwrap();
-        let segment = options(Kind::Anon, PageSize::Base, 64 * MIB).create().unwrap();
+        let segment = options(SegmentKind::Anon, PageSize::Base, 64 * MIB).create().unwrap();
         assert_eq!(segment.times().workers, 1);
     })
     .join()
@@ -85,7 +90,7 @@ fn the_affinity_limits_the_worker_threads() {
 fn signals_go_to_the_program_and_not_to_workers() {
     let _alone = alone();
     let blocked = mw_sys::SignalsBlocked::new().unwrap();
-    drop(options(Kind::Memfd, PageSize::Base, 64 * MIB).create().unwrap());
+    drop(options(SegmentKind::Memfd, PageSize::Base, 64 * MIB).create().unwrap());
     drop(blocked);
-    drop(options(Kind::Memfd, PageSize::Base, 64 * MIB).create().unwrap());
+    drop(options(SegmentKind::Memfd, PageSize::Base, 64 * MIB).create().unwrap());
 }

@@ -1,9 +1,9 @@
 //! Goes through the days of a recording.
 
 use crate::frame::Frame;
-use crate::state::{Progress, State};
+use crate::state::{ShipProgress, ShipState};
 use crate::tables::{self, TableSpec};
-use crate::target::{Target, TargetError};
+use crate::target::{ShipTarget, ShipTargetError};
 use mw_model::IncidentRow;
 use mw_record::{RecordError, Recording};
 use mw_sys::{guarded, open_lock_file};
@@ -35,7 +35,7 @@ pub enum ShipError {
     #[error("as Parquet: {0}")]
     Parquet(#[from] ParquetError),
     #[error(transparent)]
-    Target(#[from] TargetError),
+    Target(#[from] ShipTargetError),
     #[error("{path}: {why}")]
     State { path: PathBuf, why: String },
     #[error("{0}: another memwright ship is at work")]
@@ -50,7 +50,7 @@ pub struct Shipper<'a> {
     pub host: &'a str,
     /// Settings of the machine, if it is this one.
     pub facts: Option<&'a BTreeMap<String, String>>,
-    pub target: &'a Target,
+    pub target: &'a ShipTarget,
     /// As the user named it.
     pub target_name: &'a str,
     /// Directory of the state.
@@ -61,7 +61,7 @@ pub struct Shipper<'a> {
 
 /// Days that were shipped.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Shipped {
+pub struct ShipSummary {
     pub days: usize,
     pub objects: usize,
     pub bytes: u64,
@@ -74,13 +74,13 @@ impl Shipper<'_> {
     ///
     /// # Errors
     /// The recording, the data set or the state fails; what was shipped before that stays shipped.
-    pub fn ship(&self) -> Result<Shipped, ShipError> {
+    pub fn ship(&self) -> Result<ShipSummary, ShipError> {
         let _lock = self.lock()?;
         let state_failed = |error: io::Error| self.state_failed(&error);
-        let mut state = State::read(self.state_dir).map_err(state_failed)?;
+        let mut state = ShipState::read(self.state_dir).map_err(state_failed)?;
         let key = format!("{} {} {}", self.target_name, self.host, self.file());
         let before = state.get(&key);
-        let mut shipped = Shipped::default();
+        let mut shipped = ShipSummary::default();
         let Some((first, last)) = self.recording.range()? else { return Ok(shipped) };
         let latest = last.min(self.now_unix_ms + DAY_MS);
         let oldest = latest.saturating_sub(OLDEST_MS).max(self.since_unix_ms);
@@ -89,7 +89,7 @@ impl Shipper<'_> {
         let begun = incidents.iter().map(|incident| incident.started_unix_ms);
         let earliest = begun.chain([first]).filter(|at| *at >= oldest).min().unwrap_or(oldest);
         let since_before = before.as_ref().map(|before| before.since_unix_ms);
-        let mut progress = Progress { since_unix_ms: first, ..before.unwrap_or_default() };
+        let mut progress = ShipProgress { since_unix_ms: first, ..before.unwrap_or_default() };
         let next = progress.complete_day.map_or(0, |day| day.saturating_add(1));
         // A row from the future, of a clock that was set back, has its day, too.
         for day in (earliest / DAY_MS).max(next)..=latest / DAY_MS {
@@ -130,7 +130,7 @@ impl Shipper<'_> {
         day: u64,
         incidents: &[IncidentRow],
         sent: &mut BTreeMap<String, u64>,
-        shipped: &mut Shipped,
+        shipped: &mut ShipSummary,
     ) -> Result<bool, ShipError> {
         let range = day * DAY_MS..(day + 1) * DAY_MS;
         let (mut frames, has_ended) = tables::of_day(self.recording, incidents, self.host, &range)?;

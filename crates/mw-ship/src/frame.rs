@@ -18,7 +18,7 @@ const ZSTD_LEVEL: i32 = 12;
 
 /// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ColumnType {
     /// A moment in UTC, in milliseconds.
     Time,
     /// A signed number of 64 bits.
@@ -29,9 +29,9 @@ pub enum Kind {
 
 /// A column of a table.
 #[derive(Debug, Clone, Copy)]
-pub struct Column {
+pub struct FrameColumn {
     pub name: &'static str,
-    pub kind: Kind,
+    pub kind: ColumnType,
     /// Its meaning, with its unit.
     pub about: &'static str,
 }
@@ -75,7 +75,7 @@ impl<T: Into<Cell>> From<Option<T>> for Cell {
 /// Rows of a table; each has a cell for every column.
 #[derive(Debug)]
 pub(crate) struct Frame {
-    pub(crate) columns: Vec<Column>,
+    pub(crate) columns: Vec<FrameColumn>,
     pub(crate) rows: Vec<Vec<Cell>>,
 }
 
@@ -88,7 +88,7 @@ impl Frame {
             .set_statistics_enabled(EnabledStatistics::Chunk)
             .set_offset_index_disabled(true)
             .set_created_by(concat!("memwright ", env!("CARGO_PKG_VERSION")).to_owned());
-        for column in self.columns.iter().filter(|column| column.kind != Kind::Text) {
+        for column in self.columns.iter().filter(|column| column.kind != ColumnType::Text) {
             let path = ColumnPath::from(column.name);
             properties = properties
                 .set_column_dictionary_enabled(path.clone(), false)
@@ -102,8 +102,10 @@ impl Frame {
             for (place, column) in self.columns.iter().enumerate() {
                 let cells = rows.iter().map(|row| row.get(place).unwrap_or(&Cell::None));
                 match column.kind {
-                    Kind::Text => put::<ByteArrayType>(&mut group, cells, Cell::text)?,
-                    Kind::Time | Kind::Number => put::<Int64Type>(&mut group, cells, Cell::number)?,
+                    ColumnType::Text => put::<ByteArrayType>(&mut group, cells, Cell::text)?,
+                    ColumnType::Time | ColumnType::Number => {
+                        put::<Int64Type>(&mut group, cells, Cell::number)?
+                    }
                 }
             }
             group.close()?;
@@ -113,11 +115,13 @@ impl Frame {
     }
 
     fn schema(&self) -> Result<Type, ParquetError> {
-        let field = |column: &Column| {
+        let field = |column: &FrameColumn| {
             let (physical, logical) = match column.kind {
-                Kind::Time => (Physical::INT64, LogicalType::timestamp(true, TimeUnit::MILLIS)),
-                Kind::Number => (Physical::INT64, LogicalType::integer(64, true)),
-                Kind::Text => (Physical::BYTE_ARRAY, LogicalType::String),
+                ColumnType::Time => {
+                    (Physical::INT64, LogicalType::timestamp(true, TimeUnit::MILLIS))
+                }
+                ColumnType::Number => (Physical::INT64, LogicalType::integer(64, true)),
+                ColumnType::Text => (Physical::BYTE_ARRAY, LogicalType::String),
             };
             let field = Type::primitive_type_builder(column.name, physical)
                 .with_logical_type(Some(logical))

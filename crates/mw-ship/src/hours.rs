@@ -1,22 +1,22 @@
 //! A row an hour, made of its minutes: questions about weeks read a sixtieth of the rows.
 
-use crate::frame::{Cell, Column, Kind};
-use crate::minutes::{self, Row};
+use crate::frame::{Cell, ColumnType, FrameColumn};
+use crate::minutes::{self, MinuteRow};
 use std::collections::BTreeMap;
 
 pub(crate) const HOUR_MS: u64 = 3_600_000;
 
-const MINUTES: Column =
-    Column { name: "minutes", kind: Kind::Number, about: "minutes that have a row" };
+const MINUTES: FrameColumn =
+    FrameColumn { name: "minutes", kind: ColumnType::Number, about: "minutes that have a row" };
 
 /// The columns after `at` and `host`.
-pub(crate) fn columns() -> impl Iterator<Item = Column> {
+pub(crate) fn columns() -> impl Iterator<Item = FrameColumn> {
     [MINUTES].into_iter().chain(minutes::columns())
 }
 
 /// The hours of these minutes, which are sorted by time.
-pub(crate) fn rows(minutes: &BTreeMap<u64, Row>) -> impl Iterator<Item = (u64, Vec<Cell>)> {
-    let mut hours = BTreeMap::<u64, (u64, Row)>::new();
+pub(crate) fn rows(minutes: &BTreeMap<u64, MinuteRow>) -> impl Iterator<Item = (u64, Vec<Cell>)> {
+    let mut hours = BTreeMap::<u64, (u64, MinuteRow)>::new();
     for (at, minute) in minutes {
         let (count, hour) = hours.entry(at - at % HOUR_MS).or_default();
         *count += 1;

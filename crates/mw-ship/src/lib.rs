@@ -23,7 +23,7 @@ mod state;
 mod tables;
 mod target;
 
-pub use days::{ShipError, Shipped, Shipper};
-pub use frame::{Column, Kind};
+pub use days::{ShipError, ShipSummary, Shipper};
+pub use frame::{ColumnType, FrameColumn};
 pub use tables::{TABLES, TableSpec};
-pub use target::{S3Options, Target, TargetError};
+pub use target::{S3Options, ShipTarget, ShipTargetError};

@@ -1,7 +1,7 @@
 //! A row a minute: what was least, most or last, and by how much the kernel's counters grew. A recording thins its rows as
 //! they age; a minute's row stays the same, but for what lies between two rows.
 
-use crate::frame::{Cell, Column, Kind};
+use crate::frame::{Cell, ColumnType, FrameColumn};
 use mw_model::{NO_VALUE, Table};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -15,11 +15,11 @@ pub(crate) const LONGEST_GAP_MS: u64 = 3 * MINUTE_MS;
 const HUGE_BYTES: u64 = 2 << 20;
 
 /// The values of a minute, in the order of the columns.
-pub(crate) type Row = Vec<Option<u64>>;
+pub(crate) type MinuteRow = Vec<Option<u64>>;
 
 /// Source of a column of a minute among recorded metrics.
 #[derive(Debug, Clone, Copy)]
-enum How {
+enum ColumnSource {
     /// Number of rows of the minute.
     Rows,
     Last(&'static str),
@@ -37,10 +37,12 @@ enum How {
     SumOfAll(&'static str, &'static str),
 }
 
-use How::{Growth, GrowthOfAll, Last, Least, LeastFreeHuge, Most, MostOfAny, Rows, SumOfAll};
+use ColumnSource::{
+    Growth, GrowthOfAll, Last, Least, LeastFreeHuge, Most, MostOfAny, Rows, SumOfAll,
+};
 
 /// Name, unit and meaning, and where it comes from.
-const COLUMNS: &[(&str, &str, How)] = &[
+const COLUMNS: &[(&str, &str, ColumnSource)] = &[
     ("rows", "rows of the recording", Rows),
     ("free_bytes_min", "the least free memory", Least("meminfo.MemFree")),
     ("available_bytes_min", "the least available memory", Least("meminfo.MemAvailable")),
@@ -123,15 +125,15 @@ const COLUMNS: &[(&str, &str, How)] = &[
 ];
 
 /// The columns after `at` and `host`.
-pub(crate) fn columns() -> impl Iterator<Item = Column> {
-    COLUMNS.iter().map(|(name, about, _)| Column { name, kind: Kind::Number, about })
+pub(crate) fn columns() -> impl Iterator<Item = FrameColumn> {
+    COLUMNS.iter().map(|(name, about, _)| FrameColumn { name, kind: ColumnType::Number, about })
 }
 
 /// Collects rows of a recording.
 pub(crate) struct Minutes {
     page_bytes: u64,
     /// By the beginning of the minute.
-    rows: BTreeMap<u64, Row>,
+    rows: BTreeMap<u64, MinuteRow>,
     /// The value of each counter before, and when that was.
     before: HashMap<String, (u64, u64)>,
 }
@@ -143,11 +145,11 @@ impl Minutes {
 
     /// Adds rows, in the order in which they were taken.
     pub(crate) fn add(&mut self, table: &Table) {
-        let sources: Vec<Vec<Source<'_>>> =
+        let sources: Vec<Vec<RecordedColumn<'_>>> =
             COLUMNS.iter().map(|(_, _, how)| self.sources(table, *how)).collect();
         for (place, at) in table.at_unix_ms.iter().enumerate() {
             let columns = COLUMNS.iter().zip(&sources);
-            let values: Row = columns
+            let values: MinuteRow = columns
                 .map(|((_, _, how), sources)| self.value(*how, sources, place, *at))
                 .collect();
             join(self.rows.entry(at - at % MINUTE_MS).or_default(), &values);
@@ -155,7 +157,7 @@ impl Minutes {
     }
 
     /// The columns of the recording that one of a minute is made of.
-    fn sources<'a>(&self, table: &'a Table, how: How) -> Vec<Source<'a>> {
+    fn sources<'a>(&self, table: &'a Table, how: ColumnSource) -> Vec<RecordedColumn<'a>> {
         let page_bytes = self.page_bytes;
         let source = |column: &'a mw_model::Column| {
             let name = column.name.as_str();
@@ -172,13 +174,19 @@ impl Minutes {
                     bytes.filter(|bytes| *bytes >= HUGE_BYTES)
                 }
             };
-            times.map(|times| Source { name, values: &column.values, times })
+            times.map(|times| RecordedColumn { name, values: &column.values, times })
         };
         table.columns.iter().filter_map(source).collect()
     }
 
     /// Contribution of a row of the recording to a column of its minute.
-    fn value(&mut self, how: How, sources: &[Source<'_>], place: usize, at: u64) -> Option<u64> {
+    fn value(
+        &mut self,
+        how: ColumnSource,
+        sources: &[RecordedColumn<'_>],
+        place: usize,
+        at: u64,
+    ) -> Option<u64> {
         let values = sources.iter().filter_map(|source| Some((source, source.value(place)?)));
         match how {
             Rows => Some(1),
@@ -209,20 +217,20 @@ impl Minutes {
     }
 
     /// The minutes of this time, in Unix milliseconds.
-    pub(crate) fn within(self, time: &Range<u64>) -> BTreeMap<u64, Row> {
+    pub(crate) fn within(self, time: &Range<u64>) -> BTreeMap<u64, MinuteRow> {
         self.rows.into_iter().filter(|(at, _)| time.contains(at)).collect()
     }
 }
 
 /// The rows of a table with these columns.
 pub(crate) fn rows(
-    minutes: impl IntoIterator<Item = (u64, Row)>,
+    minutes: impl IntoIterator<Item = (u64, MinuteRow)>,
 ) -> impl Iterator<Item = (u64, Vec<Cell>)> {
     minutes.into_iter().map(|(at, row)| (at, row.into_iter().map(Cell::from).collect()))
 }
 
 /// Adds a later row of the same time.
-pub(crate) fn join(row: &mut Row, later: &Row) {
+pub(crate) fn join(row: &mut MinuteRow, later: &MinuteRow) {
     row.resize(COLUMNS.len(), None);
     for ((cell, value), (_, _, how)) in row.iter_mut().zip(later).zip(COLUMNS) {
         if let Some(value) = *value {
@@ -231,7 +239,7 @@ pub(crate) fn join(row: &mut Row, later: &Row) {
     }
 }
 
-impl How {
+impl ColumnSource {
     fn join(self, before: u64, value: u64) -> u64 {
         match self {
             Last(_) => value,
@@ -243,13 +251,13 @@ impl How {
 }
 
 /// A column of the recording.
-struct Source<'a> {
+struct RecordedColumn<'a> {
     name: &'a str,
     values: &'a [u64],
     times: u64,
 }
 
-impl Source<'_> {
+impl RecordedColumn<'_> {
     fn value(&self, place: usize) -> Option<u64> {
         self.values.get(place).copied().filter(|value| *value != NO_VALUE)
     }

@@ -15,11 +15,11 @@ const MODE: u32 = 0o666;
 
 /// By target and recording.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Progresses(BTreeMap<String, Progress>);
+struct Progresses(BTreeMap<String, ShipProgress>);
 
 /// Progress of one recording in one data set. Days are counted from 1970.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Progress {
+pub(crate) struct ShipProgress {
     /// The last day that needs not be shipped again.
     pub(crate) complete_day: Option<u64>,
     /// Since when the recording had rows when it was shipped last, in milliseconds since 1970.
@@ -31,12 +31,12 @@ pub(crate) struct Progress {
 
 /// The file, which is replaced as a whole.
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct ShipState {
     path: PathBuf,
     all: Progresses,
 }
 
-impl State {
+impl ShipState {
     /// Reads the file. One that cannot be understood is as good as none: what is shipped again stays the same.
     ///
     /// # Errors
@@ -50,12 +50,12 @@ impl State {
         Ok(Self { path, all: serde_json::from_slice(&text).unwrap_or_default() })
     }
 
-    pub(crate) fn get(&self, key: &str) -> Option<Progress> {
+    pub(crate) fn get(&self, key: &str) -> Option<ShipProgress> {
         self.all.0.get(key).cloned()
     }
 
     /// Notes how far it is, on disk.
-    pub(crate) fn set(&mut self, key: &str, progress: &Progress) -> io::Result<()> {
+    pub(crate) fn set(&mut self, key: &str, progress: &ShipProgress) -> io::Result<()> {
         self.all.0.insert(key.to_owned(), progress.clone());
         let text = serde_json::to_vec_pretty(&self.all)?;
         guarded::replace(&self.path, &text, MODE)

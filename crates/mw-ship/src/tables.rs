@@ -1,8 +1,8 @@
 //! The tables of the data set: their columns, and the rows of a day.
 
-use crate::frame::{Cell, Column, Frame, Kind};
+use crate::frame::{Cell, ColumnType, Frame, FrameColumn};
 use crate::hours::{self, HOUR_MS};
-use crate::minutes::{self, LONGEST_GAP_MS, Minutes, Row};
+use crate::minutes::{self, LONGEST_GAP_MS, MinuteRow, Minutes};
 use mw_model::{Host, IncidentRow, IncidentState, SizeHistory};
 use mw_record::{RecordError, Recording, word};
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ pub struct TableSpec {
     /// Meaning of a row.
     pub about: &'static str,
     /// Its columns after `recorded_at` and `host`.
-    columns: fn() -> Vec<Column>,
+    columns: fn() -> Vec<FrameColumn>,
 }
 
 /// All tables.
@@ -80,22 +80,23 @@ const FACTS: TableSpec = TableSpec {
     columns: || vec![text("fact", "its name"), text("value", "its value")],
 };
 
-const AT: Column = Column { name: "recorded_at", kind: Kind::Time, about: "when, in UTC" };
+const AT: FrameColumn =
+    FrameColumn { name: "recorded_at", kind: ColumnType::Time, about: "when, in UTC" };
 
-const HOST: Column = text("host", "the name of the machine");
+const HOST: FrameColumn = text("host", "the name of the machine");
 
-const fn number(name: &'static str, about: &'static str) -> Column {
-    Column { name, kind: Kind::Number, about }
+const fn number(name: &'static str, about: &'static str) -> FrameColumn {
+    FrameColumn { name, kind: ColumnType::Number, about }
 }
 
-const fn text(name: &'static str, about: &'static str) -> Column {
-    Column { name, kind: Kind::Text, about }
+const fn text(name: &'static str, about: &'static str) -> FrameColumn {
+    FrameColumn { name, kind: ColumnType::Text, about }
 }
 
 impl TableSpec {
     /// All columns, in their order.
     #[must_use]
-    pub fn columns(&self) -> Vec<Column> {
+    pub fn columns(&self) -> Vec<FrameColumn> {
         [AT, HOST].into_iter().chain((self.columns)()).collect()
     }
 
@@ -145,7 +146,10 @@ pub(crate) fn facts(host: &str, facts: &BTreeMap<String, String>, now: u64) -> (
     (FACTS, FACTS.frame(host, facts.iter().map(row)))
 }
 
-fn minutes_of(recording: &Recording, day: &Range<u64>) -> Result<BTreeMap<u64, Row>, RecordError> {
+fn minutes_of(
+    recording: &Recording,
+    day: &Range<u64>,
+) -> Result<BTreeMap<u64, MinuteRow>, RecordError> {
     let mut minutes = Minutes::new(match recording.host().page_bytes {
         0 => mw_model::derived::USUAL_PAGE_BYTES,
         bytes => bytes,

@@ -19,7 +19,7 @@ const MODE: u32 = 0o666;
 
 /// Error of the target, and the remedy.
 #[derive(Debug, thiserror::Error)]
-pub enum TargetError {
+pub enum ShipTargetError {
     /// A mistake in how it is named.
     #[error("{0}")]
     Usage(String),
@@ -31,20 +31,20 @@ pub enum TargetError {
 
 /// A data set.
 #[derive(Debug)]
-pub enum Target {
+pub enum ShipTarget {
     Directory(PathBuf),
     S3(Box<Bucket>),
 }
 
-impl Target {
+impl ShipTarget {
     /// `s3://BUCKET/PREFIX`, or a directory that exists: where it is missing its file system is not mounted. One that
     /// anyone may write to could lead elsewhere what root writes.
     ///
     /// # Errors
     /// It names neither; or there are no credentials.
-    pub fn open(name: &str, options: &S3Options) -> Result<Self, TargetError> {
+    pub fn open(name: &str, options: &S3Options) -> Result<Self, ShipTargetError> {
         if let Some(rest) = name.strip_prefix(SCHEME) {
-            let bucket = Bucket::new(rest, options).map_err(TargetError::Usage)?;
+            let bucket = Bucket::new(rest, options).map_err(ShipTargetError::Usage)?;
             return Ok(Self::S3(Box::new(bucket)));
         }
         let path = PathBuf::from(name);
@@ -65,21 +65,21 @@ impl Target {
         Ok(Self::Directory(path))
     }
 
-    fn failed(path: &Path, source: io::Error) -> TargetError {
-        TargetError::Directory { path: path.to_owned(), source }
+    fn failed(path: &Path, source: io::Error) -> ShipTargetError {
+        ShipTargetError::Directory { path: path.to_owned(), source }
     }
 
     /// True if there is an object of this name.
-    pub(crate) fn has(&self, key: &str) -> Result<bool, TargetError> {
+    pub(crate) fn has(&self, key: &str) -> Result<bool, ShipTargetError> {
         match self {
             Self::Directory(root) => Ok(root.join(key).exists()),
-            Self::S3(bucket) => bucket.has(key).map_err(TargetError::S3),
+            Self::S3(bucket) => bucket.has(key).map_err(ShipTargetError::S3),
         }
     }
 
     /// Puts an object in place of one that is there; all of it or nothing. A link in the directory is not followed
     /// where another user may have put it there.
-    pub(crate) fn put(&self, key: &str, bytes: &[u8]) -> Result<(), TargetError> {
+    pub(crate) fn put(&self, key: &str, bytes: &[u8]) -> Result<(), ShipTargetError> {
         match self {
             Self::Directory(root) => {
                 let path = root.join(key);
@@ -88,7 +88,7 @@ impl Target {
                 put.and_then(|()| guarded::replace(&path, bytes, MODE))
                     .map_err(|source| Self::failed(&path, source))
             }
-            Self::S3(bucket) => bucket.put(key, bytes).map_err(TargetError::S3),
+            Self::S3(bucket) => bucket.put(key, bytes).map_err(ShipTargetError::S3),
         }
     }
 }
@@ -113,7 +113,7 @@ mod tests {
             fs::create_dir(path).unwrap();
         }
         chown(&root, Some(OTHER), Some(OTHER)).unwrap();
-        let target = Target::open(root.to_str().unwrap(), &S3Options::default()).unwrap();
+        let target = ShipTarget::open(root.to_str().unwrap(), &S3Options::default()).unwrap();
         target.put("minutes/date=1/a", b"first").unwrap();
         fs::rename(root.join("minutes"), root.join("moved")).unwrap();
         symlink(&mine, root.join("minutes")).unwrap();

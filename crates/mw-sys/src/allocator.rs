@@ -4,12 +4,12 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::OnceLock;
 
 /// The end of the program.
-struct End {
+struct ExitMessage {
     line: String,
     exit_code: i32,
 }
 
-static END: OnceLock<End> = OnceLock::new();
+static END: OnceLock<ExitMessage> = OnceLock::new();
 
 /// The C library's allocator. Rust ends a program that gets no memory by SIGABRT; once [`exit_without_memory`] was
 /// called, the program ends with a line on standard error and an exit code instead.
@@ -19,7 +19,7 @@ pub struct Allocator;
 /// From now on the program ends with this line and this exit code where it gets no memory: one that has limited itself
 /// ([`limit_data_bytes`](crate::limit_data_bytes)) because of what it reads. The first call counts.
 pub fn exit_without_memory(line: &str, exit_code: u8) {
-    let end = End { line: format!("{line}\n"), exit_code: i32::from(exit_code) };
+    let end = ExitMessage { line: format!("{line}\n"), exit_code: i32::from(exit_code) };
     let _ = END.set(end);
 }
 

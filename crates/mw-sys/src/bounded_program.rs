@@ -28,9 +28,9 @@ const PIPE_BYTES: usize = 64 << 10;
 
 /// Programs that were killed and had not ended.
 #[derive(Debug)]
-struct Held(Mutex<Vec<Child>>);
+struct KilledPrograms(Mutex<Vec<Child>>);
 
-static HELD: Held = Held(Mutex::new(Vec::new()));
+static HELD: KilledPrograms = KilledPrograms(Mutex::new(Vec::new()));
 
 /// Input of a program, and its limits.
 #[derive(Debug, Clone, Copy)]
@@ -78,7 +78,7 @@ pub fn run_program(
 }
 
 fn run(
-    held: &Held,
+    held: &KilledPrograms,
     mut command: Command,
     limits: ProgramLimits<'_>,
     started: impl FnOnce(u32),
@@ -95,9 +95,9 @@ fn run(
     started(child.id());
     let pid = Pid::from_child(&child);
     let mut streams = Streams {
-        input: Input::new(child.stdin.take(), limits.input),
-        output: Output::new(child.stdout.take(), limits.bytes),
-        errors: Output::new(child.stderr.take(), limits.bytes),
+        input: ProgramInput::new(child.stdin.take(), limits.input),
+        output: ProgramOutput::new(child.stdout.take(), limits.bytes),
+        errors: ProgramOutput::new(child.stderr.take(), limits.bytes),
     };
     let until = Instant::now() + limits.time;
     let has_ended = streams.serve(pid, || Instant::now() >= until || is_stopped());
@@ -116,7 +116,7 @@ fn run(
     Ok(ProgramEnd { status, output: output.bytes, is_cut: output.is_cut, errors: errors.bytes })
 }
 
-impl Held {
+impl KilledPrograms {
     /// Reaps what has ended since; how many have not.
     fn reap(&self) -> usize {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -132,9 +132,9 @@ impl Held {
 }
 
 struct Streams<'a> {
-    input: Input<'a>,
-    output: Output,
-    errors: Output,
+    input: ProgramInput<'a>,
+    output: ProgramOutput,
+    errors: ProgramOutput,
 }
 
 impl Streams<'_> {
@@ -161,12 +161,12 @@ impl Streams<'_> {
     }
 }
 
-struct Input<'a> {
+struct ProgramInput<'a> {
     pipe: Option<ChildStdin>,
     left: &'a [u8],
 }
 
-impl<'a> Input<'a> {
+impl<'a> ProgramInput<'a> {
     fn new(pipe: Option<ChildStdin>, left: &'a [u8]) -> Self {
         let _ = pipe.as_ref().map(|pipe| ioctl_fionbio(pipe, true));
         Self { pipe, left }
@@ -187,7 +187,7 @@ impl<'a> Input<'a> {
 }
 
 /// A pipe, and the beginning of what came through it.
-struct Output {
+struct ProgramOutput {
     pipe: Option<Box<dyn Pipe>>,
     bytes: Vec<u8>,
     max_bytes: usize,
@@ -198,7 +198,7 @@ trait Pipe: Read + AsFd {}
 
 impl<T: Read + AsFd> Pipe for T {}
 
-impl Output {
+impl ProgramOutput {
     fn new(pipe: Option<impl Pipe + 'static>, max_bytes: usize) -> Self {
         let _ = pipe.as_ref().map(|pipe| ioctl_fionbio(pipe, true));
         let pipe = pipe.map(|pipe| Box::new(pipe) as Box<dyn Pipe>);
@@ -271,7 +271,7 @@ mod tests {
     /// As of programs that the kernel holds beyond SIGKILL.
     #[test]
     fn while_too_many_have_not_ended_no_other_is_started() {
-        let held = Held(Mutex::default());
+        let held = KilledPrograms(Mutex::default());
         let mut sleep = Command::new("sleep");
         sleep.arg("1000").stdout(Stdio::null());
         (0..MAX_HELD).for_each(|_| held.add(sleep.spawn().unwrap()));

@@ -17,6 +17,8 @@ mod reader;
 mod walk;
 
 pub use input::{names, open, open_dir, open_input, read, read_to_string};
-pub use output::{NewFile, Output, Place, create_dirs, entry, output, place, replace, sync_dir};
-pub use reader::{Limits, Reader, read_tail};
-pub use walk::Refused;
+pub use output::{
+    FilePlace, NewFile, OutputTarget, create_dirs, entry, output, place, replace, sync_dir,
+};
+pub use reader::{FileReader, ReadLimits, read_tail};
+pub use walk::UntrustedName;

@@ -23,28 +23,28 @@ const POLL: Duration = Duration::from_millis(2);
 /// Small, since a program that locks its memory locks the whole stack.
 const STACK_BYTES: usize = 256 << 10;
 
-type Call<Q, A> = Arc<dyn Fn(u32, &Q) -> A + Send + Sync>;
+type HelperFn<Q, A> = Arc<dyn Fn(u32, &Q) -> A + Send + Sync>;
 
 /// Calls a function for processes, each request with the id of its process.
 pub struct HelperThread<Q, A> {
-    call: Call<Q, A>,
+    call: HelperFn<Q, A>,
     patience: Duration,
-    worker: Option<Worker<Q, A>>,
-    blocked: Vec<Blocked>,
+    worker: Option<HelperWorker<Q, A>>,
+    blocked: Vec<BlockedHelper>,
 }
 
-struct Worker<Q, A> {
+struct HelperWorker<Q, A> {
     requests: Sender<Vec<(u32, Q)>>,
-    shared: Arc<Shared<A>>,
+    shared: Arc<HelperState<A>>,
     thread: JoinHandle<()>,
 }
 
-struct Blocked {
+struct BlockedHelper {
     pid: u32,
     thread: JoinHandle<()>,
 }
 
-struct Shared<A> {
+struct HelperState<A> {
     results: Mutex<Vec<A>>,
     done: Condvar,
     abandoned: AtomicBool,
@@ -63,8 +63,8 @@ where
         patience: Duration,
         call: impl Fn(u32, &Q) -> A + Send + Sync + 'static,
     ) -> io::Result<Self> {
-        let call: Call<Q, A> = Arc::new(call);
-        let worker = Some(Worker::start(&call)?);
+        let call: HelperFn<Q, A> = Arc::new(call);
+        let worker = Some(HelperWorker::start(&call)?);
         Ok(Self { call, patience, worker, blocked: Vec::new() })
     }
 
@@ -102,7 +102,7 @@ where
     /// The results of the first of these requests: of all, unless the thread blocks.
     fn run_batch(&mut self, batch: Vec<(u32, Q)>) -> Option<Vec<A>> {
         if self.worker.is_none() && self.blocked.len() < MAX_BLOCKED {
-            self.worker = Worker::start(&self.call).ok();
+            self.worker = HelperWorker::start(&self.call).ok();
         }
         let worker = self.worker.as_ref()?;
         let wanted = batch.len();
@@ -125,15 +125,15 @@ where
     fn abandon(&mut self, pid: u32) {
         if let Some(worker) = self.worker.take() {
             worker.shared.abandoned.store(true, Ordering::Release);
-            self.blocked.push(Blocked { pid, thread: worker.thread });
+            self.blocked.push(BlockedHelper { pid, thread: worker.thread });
         }
     }
 }
 
-impl<Q: Send + 'static, A: Send + 'static> Worker<Q, A> {
-    fn start(call: &Call<Q, A>) -> io::Result<Self> {
+impl<Q: Send + 'static, A: Send + 'static> HelperWorker<Q, A> {
+    fn start(call: &HelperFn<Q, A>) -> io::Result<Self> {
         let (requests, batches) = channel::<Vec<(u32, Q)>>();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(HelperState {
             results: Mutex::default(),
             done: Condvar::new(),
             abandoned: AtomicBool::new(false),

@@ -6,10 +6,10 @@ use std::io;
 /// Memory that is mapped by transparent huge pages, as of one read of /proc/self/smaps. The kernel walks all
 /// page tables of the process for it, so it is read once for many regions.
 #[derive(Debug)]
-pub struct HugeMappings(Vec<Mapping>);
+pub struct HugeMappings(Vec<HugeMapping>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Mapping {
+struct HugeMapping {
     start: usize,
     end: usize,
     huge_bytes: usize,
@@ -36,15 +36,15 @@ impl HugeMappings {
     }
 }
 
-impl Mapping {
+impl HugeMapping {
     fn within(&self, start: usize, end: usize) -> io::Result<usize> {
         let is_inside = start <= self.start && self.end <= end;
         if is_inside { Ok(self.huge_bytes) } else { Err(io::ErrorKind::Unsupported.into()) }
     }
 }
 
-fn parse(smaps: &str) -> Vec<Mapping> {
-    let mut mappings: Vec<Mapping> = Vec::new();
+fn parse(smaps: &str) -> Vec<HugeMapping> {
+    let mut mappings: Vec<HugeMapping> = Vec::new();
     for line in smaps.lines() {
         if let Some(mapping) = parse_header(line) {
             mappings.push(mapping);
@@ -56,10 +56,10 @@ fn parse(smaps: &str) -> Vec<Mapping> {
 }
 
 /// `7f0000000000-7f0000200000 rw-s …`
-fn parse_header(line: &str) -> Option<Mapping> {
+fn parse_header(line: &str) -> Option<HugeMapping> {
     let (start, end) = line.split(' ').next()?.split_once('-')?;
     let number = |text| usize::from_str_radix(text, 16).ok();
-    Some(Mapping { start: number(start)?, end: number(end)?, huge_bytes: 0 })
+    Some(HugeMapping { start: number(start)?, end: number(end)?, huge_bytes: 0 })
 }
 
 /// `ShmemPmdMapped:     2048 kB`

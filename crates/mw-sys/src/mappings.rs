@@ -35,7 +35,7 @@ struct Query {
 
 /// A mapping of this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mapping {
+pub struct OwnMapping {
     pub addresses: Range<usize>,
     /// True if it may be read.
     pub readable: bool,
@@ -55,7 +55,7 @@ pub struct Mapping {
 ///
 /// # Errors
 /// `ENOTTY` on kernels before 6.11.
-pub fn mapping_from(maps: BorrowedFd<'_>, address: usize) -> io::Result<Option<Mapping>> {
+pub fn mapping_from(maps: BorrowedFd<'_>, address: usize) -> io::Result<Option<OwnMapping>> {
     let mut query = Query {
         size: size_of::<Query>() as u64,
         query_flags: COVERING_OR_NEXT,
@@ -71,7 +71,7 @@ pub fn mapping_from(maps: BorrowedFd<'_>, address: usize) -> io::Result<Option<M
     }
     let number = |value: u64| usize::try_from(value).map_err(io::Error::other);
     let has = |flag| query.vma_flags & flag != 0;
-    Ok(Some(Mapping {
+    Ok(Some(OwnMapping {
         addresses: number(query.vma_start)?..number(query.vma_end)?,
         readable: has(READABLE),
         writable: has(WRITABLE),

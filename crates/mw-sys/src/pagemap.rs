@@ -16,7 +16,7 @@ const REGIONS: usize = 64;
 /// `struct pm_scan_arg` (linux/fs.h).
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-struct Scan {
+struct PmScanArg {
     size: u64,
     flags: u64,
     start: u64,
@@ -34,7 +34,7 @@ struct Scan {
 /// `struct page_region` (linux/fs.h).
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-struct Found {
+struct PageRegion {
     start: u64,
     end: u64,
     categories: u64,
@@ -42,28 +42,28 @@ struct Found {
 
 /// Bytes from `start` on that are mapped by huge pages, transparent or hugetlb.
 pub(crate) fn huge_bytes(start: usize, bytes: usize) -> io::Result<usize> {
-    count(start, bytes, Scan { category_mask: PAGE_IS_HUGE, ..Scan::default() })
+    count(start, bytes, PmScanArg { category_mask: PAGE_IS_HUGE, ..PmScanArg::default() })
 }
 
 /// Bytes from `start` on that have no page in the page tables.
 pub(crate) fn absent_bytes(start: usize, bytes: usize) -> io::Result<usize> {
-    let absent = Scan {
+    let absent = PmScanArg {
         category_mask: PAGE_IS_PRESENT,
         category_inverted: PAGE_IS_PRESENT,
-        ..Scan::default()
+        ..PmScanArg::default()
     };
     count(start, bytes, absent)
 }
 
 /// Bytes that match the categories of `scan`.
-fn count(start: usize, bytes: usize, scan: Scan) -> io::Result<usize> {
+fn count(start: usize, bytes: usize, scan: PmScanArg) -> io::Result<usize> {
     let pagemap = DirectFile::open("/proc/self/pagemap")?;
     let end = start.checked_add(bytes).ok_or(io::ErrorKind::InvalidInput)? as u64;
     let (mut at, mut matching) = (start as u64, 0);
     while at < end {
-        let mut found = [Found::default(); REGIONS];
-        let mut scan = Scan {
-            size: size_of::<Scan>() as u64,
+        let mut found = [PageRegion::default(); REGIONS];
+        let mut scan = PmScanArg {
+            size: size_of::<PmScanArg>() as u64,
             start: at,
             end,
             vec: found.as_mut_ptr().expose_provenance() as u64,

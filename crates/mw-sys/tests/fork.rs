@@ -2,11 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use mw_segment::{Kind, Options, PageSize, Segment};
+use mw_segment::{Options, PageSize, Segment, SegmentKind};
 
 const MIB: usize = 1 << 20;
 
-fn segment(kind: Kind) -> Segment {
+fn segment(kind: SegmentKind) -> Segment {
     Options::new(64 * MIB).kind(kind).page_size(PageSize::Base).create().unwrap()
 }
 
@@ -51,10 +51,12 @@ fn a_fork_makes_segments_of_its_own_while_the_parent_works() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !over.load(std::sync::atomic::Ordering::Relaxed) {
-                drop(segment(Kind::Memfd));
+                drop(segment(SegmentKind::Memfd));
             }
         });
-        for kind in [Kind::Anon, Kind::Memfd, Kind::Dism, Kind::Ism].repeat(3) {
+        for kind in
+            [SegmentKind::Anon, SegmentKind::Memfd, SegmentKind::Dism, SegmentKind::Ism].repeat(3)
+        {
             let allowed = std::thread::available_parallelism().unwrap().get();
             let code = forked(|| i32::from(segment(kind).times().workers != allowed.min(16)));
             assert_eq!(code, 0, "{kind}");
@@ -65,7 +67,7 @@ fn a_fork_makes_segments_of_its_own_while_the_parent_works() {
 
 #[test]
 fn what_a_fork_drops_stays_with_the_parent() {
-    for kind in [Kind::Memfd, Kind::Dism, Kind::Ism, Kind::Anon] {
+    for kind in [SegmentKind::Memfd, SegmentKind::Dism, SegmentKind::Ism, SegmentKind::Anon] {
         let mut mine = Some(segment(kind));
         write_first_byte(mine.as_ref().unwrap(), 42);
         let code = forked(|| {

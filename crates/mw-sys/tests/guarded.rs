@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use mw_sys::guarded::{self, Limits, Output, Reader};
+use mw_sys::guarded::{self, FileReader, OutputTarget, ReadLimits};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Gid, Uid};
 use std::fs::{self, File, Permissions};
@@ -20,7 +20,7 @@ const ALICE: u32 = 54_321;
 
 const SECRET: &str = "root's own";
 
-const LIMITS: Limits = Limits { bytes: 64 << 10, time: Duration::from_secs(5) };
+const LIMITS: ReadLimits = ReadLimits { bytes: 64 << 10, time: Duration::from_secs(5) };
 
 /// A directory like /tmp, one of Mallory's, and a secret of root's.
 struct Place {
@@ -76,8 +76,8 @@ impl Place {
 /// As every writer does.
 fn write(path: &Path) -> io::Result<()> {
     match guarded::output(path)? {
-        Output::Special(mut file) => file.write_all(b"new"),
-        Output::File(place) => {
+        OutputTarget::Special(mut file) => file.write_all(b"new"),
+        OutputTarget::File(place) => {
             let mut new = place.create(0o600)?;
             new.file().write_all(b"new")?;
             new.persist()
@@ -389,8 +389,8 @@ fn of_a_file_without_end_the_end_is_read() {
     let tail = guarded::read_tail(&place.at("root/sparse"), LIMITS).unwrap();
     assert_eq!(tail.len() as u64, LIMITS.bytes);
     assert!(tail.ends_with(b"\0the end"));
-    let limits = Limits { bytes: u64::MAX, time: Duration::from_millis(200) };
-    let mut reader = Reader::open(&place.at("root/sparse"), limits).unwrap();
+    let limits = ReadLimits { bytes: u64::MAX, time: Duration::from_millis(200) };
+    let mut reader = FileReader::open(&place.at("root/sparse"), limits).unwrap();
     let error = io::copy(&mut reader, &mut io::sink()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TimedOut);
     assert!(begun.elapsed() < Duration::from_secs(10));
@@ -406,7 +406,7 @@ fn a_file_system_that_hangs_is_waited_for_once() {
     let mount = mw_test::HungMount::at(&place.at("root"));
     let path = place.at("root").join(mw_test::HUNG_FILE);
     // Helper threads have this thread's mounts.
-    let mut reader = Reader::open(&path, LIMITS).unwrap();
+    let mut reader = FileReader::open(&path, LIMITS).unwrap();
     mount.hang();
     let begun = Instant::now();
     assert_eq!(reader.read(&mut [0]).unwrap_err().kind(), ErrorKind::TimedOut);
@@ -426,7 +426,7 @@ fn what_fails_leaves_the_former_file_and_no_other() {
     }
     let place = Place::new();
     let file = place.file("root/file", 0);
-    let Output::File(to) = guarded::output(&file).unwrap() else { panic!("a file") };
+    let OutputTarget::File(to) = guarded::output(&file).unwrap() else { panic!("a file") };
     to.create(0o600).unwrap().file().write_all(b"half").unwrap();
     assert_eq!(fs::read_to_string(&file).unwrap(), "former");
     assert_eq!(fs::read_dir(place.at("root")).unwrap().count(), 2);

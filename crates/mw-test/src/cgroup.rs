@@ -12,12 +12,12 @@ const ROOT: &str = "/sys/fs/cgroup";
 
 /// A cgroup. Dropping it makes this process leave it, and removes it once its other processes have ended.
 #[derive(Debug)]
-pub struct Cgroup {
+pub struct TestCgroup {
     above: PathBuf,
     path: PathBuf,
 }
 
-impl Cgroup {
+impl TestCgroup {
     /// One of version 1, for a test that writes its controller's own files.
     ///
     /// # Errors
@@ -60,7 +60,7 @@ impl Cgroup {
     }
 }
 
-impl Drop for Cgroup {
+impl Drop for TestCgroup {
     fn drop(&mut self) {
         let own = process::id().to_string();
         if fs::read_to_string(self.members()).is_ok_and(|all| all.lines().any(|pid| pid == own)) {

@@ -8,11 +8,11 @@ const DIR: &str = "/sys/kernel/mm/transparent_hugepage";
 /// The switches of folios from 16 KiB to 1 MiB. Dropped, they have their earlier values. Callers hold
 /// [`alone`](crate::alone).
 #[derive(Debug)]
-pub struct FolioSwitches {
+pub struct FolioSwitchGuard {
     before: Vec<(PathBuf, String)>,
 }
 
-impl FolioSwitches {
+impl FolioSwitchGuard {
     /// Allows these sizes in KiB, for private memory and memfds that are advised to have them, and no
     /// other; none where the kernel has no such switches or they cannot be changed.
     #[must_use]
@@ -44,7 +44,7 @@ impl FolioSwitches {
     }
 }
 
-impl Drop for FolioSwitches {
+impl Drop for FolioSwitchGuard {
     fn drop(&mut self) {
         for (file, before) in &self.before {
             if let Err(error) = fs::write(file, before) {

@@ -13,11 +13,11 @@ const HOLES_KIB: [usize; 8] = [1024, 1024, 512, 1024, 1536, 256, 1024, 1536];
 
 /// A memfd that takes memory in base pages, with holes of 256 KiB to 1.5 MiB. Dropped, it is free again.
 #[derive(Debug)]
-pub struct Fragmented {
+pub struct FragmentedMemory {
     _file: OwnedFd,
 }
 
-impl Fragmented {
+impl FragmentedMemory {
     /// Takes `mib` of memory and punches the holes.
     ///
     /// # Panics

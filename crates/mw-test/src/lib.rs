@@ -28,18 +28,18 @@ pub mod stamp;
 mod wait;
 
 pub use built::{BUILT_DIR, built};
-pub use cgroup::Cgroup;
+pub use cgroup::TestCgroup;
 pub use duckdb::python_with_duckdb;
 pub use fixtures::{fixture, fixtures};
-pub use folio_switches::FolioSwitches;
-pub use fragmented::{Fragmented, compactions, free_mib};
+pub use folio_switches::FolioSwitchGuard;
+pub use fragmented::{FragmentedMemory, compactions, free_mib};
 pub use fuzz::{FuzzLimits, Random, fuzz, peak_bytes};
 pub use http::{read_request, read_request_bytes};
 pub use huge_pages::{HugePages, huge_pages_alone};
 pub use hung::{FILE as HUNG_FILE, HungMount, own_mounts};
 pub use rounds::{FULL, full, is_full_run, rounds};
 pub use skip::{SKIPPED_FILE, is_root, skip};
-pub use spoken::{Killed, Spoken};
+pub use spoken::{ChildGuard, LoggedChild};
 pub use wait::{exit_within, wait_for, wait_until};
 
 use rustix::fs::{FlockOperation, flock};

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 /// A child that is killed when it is dropped.
 #[derive(Debug)]
-pub struct Killed(pub Child);
+pub struct ChildGuard(pub Child);
 
-impl Killed {
+impl ChildGuard {
     /// # Panics
     /// If the child has been waited for.
     pub fn signal(&self, signal: Signal) {
@@ -18,7 +18,7 @@ impl Killed {
     }
 }
 
-impl Drop for Killed {
+impl Drop for ChildGuard {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -27,13 +27,13 @@ impl Drop for Killed {
 
 /// A child that is killed when it is dropped, and what it writes to standard error.
 #[derive(Debug)]
-pub struct Spoken {
-    pub child: Killed,
+pub struct LoggedChild {
+    pub child: ChildGuard,
     /// The lines that were not waited for yet; they end with the child.
     pub lines: Receiver<String>,
 }
 
-impl Spoken {
+impl LoggedChild {
     /// # Panics
     /// If the program cannot be started.
     pub fn spawn(command: &mut Command) -> Self {
@@ -46,7 +46,7 @@ impl Spoken {
                 let _ = sender.send(line);
             }
         });
-        Self { child: Killed(child), lines }
+        Self { child: ChildGuard(child), lines }
     }
 
     /// The lines up to the next that contains `part`.
@@ -67,7 +67,7 @@ impl Spoken {
         panic!("no line with {part:?}, but {seen:#?}");
     }
 
-    /// The last of [`Spoken::lines_to`].
+    /// The last of [`LoggedChild::lines_to`].
     ///
     /// # Panics
     /// If there is none within `limit`.

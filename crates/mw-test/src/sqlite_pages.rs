@@ -22,7 +22,7 @@ const CHILDREN: usize = 300;
 
 /// A value of a row.
 #[derive(Debug, Clone)]
-pub enum Value {
+pub enum SqliteValue {
     /// The row's number stands for its key.
     Key,
     Int(i64),
@@ -87,7 +87,7 @@ impl SqlitePages {
     }
 
     /// Replaces the rows of a table, which have the keys 1, 2 and so on.
-    pub fn set_rows(&mut self, table: &str, rows: &[Vec<Value>]) {
+    pub fn set_rows(&mut self, table: &str, rows: &[Vec<SqliteValue>]) {
         let root = self.root(table);
         let mut leaves = Vec::new();
         let mut cells: Vec<Vec<u8>> = Vec::new();
@@ -141,7 +141,7 @@ impl SqlitePages {
     }
 
     /// A row as it lies on a leaf; the rest of a long one on pages of its own.
-    fn cell(&mut self, row: &[Value], key: u64) -> Vec<u8> {
+    fn cell(&mut self, row: &[SqliteValue], key: u64) -> Vec<u8> {
         let (head, body, endless) = record(row);
         let payload = [head, body].concat();
         let bytes = payload.len() + endless;
@@ -185,28 +185,28 @@ impl SqlitePages {
 }
 
 /// The types of a row, its values, and how many bytes of a text follow without being there.
-fn record(row: &[Value]) -> (Vec<u8>, Vec<u8>, usize) {
+fn record(row: &[SqliteValue]) -> (Vec<u8>, Vec<u8>, usize) {
     let (mut types, mut body, mut endless) = (Vec::new(), Vec::new(), 0);
     for value in row {
         match value {
-            Value::Key => put(&mut types, 0),
-            Value::Int(value) => {
+            SqliteValue::Key => put(&mut types, 0),
+            SqliteValue::Int(value) => {
                 put(&mut types, 6);
                 body.extend(value.to_be_bytes());
             }
-            Value::Real(value) => {
+            SqliteValue::Real(value) => {
                 put(&mut types, 7);
                 body.extend(value.to_be_bytes());
             }
-            Value::Text(text) => {
+            SqliteValue::Text(text) => {
                 put(&mut types, 13 + 2 * text.len() as u64);
                 body.extend(text.as_bytes());
             }
-            Value::Blob(bytes) => {
+            SqliteValue::Blob(bytes) => {
                 put(&mut types, 12 + 2 * bytes.len() as u64);
                 body.extend(bytes);
             }
-            Value::EndlessText(bytes) => {
+            SqliteValue::EndlessText(bytes) => {
                 put(&mut types, 13 + 2 * *bytes as u64);
                 endless += bytes;
             }

@@ -9,13 +9,13 @@ mod reclaim;
 mod row;
 mod tasks;
 
-use crate::face::{Face, Role};
+use crate::face::{Face, TextRole};
 use crate::moment::{Moment, Screen};
-use crate::state::{Mode, Over, Top};
+use crate::state::{Mode, Overlay, Top};
 use crate::view::View;
 use jiff::Timestamp;
 use ratatui::Frame;
-use row::Row;
+use row::TextRow;
 
 /// Terminals with fewer lines have no timeline.
 const LINES_WITH_TIME: u16 = 10;
@@ -45,7 +45,7 @@ pub fn draw(top: &Top, screen: &Screen, face: Face, frame: &mut Frame<'_>) {
     foot.push(pen.keys(width));
     let room = usize::from(height).saturating_sub(head.len() + foot.len());
     let mut body = pen.body(width, room);
-    body.resize(room, Row::new());
+    body.resize(room, TextRow::new());
     let lines = head.into_iter().chain(body).chain(foot).take(usize::from(height));
     for (y, row) in (area.y..).zip(lines) {
         frame.buffer_mut().set_line(area.x, y, &row.line(face), area.width);
@@ -57,19 +57,19 @@ impl Pen<'_> {
         &self.screen.moment
     }
 
-    fn verdict(&self, width: usize) -> Row {
+    fn verdict(&self, width: usize) -> TextRow {
         let moment = self.moment();
         let verdict =
             if moment.verdict.is_empty() { "nothing to show yet" } else { &moment.verdict };
-        Row::from_text(&self.cut(verdict, width), Face::severity(moment.worst))
+        TextRow::from_text(&self.cut(verdict, width), Face::severity(moment.worst))
     }
 
-    fn tabs(&self, width: usize) -> Row {
+    fn tabs(&self, width: usize) -> TextRow {
         let clock = self.clock(width);
         let room = width.saturating_sub(clock.chars().count() + 1);
         let views = self.top.views();
         let full: usize = views.iter().map(|(_, name)| name.len() + 4).sum();
-        let mut row = Row::new();
+        let mut row = TextRow::new();
         for (number, (view, name)) in views.iter().enumerate() {
             let active = *view == self.top.view;
             let text = match full <= room + 1 {
@@ -78,12 +78,12 @@ impl Pen<'_> {
                 false => format!("{}", number + 1),
             };
             match active {
-                true => row.put(&format!("[{text}]"), Role::Strong),
-                false => row.put(&format!(" {text} "), Role::Faint),
+                true => row.put(&format!("[{text}]"), TextRole::Strong),
+                false => row.put(&format!(" {text} "), TextRole::Faint),
             };
         }
         row.fill_to(width.saturating_sub(clock.chars().count()));
-        row.put(&clock, Role::Plain);
+        row.put(&clock, TextRole::Plain);
         row
     }
 
@@ -112,10 +112,10 @@ impl Pen<'_> {
     }
 
     /// Error of the sample, or the incident that this time lies in.
-    fn notice(&self, width: usize) -> Option<Row> {
-        let mut row = Row::new();
+    fn notice(&self, width: usize) -> Option<TextRow> {
+        let mut row = TextRow::new();
         if let Some(trouble) = &self.screen.trouble {
-            row.put(&self.cut(trouble, width), Role::Bad);
+            row.put(&self.cut(trouble, width), TextRole::Bad);
             return Some(row);
         }
         let at_ms = self.top.at_ms()?;
@@ -124,16 +124,16 @@ impl Pen<'_> {
         let verdict = &incidents.get(place)?.verdict;
         let mark = self.face.glyphs.incident;
         let text = format!("{mark} incident {} of {}: {verdict}", place + 1, incidents.len());
-        row.put(&self.cut(&text, width), Role::Bad);
+        row.put(&self.cut(&text, width), TextRole::Bad);
         Some(row)
     }
 
-    fn body(&self, width: usize, room: usize) -> Vec<Row> {
+    fn body(&self, width: usize, room: usize) -> Vec<TextRow> {
         match &self.top.over {
-            Over::Help => return self.help(width, room),
-            Over::Page(text) => return self.page(text, width, room),
-            Over::Details => return self.details(width, room),
-            Over::Nothing => {}
+            Overlay::Help => return self.help(width, room),
+            Overlay::Page(text) => return self.page(text, width, room),
+            Overlay::Details => return self.details(width, room),
+            Overlay::Nothing => {}
         }
         match self.top.view {
             View::Overview => self.overview(width, room),
@@ -146,7 +146,7 @@ impl Pen<'_> {
     }
 
     /// The line of time, with its incidents and the place that is shown.
-    fn time(&self, width: usize) -> Row {
+    fn time(&self, width: usize) -> TextRow {
         let line = &self.screen.timeline;
         let format = if line.last_ms.saturating_sub(line.first_ms) > 20 * 3_600_000 {
             "%d %b %H:%M"
@@ -162,38 +162,38 @@ impl Pen<'_> {
             (into * room.saturating_sub(1) as f64).round() as usize
         };
         let glyphs = self.face.glyphs;
-        let mut cells = vec![(glyphs.line, Role::Faint); room];
+        let mut cells = vec![(glyphs.line, TextRole::Faint); room];
         for incident in &line.incidents {
             if let Some(cell) = cells.get_mut(place(incident.started_ms)) {
-                *cell = (glyphs.incident, Role::Bad);
+                *cell = (glyphs.incident, TextRole::Bad);
             }
         }
         let shown = self.top.at_ms().unwrap_or(line.last_ms);
         if let Some(cell) = cells.get_mut(place(shown)) {
-            *cell = (glyphs.cursor, Role::Accent);
+            *cell = (glyphs.cursor, TextRole::Accent);
         }
-        let mut row = Row::new();
-        row.put(&ends[0], Role::Faint).put(" ", Role::Plain);
+        let mut row = TextRow::new();
+        row.put(&ends[0], TextRole::Faint).put(" ", TextRole::Plain);
         for (glyph, role) in cells {
             row.put(&glyph.to_string(), role);
         }
-        row.put(" ", Role::Plain).put(&ends[1], Role::Faint);
+        row.put(" ", TextRole::Plain).put(&ends[1], TextRole::Faint);
         row
     }
 
     /// The keys that matter most here.
-    fn keys(&self, width: usize) -> Row {
+    fn keys(&self, width: usize) -> TextRow {
         let [vertical, horizontal] = self.face.glyphs.arrows;
         let common = [("q", "quit"), ("?", "keys"), ("Tab", "view")];
         let more: &[(&str, &str)] = match (&self.top.over, self.top.mode) {
-            (Over::Nothing, Mode::Live) => &[
+            (Overlay::Nothing, Mode::Live) => &[
                 (vertical, "select"),
                 ("Enter", "details"),
                 ("e", "explain"),
                 (horizontal, "time"),
                 ("Space", "pause"),
             ],
-            (Over::Nothing, Mode::Replay) => &[
+            (Overlay::Nothing, Mode::Replay) => &[
                 (horizontal, "time"),
                 ("n N", "incident"),
                 ("Space", "play"),
@@ -202,13 +202,13 @@ impl Pen<'_> {
             ],
             _ => &[("Esc", "back"), (vertical, "scroll"), ("e", "explain")],
         };
-        let mut row = Row::new();
+        let mut row = TextRow::new();
         for (key, does) in common.iter().chain(more) {
             if row.width() + key.chars().count() + does.len() + 3 > width {
                 break;
             }
-            row.put(key, Role::Accent).put(" ", Role::Plain).put(does, Role::Plain);
-            row.put("  ", Role::Plain);
+            row.put(key, TextRole::Accent).put(" ", TextRole::Plain).put(does, TextRole::Plain);
+            row.put("  ", TextRole::Plain);
         }
         row
     }

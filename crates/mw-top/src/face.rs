@@ -86,7 +86,7 @@ pub struct Face {
 
 /// Meaning of a piece of text; the face decides its look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum TextRole {
     Plain,
     Strong,
     Faint,
@@ -124,19 +124,19 @@ impl Face {
         Self { colour: false, attributes: false, glyphs: &ASCII }
     }
 
-    pub(crate) fn style(self, role: Role) -> Style {
+    pub(crate) fn style(self, role: TextRole) -> Style {
         let colour = match role {
-            Role::Good => Some(Color::Green),
-            Role::Warn => Some(Color::Yellow),
-            Role::Bad => Some(Color::Red),
-            Role::Accent => Some(Color::Cyan),
-            Role::Plain | Role::Strong | Role::Faint | Role::Selected => None,
+            TextRole::Good => Some(Color::Green),
+            TextRole::Warn => Some(Color::Yellow),
+            TextRole::Bad => Some(Color::Red),
+            TextRole::Accent => Some(Color::Cyan),
+            TextRole::Plain | TextRole::Strong | TextRole::Faint | TextRole::Selected => None,
         };
         let modifier = match role {
-            Role::Strong | Role::Bad => Modifier::BOLD,
-            Role::Warn if !self.colour => Modifier::BOLD,
-            Role::Faint => Modifier::DIM,
-            Role::Selected => Modifier::REVERSED,
+            TextRole::Strong | TextRole::Bad => Modifier::BOLD,
+            TextRole::Warn if !self.colour => Modifier::BOLD,
+            TextRole::Faint => Modifier::DIM,
+            TextRole::Selected => Modifier::REVERSED,
             _ => Modifier::empty(),
         };
         let style =
@@ -147,11 +147,11 @@ impl Face {
         }
     }
 
-    pub(crate) fn severity(severity: Option<Severity>) -> Role {
+    pub(crate) fn severity(severity: Option<Severity>) -> TextRole {
         match severity {
-            None | Some(Severity::Note) => Role::Good,
-            Some(Severity::Warning) => Role::Warn,
-            Some(Severity::Critical) => Role::Bad,
+            None | Some(Severity::Note) => TextRole::Good,
+            Some(Severity::Warning) => TextRole::Warn,
+            Some(Severity::Critical) => TextRole::Bad,
         }
     }
 }

@@ -28,12 +28,12 @@ pub use face::{Face, Glyphs};
 pub use feed::Feed;
 pub use keys::{Action, BINDINGS, Binding, Key};
 pub use live::Live;
-pub use measure::{MEASURES, Measure, Series, Unit};
+pub use measure::{Curve, MEASURES, Measure, MeasureUnit};
 pub use moment::{
     GroupRow, IncidentMark, MemoryBar, Moment, NodeRow, PressureRow, Screen, TaskRow, Timeline,
     ZoneRow,
 };
 pub use replay::{Replay, ReplayError, Unpack};
-pub use state::{Effect, Mode, Top};
+pub use state::{KeyEffect, Mode, Top};
 pub use trail::{TRAIL_MS, Trail};
 pub use view::View;

@@ -6,7 +6,7 @@ use mw_proc::vmstat::Counter;
 
 /// The numbers that have a curve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Series {
+pub enum Curve {
     /// Time that tasks waited for a CPU.
     Cpu,
     /// Time that tasks waited for memory.
@@ -46,7 +46,7 @@ pub enum Series {
 
 /// Subject of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
+pub enum MeasureUnit {
     Percent,
     /// Pages a second.
     Pages,
@@ -57,7 +57,7 @@ pub enum Unit {
 
 type PressureOf = fn(&Sample) -> &Reading<Pressure>;
 
-enum Value {
+enum MeasureValue {
     Rate(&'static [Counter]),
     /// Percent of the second counters in the first.
     Share(&'static [Counter], &'static [Counter]),
@@ -66,15 +66,15 @@ enum Value {
 }
 
 pub struct Measure {
-    pub series: Series,
+    pub series: Curve,
     /// Its name on the screen.
     pub label: &'static str,
     /// Its meaning, for those who see it for the first time.
     pub says: &'static str,
-    pub unit: Unit,
+    pub unit: MeasureUnit,
     /// From here on it is yellow, and from there on red. Colour alone: the rules judge.
     pub eye: (f64, f64),
-    value: Value,
+    value: MeasureValue,
 }
 
 const SCAN: &[Counter] = &[Counter::PgscanKswapd, Counter::PgscanDirect];
@@ -87,24 +87,24 @@ const WAITS: (f64, f64) = (1.0, 10.0);
 macro_rules! measure {
     ($series:ident, $label:literal, $unit:ident, $eye:expr, $value:expr, $says:literal) => {
         Measure {
-            series: Series::$series,
+            series: Curve::$series,
             label: $label,
             says: $says,
-            unit: Unit::$unit,
+            unit: MeasureUnit::$unit,
             eye: $eye,
             value: $value,
         }
     };
 }
 
-/// All of them, in the order of [`Series`].
+/// All of them, in the order of [`Curve`].
 pub static MEASURES: [Measure; 18] = [
     measure!(
         Cpu,
         "cpu",
         Percent,
         (25.0, 75.0),
-        Value::Pressure(|s| &s.pressure.cpu),
+        MeasureValue::Pressure(|s| &s.pressure.cpu),
         "time in which some task waited for a CPU"
     ),
     measure!(
@@ -112,7 +112,7 @@ pub static MEASURES: [Measure; 18] = [
         "memory",
         Percent,
         WAITS,
-        Value::Pressure(|s| &s.pressure.memory),
+        MeasureValue::Pressure(|s| &s.pressure.memory),
         "time in which some task waited for memory"
     ),
     measure!(
@@ -120,7 +120,7 @@ pub static MEASURES: [Measure; 18] = [
         "io",
         Percent,
         (25.0, 75.0),
-        Value::Pressure(|s| &s.pressure.io),
+        MeasureValue::Pressure(|s| &s.pressure.io),
         "time in which some task waited for a device"
     ),
     measure!(
@@ -128,7 +128,7 @@ pub static MEASURES: [Measure; 18] = [
         "kswapd scan",
         Pages,
         (1000.0, 10_000.0),
-        Value::Rate(&[Counter::PgscanKswapd]),
+        MeasureValue::Rate(&[Counter::PgscanKswapd]),
         "pages scanned by background reclaim"
     ),
     measure!(
@@ -136,7 +136,7 @@ pub static MEASURES: [Measure; 18] = [
         "direct scan",
         Pages,
         (1.0, 1000.0),
-        Value::Rate(&[Counter::PgscanDirect]),
+        MeasureValue::Rate(&[Counter::PgscanDirect]),
         "pages scanned by allocating programs"
     ),
     measure!(
@@ -144,7 +144,7 @@ pub static MEASURES: [Measure; 18] = [
         "reclaimed",
         Percent,
         NEVER,
-        Value::Share(STEAL, SCAN),
+        MeasureValue::Share(STEAL, SCAN),
         "reclaimed share of scanned pages; low is wasted work"
     ),
     measure!(
@@ -152,7 +152,7 @@ pub static MEASURES: [Measure; 18] = [
         "alloc stalls",
         Events,
         WAITS,
-        Value::Rate(&[Counter::Allocstall]),
+        MeasureValue::Rate(&[Counter::Allocstall]),
         "allocations that had to reclaim first"
     ),
     measure!(
@@ -160,7 +160,7 @@ pub static MEASURES: [Measure; 18] = [
         "compact stalls",
         Events,
         WAITS,
-        Value::Rate(&[Counter::CompactStall]),
+        MeasureValue::Rate(&[Counter::CompactStall]),
         "allocations that had to compact first"
     ),
     measure!(
@@ -168,7 +168,7 @@ pub static MEASURES: [Measure; 18] = [
         "compact fails",
         Events,
         WAITS,
-        Value::Rate(&[Counter::CompactFail]),
+        MeasureValue::Rate(&[Counter::CompactFail]),
         "of those, the ones that failed"
     ),
     measure!(
@@ -176,7 +176,7 @@ pub static MEASURES: [Measure; 18] = [
         "thp fallback",
         Events,
         (10.0, 1000.0),
-        Value::Rate(&[Counter::ThpFaultFallback]),
+        MeasureValue::Rate(&[Counter::ThpFaultFallback]),
         "huge page requests that got base pages"
     ),
     measure!(
@@ -184,7 +184,7 @@ pub static MEASURES: [Measure; 18] = [
         "node reclaim",
         Events,
         WAITS,
-        Value::Rate(NODE),
+        MeasureValue::Rate(NODE),
         "reclaim within the node (zone_reclaim_mode)"
     ),
     measure!(
@@ -192,7 +192,7 @@ pub static MEASURES: [Measure; 18] = [
         "swap in",
         Pages,
         (1.0, 1000.0),
-        Value::Rate(&[Counter::Pswpin]),
+        MeasureValue::Rate(&[Counter::Pswpin]),
         "read back from swap; a task waits for each"
     ),
     measure!(
@@ -200,7 +200,7 @@ pub static MEASURES: [Measure; 18] = [
         "swap out",
         Pages,
         (1.0, 1000.0),
-        Value::Rate(&[Counter::Pswpout]),
+        MeasureValue::Rate(&[Counter::Pswpout]),
         "written to swap"
     ),
     measure!(
@@ -208,7 +208,7 @@ pub static MEASURES: [Measure; 18] = [
         "refaults",
         Pages,
         (100.0, 10_000.0),
-        Value::Rate(REFAULT),
+        MeasureValue::Rate(REFAULT),
         "needed again soon after reclaim"
     ),
     measure!(
@@ -216,17 +216,24 @@ pub static MEASURES: [Measure; 18] = [
         "major faults",
         Events,
         (100.0, 10_000.0),
-        Value::Rate(&[Counter::Pgmajfault]),
+        MeasureValue::Rate(&[Counter::Pgmajfault]),
         "faults that waited for a device"
     ),
-    measure!(Dirty, "dirty", Bytes, NEVER, Value::Level(dirty), "waiting for writeback"),
-    measure!(Writeback, "writeback", Bytes, NEVER, Value::Level(writeback), "being written back"),
+    measure!(Dirty, "dirty", Bytes, NEVER, MeasureValue::Level(dirty), "waiting for writeback"),
+    measure!(
+        Writeback,
+        "writeback",
+        Bytes,
+        NEVER,
+        MeasureValue::Level(writeback),
+        "being written back"
+    ),
     measure!(
         Available,
         "available",
         Bytes,
         NEVER,
-        Value::Level(available),
+        MeasureValue::Level(available),
         "available memory, the kernel's estimate"
     ),
 ];
@@ -237,7 +244,7 @@ impl std::fmt::Debug for Measure {
     }
 }
 
-impl Series {
+impl Curve {
     /// Its meaning and computation.
     pub fn measure(self) -> &'static Measure {
         let at = (self as usize).min(MEASURES.len() - 1);
@@ -249,29 +256,29 @@ impl Measure {
     /// The number between two samples; nothing where this kernel does not count it.
     pub fn between(&self, before: &Sample, after: &Sample) -> Option<f64> {
         match &self.value {
-            Value::Rate(counters) => {
+            MeasureValue::Rate(counters) => {
                 let seconds = seconds(before, after)?;
                 Some(grown(before, after, counters)? as f64 / seconds)
             }
-            Value::Share(part, whole) => {
+            MeasureValue::Share(part, whole) => {
                 let whole = grown(before, after, whole)?;
                 let part = grown(before, after, part)?;
                 (whole > 0).then(|| (part as f64 * 100.0 / whole as f64).min(100.0))
             }
-            Value::Pressure(of) => {
+            MeasureValue::Pressure(of) => {
                 let waited_us = of(after).value()?.some.since(&of(before).value()?.some)?;
                 Some((waited_us as f64 / 10_000.0 / seconds(before, after)?).min(100.0))
             }
-            Value::Level(level) => level(after).map(|bytes| bytes as f64),
+            MeasureValue::Level(level) => level(after).map(|bytes| bytes as f64),
         }
     }
 }
 
-trait Since {
+trait CounterDelta {
     fn since(&self, before: &Self) -> Option<u64>;
 }
 
-impl Since for PressureLine {
+impl CounterDelta for PressureLine {
     fn since(&self, before: &Self) -> Option<u64> {
         self.total_us.checked_sub(before.total_us)
     }
@@ -326,12 +333,12 @@ mod tests {
     fn rates_and_shares_are_told_from_two_samples() {
         let before = sample(0.0, "pgscan_kswapd 100\npgscan_direct 0\npgsteal_kswapd 10\n");
         let after = sample(2000.0, "pgscan_kswapd 500\npgscan_direct 0\npgsteal_kswapd 110\n");
-        let between = |series: Series| series.measure().between(&before, &after);
-        assert_eq!(between(Series::ScanKswapd), Some(200.0));
-        assert_eq!(between(Series::Steal), Some(25.0));
-        assert_eq!(between(Series::Allocstall), None, "this kernel does not count it");
-        assert_eq!(between(Series::Memory), None, "no pressure information");
-        assert_eq!(Series::ScanKswapd.measure().between(&after, &after), None, "no time passed");
-        assert_eq!(Series::ScanKswapd.measure().between(&after, &before), None);
+        let between = |series: Curve| series.measure().between(&before, &after);
+        assert_eq!(between(Curve::ScanKswapd), Some(200.0));
+        assert_eq!(between(Curve::Steal), Some(25.0));
+        assert_eq!(between(Curve::Allocstall), None, "this kernel does not count it");
+        assert_eq!(between(Curve::Memory), None, "no pressure information");
+        assert_eq!(Curve::ScanKswapd.measure().between(&after, &after), None, "no time passed");
+        assert_eq!(Curve::ScanKswapd.measure().between(&after, &before), None);
     }
 }

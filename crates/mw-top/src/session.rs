@@ -24,15 +24,15 @@ const PATIENCE: Duration = Duration::from_millis(300);
 /// A whole screen of a large terminal leaves in one write.
 const SCREEN_BYTES: usize = 64 << 10;
 
-type Screen = Terminal<CrosstermBackend<BufWriter<Stdout>>>;
+type CrosstermTerminal = Terminal<CrosstermBackend<BufWriter<Stdout>>>;
 
 /// The terminal that is drawn on.
-pub(crate) struct Session {
-    screen: Arc<Mutex<Screen>>,
+pub(crate) struct TerminalSession {
+    screen: Arc<Mutex<CrosstermTerminal>>,
     signals: Handle,
 }
 
-impl Session {
+impl TerminalSession {
     /// Takes the terminal over.
     ///
     /// # Errors
@@ -79,7 +79,7 @@ impl Session {
         hand_back();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Screen> {
+    fn lock(&self) -> MutexGuard<'_, CrosstermTerminal> {
         self.screen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -101,7 +101,7 @@ fn hand_back() {
 }
 
 /// Hands the terminal back and applies the default action of the signal.
-fn answer(signal: i32, screen: &Mutex<Screen>) {
+fn answer(signal: i32, screen: &Mutex<CrosstermTerminal>) {
     let mut drawn = wait_for(screen);
     hand_back();
     let _ = emulate_default_handler(signal);
@@ -116,12 +116,12 @@ fn answer(signal: i32, screen: &Mutex<Screen>) {
 
 /// Clears the screen without querying the position of the cursor, as `Terminal::clear` does: the
 /// reply would come among the keys, and some terminals send none.
-fn clear(screen: &mut Screen) -> io::Result<()> {
+fn clear(screen: &mut CrosstermTerminal) -> io::Result<()> {
     let area = screen.get_frame().area();
     screen.resize(area)
 }
 
-fn wait_for(screen: &Mutex<Screen>) -> Option<MutexGuard<'_, Screen>> {
+fn wait_for(screen: &Mutex<CrosstermTerminal>) -> Option<MutexGuard<'_, CrosstermTerminal>> {
     let started = Instant::now();
     loop {
         match screen.try_lock() {

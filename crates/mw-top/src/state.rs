@@ -15,7 +15,7 @@ pub enum Mode {
 
 /// Action of the loop around the view after a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Effect {
+pub enum KeyEffect {
     None,
     Draw,
     /// Draw what is not on the screen yet: another place in time.
@@ -31,7 +31,7 @@ pub enum Effect {
 
 /// Overlay of the view.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) enum Over {
+pub(crate) enum Overlay {
     #[default]
     Nothing,
     Help,
@@ -55,7 +55,7 @@ pub struct Top {
     pub(crate) mode: Mode,
     pub(crate) zone: TimeZone,
     pub(crate) view: View,
-    pub(crate) over: Over,
+    pub(crate) over: Overlay,
     pub(crate) scroll: usize,
     pub(crate) selected: usize,
     interval_ms: u64,
@@ -82,7 +82,7 @@ impl Top {
             mode,
             zone,
             view: View::Overview,
-            over: Over::Nothing,
+            over: Overlay::Nothing,
             scroll: 0,
             selected: 0,
             interval_ms,
@@ -133,23 +133,23 @@ impl Top {
 
     /// Lays a page over the view.
     pub fn show_page(&mut self, text: String) {
-        self.over = Over::Page(text);
+        self.over = Overlay::Page(text);
         self.scroll = 0;
     }
 
     /// Performs the action of a key; `screen` is what is shown.
-    pub fn press(&mut self, key: Key, screen: &Screen) -> Effect {
+    pub fn press(&mut self, key: Key, screen: &Screen) -> KeyEffect {
         match key.action() {
             Some(action) => self.act(action, screen),
-            None => Effect::None,
+            None => KeyEffect::None,
         }
     }
 
-    fn act(&mut self, action: Action, screen: &Screen) -> Effect {
+    fn act(&mut self, action: Action, screen: &Screen) -> KeyEffect {
         match action {
-            Action::Quit => return Effect::Quit,
-            Action::Suspend => return Effect::Suspend,
-            Action::Redraw => return Effect::Clear,
+            Action::Quit => return KeyEffect::Quit,
+            Action::Suspend => return KeyEffect::Suspend,
+            Action::Redraw => return KeyEffect::Clear,
             Action::Explain => return self.explain(screen),
             Action::Back | Action::Forward | Action::First | Action::Last => {
                 return self.travel(action, &screen.timeline);
@@ -159,7 +159,7 @@ impl Top {
                 return self.jump(action, &screen.timeline);
             }
             Action::Pause => return self.pause(&screen.timeline),
-            Action::Help => self.lay(Over::Help),
+            Action::Help => self.lay(Overlay::Help),
             Action::Close => self.close(),
             Action::Open => return self.open(screen),
             Action::Show(view) => self.show(view),
@@ -168,7 +168,7 @@ impl Top {
             Action::Up | Action::Down => self.line(action, screen),
             Action::More | Action::Less => self.pace(action),
         }
-        Effect::Draw
+        KeyEffect::Draw
     }
 
     /// The views that there are.
@@ -190,7 +190,7 @@ impl Top {
     fn show(&mut self, view: View) {
         if self.views().iter().any(|(known, _)| *known == view) {
             self.view = view;
-            self.over = Over::Nothing;
+            self.over = Overlay::Nothing;
             self.scroll = 0;
             self.selected = 0;
         }
@@ -205,16 +205,16 @@ impl Top {
         }
     }
 
-    fn lay(&mut self, over: Over) {
-        self.over = if self.over == over { Over::Nothing } else { over };
+    fn lay(&mut self, over: Overlay) {
+        self.over = if self.over == over { Overlay::Nothing } else { over };
         self.scroll = 0;
     }
 
     fn close(&mut self) {
-        if self.over == Over::Nothing {
+        if self.over == Overlay::Nothing {
             self.show(View::Overview);
         }
-        self.over = Over::Nothing;
+        self.over = Overlay::Nothing;
         self.scroll = 0;
     }
 
@@ -229,7 +229,7 @@ impl Top {
 
     fn line(&mut self, action: Action, screen: &Screen) {
         let lines = self.lines(screen);
-        let scrolls = self.over != Over::Nothing || lines == 0;
+        let scrolls = self.over != Overlay::Nothing || lines == 0;
         let at = if scrolls { &mut self.scroll } else { &mut self.selected };
         *at = match action {
             Action::Up => at.saturating_sub(1),
@@ -240,37 +240,37 @@ impl Top {
         }
     }
 
-    fn open(&mut self, screen: &Screen) -> Effect {
-        if self.over != Over::Nothing {
+    fn open(&mut self, screen: &Screen) -> KeyEffect {
+        if self.over != Overlay::Nothing {
             self.close();
-            return Effect::Draw;
+            return KeyEffect::Draw;
         }
         if self.view == View::Incidents {
             let Some(incident) = screen.timeline.incidents.get(self.selected) else {
-                return Effect::None;
+                return KeyEffect::None;
             };
             let at_ms = incident.started_ms;
             self.show(View::Overview);
             return self.seek(at_ms, &screen.timeline);
         }
         if self.lines(screen) > 0 || screen.incident.is_some() {
-            self.lay(Over::Details);
+            self.lay(Overlay::Details);
         }
-        Effect::Draw
+        KeyEffect::Draw
     }
 
-    fn explain(&mut self, screen: &Screen) -> Effect {
-        if matches!(self.over, Over::Page(_)) {
+    fn explain(&mut self, screen: &Screen) -> KeyEffect {
+        if matches!(self.over, Overlay::Page(_)) {
             self.close();
-            return Effect::Draw;
+            return KeyEffect::Draw;
         }
         match screen.moment.findings.get(self.selected) {
-            Some(finding) => Effect::Explain(finding.rule.clone()),
-            None => Effect::None,
+            Some(finding) => KeyEffect::Explain(finding.rule.clone()),
+            None => KeyEffect::None,
         }
     }
 
-    fn seek(&mut self, at_ms: u64, timeline: &Timeline) -> Effect {
+    fn seek(&mut self, at_ms: u64, timeline: &Timeline) -> KeyEffect {
         let at_ms = at_ms.clamp(timeline.first_ms, timeline.last_ms.max(timeline.first_ms));
         let is_newest = self.mode == Mode::Live && at_ms >= timeline.last_ms;
         self.at_ms = (!is_newest).then_some(at_ms);
@@ -278,10 +278,10 @@ impl Top {
             Mode::Live => is_newest,
             Mode::Replay => self.running,
         };
-        Effect::Seek
+        KeyEffect::Seek
     }
 
-    fn travel(&mut self, action: Action, timeline: &Timeline) -> Effect {
+    fn travel(&mut self, action: Action, timeline: &Timeline) -> KeyEffect {
         let now = self.at_ms.unwrap_or(timeline.last_ms);
         let step = match self.mode {
             Mode::Live => self.interval_ms.max(STEP_MS),
@@ -296,21 +296,21 @@ impl Top {
         self.seek(at_ms, timeline)
     }
 
-    fn far(&mut self, action: Action, timeline: &Timeline) -> Effect {
+    fn far(&mut self, action: Action, timeline: &Timeline) -> KeyEffect {
         let back = action == Action::FarBack;
-        if self.over != Over::Nothing {
+        if self.over != Overlay::Nothing {
             self.scroll = match back {
                 true => self.scroll.saturating_sub(PAGE_LINES),
                 false => self.scroll.saturating_add(PAGE_LINES),
             };
-            return Effect::Draw;
+            return KeyEffect::Draw;
         }
         let now = self.at_ms.unwrap_or(timeline.last_ms);
         let at_ms = if back { now.saturating_sub(FAR_MS) } else { now.saturating_add(FAR_MS) };
         self.seek(at_ms, timeline)
     }
 
-    fn jump(&mut self, action: Action, timeline: &Timeline) -> Effect {
+    fn jump(&mut self, action: Action, timeline: &Timeline) -> KeyEffect {
         let now = self.at_ms.unwrap_or(timeline.last_ms);
         let mut starts = timeline.incidents.iter().map(|i| i.started_ms);
         let there = match action {
@@ -319,14 +319,14 @@ impl Top {
         };
         match there {
             Some(at_ms) => {
-                self.over = Over::Nothing;
+                self.over = Overlay::Nothing;
                 self.seek(at_ms, timeline)
             }
-            None => Effect::None,
+            None => KeyEffect::None,
         }
     }
 
-    fn pause(&mut self, timeline: &Timeline) -> Effect {
+    fn pause(&mut self, timeline: &Timeline) -> KeyEffect {
         self.running = !self.running;
         match (self.mode, self.running) {
             (Mode::Live, true) => self.at_ms = None,
@@ -337,7 +337,7 @@ impl Top {
             }
             (Mode::Replay, _) => {}
         }
-        Effect::Seek
+        KeyEffect::Seek
     }
 
     fn pace(&mut self, action: Action) {
@@ -388,10 +388,10 @@ mod tests {
     }
 
     /// Result of keys: the view, the time from oldest sample on, and the last effect.
-    fn press(top: &mut Top, keys: &[KeyCode]) -> (View, Option<u64>, Effect) {
+    fn press(top: &mut Top, keys: &[KeyCode]) -> (View, Option<u64>, KeyEffect) {
         let screen = screen();
         let effects = keys.iter().map(|key| top.press(Key::plain(*key), &screen));
-        let effect = effects.last().unwrap_or(Effect::None);
+        let effect = effects.last().unwrap_or(KeyEffect::None);
         (top.view, top.at_ms.map(|at_ms| at_ms - FIRST_MS), effect)
     }
 
@@ -438,21 +438,21 @@ mod tests {
 
     #[test]
     fn keys_ask_for_what_only_the_loop_can_do() {
-        let cases: [(&[KeyCode], Effect); 6] = [
-            (&[Char('q')], Effect::Quit),
-            (&[Char('e')], Effect::Explain("zone-reclaim".to_owned())),
-            (&[Down, Char('e')], Effect::Explain("swap-thrash".to_owned())),
-            (&[Char('j'), Char('j'), Up, Char('e')], Effect::Explain("zone-reclaim".to_owned())),
-            (&[Char('x')], Effect::None),
-            (&[Left], Effect::Seek),
+        let cases: [(&[KeyCode], KeyEffect); 6] = [
+            (&[Char('q')], KeyEffect::Quit),
+            (&[Char('e')], KeyEffect::Explain("zone-reclaim".to_owned())),
+            (&[Down, Char('e')], KeyEffect::Explain("swap-thrash".to_owned())),
+            (&[Char('j'), Char('j'), Up, Char('e')], KeyEffect::Explain("zone-reclaim".to_owned())),
+            (&[Char('x')], KeyEffect::None),
+            (&[Left], KeyEffect::Seek),
         ];
         for (keys, effect) in cases {
             assert_eq!(press(&mut Top::live(1000, TimeZone::UTC), keys).2, effect, "{keys:?}");
         }
         let mut top = Top::live(1000, TimeZone::UTC);
-        assert_eq!(top.press(Key::ctrl('c'), &screen()), Effect::Quit);
-        assert_eq!(top.press(Key::ctrl('z'), &screen()), Effect::Suspend);
-        assert_eq!(top.press(Key::ctrl('l'), &screen()), Effect::Clear);
+        assert_eq!(top.press(Key::ctrl('c'), &screen()), KeyEffect::Quit);
+        assert_eq!(top.press(Key::ctrl('z'), &screen()), KeyEffect::Suspend);
+        assert_eq!(top.press(Key::ctrl('l'), &screen()), KeyEffect::Clear);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The last minutes of every number that has a curve.
 
-use crate::measure::{MEASURES, Series};
+use crate::measure::{Curve, MEASURES};
 use mw_model::Sample;
 
 /// Length of the curves, in milliseconds.
@@ -10,11 +10,11 @@ pub const TRAIL_MS: u64 = 120_000;
 #[derive(Debug, Clone, Default)]
 pub struct Trail {
     ends_unix_ms: u64,
-    points: Vec<Point>,
+    points: Vec<TrailPoint>,
 }
 
 #[derive(Debug, Clone)]
-struct Point {
+struct TrailPoint {
     unix_ms: u64,
     values: [Option<f64>; MEASURES.len()],
 }
@@ -28,7 +28,7 @@ impl Trail {
             trail.ends_unix_ms = unix_ms;
             if let Some(before) = before {
                 let values = MEASURES.each_ref().map(|measure| measure.between(before, sample));
-                trail.points.push(Point { unix_ms, values });
+                trail.points.push(TrailPoint { unix_ms, values });
             }
             before = Some(sample);
         }
@@ -36,19 +36,19 @@ impl Trail {
     }
 
     /// The number where the trail ends.
-    pub fn last(&self, series: Series) -> Option<f64> {
+    pub fn last(&self, series: Curve) -> Option<f64> {
         *self.points.last()?.values.get(series as usize)?
     }
 
     /// The highest number of the trail.
-    pub fn peak(&self, series: Series) -> Option<f64> {
+    pub fn peak(&self, series: Curve) -> Option<f64> {
         let values = self.points.iter().filter_map(|point| *point.values.get(series as usize)?);
         values.max_by(f64::total_cmp)
     }
 
     /// The trail in `count` cells, oldest first: the highest number of each, nothing where there
     /// was none.
-    pub fn cells(&self, series: Series, count: usize) -> Vec<Option<f64>> {
+    pub fn cells(&self, series: Curve, count: usize) -> Vec<Option<f64>> {
         let mut cells: Vec<Option<f64>> = vec![None; count];
         for point in &self.points {
             let age_ms = self.ends_unix_ms.saturating_sub(point.unix_ms);
@@ -82,11 +82,11 @@ mod tests {
                 .map(|(second, stalls)| sample(second, stalls))
                 .into();
         let trail = Trail::from_samples(samples.iter().map(|(at, sample)| (*at, sample)));
-        let cells = trail.cells(Series::Allocstall, 4);
+        let cells = trail.cells(Curve::Allocstall, 4);
         assert_eq!(cells, [None, Some(5.0), Some(0.0), Some(3.0)]);
-        assert_eq!(trail.last(Series::Allocstall), Some(0.0));
-        assert_eq!(trail.peak(Series::Allocstall), Some(5.0));
-        assert_eq!(trail.cells(Series::Allocstall, 0), []);
-        assert_eq!(Trail::default().cells(Series::Cpu, 2), [None, None]);
+        assert_eq!(trail.last(Curve::Allocstall), Some(0.0));
+        assert_eq!(trail.peak(Curve::Allocstall), Some(5.0));
+        assert_eq!(trail.cells(Curve::Allocstall, 0), []);
+        assert_eq!(Trail::default().cells(Curve::Cpu, 2), [None, None]);
     }
 }

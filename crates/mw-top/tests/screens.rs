@@ -5,7 +5,7 @@
 use jiff::tz::TimeZone;
 use mw_collect::text_archive;
 use mw_model::{Incident, Role, Sample, Trigger, Window};
-use mw_top::{Effect, Face, IncidentMark, Key, Moment, Screen, Timeline, Top, Trail, draw};
+use mw_top::{Face, IncidentMark, Key, KeyEffect, Moment, Screen, Timeline, Top, Trail, draw};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::KeyCode;
@@ -58,7 +58,7 @@ fn press(top: &mut Top, screen: &Screen, keys: &[&str]) {
             "Left" => KeyCode::Left,
             character => KeyCode::Char(character.chars().next().unwrap()),
         };
-        if let Effect::Explain(rule) = top.press(Key::plain(code), screen) {
+        if let KeyEffect::Explain(rule) = top.press(Key::plain(code), screen) {
             top.show_page(mw_rules::find(&rule).unwrap().page());
         }
     }

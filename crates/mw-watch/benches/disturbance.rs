@@ -7,9 +7,9 @@
 //! is 5 ms more at p99.9.
 #![allow(clippy::unwrap_used, reason = "a benchmark ends where something fails")]
 
-use mw_probe::Spec;
+use mw_probe::ProbeSpec;
 use mw_test::measure::{median, number, others};
-use mw_watch::{Event, Options, Watch};
+use mw_watch::{Watch, WatchEvent, WatchOptions};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command};
@@ -44,7 +44,8 @@ fn main() {
         phases[2].push(measure(service, || {}));
         let watch = watch.unwrap();
         while let Some(event) = watch.event(Duration::ZERO) {
-            stalls += usize::from(matches!(event, Event::Incident(_) | Event::Provisional(_)));
+            stalls +=
+                usize::from(matches!(event, WatchEvent::Incident(_) | WatchEvent::Provisional(_)));
         }
     }
     drop(hogs);
@@ -91,8 +92,10 @@ fn start(other: SocketAddr) -> Watch {
     let details = mw_probe::Details::default();
     let target = format!("http://{other}/").parse().unwrap();
     let (interval, timeout) = (Duration::from_millis(500), Duration::from_secs(5));
-    let spec = Spec { name: "other".to_owned(), target, limit: LIMIT, interval, timeout, details };
-    let options = Options { probes: vec![spec], ..Options::new(dir.keep().join("recording.db")) };
+    let spec =
+        ProbeSpec { name: "other".to_owned(), target, limit: LIMIT, interval, timeout, details };
+    let options =
+        WatchOptions { probes: vec![spec], ..WatchOptions::new(dir.keep().join("recording.db")) };
     Watch::start(options).unwrap()
 }
 

@@ -8,9 +8,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a benchmark ends where something fails")]
 
 use mw_model::Incident;
-use mw_probe::Spec;
+use mw_probe::ProbeSpec;
 use mw_record::Recording;
-use mw_watch::{Event, Options, Watch};
+use mw_watch::{Watch, WatchEvent, WatchOptions};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -30,8 +30,8 @@ fn main() {
     let address = serve(&server);
     let dir = tempfile::tempdir().unwrap();
     let recording = dir.path().join("recording.db");
-    let watch = Watch::start(Options {
-        probes: vec![Spec {
+    let watch = Watch::start(WatchOptions {
+        probes: vec![ProbeSpec {
             name: PROBE.to_owned(),
             target: format!("http://{address}/").parse().unwrap(),
             limit: LIMIT,
@@ -39,7 +39,7 @@ fn main() {
             timeout: Duration::from_secs(5),
             details: mw_probe::Details::default(),
         }],
-        ..Options::new(recording.clone())
+        ..WatchOptions::new(recording.clone())
     })
     .unwrap();
     std::thread::sleep(Duration::from_secs(3));
@@ -106,10 +106,12 @@ fn is_within(incidents: &[Incident], begun_unix_ms: u64) -> bool {
 fn next_incident(watch: &Watch, at_most: Duration) -> Option<Incident> {
     loop {
         match watch.event(at_most)? {
-            Event::Incident(incident) => return Some(*incident),
-            Event::Begun(_) | Event::Provisional(_) | Event::Updated(_) | Event::NotCaptured(_) => {
-            }
-            Event::Delayed { error, .. } => panic!("{error}"),
+            WatchEvent::Incident(incident) => return Some(*incident),
+            WatchEvent::Begun(_)
+            | WatchEvent::Provisional(_)
+            | WatchEvent::Updated(_)
+            | WatchEvent::NotCaptured(_) => {}
+            WatchEvent::Delayed { error, .. } => panic!("{error}"),
         }
     }
 }

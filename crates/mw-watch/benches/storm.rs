@@ -9,7 +9,7 @@
 
 use mw_record::Recording;
 use mw_sys::Scratch;
-use mw_watch::{Options, Watch};
+use mw_watch::{Watch, WatchOptions};
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -50,7 +50,7 @@ fn storm_of(seconds: u64) {
     let file = dir.path().join("file");
     write(&file);
     let recording = dir.path().join("recording.db");
-    let watch = Watch::start(Options::new(recording.clone())).unwrap();
+    let watch = Watch::start(WatchOptions::new(recording.clone())).unwrap();
     let calm = window(CALM);
     let file = file.to_str().unwrap();
     let mut storm: Vec<Child> = Vec::new();

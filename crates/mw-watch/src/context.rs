@@ -7,7 +7,7 @@ use crate::requests::EvidenceRequests;
 use crate::ring::RowRing;
 use crate::service_answers::ServiceAnswers;
 use crate::stall_queue::StallQueue;
-use crate::tracing::Tracing;
+use crate::tracing::SharedTrace;
 use mw_model::{Host, Missing, Snapshot};
 use mw_profile::TaskFiles;
 use mw_record::Writer;
@@ -27,7 +27,7 @@ pub(crate) struct Context {
     pub(crate) writer: Arc<Writer>,
     pub(crate) stalls: Arc<StallQueue>,
     pub(crate) requests: Arc<EvidenceRequests>,
-    pub(crate) tracing: Arc<Tracing>,
+    pub(crate) tracing: Arc<SharedTrace>,
     pub(crate) kernel_events: Arc<KernelEvents>,
     /// Looks at the whole machine: a mount or a device may not answer.
     pub(crate) snapshot: HelperThread<(), (Snapshot, Duration)>,

@@ -12,7 +12,7 @@ use crate::context::AFTER;
 use crate::detector::{QUIET_MS, REQUESTED_MS};
 use crate::progress::Beat;
 use crate::requests::{EvidenceRequests, RequestProgress};
-use crate::wakeup::Wakeup;
+use crate::wakeup::WakeupFd;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, openat, statat, unlinkat};
 use rustix::io::Errno;
@@ -45,7 +45,7 @@ fn request_limit() -> Duration {
 pub(crate) struct ControlSocket {
     listener: UnixListener,
     place: SocketPlace,
-    stop: Wakeup,
+    stop: WakeupFd,
 }
 
 impl ControlSocket {
@@ -63,11 +63,11 @@ impl ControlSocket {
         let listener = UnixListener::bind(place.path())?;
         std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o600))?;
         listener.set_nonblocking(true)?;
-        Ok(Self { listener, place, stop: Wakeup::new()? })
+        Ok(Self { listener, place, stop: WakeupFd::new()? })
     }
 
     /// Serves until the recorder stops.
-    pub(crate) fn run(&self, requests: &EvidenceRequests, trigger: &Wakeup, beat: &Beat) {
+    pub(crate) fn run(&self, requests: &EvidenceRequests, trigger: &WakeupFd, beat: &Beat) {
         loop {
             let mut fds = [
                 PollFd::new(&self.listener, PollFlags::IN),
@@ -97,7 +97,7 @@ impl Drop for ControlSocket {
     }
 }
 
-fn serve(client: UnixStream, requests: &EvidenceRequests, trigger: &Wakeup) -> io::Result<()> {
+fn serve(client: UnixStream, requests: &EvidenceRequests, trigger: &WakeupFd) -> io::Result<()> {
     let peer = mw_sys::peer_credentials(client.as_fd())?.user;
     if peer != 0 && peer != rustix::process::geteuid().as_raw() {
         return Ok(());

@@ -49,7 +49,7 @@ const ALARM_SHARE: f64 = 0.5;
 
 /// Limits of the monitors that are not probes.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Limits {
+pub(crate) struct MonitorLimits {
     /// Of touching new pages.
     pub(crate) canary_ms: f64,
     /// Token timeout of a heartbeat that the machine must keep.
@@ -88,7 +88,7 @@ impl MonitorReadings<'_> {
     /// Time until the next request or touch that is under way passes its limit, or the share of it that
     /// raises the alarm, in milliseconds; infinite where none is. Those that have passed it are no more waited
     /// for.
-    pub(crate) fn passes_in(&self, limits: &Limits) -> f64 {
+    pub(crate) fn passes_in(&self, limits: &MonitorLimits) -> f64 {
         let probe = |probe: &ProbeReading| {
             let elapsed = probe.under_way?.elapsed;
             Some([probe.limit, probe.alarm_after].map(|until| float_ms(until) - float_ms(elapsed)))
@@ -107,7 +107,7 @@ impl MonitorReadings<'_> {
     }
 
     /// True if something has been under way for so long that it may become a stall.
-    pub(crate) fn are_alarming(&self, limits: &Limits) -> bool {
+    pub(crate) fn are_alarming(&self, limits: &MonitorLimits) -> bool {
         let slow = |probe: &ProbeReading| {
             probe.under_way.is_some_and(|request| request.elapsed >= probe.alarm_after)
         };
@@ -119,7 +119,7 @@ impl MonitorReadings<'_> {
 /// Follows probes, canary and pressure.
 #[derive(Debug)]
 pub(crate) struct Detector {
-    limits: Limits,
+    limits: MonitorLimits,
     probes: Vec<MonitorState>,
     /// In the order of [`OTHERS`].
     others: [MonitorState; OTHERS.len()],
@@ -156,7 +156,7 @@ const OTHERS: [Monitor; 4] =
 
 impl Detector {
     /// Follows the probes of these names, in this order.
-    pub(crate) fn new(limits: Limits, probes: impl IntoIterator<Item = String>) -> Self {
+    pub(crate) fn new(limits: MonitorLimits, probes: impl IntoIterator<Item = String>) -> Self {
         let probes = probes.into_iter().enumerate();
         let pressure_ms = float_ms(crate::PRESSURE_STALL);
         Self {
@@ -250,7 +250,7 @@ impl Detector {
     }
 }
 
-impl Limits {
+impl MonitorLimits {
     /// The least of them: what begins now passes none before.
     pub(crate) fn least_ms(&self) -> f64 {
         self.heartbeat_ms().map_or(self.canary_ms, |heartbeat_ms| heartbeat_ms.min(self.canary_ms))

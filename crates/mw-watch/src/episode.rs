@@ -7,7 +7,7 @@ use crate::detector::MAX_EVIDENCE_MS;
 use crate::open_incident::OpenIncident;
 use mw_collect::service::writer_process;
 use mw_model::Missing;
-use mw_profile::{Blocked, Profiler, Tasks};
+use mw_profile::{BlockedThreads, Profiler, Tasks};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,7 @@ pub(crate) struct Episode {
     began: Instant,
     began_unix_ms: u64,
     tasks: Tasks,
-    blocked: Blocked,
+    blocked: BlockedThreads,
     next_look: Instant,
     /// Work that had been left out before it began.
     left_out: LeftOut,
@@ -46,7 +46,7 @@ impl Episode {
             began: Instant::now(),
             began_unix_ms: mw_sys::unix_ms(),
             tasks: Tasks::look(&mut with.files, LOOK_LIMIT),
-            blocked: Blocked::default(),
+            blocked: BlockedThreads::default(),
             next_look: Instant::now(),
             left_out: with.budget.left_out(),
         }
@@ -118,7 +118,7 @@ fn drop_chronic(with: &mut Context, evidence: &mut EpisodeEvidence) {
     if evidence.blocked.is_empty() || !with.stalls.is_good() {
         return;
     }
-    let mut after = Blocked::default();
+    let mut after = BlockedThreads::default();
     for look in 0..CHRONIC_LOOKS {
         if look > 0 {
             with.stalls.rest(CHRONIC_INTERVAL);

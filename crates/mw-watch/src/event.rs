@@ -5,7 +5,7 @@ use mw_record::RecordError;
 use std::io;
 
 #[derive(Debug)]
-pub enum Event {
+pub enum WatchEvent {
     /// A stall has begun, and evidence is taken.
     Begun(Trigger),
     /// A stall lasts; its incident is stored with a provisional cause.

@@ -5,7 +5,7 @@ use crate::assemble;
 use crate::clock::{millis, thread_time_since};
 use crate::context::{AFTER, BEFORE, Context};
 use crate::episode::Episode;
-use crate::event::Event;
+use crate::event::WatchEvent;
 use crate::open_incident::OpenIncident;
 use crate::priority::yield_on_few_cpus;
 use crate::progress::Beat;
@@ -32,13 +32,13 @@ const UNANSWERED: &str = "the kernel does not answer: a file system or a device 
 /// The evidence thread.
 pub(crate) struct EvidenceThread {
     context: Context,
-    events: Sender<Event>,
+    events: Sender<WatchEvent>,
     /// Before that only a stall whose first explanation is overdue is explained provisionally.
     rests_until: Instant,
 }
 
 impl EvidenceThread {
-    pub(crate) fn new(context: Context, events: Sender<Event>) -> Self {
+    pub(crate) fn new(context: Context, events: Sender<WatchEvent>) -> Self {
         Self { context, events, rests_until: Instant::now() }
     }
 
@@ -85,7 +85,7 @@ impl EvidenceThread {
         if stall.monitor.needs_evidence() {
             episode.get_or_insert_with(|| Episode::begin(&mut self.context));
         }
-        self.send(Event::Begun(stall.trigger.clone()))?;
+        self.send(WatchEvent::Begun(stall.trigger.clone()))?;
         let mut incident = OpenIncident::new(stall, &self.context.host);
         incident.ask_service(&mut self.context);
         if incident.is_requested() {
@@ -141,8 +141,8 @@ impl EvidenceThread {
         self.context.writer.update_incident(incident.clone());
         let incident = Box::new(incident);
         self.send(match is_first {
-            true => Event::Provisional(incident),
-            false => Event::Updated(incident),
+            true => WatchEvent::Provisional(incident),
+            false => WatchEvent::Updated(incident),
         })
     }
 
@@ -171,8 +171,8 @@ impl EvidenceThread {
                 });
             }
             let event = match kept {
-                Ok(id) => Event::Incident(Box::new(Incident { id, ..incident })),
-                Err(error) => Event::Delayed { incident: Box::new(incident), error },
+                Ok(id) => WatchEvent::Incident(Box::new(Incident { id, ..incident })),
+                Err(error) => WatchEvent::Delayed { incident: Box::new(incident), error },
             };
             self.send(event)?;
         }
@@ -201,7 +201,7 @@ impl EvidenceThread {
         self.rests_until = rested(self.rests_until, Instant::now(), cpu);
     }
 
-    fn send(&self, event: Event) -> Result<(), NoReceiver> {
+    fn send(&self, event: WatchEvent) -> Result<(), NoReceiver> {
         self.events.send(event).map_err(|_| NoReceiver)
     }
 

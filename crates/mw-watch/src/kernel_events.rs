@@ -11,7 +11,7 @@ use crate::services::{LostProcess, Services};
 use crate::sizes::Sizes;
 use crate::stall::{Monitor, Stall};
 use crate::stall_queue::StallQueue;
-use crate::wakeup::Wakeup;
+use crate::wakeup::WakeupFd;
 use mw_collect::service::writer_process;
 use mw_collect::{KernelLog, LoggedEvents};
 use mw_model::fair::place_to_free;
@@ -48,7 +48,7 @@ pub(crate) struct KernelEvents {
     state: Mutex<KernelState>,
     /// The kernel's counter of kills; none was read yet where it is the largest number.
     counter: AtomicU64,
-    wakeup: Wakeup,
+    wakeup: WakeupFd,
 }
 
 #[derive(Debug, Default)]
@@ -75,7 +75,7 @@ impl KernelEvents {
             log: Arc::new(Mutex::new(KernelLog::open())),
             state: Mutex::default(),
             counter: AtomicU64::new(u64::MAX),
-            wakeup: Wakeup::new()?,
+            wakeup: WakeupFd::new()?,
         })
     }
 

@@ -56,10 +56,10 @@ mod watch;
 pub use context::{AFTER, BEFORE};
 pub use control::{EvidenceRequestError, RequestedIncident, request_evidence};
 pub use detector::{HEARTBEAT_PERCENT, MAX_EVIDENCE_MS, QUIET_MS, REQUESTED_MS};
-pub use event::Event;
+pub use event::WatchEvent;
 pub use progress::StuckThread;
 pub use ring::RING_ROWS;
-pub use watch::{CanaryOptions, MAX_END, Options, SIZES_INTERVAL, Watch, WatchError};
+pub use watch::{CanaryOptions, MAX_END, SIZES_INTERVAL, Watch, WatchError, WatchOptions};
 
 use std::time::Duration;
 

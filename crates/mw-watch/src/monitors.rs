@@ -1,9 +1,9 @@
 //! The active monitors, shared by the threads of the recorder.
 
 use crate::clock::{self, float_ms};
-use crate::detector::{CanaryReading, Limits};
+use crate::detector::{CanaryReading, MonitorLimits};
 use crate::pace::Pace;
-use crate::wakeup::Wakeup;
+use crate::wakeup::WakeupFd;
 use mw_model::{CanaryTick, ProbeTick};
 use mw_probe::canary::Canary;
 use mw_probe::{ProbeReading, Prober};
@@ -18,10 +18,10 @@ pub(crate) struct Monitors {
     pub(crate) canary: Option<Canary>,
     pub(crate) pace: Pace,
     pub(crate) profiler: Option<Profiler>,
-    pub(crate) limits: Limits,
-    pub(crate) wakeup: Wakeup,
+    pub(crate) limits: MonitorLimits,
+    pub(crate) wakeup: WakeupFd,
     /// Wakes the sampling thread.
-    pub(crate) pace_rises: Wakeup,
+    pub(crate) pace_rises: WakeupFd,
 }
 
 impl Monitors {

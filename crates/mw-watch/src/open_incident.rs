@@ -5,7 +5,7 @@ use crate::clock::millis;
 use crate::context::{AFTER, BEFORE, Context};
 use crate::service_answers::ServiceQuestion;
 use crate::stall::{Monitor, Stall};
-use mw_critical_path::Request;
+use mw_critical_path::RequestSpan;
 use mw_model::{Host, INCIDENT_SCHEMA, Incident, OomKills};
 use mw_probe::ProbeFailure;
 use mw_record::Writer;
@@ -183,7 +183,7 @@ impl OpenIncident {
     }
 
     /// The request whose path explains the stall.
-    fn request(&self, with: &Context) -> Option<Request> {
+    fn request(&self, with: &Context) -> Option<RequestSpan> {
         let canary = with.monitors.canary.as_ref();
         let mut command = None;
         let (task, (from, to)) = match self.stall.monitor {
@@ -199,7 +199,7 @@ impl OpenIncident {
             Monitor::Pressure | Monitor::Requested | Monitor::OomKill(_) => return None,
         };
         let servers = self.service_processes();
-        Some(Request { task, from, to, servers, command, ..Request::default() })
+        Some(RequestSpan { task, from, to, servers, command, ..RequestSpan::default() })
     }
 
     /// Failure of the last request, if it failed.

@@ -1,7 +1,7 @@
 //! Requests for evidence: from the control thread to the trigger thread, and what came of them back from the evidence
 //! thread. One is under way at a time: the control thread serves one client after the other.
 
-use crate::wakeup::Wakeup;
+use crate::wakeup::WakeupFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub(crate) enum RequestProgress {
 
 impl EvidenceRequests {
     /// Asks for evidence.
-    pub(crate) fn ask(&self, trigger: &Wakeup) {
+    pub(crate) fn ask(&self, trigger: &WakeupFd) {
         self.state().progress = RequestProgress::Asked;
         self.asked.store(true, Ordering::Release);
         trigger.wake();

@@ -5,8 +5,8 @@ use crate::kills::Kill;
 use crate::monitors::Monitors;
 use crate::progress::Beat;
 use crate::stall_queue::StallQueue;
-use crate::tracing::{TracedServices, Tracing};
-use mw_collect::service::{FormerProcess, Search, ServiceTracker};
+use crate::tracing::{SharedTrace, TracedServices};
+use mw_collect::service::{FormerProcess, ServiceSearch, ServiceTracker};
 use mw_collect::{KernelLog, LoggedKill};
 use mw_model::{Missing, Outage, Reading, Service, ServiceFate, ServiceView};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -72,7 +72,7 @@ impl Services {
         &self,
         monitors: &Monitors,
         stalls: &StallQueue,
-        tracing: &Tracing,
+        tracing: &SharedTrace,
         beat: &Beat,
     ) {
         let mut rest = FIRST_REFRESH;
@@ -103,7 +103,7 @@ impl Services {
         let connection = prober.connection();
         let search = self.tracker(probe, |tracker| tracker.search(connection.as_ref()));
         // It may take a second, in which a service may fail.
-        if let Some(searched) = search.flatten().map(Search::run) {
+        if let Some(searched) = search.flatten().map(ServiceSearch::run) {
             self.tracker(probe, |tracker| tracker.note(searched));
         }
     }

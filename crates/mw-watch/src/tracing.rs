@@ -15,7 +15,7 @@ use crate::cpu_budget::{CpuBudget, SkippableWork};
 use crate::progress::Beat;
 use mw_collect::service::upstreams;
 use mw_collect::{CpuSample, GroupSample, GroupSampler, Source};
-use mw_critical_path::{PathSummary, Request, Trace, critical_path, filled_path};
+use mw_critical_path::{PathSummary, RequestSpan, Trace, critical_path, filled_path};
 use mw_model::{CpuUse, GroupUse, Missing};
 use mw_profile::{
     POLLS_HZ, SchedTracer, StatePoller, Symbols, TraceCopy, TraceOptions, TraceSwitch,
@@ -63,7 +63,7 @@ const GROUPS_LIMIT: Duration = Duration::from_millis(25);
 
 /// The trace, shared by the threads of the recorder.
 #[derive(Debug)]
-pub(crate) struct Tracing {
+pub(crate) struct SharedTrace {
     switch: Option<Arc<TraceSwitch>>,
     /// /proc numbers tasks as this process does, so that their states can be polled.
     may_poll: bool,
@@ -122,7 +122,7 @@ struct TraceState {
     suspended: bool,
 }
 
-impl Tracing {
+impl SharedTrace {
     /// Opens the events; says what is missing where they cannot be opened.
     pub(crate) fn open(
         source: &Source,
@@ -181,7 +181,7 @@ impl Tracing {
         self.changed.notify_all();
     }
 
-    /// Keeps what is traced until [`Tracing::release`]. A trace that was suspended because it went on for long is
+    /// Keeps what is traced until [`SharedTrace::release`]. A trace that was suspended because it went on for long is
     /// resumed: this stall is another.
     pub(crate) fn hold(&self) {
         let mut state = self.state();
@@ -203,14 +203,14 @@ impl Tracing {
     }
 
     /// The critical path of a request, where it was traced.
-    pub(crate) fn path(&self, request: Request) -> Option<PathSummary> {
+    pub(crate) fn path(&self, request: RequestSpan) -> Option<PathSummary> {
         // An alarm that was raised after the request had ended traced something else.
         let is_of_request = |trace: &Trace| !trace.events.is_empty() && trace.from < request.to;
         let polled = locked(&self.poller).as_ref().map(|poller| poller.trace());
         let polled = polled.filter(is_of_request);
         let traced = self.traced().filter(is_of_request);
         let upstreams = locked(&self.upstreams).clone();
-        let request = Request { upstreams, ..request };
+        let request = RequestSpan { upstreams, ..request };
         let (path, trace) = match (traced, polled) {
             (Some(mut trace), Some(polled)) => (filled_path(&mut trace, polled, request), trace),
             (Some(trace), None) | (None, Some(trace)) => (critical_path(&trace, request), trace),
@@ -316,7 +316,7 @@ impl Tracing {
         asked.into_iter().flat_map(of).filter(|path| path != "/").collect()
     }
 
-    /// Ends [`Tracing::run`].
+    /// Ends [`SharedTrace::run`].
     pub(crate) fn stop(&self) {
         // Under the lock: a thread between its check and its wait would miss it.
         let _state = self.state();

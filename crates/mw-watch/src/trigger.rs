@@ -4,14 +4,14 @@
 //! switches the profile to its full rate at once and wakes the thread that gathers the evidence.
 
 use crate::clock;
-use crate::detector::{Detector, Limits, MonitorReadings, TurnTime};
+use crate::detector::{Detector, MonitorLimits, MonitorReadings, TurnTime};
 use crate::monitors::Monitors;
 use crate::pace::FAST_INTERVAL;
 use crate::progress::Beat;
 use crate::requests::EvidenceRequests;
 use crate::stall::Stall;
 use crate::stall_queue::StallQueue;
-use crate::tracing::Tracing;
+use crate::tracing::SharedTrace;
 use mw_probe::pressure::PressureTrigger;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,7 +34,7 @@ pub(crate) struct TriggerThread<'a> {
     pub(crate) monitors: &'a Monitors,
     pub(crate) pressure: Option<&'a PressureTrigger>,
     pub(crate) stalls: &'a StallQueue,
-    pub(crate) tracing: &'a Tracing,
+    pub(crate) tracing: &'a SharedTrace,
     pub(crate) requests: &'a EvidenceRequests,
 }
 
@@ -106,7 +106,7 @@ impl TriggerThread<'_> {
 
 /// Time in which nothing can exceed its limit without waking this thread: probes have timers, and the sampling
 /// thread watches the canary, but too seldom for the shortest limits.
-fn calm(limits: &Limits, readings: &MonitorReadings<'_>) -> Duration {
+fn calm(limits: &MonitorLimits, readings: &MonitorReadings<'_>) -> Duration {
     let least = Duration::from_secs_f64(limits.least_ms().max(0.0) / 1000.0);
     let untold =
         if readings.canary.is_some() && least < FAST_INTERVAL { least } else { CALM_INTERVAL };
@@ -155,17 +155,17 @@ mod tests {
     use super::*;
     use crate::detector::CanaryReading;
     use crate::pace::Pace;
-    use crate::wakeup::Wakeup;
+    use crate::wakeup::WakeupFd;
     use mw_probe::{ProbeReading, ProbeRequest};
     use std::time::Instant;
 
-    const LIMITS: Limits = Limits { canary_ms: 100.0, token_ms: None };
+    const LIMITS: MonitorLimits = MonitorLimits { canary_ms: 100.0, token_ms: None };
     const LONG: Duration = Duration::from_secs(10);
 
     /// Promise (The recorder): A limit that passes during a check is seen in the next turn, without waiting.
     #[test]
     fn a_wakeup_during_a_turn_starts_the_next() {
-        let wakeup = || Wakeup::new().unwrap();
+        let wakeup = || WakeupFd::new().unwrap();
         let pace = Pace::new(Duration::from_millis(10), LIMITS.canary_ms, false);
         let monitors = Monitors {
             probers: Vec::new(),
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(limits: Limits, canary: CanaryReading, probe_ms: Option<u64>, rests_ms: u64) {
+    fn check(limits: MonitorLimits, canary: CanaryReading, probe_ms: Option<u64>, rests_ms: u64) {
         let under_way = probe_ms.map(|elapsed_ms| ProbeRequest {
             elapsed: Duration::from_millis(elapsed_ms),
             ..ProbeRequest::default()
@@ -219,7 +219,7 @@ mod tests {
         check(LIMITS, touching(0.5), None, 2000);
         check(LIMITS, CanaryReading { touching_ms: 300.0, late_ms: 201.0 }, None, 2);
         // A quarter of 200 ms is passed between two calls of the sampling thread.
-        let heartbeat = Limits { token_ms: Some(200.0), ..LIMITS };
+        let heartbeat = MonitorLimits { token_ms: Some(200.0), ..LIMITS };
         check(heartbeat, touching(0.0), None, 50);
         check(heartbeat, CanaryReading { touching_ms: 0.0, late_ms: 20.0 }, None, 5);
         check(heartbeat, CanaryReading { touching_ms: 0.0, late_ms: 30.0 }, None, 20);

@@ -6,11 +6,11 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-/// Readable from the first [`Wakeup::wake`] until it is cleared.
+/// Readable from the first [`WakeupFd::wake`] until it is cleared.
 #[derive(Debug)]
-pub(crate) struct Wakeup(OwnedFd);
+pub(crate) struct WakeupFd(OwnedFd);
 
-impl Wakeup {
+impl WakeupFd {
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
     }
@@ -43,7 +43,7 @@ impl Wakeup {
     }
 }
 
-impl AsFd for Wakeup {
+impl AsFd for WakeupFd {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }

@@ -4,8 +4,8 @@ use crate::clock::thread_time_since;
 use crate::context::Context;
 use crate::control::ControlSocket;
 use crate::cpu_budget::CpuBudget;
-use crate::detector::Limits;
-use crate::event::Event;
+use crate::detector::MonitorLimits;
+use crate::event::WatchEvent;
 use crate::evidence::{EvidenceThread, SNAPSHOT_LIMIT};
 use crate::kernel_events::KernelEvents;
 use crate::monitors::Monitors;
@@ -18,14 +18,14 @@ use crate::service_answers::ServiceAnswers;
 use crate::services::Services;
 use crate::sizes::Sizes;
 use crate::stall_queue::StallQueue;
-use crate::tracing::Tracing;
+use crate::tracing::SharedTrace;
 use crate::trigger::TriggerThread;
-use crate::wakeup::Wakeup;
+use crate::wakeup::WakeupFd;
 use mw_collect::{Source, SourceError, capture, nested_namespaces};
 use mw_model::{Host, Missing, Namespace};
 use mw_probe::canary::Canary;
 use mw_probe::pressure::PressureTrigger;
-use mw_probe::{Prober, Spec};
+use mw_probe::{ProbeSpec, Prober};
 use mw_profile::{Profiler, Symbols, TaskFiles};
 use mw_record::{RecordError, Retention, Writer};
 use mw_sys::{HelperThread, join_within};
@@ -39,12 +39,12 @@ use std::time::{Duration, Instant};
 
 /// Settings of the recording, and its file.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct WatchOptions {
     /// The recording; made where it is not there.
     pub recording: PathBuf,
     /// Retention, and the size limit.
     pub retention: Retention,
-    pub probes: Vec<Spec>,
+    pub probes: Vec<ProbeSpec>,
     /// The paired probe, unless it is not wanted.
     pub canary: Option<CanaryOptions>,
     /// Token timeout of a heartbeat that this machine must keep.
@@ -55,7 +55,7 @@ pub struct Options {
     pub sizes_interval: Duration,
 }
 
-impl Options {
+impl WatchOptions {
     /// The defaults of a recorder: no service is probed, the canary and the profiler run.
     #[must_use]
     pub fn new(recording: PathBuf) -> Self {
@@ -137,7 +137,7 @@ pub struct Watch {
     stalls: Arc<StallQueue>,
     requests: Arc<EvidenceRequests>,
     control: Option<Arc<ControlSocket>>,
-    tracing: Arc<Tracing>,
+    tracing: Arc<SharedTrace>,
     services: Arc<Services>,
     sizes: Arc<Sizes>,
     kernel_events: Arc<KernelEvents>,
@@ -146,8 +146,8 @@ pub struct Watch {
     sample_age: Arc<SampleAge>,
     progress: ThreadBeats,
     budget: Arc<CpuBudget>,
-    events: Receiver<Event>,
-    teller: Sender<Event>,
+    events: Receiver<WatchEvent>,
+    teller: Sender<WatchEvent>,
     capturing: Option<JoinHandle<()>>,
     unseen: Vec<Missing>,
     threads: Vec<JoinHandle<()>>,
@@ -160,7 +160,7 @@ impl Watch {
     /// # Errors
     /// [`WatchError`]: the recording cannot be written, or a thread cannot be made. What cannot be
     /// looked at is no error: [`Watch::unseen`] has it.
-    pub fn start(options: Options) -> Result<Self, WatchError> {
+    pub fn start(options: WatchOptions) -> Result<Self, WatchError> {
         let source = Source::live()?;
         let host = host(&source);
         let writer = Arc::new(Writer::start(&options.recording, &host, options.retention.clone())?);
@@ -177,7 +177,7 @@ impl Watch {
         };
         let budget = Arc::new(CpuBudget::new(host.cpus));
         let symbols = monitors.profiler.as_ref().map(Profiler::symbols).unwrap_or_default();
-        let tracing = Arc::new(Tracing::open(
+        let tracing = Arc::new(SharedTrace::open(
             &source,
             options.profile,
             Arc::clone(&symbols),
@@ -225,12 +225,12 @@ impl Watch {
 
     fn begin(
         &mut self,
-        options: &Options,
+        options: &WatchOptions,
         source: Source,
         host: Host,
         monitors: &Arc<Monitors>,
         pressure: Option<PressureTrigger>,
-        events: Sender<Event>,
+        events: Sender<WatchEvent>,
     ) -> Result<(), WatchError> {
         let writer = Arc::clone(&self.writer);
         let kernel_events = Arc::clone(&self.kernel_events);
@@ -333,7 +333,7 @@ impl Watch {
     }
 
     /// Messages of the recorder, waited for at most so long.
-    pub fn event(&self, at_most: Duration) -> Option<Event> {
+    pub fn event(&self, at_most: Duration) -> Option<WatchEvent> {
         self.events.recv_timeout(at_most).ok()
     }
 
@@ -364,7 +364,7 @@ impl Watch {
     }
 
     /// Adds a capture of the kernel's whole memory state to the recording, from a thread of its own:
-    /// it takes about a second, and what it reads may not respond. [`Event::NotCaptured`] says that
+    /// it takes about a second, and what it reads may not respond. [`WatchEvent::NotCaptured`] says that
     /// there is none.
     ///
     /// # Errors
@@ -379,7 +379,7 @@ impl Watch {
             match captured() {
                 Ok(bytes) => writer.keep_capture(mw_sys::unix_ms(), bytes),
                 // The receiver may have gone.
-                Err(error) => drop(teller.send(Event::NotCaptured(error))),
+                Err(error) => drop(teller.send(WatchEvent::NotCaptured(error))),
             }
         };
         let thread = std::thread::Builder::new().name("mw-capture".to_owned());
@@ -424,17 +424,17 @@ impl Drop for Watch {
 }
 
 /// Starts probes, canary and profiler.
-fn monitors(options: &Options, unseen: &mut Vec<Missing>) -> Result<Monitors, WatchError> {
+fn monitors(options: &WatchOptions, unseen: &mut Vec<Missing>) -> Result<Monitors, WatchError> {
     let probers: io::Result<Vec<Prober>> =
         options.probes.iter().cloned().map(Prober::start).collect();
     let canary = options.canary.map(|canary| Canary::start(canary.interval, CANARY_BYTES));
     let profiler = options.profile.then(|| {
-        let (profiler, missing) = Profiler::start(mw_profile::Options::default());
+        let (profiler, missing) = Profiler::start(mw_profile::ProfilerOptions::default());
         unseen.extend(missing);
         profiler
     });
     let CanaryOptions { interval, limit } = options.canary.unwrap_or_default();
-    let limits = Limits {
+    let limits = MonitorLimits {
         canary_ms: limit.as_secs_f64() * 1000.0,
         token_ms: options.token_timeout.map(|timeout| timeout.as_secs_f64() * 1000.0),
     };
@@ -449,8 +449,8 @@ fn monitors(options: &Options, unseen: &mut Vec<Missing>) -> Result<Monitors, Wa
         pace,
         profiler,
         limits,
-        wakeup: Wakeup::new().map_err(WatchError::Thread)?,
-        pace_rises: Wakeup::new().map_err(WatchError::Thread)?,
+        wakeup: WakeupFd::new().map_err(WatchError::Thread)?,
+        pace_rises: WakeupFd::new().map_err(WatchError::Thread)?,
     })
 }
 

@@ -1,7 +1,7 @@
 //! After a stall nothing goes on that was begun for it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use mw_watch::{Options, Watch, request_evidence};
+use mw_watch::{Watch, WatchOptions, request_evidence};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -38,7 +38,8 @@ fn wake_ups(thread: &Path) -> u64 {
 fn the_trace_of_a_stall_that_nothing_announced_ends_with_it() {
     let dir = TempDir::new().unwrap();
     let recording = dir.path().join("recording.db");
-    let watch = Watch::start(Options { canary: None, ..Options::new(recording.clone()) }).unwrap();
+    let watch = Watch::start(WatchOptions { canary: None, ..WatchOptions::new(recording.clone()) })
+        .unwrap();
     let threads = ["mw-trace", "mw-states"].map(thread);
     let evidence = request_evidence(&recording, |_| {}).unwrap();
     assert!(evidence.id > 0);

@@ -7,10 +7,10 @@ mod server;
 
 use mw_collect::Source;
 use mw_model::Incident;
-use mw_probe::Spec;
-use mw_profile::{Blocked, LOOK, TaskFiles, Tasks};
+use mw_probe::ProbeSpec;
+use mw_profile::{BlockedThreads, LOOK, TaskFiles, Tasks};
 use mw_record::Recording;
-use mw_watch::{AFTER, CanaryOptions, Event, Options, Watch};
+use mw_watch::{AFTER, CanaryOptions, Watch, WatchEvent, WatchOptions};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -92,7 +92,7 @@ impl Recorder {
         let slow = Arc::new(AtomicBool::new(false));
         let dir = TempDir::new().unwrap();
         let path = dir.path().join("recording.db");
-        let web = Spec {
+        let web = ProbeSpec {
             name: "web".to_owned(),
             target: format!("http://{}/", server::serve(&slow, SLOW)).parse().unwrap(),
             limit: LIMIT,
@@ -100,11 +100,11 @@ impl Recorder {
             timeout: Duration::from_secs(60),
             details: mw_probe::Details::default(),
         };
-        let watch = Watch::start(Options {
+        let watch = Watch::start(WatchOptions {
             probes: vec![web],
             canary: Some(CanaryOptions { limit: Duration::from_secs(5), ..Default::default() }),
             profile: false,
-            ..Options::new(path.clone())
+            ..WatchOptions::new(path.clone())
         })
         .unwrap();
         std::thread::sleep(Duration::from_secs(2));
@@ -119,10 +119,10 @@ impl Recorder {
         let incident = loop {
             assert!(began.elapsed() < PATIENCE, "no incident of the stall");
             match self.watch.event(PATIENCE) {
-                Some(Event::Incident(incident)) if incident.trigger.name == "web" => {
+                Some(WatchEvent::Incident(incident)) if incident.trigger.name == "web" => {
                     break incident;
                 }
-                Some(Event::Delayed { error, .. }) => panic!("{error}"),
+                Some(WatchEvent::Delayed { error, .. }) => panic!("{error}"),
                 _ => {}
             }
         };
@@ -178,7 +178,10 @@ fn ten_thousand_processes_leave_the_recorder_as_it_is() {
     let many = recorder.stall();
     let looks = [
         ("tasks", times(|| drop(Tasks::look(&mut TaskFiles::start().unwrap(), LOOK)))),
-        ("blocked", times(|| Blocked::default().look(&mut TaskFiles::start().unwrap(), LOOK))),
+        (
+            "blocked",
+            times(|| BlockedThreads::default().look(&mut TaskFiles::start().unwrap(), LOOK)),
+        ),
     ];
     let many_snapshot = times(|| drop(mw_collect::snapshot(&source)));
     drop(crowd);
@@ -205,8 +208,9 @@ fn ten_thousand_processes_leave_the_recorder_as_it_is() {
 fn one_stopped_is_found() -> usize {
     let mut child = Command::new("sleep").arg("600").spawn().unwrap();
     kill_process(Pid::from_child(&child), Signal::STOP).unwrap();
-    let mut blocked = Blocked::default();
-    let found = |blocked: &Blocked| blocked.tasks().iter().any(|task| task.pid == child.id());
+    let mut blocked = BlockedThreads::default();
+    let found =
+        |blocked: &BlockedThreads| blocked.tasks().iter().any(|task| task.pid == child.id());
     let looks = (1..1_000).find(|_| {
         blocked.look(&mut TaskFiles::start().unwrap(), LOOK);
         found(&blocked)

@@ -4,9 +4,9 @@
 
 use mw_model::{SizeHistory, SizedHolder};
 use mw_record::Recording;
-use mw_rules::trend::{Growth, Point, growth};
-use mw_test::{Cgroup, skip};
-use mw_watch::{Options, Watch};
+use mw_rules::trend::{Growth, TrendPoint, growth};
+use mw_test::{TestCgroup, skip};
+use mw_watch::{Watch, WatchOptions};
 use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -78,7 +78,8 @@ impl Drop for Program {
 
 fn find(history: &SizeHistory, is_it: impl Fn(&SizedHolder) -> bool) -> Option<Growth> {
     let series = history.series.iter().find(|series| is_it(&series.holder)).unwrap();
-    let point = |(ms, bytes): &(u64, u64)| Point { at_s: *ms as f64 / 1e3, value: *bytes as f64 };
+    let point =
+        |(ms, bytes): &(u64, u64)| TrendPoint { at_s: *ms as f64 / 1e3, value: *bytes as f64 };
     growth(&series.sizes.iter().map(point).collect::<Vec<_>>())
 }
 
@@ -91,7 +92,7 @@ fn is_right(growth: &Growth) -> bool {
 /// are silent.
 #[test]
 fn a_leak_is_measured_and_programs_beside_it_are_silent() {
-    let group = match Cgroup::with_memory(LIMIT_BYTES) {
+    let group = match TestCgroup::with_memory(LIMIT_BYTES) {
         Ok(group) => group,
         Err(error) => return skip(format!("no memory cgroup: {error}")),
     };
@@ -100,11 +101,11 @@ fn a_leak_is_measured_and_programs_beside_it_are_silent() {
     let others = ["saw", "steady"].map(Program::start);
     let dir = TempDir::new().unwrap();
     let recording = dir.path().join("recording.db");
-    let watch = Watch::start(Options {
+    let watch = Watch::start(WatchOptions {
         canary: None,
         profile: false,
         sizes_interval: INTERVAL,
-        ..Options::new(recording.clone())
+        ..WatchOptions::new(recording.clone())
     })
     .unwrap();
     std::thread::sleep(INTERVAL * SAMPLES);

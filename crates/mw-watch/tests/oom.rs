@@ -2,9 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 use mw_model::{Incident, OomShortage, Subject, TriggerKind};
-use mw_probe::Spec;
-use mw_test::Cgroup;
-use mw_watch::{Event, Options, Watch};
+use mw_probe::ProbeSpec;
+use mw_test::TestCgroup;
+use mw_watch::{Watch, WatchEvent, WatchOptions};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ const LIMIT_BYTES: u64 = 64 << 20;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A group whose processes end with it.
-struct Group(Cgroup);
+struct Group(TestCgroup);
 
 impl Drop for Group {
     fn drop(&mut self) {
@@ -27,7 +27,7 @@ impl Drop for Group {
 
 /// A group that does not swap; `None`, which is said, where this machine has none for memory.
 fn group() -> Option<Group> {
-    match Cgroup::with_memory(LIMIT_BYTES) {
+    match TestCgroup::with_memory(LIMIT_BYTES) {
         Ok(group) => {
             let _ = std::fs::write(group.path().join("memory.swap.max"), "0");
             let _ = std::fs::write(group.path().join("memory.swappiness"), "0");
@@ -46,12 +46,12 @@ fn within(group: &Group, script: &str) -> Child {
     Command::new("sh").args(["-c", &command]).stdout(Stdio::piped()).spawn().unwrap()
 }
 
-fn watch(dir: &TempDir, probes: Vec<Spec>) -> Watch {
-    Watch::start(Options {
+fn watch(dir: &TempDir, probes: Vec<ProbeSpec>) -> Watch {
+    Watch::start(WatchOptions {
         probes,
         canary: None,
         profile: false,
-        ..Options::new(dir.path().join("recording.db"))
+        ..WatchOptions::new(dir.path().join("recording.db"))
     })
     .unwrap()
 }
@@ -61,8 +61,8 @@ fn incident(watch: &Watch, is_it: impl Fn(&Incident) -> bool) -> Incident {
     let until = Instant::now() + PATIENCE;
     while Instant::now() < until {
         match watch.event(Duration::from_secs(1)) {
-            Some(Event::Incident(incident)) if is_it(&incident) => return *incident,
-            Some(Event::Delayed { error, .. }) => panic!("{error}"),
+            Some(WatchEvent::Incident(incident)) if is_it(&incident) => return *incident,
+            Some(WatchEvent::Delayed { error, .. }) => panic!("{error}"),
             _ => {}
         }
     }
@@ -137,7 +137,7 @@ fn a_kill_beside_those_of_another_cgroup_is_an_incident_of_its_own() {
     );
     let mut flood = within(&his, &script);
     let begun = |watch: &Watch| {
-        let is_kill = |event: &Event| matches!(event, Event::Begun(trigger) if trigger.kind == TriggerKind::OomKill);
+        let is_kill = |event: &WatchEvent| matches!(event, WatchEvent::Begun(trigger) if trigger.kind == TriggerKind::OomKill);
         let until = Instant::now() + PATIENCE;
         while !watch.event(Duration::from_secs(1)).as_ref().is_some_and(is_kill) {
             assert!(Instant::now() < until, "no kill was seen");
@@ -198,7 +198,7 @@ fn a_service_killed_between_two_probes_is_reported_with_what_became_of_it() {
     let mut service = within(&group, &script);
     let mut lines = BufReader::new(service.stdout.take().unwrap()).lines();
     lines.next().unwrap().unwrap();
-    let spec = Spec {
+    let spec = ProbeSpec {
         name: "web".to_owned(),
         target: format!("http://{address}/").parse().unwrap(),
         limit: Duration::from_secs(2),

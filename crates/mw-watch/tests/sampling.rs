@@ -7,9 +7,9 @@
 #[path = "common/server.rs"]
 mod server;
 
-use mw_probe::Spec;
+use mw_probe::ProbeSpec;
 use mw_test::is_root;
-use mw_watch::{Event, Options, Watch};
+use mw_watch::{Watch, WatchEvent, WatchOptions};
 use std::alloc::System;
 use std::collections::BTreeMap;
 use std::fs;
@@ -78,7 +78,7 @@ impl Recorder {
     fn start() -> Self {
         let slow = Arc::new(AtomicBool::new(false));
         let dir = TempDir::new().unwrap();
-        let spec = Spec {
+        let spec = ProbeSpec {
             name: "web".to_owned(),
             target: format!("http://{}/", server::serve(&slow, SLOW)).parse().unwrap(),
             limit: LIMIT,
@@ -86,10 +86,10 @@ impl Recorder {
             timeout: Duration::from_secs(5),
             details: mw_probe::Details::default(),
         };
-        let watch = Watch::start(Options {
+        let watch = Watch::start(WatchOptions {
             probes: vec![spec],
             token_timeout: Some(Duration::from_secs(60)),
-            ..Options::new(dir.path().join("recording.db"))
+            ..WatchOptions::new(dir.path().join("recording.db"))
         })
         .unwrap();
         std::thread::sleep(WARM_UP);
@@ -106,11 +106,11 @@ impl Recorder {
         while !kept {
             assert!(Instant::now() < until, "no incident of the stall");
             match self.watch.event(PATIENCE) {
-                Some(Event::Begun(trigger)) => begun |= trigger.name == "web",
-                Some(Event::Incident(_)) => kept = begun,
-                Some(Event::NotCaptured(error)) => panic!("{error}"),
-                Some(Event::Provisional(_) | Event::Updated(_)) | None => {}
-                Some(Event::Delayed { error, .. }) => panic!("{error}"),
+                Some(WatchEvent::Begun(trigger)) => begun |= trigger.name == "web",
+                Some(WatchEvent::Incident(_)) => kept = begun,
+                Some(WatchEvent::NotCaptured(error)) => panic!("{error}"),
+                Some(WatchEvent::Provisional(_) | WatchEvent::Updated(_)) | None => {}
+                Some(WatchEvent::Delayed { error, .. }) => panic!("{error}"),
             }
         }
     }

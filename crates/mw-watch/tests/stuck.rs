@@ -4,8 +4,8 @@
 #[path = "common/server.rs"]
 mod server;
 
-use mw_probe::{Details, Spec};
-use mw_watch::{Event, Options, Watch};
+use mw_probe::{Details, ProbeSpec};
+use mw_watch::{Watch, WatchEvent, WatchOptions};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ fn a_log_that_does_not_respond_keeps_no_incident_from_being_told() {
     let made = std::process::Command::new("mkfifo").arg(&fifo).status().unwrap();
     assert!(made.success());
     let slow: [Arc<AtomicBool>; 2] = Default::default();
-    let spec = |name: &str, slow: &Arc<AtomicBool>, gc_log: Option<PathBuf>| Spec {
+    let spec = |name: &str, slow: &Arc<AtomicBool>, gc_log: Option<PathBuf>| ProbeSpec {
         name: name.to_owned(),
         target: format!("http://{}/", server::serve(slow, Duration::from_secs(1))).parse().unwrap(),
         limit: Duration::from_millis(300),
@@ -30,11 +30,11 @@ fn a_log_that_does_not_respond_keeps_no_incident_from_being_told() {
         timeout: Duration::from_secs(10),
         details: Details { gc_log, ..Details::default() },
     };
-    let watch = Watch::start(Options {
+    let watch = Watch::start(WatchOptions {
         probes: vec![spec("java", &slow[0], Some(fifo)), spec("other", &slow[1], None)],
         canary: None,
         profile: false,
-        ..Options::new(dir.path().join("recording.db"))
+        ..WatchOptions::new(dir.path().join("recording.db"))
     })
     .unwrap();
     slow[0].store(true, Ordering::SeqCst);
@@ -48,8 +48,8 @@ fn wait_for(watch: &Watch, probe: &str) {
     let until = Instant::now() + PATIENCE;
     while Instant::now() < until {
         match watch.event(Duration::from_secs(1)) {
-            Some(Event::Incident(incident)) if incident.trigger.name == probe => return,
-            Some(Event::Delayed { error, .. }) => panic!("{error}"),
+            Some(WatchEvent::Incident(incident)) if incident.trigger.name == probe => return,
+            Some(WatchEvent::Delayed { error, .. }) => panic!("{error}"),
             _ => {}
         }
     }

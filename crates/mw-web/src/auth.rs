@@ -1,6 +1,6 @@
 //! Basic authentication with bcrypt hashes.
 
-use crate::config::{PasswordHash, Policy};
+use crate::config::{ConnectionPolicy, PasswordHash};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use rustls::crypto::SecureRandom;
@@ -21,22 +21,22 @@ type Credential = [u8; 32];
 
 /// Credentials that were right once, so that a client that comes again takes no time to verify. Never locked while a
 /// password is verified.
-pub(crate) struct Remembered {
+pub(crate) struct CredentialCache {
     key: [u8; 32],
     right: Mutex<BTreeSet<Credential>>,
 }
 
 /// Result for a request without verifying a password.
-pub(crate) enum Verdict {
+pub(crate) enum AuthOutcome {
     Right,
     /// No credentials, or none that can be read.
     Wrong,
-    Unverified(Question),
+    Unverified(PasswordQuestion),
 }
 
 /// A password to verify, which takes milliseconds to seconds of a CPU.
 #[derive(Default)]
-pub(crate) struct Question {
+pub(crate) struct PasswordQuestion {
     password: String,
     /// None for a user that does not exist.
     hash: Option<PasswordHash>,
@@ -45,7 +45,7 @@ pub(crate) struct Question {
     credential: Credential,
 }
 
-impl Remembered {
+impl CredentialCache {
     pub(crate) fn new() -> io::Result<Self> {
         let mut key = [0; 32];
         let random: &dyn SecureRandom = rustls::crypto::ring::default_provider().secure_random;
@@ -53,19 +53,26 @@ impl Remembered {
         Ok(Self { key, right: Mutex::default() })
     }
 
-    pub(crate) fn verdict(&self, policy: &Policy, header: Option<&str>) -> Verdict {
-        let Some((user, password)) = header.and_then(credentials) else { return Verdict::Wrong };
+    pub(crate) fn verdict(&self, policy: &ConnectionPolicy, header: Option<&str>) -> AuthOutcome {
+        let Some((user, password)) = header.and_then(credentials) else {
+            return AuthOutcome::Wrong;
+        };
         let hash = policy.users.get(&user).cloned();
         let text = hash.as_ref().map_or("", |hash| &hash.text);
         let credential = self.digest([&user, text, &password]);
         if self.right().contains(&credential) {
-            return Verdict::Right;
+            return AuthOutcome::Right;
         }
-        Verdict::Unverified(Question { password, hash, max_cost: policy.max_cost, credential })
+        AuthOutcome::Unverified(PasswordQuestion {
+            password,
+            hash,
+            max_cost: policy.max_cost,
+            credential,
+        })
     }
 
     /// Verifies a password. A wrong one takes as long for each user, also for those that do not exist.
-    pub(crate) fn is_right(&self, question: &Question) -> bool {
+    pub(crate) fn is_right(&self, question: &PasswordQuestion) -> bool {
         if self.right().contains(&question.credential) {
             return true;
         }
@@ -95,7 +102,7 @@ impl Remembered {
     }
 }
 
-impl Question {
+impl PasswordQuestion {
     /// A cost is the exponent of the work. What is missing to the largest is made up for with each cost from the hash's
     /// own on: their sum is the work of the largest.
     fn is_right(&self) -> bool {

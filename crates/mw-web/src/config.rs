@@ -24,19 +24,19 @@ const COSTS: RangeInclusive<u32> = 4..=16;
 #[derive(Debug)]
 pub struct WebConfig {
     path: PathBuf,
-    last: Mutex<Option<Loaded>>,
+    last: Mutex<Option<LoadedConfig>>,
 }
 
 #[derive(Debug)]
-struct Loaded {
+struct LoadedConfig {
     /// The configuration and the files that it names, with their contents.
     files: Vec<(PathBuf, Vec<u8>)>,
-    policy: Arc<Policy>,
+    policy: Arc<ConnectionPolicy>,
 }
 
 /// Requirements of a connection.
 #[derive(Debug, Default)]
-pub(crate) struct Policy {
+pub(crate) struct ConnectionPolicy {
     pub(crate) tls: Option<Arc<ServerConfig>>,
     /// By user; everybody may read if there are none.
     pub(crate) users: BTreeMap<String, PasswordHash>,
@@ -68,7 +68,7 @@ struct Document {
     #[serde(default)]
     basic_auth_users: BTreeMap<String, String>,
     #[serde(rename = "http_server_config")]
-    _http: Option<Http>,
+    _http: Option<HttpConfig>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -107,7 +107,7 @@ enum Version {
 /// Read so that files of other exporters are accepted; this server speaks HTTP/1.1 alone.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Http {
+struct HttpConfig {
     #[serde(rename = "http2")]
     _http2: Option<bool>,
 }
@@ -134,7 +134,7 @@ impl WebConfig {
         Ok(Protection { has_tls, has_passwords, secret_files })
     }
 
-    pub(crate) fn policy(&self) -> Result<Arc<Policy>, String> {
+    pub(crate) fn policy(&self) -> Result<Arc<ConnectionPolicy>, String> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(loaded) = last.as_ref().filter(|loaded| loaded.is_current()) {
             return Ok(Arc::clone(&loaded.policy));
@@ -152,11 +152,15 @@ impl WebConfig {
             }
         }
         let policy = Arc::new(self.build(document, &files)?);
-        *last = Some(Loaded { files, policy: Arc::clone(&policy) });
+        *last = Some(LoadedConfig { files, policy: Arc::clone(&policy) });
         Ok(policy)
     }
 
-    fn build(&self, document: Document, files: &[(PathBuf, Vec<u8>)]) -> Result<Policy, String> {
+    fn build(
+        &self,
+        document: Document,
+        files: &[(PathBuf, Vec<u8>)],
+    ) -> Result<ConnectionPolicy, String> {
         let users = document.basic_auth_users.into_iter().map(|(user, text)| {
             let hash = password_hash(&user, text).map_err(|why| wrong(&self.path, &why))?;
             Ok((user, hash))
@@ -164,7 +168,7 @@ impl WebConfig {
         let users = users.collect::<Result<BTreeMap<_, _>, String>>()?;
         let max_cost = users.values().map(|hash| hash.cost).max().unwrap_or_default();
         let tls = document.tls_server_config.map(|tls| self.tls(&tls, files)).transpose()?;
-        Ok(Policy { tls, users, max_cost })
+        Ok(ConnectionPolicy { tls, users, max_cost })
     }
 
     fn tls(&self, tls: &Tls, files: &[(PathBuf, Vec<u8>)]) -> Result<Arc<ServerConfig>, String> {
@@ -212,7 +216,7 @@ impl WebConfig {
     }
 }
 
-impl Loaded {
+impl LoadedConfig {
     /// True if no file has changed.
     fn is_current(&self) -> bool {
         self.files.iter().all(|(path, bytes)| read(path).is_ok_and(|now| now == *bytes))

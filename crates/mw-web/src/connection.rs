@@ -1,8 +1,8 @@
 //! A connection that ends at a time, and never blocks.
 
-use crate::config::Policy;
-use crate::peer::{Peer, Phase, Standing};
-use crate::request::{self, Request, Response};
+use crate::config::ConnectionPolicy;
+use crate::peer::{ConnectionPhase, EvictionOrder, PeerNetwork};
+use crate::request::{self, HttpRequest, Response};
 use crate::{MAX_HEAD_BYTES, MAX_TIME};
 use rustix::event::PollFlags;
 use rustix::net::sockopt::set_socket_send_buffer_size;
@@ -23,26 +23,26 @@ const LINGER: Duration = Duration::from_secs(1);
 /// Reads from a socket before the other connections have their turn.
 const MAX_READS: usize = 16;
 
-pub(crate) struct Connection {
+pub(crate) struct HttpConnection {
     pub(crate) id: u64,
-    pub(crate) state: State,
+    pub(crate) state: ConnectionState,
     /// The configuration when the first byte arrived.
-    pub(crate) policy: Option<Arc<Policy>>,
+    pub(crate) policy: Option<Arc<ConnectionPolicy>>,
     socket: TcpStream,
     tls: Option<Box<ServerConnection>>,
-    peer: Peer,
+    peer: PeerNetwork,
     begun: Instant,
     end: Instant,
 }
 
-pub(crate) enum State {
+pub(crate) enum ConnectionState {
     /// The head of a request, as far as it has arrived.
     Receiving(Vec<u8>),
     /// A request whose password is being verified.
-    Unverified(Request),
+    Unverified(HttpRequest),
     /// A request that is answered as soon as there is something to answer it with.
-    Pending(Request),
-    Sending(Outgoing),
+    Pending(HttpRequest),
+    Sending(OutgoingResponse),
     /// All is sent; what the client still sends is discarded.
     Lingering {
         discarded: usize,
@@ -50,14 +50,14 @@ pub(crate) enum State {
 }
 
 /// A response, and how much of it was sent.
-pub(crate) struct Outgoing {
+pub(crate) struct OutgoingResponse {
     head: String,
     body: Arc<str>,
     sent: usize,
     has_closed_tls: bool,
 }
 
-impl Connection {
+impl HttpConnection {
     pub(crate) fn new(id: u64, socket: TcpStream, address: IpAddr) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;
@@ -65,17 +65,17 @@ impl Connection {
         let begun = Instant::now();
         Ok(Self {
             id,
-            state: State::Receiving(Vec::new()),
+            state: ConnectionState::Receiving(Vec::new()),
             policy: None,
             socket,
             tls: None,
-            peer: Peer::new(address),
+            peer: PeerNetwork::new(address),
             begun,
             end: begun + MAX_TIME,
         })
     }
 
-    pub(crate) fn peer(&self) -> Peer {
+    pub(crate) fn peer(&self) -> PeerNetwork {
         self.peer
     }
 
@@ -87,28 +87,30 @@ impl Connection {
         self.end
     }
 
-    pub(crate) fn standing(&self) -> Standing {
+    pub(crate) fn standing(&self) -> EvictionOrder {
         let phase = match self.state {
-            State::Receiving(_) => Phase::Receiving,
-            State::Unverified(_) | State::Pending(_) | State::Sending(_) => Phase::Requested,
-            State::Lingering { .. } => Phase::Answered,
+            ConnectionState::Receiving(_) => ConnectionPhase::Receiving,
+            ConnectionState::Unverified(_)
+            | ConnectionState::Pending(_)
+            | ConnectionState::Sending(_) => ConnectionPhase::Requested,
+            ConnectionState::Lingering { .. } => ConnectionPhase::Answered,
         };
-        Standing { peer: self.peer, phase, begun: self.begun }
+        EvictionOrder { peer: self.peer, phase, begun: self.begun }
     }
 
     /// Events that it waits for. An error of the socket is reported in any case.
     pub(crate) fn events(&self) -> PollFlags {
         let wants_write = self.tls.as_ref().is_some_and(|tls| tls.wants_write());
         match self.state {
-            State::Receiving(_) if wants_write => PollFlags::IN | PollFlags::OUT,
-            State::Receiving(_) | State::Lingering { .. } => PollFlags::IN,
-            State::Unverified(_) | State::Pending(_) => PollFlags::empty(),
-            State::Sending(_) => PollFlags::OUT,
+            ConnectionState::Receiving(_) if wants_write => PollFlags::IN | PollFlags::OUT,
+            ConnectionState::Receiving(_) | ConnectionState::Lingering { .. } => PollFlags::IN,
+            ConnectionState::Unverified(_) | ConnectionState::Pending(_) => PollFlags::empty(),
+            ConnectionState::Sending(_) => PollFlags::OUT,
         }
     }
 
     /// Before the first byte is read.
-    pub(crate) fn set_policy(&mut self, policy: Arc<Policy>) -> io::Result<()> {
+    pub(crate) fn set_policy(&mut self, policy: Arc<ConnectionPolicy>) -> io::Result<()> {
         if let Some(tls) = &policy.tls {
             let connection = ServerConnection::new(Arc::clone(tls)).map_err(io::Error::other)?;
             self.tls = Some(Box::new(connection));
@@ -118,14 +120,14 @@ impl Connection {
     }
 
     /// Reads what has arrived: the request, or the response to one that is wrong. None while it is incomplete.
-    pub(crate) fn receive(&mut self) -> io::Result<Option<Result<Request, Response>>> {
+    pub(crate) fn receive(&mut self) -> io::Result<Option<Result<HttpRequest, Response>>> {
         for _ in 0..MAX_READS {
             let is_open = match self.fill()? {
-                Filled::Nothing => return Ok(None),
-                Filled::Some => true,
-                Filled::End => false,
+                ReadOutcome::Nothing => return Ok(None),
+                ReadOutcome::Some => true,
+                ReadOutcome::End => false,
             };
-            let State::Receiving(head) = &self.state else { return Ok(None) };
+            let ConnectionState::Receiving(head) = &self.state else { return Ok(None) };
             if let Some(request) = request::parse(head) {
                 return Ok(Some(request));
             }
@@ -137,22 +139,24 @@ impl Connection {
     }
 
     /// Reads once from the socket, and adds what it brought to the head.
-    fn fill(&mut self) -> io::Result<Filled> {
-        let State::Receiving(head) = &mut self.state else { return Ok(Filled::Nothing) };
+    fn fill(&mut self) -> io::Result<ReadOutcome> {
+        let ConnectionState::Receiving(head) = &mut self.state else {
+            return Ok(ReadOutcome::Nothing);
+        };
         let before = head.len();
         let Some(tls) = &mut self.tls else {
             let read = read_into(head, &mut self.socket);
             return match read {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(Filled::Nothing),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(ReadOutcome::Nothing),
                 Err(error) => Err(error),
-                Ok(()) if head.len() == before => Ok(Filled::End),
-                Ok(()) => Ok(Filled::Some),
+                Ok(()) if head.len() == before => Ok(ReadOutcome::End),
+                Ok(()) => Ok(ReadOutcome::Some),
             };
         };
         let is_open = match tls.read_tls(&mut self.socket) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 write_some(tls, &mut self.socket)?;
-                return Ok(Filled::Nothing);
+                return Ok(ReadOutcome::Nothing);
             }
             Err(error) => return Err(error),
             Ok(count) => count > 0,
@@ -166,25 +170,30 @@ impl Connection {
             let before = head.len();
             match read_into(head, &mut tls.reader()) {
                 Ok(()) if head.len() > before => {}
-                Ok(()) => return Ok(Filled::End),
+                Ok(()) => return Ok(ReadOutcome::End),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) => return Err(error),
             }
         }
-        Ok(if is_open { Filled::Some } else { Filled::End })
+        Ok(if is_open { ReadOutcome::Some } else { ReadOutcome::End })
     }
 
     /// Sends a response as far as the socket takes it now.
     pub(crate) fn respond(&mut self, response: Response, head_only: bool) -> io::Result<()> {
         let head = response.head();
         let body = if head_only { Arc::default() } else { response.body };
-        self.state = State::Sending(Outgoing { head, body, sent: 0, has_closed_tls: false });
+        self.state = ConnectionState::Sending(OutgoingResponse {
+            head,
+            body,
+            sent: 0,
+            has_closed_tls: false,
+        });
         self.send()
     }
 
     /// Goes on sending; afterwards the client gets all that was written, before the socket is closed.
     pub(crate) fn send(&mut self) -> io::Result<()> {
-        let State::Sending(outgoing) = &mut self.state else { return Ok(()) };
+        let ConnectionState::Sending(outgoing) = &mut self.state else { return Ok(()) };
         let sent = match &mut self.tls {
             Some(tls) => outgoing.send_encrypted(tls, &mut self.socket),
             None => outgoing.send(&mut self.socket),
@@ -196,13 +205,13 @@ impl Connection {
         }
         self.socket.shutdown(Shutdown::Write)?;
         self.end = self.end.min(Instant::now() + LINGER);
-        self.state = State::Lingering { discarded: 0 };
+        self.state = ConnectionState::Lingering { discarded: 0 };
         Ok(())
     }
 
     /// Discards what arrives after the response; false when the connection is over.
     pub(crate) fn linger(&mut self) -> io::Result<bool> {
-        let State::Lingering { discarded } = &mut self.state else { return Ok(true) };
+        let ConnectionState::Lingering { discarded } = &mut self.state else { return Ok(true) };
         let mut rest = [0; 4096];
         for _ in 0..MAX_READS {
             match self.socket.read(&mut rest) {
@@ -219,13 +228,13 @@ impl Connection {
     }
 }
 
-impl AsFd for Connection {
+impl AsFd for HttpConnection {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
 
-enum Filled {
+enum ReadOutcome {
     Nothing,
     Some,
     /// The client sends no more.
@@ -253,7 +262,7 @@ fn write_some(tls: &mut ServerConnection, socket: &mut TcpStream) -> io::Result<
     Ok(())
 }
 
-impl Outgoing {
+impl OutgoingResponse {
     /// Bytes that were not sent yet; empty at the end.
     fn rest(&self) -> &[u8] {
         match self.head.as_bytes().get(self.sent..) {

@@ -22,8 +22,8 @@ mod verifier;
 mod wake;
 
 pub use config::{Protection, WebConfig};
-pub use request::{Request, Response};
-pub use server::{MAX_CONNECTIONS, Server, Service};
+pub use request::{HttpRequest, Response};
+pub use server::{HttpService, MAX_CONNECTIONS, WebServer};
 
 use std::time::Duration;
 

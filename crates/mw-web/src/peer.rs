@@ -6,11 +6,11 @@ use std::time::Instant;
 
 /// An IPv4 address, or the 64 bits of an IPv6 address that name a network: whoever has one address of it has them all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Peer(IpAddr);
+pub(crate) struct PeerNetwork(IpAddr);
 
 const NETWORK: u128 = !0 << 64;
 
-impl Peer {
+impl PeerNetwork {
     pub(crate) fn new(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V6(v6) => Self(Ipv6Addr::from_bits(v6.to_bits() & NETWORK).into()),
@@ -21,7 +21,7 @@ impl Peer {
 
 /// Progress of a connection; the first of these loses the least when it is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Phase {
+pub(crate) enum ConnectionPhase {
     /// The response has been sent.
     Answered,
     /// No complete request yet.
@@ -32,21 +32,21 @@ pub(crate) enum Phase {
 
 /// Order in which connections are closed for a new one.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Standing {
-    pub(crate) peer: Peer,
-    pub(crate) phase: Phase,
+pub(crate) struct EvictionOrder {
+    pub(crate) peer: PeerNetwork,
+    pub(crate) phase: ConnectionPhase,
     pub(crate) begun: Instant,
 }
 
 /// The index of the connection to close: one of the peer with the most connections, the oldest in the earliest phase. A
 /// peer therefore keeps its connections as long as another one has more of them.
-pub(crate) fn victim(crowd: &[Standing]) -> Option<usize> {
-    let mut counts: BTreeMap<Peer, usize> = BTreeMap::new();
+pub(crate) fn victim(crowd: &[EvictionOrder]) -> Option<usize> {
+    let mut counts: BTreeMap<PeerNetwork, usize> = BTreeMap::new();
     for standing in crowd {
         *counts.entry(standing.peer).or_default() += 1;
     }
     let most = counts.values().copied().max()?;
-    let of_largest = |standing: &Standing| counts.get(&standing.peer) == Some(&most);
+    let of_largest = |standing: &EvictionOrder| counts.get(&standing.peer) == Some(&most);
     let candidates = crowd.iter().enumerate().filter(|(_, standing)| of_largest(standing));
     candidates.min_by_key(|(_, standing)| (standing.phase, standing.begun)).map(|(at, _)| at)
 }
@@ -57,8 +57,8 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    fn peer(address: &str) -> Peer {
-        Peer::new(address.parse().unwrap())
+    fn peer(address: &str) -> PeerNetwork {
+        PeerNetwork::new(address.parse().unwrap())
     }
 
     #[test]
@@ -72,17 +72,17 @@ mod tests {
     #[test]
     fn the_peer_with_the_most_connections_loses_one() {
         let start = Instant::now();
-        let standing = |address, phase, age_ms: u64| Standing {
+        let standing = |address, phase, age_ms: u64| EvictionOrder {
             peer: peer(address),
             phase,
             begun: start + Duration::from_millis(1000 - age_ms),
         };
         let crowd = [
-            standing("192.0.2.1", Phase::Answered, 900),
-            standing("192.0.2.2", Phase::Requested, 800),
-            standing("192.0.2.2", Phase::Receiving, 10),
-            standing("192.0.2.2", Phase::Receiving, 20),
-            standing("192.0.2.1", Phase::Receiving, 700),
+            standing("192.0.2.1", ConnectionPhase::Answered, 900),
+            standing("192.0.2.2", ConnectionPhase::Requested, 800),
+            standing("192.0.2.2", ConnectionPhase::Receiving, 10),
+            standing("192.0.2.2", ConnectionPhase::Receiving, 20),
+            standing("192.0.2.1", ConnectionPhase::Receiving, 700),
         ];
         assert_eq!(victim(&crowd), Some(3), "the oldest that has sent no request");
         assert_eq!(victim(&crowd[..2]), Some(0), "one each: what is over");

@@ -7,7 +7,7 @@ const MAX_HEADERS: usize = 64;
 
 /// Request of a client.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Request {
+pub struct HttpRequest {
     /// Without the query.
     pub path: String,
     /// Without the content: HEAD.
@@ -56,7 +56,7 @@ impl Response {
 }
 
 /// The head of a request, or the response to one that is wrong; none while it is incomplete.
-pub(crate) fn parse(bytes: &[u8]) -> Option<Result<Request, Response>> {
+pub(crate) fn parse(bytes: &[u8]) -> Option<Result<HttpRequest, Response>> {
     let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut parsed = httparse::Request::new(&mut headers);
     match parsed.parse(bytes) {
@@ -83,7 +83,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Option<Result<Request, Response>> {
     let target = parsed.path.unwrap_or_default();
     let path = target.split_once('?').map_or(target, |(path, _)| path).to_owned();
     let accept = header("accept").unwrap_or_default();
-    Some(Ok(Request { path, head_only, accept, authorization: header("authorization") }))
+    Some(Ok(HttpRequest { path, head_only, accept, authorization: header("authorization") }))
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! Accepts connections and answers one request on each.
 
 use crate::NICE;
-use crate::auth::{Remembered, Verdict};
-use crate::config::{Policy, WebConfig};
-use crate::connection::{Connection, State};
-use crate::peer::{Standing, victim};
-use crate::request::{Request, Response};
-use crate::verifier::{Job, Verifier};
+use crate::auth::{AuthOutcome, CredentialCache};
+use crate::config::{ConnectionPolicy, WebConfig};
+use crate::connection::{ConnectionState, HttpConnection};
+use crate::peer::{EvictionOrder, victim};
+use crate::request::{HttpRequest, Response};
+use crate::verifier::{Verifier, VerifyJob};
 use crate::wake::Waker;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -35,32 +35,32 @@ const PENDING_INTERVAL: Duration = Duration::from_millis(50);
 const MAX_PENDING: Duration = Duration::from_secs(5);
 
 /// Answers requests; what it says goes to one who has to know it.
-pub trait Service: Send + Sync + 'static {
+pub trait HttpService: Send + Sync + 'static {
     /// Must not block: all connections wait for it. None while there is nothing yet to answer with: it is asked again
     /// for some seconds.
-    fn answer(&self, request: &Request) -> Option<Response>;
+    fn answer(&self, request: &HttpRequest) -> Option<Response>;
     /// A line about the configuration: what is wrong with it, or that it is right again.
     fn tell(&self, line: &str);
 }
 
 /// A server at work; dropping it closes the listener.
-pub struct Server {
-    control: Arc<Control>,
+pub struct WebServer {
+    control: Arc<ServerControl>,
     thread: Option<JoinHandle<()>>,
 }
 
-struct Control {
+struct ServerControl {
     waker: Arc<Waker>,
     is_over: AtomicBool,
 }
 
-impl fmt::Debug for Server {
+impl fmt::Debug for WebServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server").finish_non_exhaustive()
+        f.debug_struct("WebServer").finish_non_exhaustive()
     }
 }
 
-impl Server {
+impl WebServer {
     /// Serves in threads of its own.
     ///
     /// # Errors
@@ -68,16 +68,16 @@ impl Server {
     pub fn start(
         listener: TcpListener,
         config: Option<WebConfig>,
-        service: Arc<dyn Service>,
+        service: Arc<dyn HttpService>,
     ) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         rustix::net::listen(&listener, BACKLOG)?;
         let waker = Arc::new(Waker::new()?);
         let control =
-            Arc::new(Control { waker: Arc::clone(&waker), is_over: AtomicBool::default() });
-        let remembered = Arc::new(Remembered::new()?);
+            Arc::new(ServerControl { waker: Arc::clone(&waker), is_over: AtomicBool::default() });
+        let remembered = Arc::new(CredentialCache::new()?);
         let verifier = Verifier::start(Arc::clone(&remembered), waker)?;
-        let worker = Worker {
+        let worker = ServerThread {
             listener,
             config,
             service,
@@ -94,7 +94,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for WebServer {
     fn drop(&mut self) {
         self.control.is_over.store(true, Ordering::Relaxed);
         self.control.waker.wake();
@@ -105,21 +105,21 @@ impl Drop for Server {
 }
 
 /// The thread that serves.
-struct Worker {
+struct ServerThread {
     listener: TcpListener,
     config: Option<WebConfig>,
-    service: Arc<dyn Service>,
-    remembered: Arc<Remembered>,
+    service: Arc<dyn HttpService>,
+    remembered: Arc<CredentialCache>,
     verifier: Verifier,
-    control: Arc<Control>,
-    connections: Vec<Connection>,
+    control: Arc<ServerControl>,
+    connections: Vec<HttpConnection>,
     next_id: u64,
     accepts_from: Instant,
     /// Last message about the configuration.
     trouble: Option<String>,
 }
 
-impl Worker {
+impl ServerThread {
     fn run(mut self) {
         let _ = rustix::process::setpriority_process(None, NICE);
         while !self.control.is_over.load(Ordering::Relaxed) {
@@ -158,7 +158,7 @@ impl Worker {
         ];
         fds.extend(self.connections.iter().map(|each| PollFd::new(each, each.events())));
         let ends = self.connections.iter().map(|each| match each.state {
-            State::Pending(_) => each.end().min(now + PENDING_INTERVAL),
+            ConnectionState::Pending(_) => each.end().min(now + PENDING_INTERVAL),
             _ => each.end(),
         });
         let paused = (now < self.accepts_from).then_some(self.accepts_from);
@@ -184,11 +184,11 @@ impl Worker {
                 }
             };
             // Without options of the socket it is closed.
-            let Ok(new) = Connection::new(self.next_id, socket, address.ip()) else { continue };
+            let Ok(new) = HttpConnection::new(self.next_id, socket, address.ip()) else { continue };
             self.next_id += 1;
             if self.connections.len() >= MAX_CONNECTIONS {
-                let crowd: Vec<Standing> =
-                    self.connections.iter().map(Connection::standing).collect();
+                let crowd: Vec<EvictionOrder> =
+                    self.connections.iter().map(HttpConnection::standing).collect();
                 if let Some(victim) = victim(&crowd) {
                     let closed = self.connections.swap_remove(victim);
                     self.verifier.forget(closed.id);
@@ -201,27 +201,31 @@ impl Worker {
     /// Does what can be done without waiting; false if the connection is to be closed.
     fn go_on(
         &mut self,
-        connection: &mut Connection,
+        connection: &mut HttpConnection,
         events: PollFlags,
         verdict: Option<bool>,
         now: Instant,
     ) -> bool {
         let is_ready = !events.is_empty();
         let done = match &connection.state {
-            State::Receiving(_) if is_ready => self.receive(connection),
-            State::Sending(_) if is_ready => connection.send(),
-            State::Lingering { .. } if is_ready => return connection.linger().unwrap_or(false),
+            ConnectionState::Receiving(_) if is_ready => self.receive(connection),
+            ConnectionState::Sending(_) if is_ready => connection.send(),
+            ConnectionState::Lingering { .. } if is_ready => {
+                return connection.linger().unwrap_or(false);
+            }
             // Nothing but an error is polled for: the client has gone.
-            State::Unverified(_) | State::Pending(_) if is_ready => return false,
-            State::Unverified(request) if verdict == Some(true) => {
+            ConnectionState::Unverified(_) | ConnectionState::Pending(_) if is_ready => {
+                return false;
+            }
+            ConnectionState::Unverified(request) if verdict == Some(true) => {
                 let request = request.clone();
                 self.answer(connection, request, now)
             }
-            State::Unverified(request) if verdict == Some(false) => {
+            ConnectionState::Unverified(request) if verdict == Some(false) => {
                 let head_only = request.head_only;
                 connection.respond(unauthorized(), head_only)
             }
-            State::Pending(request) => {
+            ConnectionState::Pending(request) => {
                 let request = request.clone();
                 self.answer(connection, request, now)
             }
@@ -230,7 +234,7 @@ impl Worker {
         done.is_ok()
     }
 
-    fn receive(&mut self, connection: &mut Connection) -> io::Result<()> {
+    fn receive(&mut self, connection: &mut HttpConnection) -> io::Result<()> {
         let policy = match &connection.policy {
             Some(policy) => Arc::clone(policy),
             None => {
@@ -248,12 +252,12 @@ impl Worker {
             return self.answer(connection, request, Instant::now());
         }
         match self.remembered.verdict(&policy, request.authorization.as_deref()) {
-            Verdict::Right => self.answer(connection, request, Instant::now()),
-            Verdict::Wrong => connection.respond(unauthorized(), request.head_only),
-            Verdict::Unverified(question) => {
+            AuthOutcome::Right => self.answer(connection, request, Instant::now()),
+            AuthOutcome::Wrong => connection.respond(unauthorized(), request.head_only),
+            AuthOutcome::Unverified(question) => {
                 let (id, peer) = (connection.id, connection.peer());
-                self.verifier.ask(Job { id, peer, question });
-                connection.state = State::Unverified(request);
+                self.verifier.ask(VerifyJob { id, peer, question });
+                connection.state = ConnectionState::Unverified(request);
                 Ok(())
             }
         }
@@ -261,8 +265,8 @@ impl Worker {
 
     fn answer(
         &self,
-        connection: &mut Connection,
-        request: Request,
+        connection: &mut HttpConnection,
+        request: HttpRequest,
         now: Instant,
     ) -> io::Result<()> {
         let is_late = now.saturating_duration_since(connection.begun()) >= MAX_PENDING;
@@ -273,14 +277,14 @@ impl Worker {
                 connection.respond(response, request.head_only)
             }
             None => {
-                connection.state = State::Pending(request);
+                connection.state = ConnectionState::Pending(request);
                 Ok(())
             }
         }
     }
 
     /// None while the configuration is wrong, which is told once.
-    fn policy(&mut self) -> Option<Arc<Policy>> {
+    fn policy(&mut self) -> Option<Arc<ConnectionPolicy>> {
         let Some(config) = &self.config else { return Some(Arc::default()) };
         let (policy, trouble) = match config.policy() {
             Ok(policy) => (Some(policy), None),

@@ -4,8 +4,8 @@
 //! longest ago.
 
 use crate::NICE;
-use crate::auth::{Question, Remembered};
-use crate::peer::Peer;
+use crate::auth::{CredentialCache, PasswordQuestion};
+use crate::peer::PeerNetwork;
 use crate::wake::Waker;
 use std::collections::VecDeque;
 use std::io;
@@ -19,38 +19,38 @@ const STACK_BYTES: usize = 256 << 10;
 const MAX_SERVED: usize = 1024;
 
 /// A password that a connection waits for.
-pub(crate) struct Job {
+pub(crate) struct VerifyJob {
     /// The connection.
     pub(crate) id: u64,
-    pub(crate) peer: Peer,
-    pub(crate) question: Question,
+    pub(crate) peer: PeerNetwork,
+    pub(crate) question: PasswordQuestion,
 }
 
 /// Dropping it ends the thread after the password that it verifies.
 pub(crate) struct Verifier {
-    shared: Arc<Shared>,
+    shared: Arc<VerifierState>,
     verdicts: Receiver<(u64, bool)>,
 }
 
-struct Shared {
-    queue: Mutex<Queue>,
+struct VerifierState {
+    queue: Mutex<VerifyQueue>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct Queue {
+struct VerifyQueue {
     /// The oldest first; at most one for each connection.
-    jobs: VecDeque<Job>,
+    jobs: VecDeque<VerifyJob>,
     /// The longest ago first.
-    served: VecDeque<Peer>,
+    served: VecDeque<PeerNetwork>,
     is_over: bool,
 }
 
 impl Verifier {
     /// # Errors
     /// The kernel gives no thread.
-    pub(crate) fn start(remembered: Arc<Remembered>, waker: Arc<Waker>) -> io::Result<Self> {
-        let shared = Arc::new(Shared { queue: Mutex::default(), changed: Condvar::new() });
+    pub(crate) fn start(remembered: Arc<CredentialCache>, waker: Arc<Waker>) -> io::Result<Self> {
+        let shared = Arc::new(VerifierState { queue: Mutex::default(), changed: Condvar::new() });
         let (sender, verdicts) = channel();
         let theirs = Arc::clone(&shared);
         let run = move || theirs.run(&remembered, &waker, &sender);
@@ -58,7 +58,7 @@ impl Verifier {
         Ok(Self { shared, verdicts })
     }
 
-    pub(crate) fn ask(&self, job: Job) {
+    pub(crate) fn ask(&self, job: VerifyJob) {
         self.shared.queue().jobs.push_back(job);
         self.shared.changed.notify_one();
     }
@@ -83,12 +83,12 @@ impl Drop for Verifier {
     }
 }
 
-impl Shared {
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+impl VerifierState {
+    fn queue(&self) -> MutexGuard<'_, VerifyQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn run(&self, remembered: &Remembered, waker: &Waker, verdicts: &Sender<(u64, bool)>) {
+    fn run(&self, remembered: &CredentialCache, waker: &Waker, verdicts: &Sender<(u64, bool)>) {
         let _ = rustix::process::setpriority_process(None, NICE);
         while let Some(job) = self.wait() {
             let is_right = remembered.is_right(&job.question);
@@ -100,17 +100,17 @@ impl Shared {
     }
 
     /// The next job; none when the verifier was dropped.
-    fn wait(&self) -> Option<Job> {
-        let is_idle = |queue: &mut Queue| queue.jobs.is_empty() && !queue.is_over;
+    fn wait(&self) -> Option<VerifyJob> {
+        let is_idle = |queue: &mut VerifyQueue| queue.jobs.is_empty() && !queue.is_over;
         let queue = self.changed.wait_while(self.queue(), is_idle);
         queue.unwrap_or_else(PoisonError::into_inner).next()
     }
 }
 
-impl Queue {
+impl VerifyQueue {
     /// The oldest job of the peer that was served the longest ago, or never.
-    fn next(&mut self) -> Option<Job> {
-        let turn = |job: &Job| self.served.iter().position(|peer| *peer == job.peer);
+    fn next(&mut self) -> Option<VerifyJob> {
+        let turn = |job: &VerifyJob| self.served.iter().position(|peer| *peer == job.peer);
         // None, never served, is the least.
         let (at, _) = self.jobs.iter().enumerate().min_by_key(|(_, job)| turn(job))?;
         let job = self.jobs.remove(at)?;
@@ -130,10 +130,14 @@ mod tests {
 
     #[test]
     fn peers_take_turns_and_each_keeps_its_order() {
-        let peer = |last: u8| Peer::new([192, 0, 2, last].into());
-        let mut queue = Queue::default();
+        let peer = |last: u8| PeerNetwork::new([192, 0, 2, last].into());
+        let mut queue = VerifyQueue::default();
         let mut push = |id, last| {
-            queue.jobs.push_back(Job { id, peer: peer(last), question: Question::default() });
+            queue.jobs.push_back(VerifyJob {
+                id,
+                peer: peer(last),
+                question: PasswordQuestion::default(),
+            });
         };
         (0..4).for_each(|id| push(id, 1));
         push(4, 2);

@@ -12,7 +12,7 @@ mod common;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use common::{Certificates, RIGHT, ask, connect_from, start};
-use mw_web::{MAX_TIME, Server, WebConfig};
+use mw_web::{MAX_TIME, WebConfig, WebServer};
 use rustix::net::sockopt::set_socket_linger;
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -55,7 +55,7 @@ struct Servers {
     encrypted: SocketAddr,
 }
 
-fn servers() -> (Servers, [Server; 2]) {
+fn servers() -> (Servers, [WebServer; 2]) {
     let files = Certificates::new();
     files.issue("server");
     let hash = bcrypt::hash("secret", COST).unwrap();

@@ -1,6 +1,6 @@
 //! The man pages of commands: clap's options, and below them exit codes, examples, files and related pages.
 
-use super::facts::{FACTS, FAILURES, Facts, SUCCESS};
+use super::facts::{CommandFacts, FACTS, FAILURES, SUCCESS};
 use anyhow::Context;
 use clap::Command;
 use clap_mangen::Man;
@@ -84,8 +84,8 @@ fn ending(command: &Command, group: Option<&Command>) -> anyhow::Result<Roff> {
     Ok(roff)
 }
 
-fn facts(page: &str) -> anyhow::Result<&'static Facts> {
-    let is_its = |facts: &&Facts| page_of(facts.command) == page;
+fn facts(page: &str) -> anyhow::Result<&'static CommandFacts> {
+    let is_its = |facts: &&CommandFacts| page_of(facts.command) == page;
     FACTS.iter().find(is_its).with_context(|| format!("{page}: xtask/src/manual/facts.rs lacks it"))
 }
 
@@ -93,7 +93,7 @@ fn page_of(command: &str) -> String {
     format!("memwright-{}", command.replace(' ', "-"))
 }
 
-fn with_facts(roff: &mut Roff, facts: &Facts) {
+fn with_facts(roff: &mut Roff, facts: &CommandFacts) {
     let mut exits = vec![SUCCESS];
     exits.extend(facts.found.map(|found| ("1", found)));
     exits.extend(FAILURES.iter().chain(facts.more_exits));

@@ -1,7 +1,7 @@
 //! What clap does not know of a command, for its man page: examples, the meaning of its exit codes, related pages.
 
 /// The page of a command that does something itself; those of groups have none of this.
-pub(super) struct Facts {
+pub(super) struct CommandFacts {
     /// As on the command line, without `memwright`.
     pub(super) command: &'static str,
     /// Command lines, each with what it does.
@@ -33,11 +33,11 @@ const fn facts(
     found: Option<&'static str>,
     more_exits: &'static [(&'static str, &'static str)],
     related: &'static [&'static str],
-) -> Facts {
-    Facts { command, examples, found, more_exits, related }
+) -> CommandFacts {
+    CommandFacts { command, examples, found, more_exits, related }
 }
 
-pub(super) const FACTS: &[Facts] = &[
+pub(super) const FACTS: &[CommandFacts] = &[
     facts(
         "check",
         &[

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 const SCHEMA: u32 = 39;
 
 /// A panel: title, what it shows, the unit, the queries with their legends, and whether it is a table.
-struct Panel {
+struct DashboardPanel {
     title: &'static str,
     description: &'static str,
     unit: &'static str,
@@ -13,8 +13,8 @@ struct Panel {
     kind: &'static str,
 }
 
-const HOST: &[Panel] = &[
-    Panel {
+const HOST: &[DashboardPanel] = &[
+    DashboardPanel {
         title: "Findings",
         description: "Rules with a finding now; memwright check on the host has the evidence and the remedy.",
         unit: "none",
@@ -24,14 +24,14 @@ const HOST: &[Panel] = &[
         )],
         kind: "table",
     },
-    Panel {
+    DashboardPanel {
         title: "Rules by outcome",
         description: "How many rules found something, passed, or could not be checked.",
         unit: "none",
         queries: &[("memwright_rules{job=~\"$job\",instance=~\"$instance\"}", "{{state}}")],
         kind: "stat",
     },
-    Panel {
+    DashboardPanel {
         title: "Allocatable memory",
         description: "Largest request that memwright check --for answers with yes, by NUMA node and page size.",
         unit: "bytes",
@@ -41,7 +41,7 @@ const HOST: &[Panel] = &[
         )],
         kind: "timeseries",
     },
-    Panel {
+    DashboardPanel {
         title: "Unusable free memory",
         description: "Share of free memory in blocks too small for an order-9 request (a 2 MiB huge page on x86).",
         unit: "percentunit",
@@ -51,7 +51,7 @@ const HOST: &[Panel] = &[
         )],
         kind: "timeseries",
     },
-    Panel {
+    DashboardPanel {
         title: "Held memory",
         description: "Memory that reclaim cannot free without swap.",
         unit: "bytes",
@@ -61,7 +61,7 @@ const HOST: &[Panel] = &[
         )],
         kind: "timeseries",
     },
-    Panel {
+    DashboardPanel {
         title: "Huge pages",
         description: "Pages of the hugetlb pools by state; available are free and not reserved.",
         unit: "none",
@@ -71,7 +71,7 @@ const HOST: &[Panel] = &[
         )],
         kind: "timeseries",
     },
-    Panel {
+    DashboardPanel {
         title: "Time until huge pages run out",
         description: "By the recorder's hourly forecast; no line where they do not decline steadily.",
         unit: "s",
@@ -81,7 +81,7 @@ const HOST: &[Panel] = &[
         )],
         kind: "timeseries",
     },
-    Panel {
+    DashboardPanel {
         title: "Stalls by cause",
         description: "Stalls an hour, by probe and cause.",
         unit: "none",
@@ -91,7 +91,7 @@ const HOST: &[Panel] = &[
         )],
         kind: "timeseries",
     },
-    Panel {
+    DashboardPanel {
         title: "Stalled time",
         description: "Share of time in stalls, by probe.",
         unit: "percentunit",
@@ -101,7 +101,7 @@ const HOST: &[Panel] = &[
         )],
         kind: "timeseries",
     },
-    Panel {
+    DashboardPanel {
         title: "Settings",
         description: "Kernel settings that rules judge.",
         unit: "none",
@@ -110,8 +110,8 @@ const HOST: &[Panel] = &[
     },
 ];
 
-const FLEET: &[Panel] = &[
-    Panel {
+const FLEET: &[DashboardPanel] = &[
+    DashboardPanel {
         title: "Hosts by finding",
         description: "Hosts on which a rule has a finding of at least a warning.",
         unit: "none",
@@ -121,7 +121,7 @@ const FLEET: &[Panel] = &[
         )],
         kind: "table",
     },
-    Panel {
+    DashboardPanel {
         title: "Hosts that could not be checked",
         description: "Hosts whose kernel files are hidden or do not respond.",
         unit: "none",
@@ -131,7 +131,7 @@ const FLEET: &[Panel] = &[
         )],
         kind: "stat",
     },
-    Panel {
+    DashboardPanel {
         title: "Least allocatable memory",
         description: "The ten NUMA nodes with the least memory for a request of base pages.",
         unit: "bytes",
@@ -141,7 +141,7 @@ const FLEET: &[Panel] = &[
         )],
         kind: "timeseries",
     },
-    Panel {
+    DashboardPanel {
         title: "Most fragmented",
         description: "The ten zones with the largest share of free memory in blocks smaller than order 9.",
         unit: "percentunit",
@@ -151,7 +151,7 @@ const FLEET: &[Panel] = &[
         )],
         kind: "timeseries",
     },
-    Panel {
+    DashboardPanel {
         title: "Huge pages run out first",
         description: "The ten hosts whose huge pages run out first, by the recorder's hourly forecast.",
         unit: "s",
@@ -161,7 +161,7 @@ const FLEET: &[Panel] = &[
         )],
         kind: "timeseries",
     },
-    Panel {
+    DashboardPanel {
         title: "Stalls by cause",
         description: "Stalls of all hosts an hour, by cause.",
         unit: "none",
@@ -171,7 +171,7 @@ const FLEET: &[Panel] = &[
         )],
         kind: "timeseries",
     },
-    Panel {
+    DashboardPanel {
         title: "Hosts by version",
         description: "Versions of memwright.",
         unit: "none",
@@ -191,7 +191,7 @@ pub(super) fn fleet() -> Value {
     dashboard("memwright-fleet", "memwright: fleet", FLEET, true)
 }
 
-fn dashboard(uid: &str, title: &str, panels: &[Panel], is_fleet: bool) -> Value {
+fn dashboard(uid: &str, title: &str, panels: &[DashboardPanel], is_fleet: bool) -> Value {
     let panels: Vec<Value> =
         panels.iter().enumerate().map(|(index, panel)| self::panel(index, panel)).collect();
     json!({
@@ -238,7 +238,7 @@ fn variable(name: &str, label: &str, query: &str, is_multi: bool) -> Value {
     })
 }
 
-fn panel(index: usize, panel: &Panel) -> Value {
+fn panel(index: usize, panel: &DashboardPanel) -> Value {
     const WIDTH: usize = 12;
     const HEIGHT: usize = 8;
     let is_table = panel.kind != "timeseries";

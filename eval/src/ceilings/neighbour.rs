@@ -121,7 +121,7 @@ fn add(operation: Operation, step: &Step, lateness: &[Vec<Beat>], all: &mut Vec<
 fn operate(name: &str) -> anyhow::Result<Vec<Step>> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["operate", name, "--seconds", &SECONDS.to_string()]).stdout(Stdio::piped());
-    let mut child = mw_test::Killed(command.spawn()?);
+    let mut child = mw_test::ChildGuard(command.spawn()?);
     let stdout = child.0.stdout.take().context("no output")?;
     let reader = std::thread::spawn(move || std::io::read_to_string(stdout));
     let limit = Duration::from_secs(SECONDS) + GRACE;

@@ -5,7 +5,7 @@ use super::server::PoolServer;
 use crate::huge_pages;
 use anyhow::Context;
 use clap::ValueEnum;
-use mw_segment::{Kind, Options, PageSize};
+use mw_segment::{Options, PageSize, SegmentKind};
 use mw_sys::{Region, is_termination_requested, memfd_page_flags, monotonic_ns};
 use mw_test::HugePages;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
@@ -62,9 +62,9 @@ pub(super) fn repeat(
     while again() {
         match operation {
             Operation::Idle => step("idle", || std::thread::sleep(Duration::from_millis(100))),
-            Operation::Create => segment(Kind::Anon, PageSize::Base, false)?,
-            Operation::Lock => segment(Kind::Memfd, PageSize::Base, true)?,
-            Operation::Huge => segment(Kind::Memfd, PageSize::HUGE_2M, false)?,
+            Operation::Create => segment(SegmentKind::Anon, PageSize::Base, false)?,
+            Operation::Lock => segment(SegmentKind::Memfd, PageSize::Base, true)?,
+            Operation::Huge => segment(SegmentKind::Memfd, PageSize::HUGE_2M, false)?,
             Operation::CreatePlain | Operation::LockPlain | Operation::HugePlain => {
                 let mapped = step("create", || plain(operation))?;
                 step("destroy", || drop(mapped));
@@ -87,7 +87,7 @@ fn step<T>(name: &str, work: impl FnOnce() -> T) -> T {
     result
 }
 
-fn segment(kind: Kind, page: PageSize, locked: bool) -> anyhow::Result<()> {
+fn segment(kind: SegmentKind, page: PageSize, locked: bool) -> anyhow::Result<()> {
     let options = Options::new(BYTES).kind(kind).page_size(page).locked(locked);
     let segment = step("create", || options.create())?;
     step("destroy", || segment.destroy());

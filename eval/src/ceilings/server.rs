@@ -2,8 +2,8 @@
 
 use crate::huge_pages;
 use anyhow::Context;
-use mw_pool::{Attach, Attachment, Client, Name, NumaPolicy, Owners, PageSize, Spec};
-use mw_test::{HugePages, Killed};
+use mw_pool::{Attach, Attachment, Client, NumaPolicy, Owners, PageSize, PoolName, PoolSpec};
+use mw_test::{ChildGuard, HugePages};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -16,10 +16,10 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 pub(super) struct PoolServer {
     client: Client,
-    name: Name,
+    name: PoolName,
     bytes: u64,
     // In the order in which they end: the pages are free when the server has ended.
-    _server: Killed,
+    _server: ChildGuard,
     _pages: HugePages,
     _folder: tempfile::TempDir,
 }
@@ -32,12 +32,12 @@ impl PoolServer {
         let mut command = Command::new(memwright);
         command.args(["pool", "serve", "--budget", &format!("{}M", bytes >> 20), "--socket"]);
         command.arg(&socket).stdout(Stdio::null()).stderr(Stdio::null());
-        let server = Killed(command.spawn().context("memwright pool serve")?);
+        let server = ChildGuard(command.spawn().context("memwright pool serve")?);
         let client = Client::new(&socket);
-        let name: Name = "ceilings".parse()?;
+        let name: PoolName = "ceilings".parse()?;
         let server = Self { client, name, bytes, _server: server, _pages: pages, _folder: folder };
         server.eventually("the server answers", || server.client.server().is_ok())?;
-        server.client.create(&Spec {
+        server.client.create(&PoolSpec {
             name: server.name.clone(),
             bytes,
             pages: PageSize::Hugetlb(page_bytes),

@@ -3,9 +3,9 @@
 use super::guest::{SERIES, keep_run};
 use crate::workspace::root;
 use anyhow::Context;
-use mw_lab::vm::guest::Role;
+use mw_lab::vm::guest::GuestRole;
 use mw_lab::vm::qemu::RunEnd;
-use mw_lab::{Case, GuestRun, Kernel, Lab, Link, Variant};
+use mw_lab::{Case, GuestKernel, GuestRun, Lab, NetworkLink, Variant};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,21 +48,21 @@ pub(super) struct Nodes {
 
 /// Plays all phases; ends when both nodes are done.
 pub(super) fn play(program: &Path, setup: &Setup) -> anyhow::Result<Nodes> {
-    let kernel = Kernel::get(SERIES)?;
+    let kernel = GuestKernel::get(SERIES)?;
     let lab = Lab::new(program)?;
     let dir = tempfile::tempdir()?;
     let [n1, n2] = &variants(dir.path(), setup)?;
     let (is_over, mut host_loads) = (AtomicBool::new(false), Vec::new());
     let (first, second) = std::thread::scope(|scope| {
         let other = scope.spawn(|| {
-            let run = lab.run(n2, &kernel, &kernel.release, Role::Play, &mut |_| {
+            let run = lab.run(n2, &kernel, &kernel.release, GuestRole::Play, &mut |_| {
                 !is_over.load(Ordering::Relaxed)
             });
             is_over.fetch_or(!is_done(&run), Ordering::Relaxed);
             run
         });
         let mut told = String::new();
-        let first = lab.run(n1, &kernel, &kernel.release, Role::Play, &mut |step| {
+        let first = lab.run(n1, &kernel, &kernel.release, GuestRole::Play, &mut |step| {
             if let Some(step) = step.filter(|step| step.name != told) {
                 told.clone_from(&step.name);
                 let load = load();
@@ -123,7 +123,7 @@ fn variants(dir: &Path, setup: &Setup) -> anyhow::Result<[Variant; 2]> {
         machine.time_limit = setup.takes + AROUND;
         (machine.reboots, machine.has_watchdog) = (setup.are_fenced, setup.are_fenced);
         let end = |number: usize| dir.join(format!("n{}.link", number + 1));
-        machine.link = Some(Link {
+        machine.link = Some(NetworkLink {
             local: end(number),
             remote: end(1 - number),
             number: u8::try_from(number + 1)?,

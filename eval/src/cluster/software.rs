@@ -5,9 +5,9 @@ use super::guest::{self, SERIES, Weight};
 use crate::workspace::{self, root, target_dir};
 use crate::{debian, packages};
 use anyhow::{Context, ensure};
-use mw_lab::vm::guest::Role;
+use mw_lab::vm::guest::GuestRole;
 use mw_lab::vm::qemu::RunEnd;
-use mw_lab::{Case, Kernel, Lab, Variant};
+use mw_lab::{Case, GuestKernel, Lab, Variant};
 use mw_test::measure::replaced;
 use mw_test::stamp;
 use serde::Deserialize;
@@ -146,19 +146,20 @@ pub(crate) fn run(program: Option<PathBuf>, again: bool, write: bool) -> anyhow:
 
 fn play(program: &Path, kept: &Path) -> anyhow::Result<()> {
     let image = guest::image(&format!("software-{VERSION}"), ROOT_MIB, INCLUDED, NOT_AT_BOOT)?;
-    let kernel = Kernel::get(SERIES)?;
+    let kernel = GuestKernel::get(SERIES)?;
     let lab = Lab::new(program)?;
     let dir = tempfile::tempdir()?;
     let variant = variant(dir.path(), &image)?;
     let _weight = Weight::raised();
     let mut told = String::new();
-    let (outcome, run) = lab.run(&variant, &kernel, &kernel.release, Role::Play, &mut |step| {
-        if let Some(step) = step.filter(|step| step.name != told) {
-            told.clone_from(&step.name);
-            println!("  {:>5.0} s  {}", step.at.as_secs_f64(), step.name);
-        }
-        true
-    });
+    let (outcome, run) =
+        lab.run(&variant, &kernel, &kernel.release, GuestRole::Play, &mut |step| {
+            if let Some(step) = step.filter(|step| step.name != told) {
+                told.clone_from(&step.name);
+                println!("  {:>5.0} s  {}", step.at.as_secs_f64(), step.name);
+            }
+            true
+        });
     let run = run.with_context(|| format!("{}", outcome.outcome))?;
     let _ = fs::remove_dir_all(kept);
     guest::keep_run(&run, kept)?;

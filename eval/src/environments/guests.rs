@@ -4,8 +4,8 @@
 use super::answer::{Answer, Expected, Printed, Row};
 use crate::packages;
 use anyhow::Context;
-use mw_lab::vm::guest::Role;
-use mw_lab::{Case, GuestRun, Kernel, Lab, Variant};
+use mw_lab::vm::guest::GuestRole;
+use mw_lab::{Case, GuestKernel, GuestRun, Lab, Variant};
 use std::fs;
 use std::path::Path;
 
@@ -112,19 +112,19 @@ fn skipped(run: &GuestRun) -> Option<String> {
     outcome.strip_prefix("skipped: ").map(str::to_owned)
 }
 
-fn kernel(origin: Origin) -> anyhow::Result<Kernel> {
+fn kernel(origin: Origin) -> anyhow::Result<GuestKernel> {
     match origin {
-        Origin::Series(series) => Ok(Kernel::get(series)?),
+        Origin::Series(series) => Ok(GuestKernel::get(series)?),
         Origin::Release { folder, codename } => {
             let tree = mw_lab::kernel::cache_dir().join(folder);
             packages::of_release(codename, "linux-image-cloud-amd64", &tree)?;
-            Ok(Kernel::from_package(&tree)?)
+            Ok(GuestKernel::from_package(&tree)?)
         }
     }
 }
 
-fn play(lab: &Lab, variant: &Variant, kernel: &Kernel) -> anyhow::Result<GuestRun> {
-    let (play, run) = lab.run(variant, kernel, &kernel.release, Role::Check, &mut |_| true);
+fn play(lab: &Lab, variant: &Variant, kernel: &GuestKernel) -> anyhow::Result<GuestRun> {
+    let (play, run) = lab.run(variant, kernel, &kernel.release, GuestRole::Check, &mut |_| true);
     run.with_context(|| play.outcome.to_string())
 }
 

@@ -4,7 +4,7 @@ use super::results::{Results, Tried};
 use anyhow::Context;
 use mw_lab::report::short;
 use mw_lab::{Case, Claim};
-use mw_render::plot::{Bar, Bars, Outcome, Spread, bars};
+use mw_render::plot::{Bar, BarOutcome, Bars, Spread, bars};
 use std::fmt::Write;
 
 /// The page: `about`, then the plot, the table, and the claims behind the recommendation.
@@ -137,8 +137,8 @@ fn bar(results: &Results, tried: &Tried, drawn: &[String]) -> Bar {
     let parts: Option<Vec<f64>> = drawn.iter().map(part).collect();
     let failed = tried.rounds.iter().find_map(|round| round.failed.clone());
     let outcome = match (results.spread(&tried.option, drawn), parts) {
-        (Some(total), Some(parts)) => Outcome::Measured { parts, total, ratio: None },
-        _ => Outcome::Missing(failed.unwrap_or_else(|| "not measured".to_owned())),
+        (Some(total), Some(parts)) => BarOutcome::Measured { parts, total, ratio: None },
+        _ => BarOutcome::Missing(failed.unwrap_or_else(|| "not measured".to_owned())),
     };
     Bar { name: tried.option.clone(), outcome }
 }

@@ -1,6 +1,6 @@
 //! What an evaluation has measured, as docs/evaluations/NAME.json keeps it.
 
-use mw_lab::judge::transcript::Phase;
+use mw_lab::judge::transcript::RunPhase;
 use mw_lab::{Case, CaseRun, Outcome};
 use mw_render::plot::Spread;
 use serde::{Deserialize, Serialize};
@@ -69,7 +69,7 @@ impl Results {
     pub(super) fn round(&mut self, play: &CaseRun) -> Round {
         let mut values = BTreeMap::new();
         for one in &play.measured {
-            let Some(value) = one.values.get(&Phase::During) else { continue };
+            let Some(value) = one.values.get(&RunPhase::During) else { continue };
             values.insert(one.name.clone(), *value);
             if self.quantities.iter().all(|known| known.name != one.name) {
                 self.quantities.push(Quantity { name: one.name.clone(), unit: one.unit.clone() });

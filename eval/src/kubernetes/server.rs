@@ -2,7 +2,7 @@
 
 use super::commands::checked;
 use anyhow::Context;
-use mw_test::Killed;
+use mw_test::ChildGuard;
 use serde_json::Value;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -16,8 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(180);
 pub(super) struct Server {
     url: String,
     dir: TempDir,
-    _api: Killed,
-    _etcd: Killed,
+    _api: ChildGuard,
+    _etcd: ChildGuard,
 }
 
 impl Server {
@@ -37,7 +37,7 @@ impl Server {
             .stdout(Stdio::null())
             .stderr(std::fs::File::create(file("etcd.log"))?)
             .spawn()?;
-        let etcd = Killed(etcd);
+        let etcd = ChildGuard(etcd);
         let key = file("sa.key");
         checked(Command::new("openssl").args(["genrsa", "-out"]).arg(&key).arg("2048"))?;
         std::fs::write(file("tokens.csv"), format!("{ADMIN},admin,1,system:masters\n"))?;
@@ -58,7 +58,7 @@ impl Server {
             .stderr(std::fs::File::create(file("api.log"))?)
             .spawn()?;
         let url = format!("https://127.0.0.1:{secure}");
-        let server = Self { url, dir, _api: Killed(api), _etcd: etcd };
+        let server = Self { url, dir, _api: ChildGuard(api), _etcd: etcd };
         mw_test::wait_until("the API server", PATIENCE, || server.is_ready());
         std::fs::write(server.kubeconfig(), server.config().to_string())?;
         Ok(server)

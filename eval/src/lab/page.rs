@@ -4,7 +4,7 @@ use crate::workspace::{read, root};
 use crate::{ages, plots};
 use anyhow::Context;
 use mw_lab::CaseRun;
-use mw_lab::report::Report;
+use mw_lab::report::LabReport;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -80,7 +80,7 @@ fn write(results: Results) -> anyhow::Result<()> {
 }
 
 fn page(results: Results) -> anyhow::Result<String> {
-    let report = Report::new(env!("CARGO_PKG_VERSION"), results.runs).markdown();
+    let report = LabReport::new(env!("CARGO_PKG_VERSION"), results.runs).markdown();
     Ok(format!("{HEAD}{report}{}", charts()?))
 }
 

@@ -2,7 +2,7 @@
 
 use super::program::Programs;
 use anyhow::Context;
-use mw_segment::{Kind, Options, PageSize};
+use mw_segment::{Options, PageSize, SegmentKind};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -47,7 +47,8 @@ impl Place {
     /// backed it. The kernel allocates first what was freed last.
     pub(super) fn touch_memory(&self, page: PageSize) -> anyhow::Result<()> {
         let page = if page.is_hugetlb() { PageSize::Thp } else { page };
-        let options = Options::new(self.bytes()).kind(Kind::Anon).page_size(page).lenient(true);
+        let options =
+            Options::new(self.bytes()).kind(SegmentKind::Anon).page_size(page).lenient(true);
         drop(options.create()?);
         Ok(())
     }

@@ -157,7 +157,7 @@ impl Run {
         self.command.stdin(Stdio::piped()).stdout(writer.try_clone()?).stderr(writer);
         let begun = Instant::now();
         let child = self.command.spawn().with_context(|| format!("{:?}", self.command))?;
-        let child = mw_test::Killed(child);
+        let child = mw_test::ChildGuard(child);
         // Its ends of the pipe are the program's alone from here on.
         self.command.stdout(Stdio::null()).stderr(Stdio::null());
         let line = ready_line(&lines(reader), self.ready);

@@ -3,7 +3,7 @@
 use super::method::{Memory, Method};
 use super::place::{Place, bench_row, part};
 use super::row::{Row, Sample};
-use mw_segment::{Kind, Options};
+use mw_segment::{Options, SegmentKind};
 use mw_sys::{Region, ThpAdvice, memfd_page_flags};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MlockAllFlags, mlockall, munlockall};
@@ -95,8 +95,8 @@ fn map(row: &Row, place: &Place) -> anyhow::Result<(Region, Option<OwnedFd>)> {
 
 fn library(row: &Row, place: &Place) -> anyhow::Result<Sample> {
     let kind = match row.memory {
-        Memory::Private => Kind::Anon,
-        Memory::Shared => Kind::Memfd,
+        Memory::Private => SegmentKind::Anon,
+        Memory::Shared => SegmentKind::Memfd,
     };
     let options = Options::new(place.bytes()).kind(kind).page_size(row.page).locked(row.locked);
     let start = Instant::now();

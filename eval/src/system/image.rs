@@ -6,7 +6,7 @@ use super::debs::Debs;
 use crate::debian;
 use crate::workspace::{compile_c, output, root};
 use anyhow::Context;
-use mw_lab::Kernel;
+use mw_lab::GuestKernel;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -39,7 +39,7 @@ impl Images {
     /// The disk with all that a run brings along.
     pub(super) fn parcel(
         &self,
-        kernel: &Kernel,
+        kernel: &GuestKernel,
         steps: &[Step],
         packages: &Debs,
     ) -> anyhow::Result<PathBuf> {
@@ -75,7 +75,7 @@ fn settle(tree: &Path) -> anyhow::Result<()> {
 }
 
 /// The kernel's modules with the index that modprobe reads.
-fn modules(kernel: &Kernel, to: &Path) -> anyhow::Result<()> {
+fn modules(kernel: &GuestKernel, to: &Path) -> anyhow::Result<()> {
     let tree = tempfile::tempdir()?;
     let below = tree.path().join("lib/modules");
     fs::create_dir_all(&below)?;

@@ -6,14 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Default)]
 pub(super) struct References {
     /// Names that `use` brings in, with the path of each.
-    pub(super) imports: BTreeMap<String, Path>,
+    pub(super) imports: BTreeMap<String, ModulePath>,
     /// The modules that it declares.
     pub(super) modules: BTreeSet<String>,
     /// Paths of private `use` declarations, and of all other code.
-    pub(super) used: Vec<Path>,
+    pub(super) used: Vec<ModulePath>,
 }
 
-pub(super) type Path = Vec<String>;
+pub(super) type ModulePath = Vec<String>;
 
 /// Maximum depth of braces in a `use` declaration.
 const USE_DEPTH_MAX: usize = 16;
@@ -83,8 +83,8 @@ fn item_end(tokens: &[String], start: usize) -> usize {
 }
 
 /// The longest path at the start of the tokens, as `a :: b`.
-fn path_at(tokens: &[String]) -> Path {
-    let mut path = Path::new();
+fn path_at(tokens: &[String]) -> ModulePath {
+    let mut path = ModulePath::new();
     let mut rest = tokens;
     while let Some((name, behind)) = rest.split_first().filter(|(name, _)| is_name(name)) {
         path.push(name.clone());
@@ -102,7 +102,7 @@ fn is_name(token: &str) -> bool {
 
 fn add_use(tokens: &[String], is_public: bool, references: &mut References) {
     let mut leaves = Vec::new();
-    use_tree(tokens, &mut Path::new(), 0, &mut leaves);
+    use_tree(tokens, &mut ModulePath::new(), 0, &mut leaves);
     for (name, path) in leaves {
         if !is_public {
             references.used.push(path.clone());
@@ -116,9 +116,9 @@ fn add_use(tokens: &[String], is_public: bool, references: &mut References) {
 /// Reads one tree of a `use` declaration and returns what stands behind it.
 fn use_tree<'t>(
     tokens: &'t [String],
-    prefix: &mut Path,
+    prefix: &mut ModulePath,
     depth: usize,
-    leaves: &mut Vec<(String, Path)>,
+    leaves: &mut Vec<(String, ModulePath)>,
 ) -> &'t [String] {
     let length = prefix.len();
     let path = path_at(tokens);

@@ -1,6 +1,6 @@
 //! The skeletons compile: each is created in one copy of the crates, which cargo then checks.
 
-use super::{Part, create_under};
+use super::{SkeletonKind, create_under};
 use crate::workspace::{read, root, target_dir};
 use anyhow::Context;
 use std::path::Path;
@@ -36,7 +36,7 @@ fn create_all(copy: &Path) -> anyhow::Result<()> {
     let mut command = Command::new("cp");
     command.args(["-r", "Cargo.lock", "crates"]).arg(copy).current_dir(root());
     crate::workspace::run(&mut command)?;
-    for part in [Part::Rule, Part::Probe, Part::Collector] {
+    for part in [SkeletonKind::Rule, SkeletonKind::Probe, SkeletonKind::Collector] {
         create_under(copy, part, "new-skeleton")?;
     }
     Ok(())

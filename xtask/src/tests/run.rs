@@ -1,6 +1,6 @@
 //! Runs one test program and reads its results.
 
-use super::targets::Target;
+use super::targets::TestTarget;
 use crate::workspace::target_dir;
 use anyhow::Context;
 use std::ffi::OsStr;
@@ -17,7 +17,7 @@ const FULL_LIMIT: Duration = Duration::from_secs(4 * 3600);
 
 /// Settings with which test programs are started.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Settings<'a> {
+pub(crate) struct RunSettings<'a> {
     pub(crate) full: bool,
     /// Collects skipped tests.
     pub(crate) skipped: &'a Path,
@@ -39,9 +39,9 @@ pub(crate) struct RunOutcome {
 
 /// Runs all tests of a target, or those named.
 pub(crate) fn run(
-    target: &Target,
+    target: &TestTarget,
     only: &[String],
-    settings: Settings<'_>,
+    settings: RunSettings<'_>,
 ) -> anyhow::Result<RunOutcome> {
     let printed = tempfile::NamedTempFile::new()?;
     let file =
@@ -74,7 +74,7 @@ pub(crate) fn run(
 }
 
 /// Runs a bench, which fails where what it asserts does not hold.
-pub(crate) fn bench(target: &Target, args: &[&str]) -> anyhow::Result<()> {
+pub(crate) fn bench(target: &TestTarget, args: &[&str]) -> anyhow::Result<()> {
     let mut command = Command::new(&target.program);
     let status = command.args(args).current_dir(&target.folder).status()?;
     anyhow::ensure!(status.success(), "{} failed", target.name);

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Target {
+pub(crate) struct TestTarget {
     /// The package and the target, as in `mw-cli watch`; `mw-cli` for the unit tests of the library.
     pub(crate) name: String,
     pub(crate) program: PathBuf,
@@ -17,10 +17,10 @@ pub(crate) struct Target {
 
 /// Test programs that were built.
 #[derive(Debug)]
-pub(crate) struct Built {
-    pub(crate) tests: Vec<Target>,
+pub(crate) struct TestPrograms {
+    pub(crate) tests: Vec<TestTarget>,
     /// The bench that compares preflight's answers with what the kernel does.
-    pub(crate) preflight: Target,
+    pub(crate) preflight: TestTarget,
 }
 
 /// The bench that is run.
@@ -29,7 +29,7 @@ const PREFLIGHT: &str = "preflight_accuracy";
 /// Builds everything that the tests need with one set of features, so that nothing is built twice, and lints it:
 /// clippy-driver is rustc with more lints, whose warnings are errors by CLIPPY_ARGS, as `cargo clippy -- -D warnings`
 /// sets it. Beside the build, clippy would check each dependency and each crate a second time.
-pub(crate) fn build() -> anyhow::Result<Built> {
+pub(crate) fn build() -> anyhow::Result<TestPrograms> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
         .args(["build", "--locked", "--workspace", "--all-targets"])
@@ -46,14 +46,14 @@ pub(crate) fn build() -> anyhow::Result<Built> {
     let is_bench = |message: &&Value| message["target"]["kind"][0] == "bench";
     let (benches, others): (Vec<_>, Vec<_>) = messages.iter().partition(is_bench);
     let preflight = benches.into_iter().find(|message| message["target"]["name"] == PREFLIGHT);
-    Ok(Built {
+    Ok(TestPrograms {
         tests: others.into_iter().filter_map(target).collect(),
         preflight: preflight.and_then(target).with_context(|| format!("no {PREFLIGHT}"))?,
     })
 }
 
 /// The test program or bench of one of cargo's messages.
-fn target(message: &Value) -> Option<Target> {
+fn target(message: &Value) -> Option<TestTarget> {
     let program = message["executable"].as_str()?;
     let folder = PathBuf::from(message["manifest_path"].as_str()?).parent()?.to_owned();
     let package = folder.file_name()?.to_str()?;
@@ -64,7 +64,7 @@ fn target(message: &Value) -> Option<Target> {
         "test" | "bench" | "bin" => format!("{package} {target}"),
         _ => package.to_owned(),
     };
-    Some(Target { name, program: program.into(), folder })
+    Some(TestTarget { name, program: program.into(), folder })
 }
 
 #[cfg(test)]

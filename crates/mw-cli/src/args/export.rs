@@ -1,7 +1,7 @@
 //! Arguments of `export`.
 
 use super::watch::incident_id;
-use super::{IncidentId, Moment};
+use super::{IncidentId, TimeArg};
 use clap::Args as ClapArgs;
 use mw_record::ExportFormat;
 use std::path::PathBuf;
@@ -14,10 +14,10 @@ pub struct ExportArgs {
     pub recording: Option<PathBuf>,
     /// Start: 10:19, '2026-11-22 10:19:30', RFC 3339 or '2 h ago' [default: the beginning]
     #[arg(long, value_name = "TIME")]
-    pub since: Option<Moment>,
+    pub since: Option<TimeArg>,
     /// End [default: the end of the recording]
     #[arg(long, value_name = "TIME")]
-    pub until: Option<Moment>,
+    pub until: Option<TimeArg>,
     /// Export one incident (number, last or worst): all of it (.json), its metrics at ten rows a
     /// second (.parquet, .csv), or its kernel profile (.collapsed, .pprof, .speedscope.json)
     #[arg(long, value_name = "ID", value_parser = incident_id)]
@@ -25,12 +25,12 @@ pub struct ExportArgs {
     pub incident: Option<IncidentId>,
     /// Output file; the extension selects the format: .parquet, .csv or .json
     #[arg(long, value_name = "FILE")]
-    pub to: To,
+    pub to: ExportTarget,
 }
 
 /// Destination and format of an export.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct To {
+pub struct ExportTarget {
     pub path: PathBuf,
     pub form: Form,
 }
@@ -59,7 +59,7 @@ const ENDINGS: &[(&str, Form)] = &[
     (".pb.gz", Form::Pprof),
 ];
 
-impl FromStr for To {
+impl FromStr for ExportTarget {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {

@@ -1,7 +1,7 @@
 //! Arguments of `fleet`.
 
 use super::duration::duration;
-use super::{FormatArgs, Moment, TextOrJson};
+use super::{FormatArgs, TextOrJson, TimeArg};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use mw_model::Request;
 use std::path::PathBuf;
@@ -108,7 +108,7 @@ pub struct FleetIncidentsArgs {
     pub nodes: String,
     /// Only incidents that lasted beyond this time
     #[arg(long, value_name = "TIME")]
-    pub since: Option<Moment>,
+    pub since: Option<TimeArg>,
     /// Incidents with the same cause are one event while none begins later than this after the others
     #[arg(long, value_name = "TIME", default_value = "10min", value_parser = duration)]
     pub gap: Duration,
@@ -130,7 +130,7 @@ pub struct FleetReportArgs {
     pub output: PathBuf,
     /// Only incidents that lasted beyond this time [default: seven days ago]
     #[arg(long, value_name = "TIME")]
-    pub since: Option<Moment>,
+    pub since: Option<TimeArg>,
     /// Incidents with the same cause are one event while none begins later than this after the others
     #[arg(long, value_name = "TIME", default_value = "10min", value_parser = duration)]
     pub gap: Duration,

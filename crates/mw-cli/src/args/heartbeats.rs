@@ -1,6 +1,6 @@
 //! Arguments of `heartbeats`.
 
-use super::{FormatArgs, Moment, TextOrJson};
+use super::{FormatArgs, TextOrJson, TimeArg};
 use clap::Args as ClapArgs;
 use std::path::PathBuf;
 
@@ -11,10 +11,10 @@ pub struct HeartbeatsArgs {
     pub log: Vec<PathBuf>,
     /// Only lines from this time on: 10:19, '2026-11-22 10:19:30', RFC 3339 or '2 h ago' [default: a day ago]
     #[arg(long, value_name = "TIME")]
-    pub since: Option<Moment>,
+    pub since: Option<TimeArg>,
     /// Only lines until this time [default: now]
     #[arg(long, value_name = "TIME")]
-    pub until: Option<Moment>,
+    pub until: Option<TimeArg>,
     /// Look for another line too, with * for what varies
     #[arg(long, value_name = "NAME=LINE")]
     pub pattern: Vec<String>,

@@ -21,7 +21,7 @@ pub struct LabArgs {
     pub all_kernels: bool,
     /// Run only cases of this kind
     #[arg(long, value_enum, value_delimiter = ',')]
-    pub kind: Vec<CaseKind>,
+    pub kind: Vec<CaseKindArg>,
     /// Directory of cases to run instead of the built-in ones
     #[arg(long, value_name = "DIR")]
     pub cases: Option<PathBuf>,
@@ -70,7 +70,7 @@ impl Formats for LabFormat {
 
 /// The kind of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum CaseKind {
+pub enum CaseKindArg {
     /// Field reports
     Tale,
     /// Cases of one rule

@@ -4,7 +4,7 @@ use super::{FormatArgs, TextOrJson, duration};
 use crate::{Exit, Failure};
 use clap::Args as ClapArgs;
 use mw_model::{Request, RequestError, parse_size};
-use mw_rules::room::Consent;
+use mw_rules::room::RoomConsent;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -59,12 +59,12 @@ impl MakeRoomArgs {
     ///
     /// # Errors
     /// Memory can only be moved away from a node that was requested.
-    pub(crate) fn consent(&self) -> Result<Consent, Failure> {
+    pub(crate) fn consent(&self) -> Result<RoomConsent, Failure> {
         if self.allow_migrate && self.request.node.is_none() {
             let why = "--allow-migrate needs a node from which memory is moved: SIZE,node=N";
             return Err(Failure::new(Exit::Usage, why));
         }
-        Ok(Consent { swap: self.allow_swap, migrate: self.allow_migrate })
+        Ok(RoomConsent { swap: self.allow_swap, migrate: self.allow_migrate })
     }
 }
 

@@ -11,14 +11,14 @@ const LEAST_MS: u64 = 100_000_000_000;
 /// A time: RFC 3339, a local date with or without a time of day, a time of day, a span that has
 /// passed (`2 h ago`), `now`, or seconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Moment {
+pub enum TimeArg {
     /// In milliseconds since 1970.
     At(u64),
     /// The last such time of day that a recording has.
     TimeOfDay(Time),
 }
 
-impl Moment {
+impl TimeArg {
     /// In milliseconds since 1970, for a recording that ends at `last_ms`.
     pub fn unix_ms(self, last_ms: u64) -> u64 {
         match self {
@@ -28,7 +28,7 @@ impl Moment {
     }
 }
 
-impl FromStr for Moment {
+impl FromStr for TimeArg {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     fn check(text: &str, unix_ms: u64) {
-        assert_eq!(text.parse(), Ok(Moment::At(unix_ms)), "{text}");
+        assert_eq!(text.parse(), Ok(TimeArg::At(unix_ms)), "{text}");
     }
 
     #[test]
@@ -120,8 +120,8 @@ mod tests {
             ("3d", 3 * 86_400_000),
         ] {
             let now = Timestamp::now().as_millisecond().unsigned_abs();
-            let moment: Moment = text.parse().unwrap();
-            let Moment::At(unix_ms) = moment else { panic!("{text}: {moment:?}") };
+            let moment: TimeArg = text.parse().unwrap();
+            let TimeArg::At(unix_ms) = moment else { panic!("{text}: {moment:?}") };
             // A day may have an hour more or less, where clocks are changed.
             assert!((now - span_ms).abs_diff(unix_ms) <= 3_660_000, "{text}");
         }
@@ -141,7 +141,7 @@ mod tests {
             ("12:00", "2026-11-22T12:00:00Z"),
             ("23:59", "2026-11-21T23:59:00Z"),
         ] {
-            let Ok(Moment::TimeOfDay(time)) = text.parse() else { panic!("{text}") };
+            let Ok(TimeArg::TimeOfDay(time)) = text.parse() else { panic!("{text}") };
             assert_eq!(last_before(time, last_ms, TimeZone::UTC), Some(ms(means)), "{text}");
         }
         // A night in which clocks are changed, and an empty recording.
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn what_is_no_time_says_how_to_write_one() {
         for text in ["", "noon", "25:61", "1.5.2026", "-5", "99999-01-01"] {
-            let error = text.parse::<Moment>().unwrap_err();
+            let error = text.parse::<TimeArg>().unwrap_err();
             assert!(error.contains("2 h ago"), "{error}");
         }
     }

@@ -4,9 +4,9 @@ use clap::Command;
 use std::fmt::Write;
 
 /// Commands of one purpose, each with a short description.
-type Group = (&'static str, &'static [(&'static str, &'static str)]);
+type CommandGroup = (&'static str, &'static [(&'static str, &'static str)]);
 
-const GROUPS: &[Group] = &[
+const GROUPS: &[CommandGroup] = &[
     (
         "know",
         &[

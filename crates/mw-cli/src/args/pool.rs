@@ -2,7 +2,7 @@
 
 use super::{FormatArgs, Formats, TextOrJson};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
-use mw_pool::{Name, NumaPolicy, PageSize};
+use mw_pool::{NumaPolicy, PageSize, PoolName};
 use std::path::PathBuf;
 
 #[derive(Debug, Clone, ClapArgs)]
@@ -45,7 +45,7 @@ pub struct PoolServeArgs {
 pub struct PoolCreateArgs {
     /// Name of the pool: letters, digits, '-', '_' and '.'
     #[arg(value_name = "NAME")]
-    pub name: Name,
+    pub name: PoolName,
     /// Size of the pool
     #[arg(long, value_name = "SIZE", value_parser = mw_model::parse_size)]
     pub size: u64,
@@ -76,7 +76,7 @@ pub struct PoolCreateArgs {
 pub struct PoolShowArgs {
     /// The pool [default: all]
     #[arg(value_name = "NAME")]
-    pub name: Option<Name>,
+    pub name: Option<PoolName>,
     #[command(flatten)]
     pub format: FormatArgs<TextOrJson>,
 }
@@ -85,7 +85,7 @@ pub struct PoolShowArgs {
 pub struct PoolStatsArgs {
     /// The pool [default: all]
     #[arg(value_name = "NAME")]
-    pub name: Option<Name>,
+    pub name: Option<PoolName>,
     #[command(flatten)]
     pub format: FormatArgs<PoolFormat>,
 }
@@ -111,7 +111,7 @@ impl Formats for PoolFormat {
 pub struct PoolSizeArgs {
     /// The pool
     #[arg(value_name = "NAME")]
-    pub name: Name,
+    pub name: PoolName,
     /// By how much; rounded up to whole stripes
     #[arg(value_name = "SIZE", value_parser = mw_model::parse_size)]
     pub size: u64,
@@ -122,7 +122,7 @@ pub struct PoolSizeArgs {
 pub struct PoolNameArgs {
     /// The pool
     #[arg(value_name = "NAME")]
-    pub name: Name,
+    pub name: PoolName,
 }
 
 /// Parses the page size of a pool.

@@ -1,6 +1,6 @@
 //! Arguments that select a recording instead of this machine.
 
-use super::Moment;
+use super::TimeArg;
 use clap::Args as ClapArgs;
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ pub struct ReplayArgs {
     /// Time in the recording: 10:19, '2026-11-22 10:19:30', RFC 3339 or '2 h ago' [default:
     /// its end]
     #[arg(long, value_name = "TIME", requires = "recording")]
-    pub at: Option<Moment>,
+    pub at: Option<TimeArg>,
 }
 
 impl ReplayArgs {

@@ -33,7 +33,7 @@ pub struct RunArgs {
     /// Take large shared memory, System V segments too, from this pool (see pool), which has it ready;
     /// what the pool cannot serve comes from the kernel
     #[arg(long, value_name = "NAME")]
-    pub pool: Option<mw_pool::Name>,
+    pub pool: Option<mw_pool::PoolName>,
     /// Refuse what the pool cannot serve: the command does not start without the pool, and its mmap
     /// and shmget fail with ENOMEM
     #[arg(long)]

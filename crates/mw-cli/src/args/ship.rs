@@ -1,6 +1,6 @@
 //! Arguments of `ship`.
 
-use super::Moment;
+use super::TimeArg;
 use clap::Args as ClapArgs;
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ pub struct ShipArgs {
     pub host: Option<String>,
     /// Begin with the day of this time [default: the first that is not complete in the data set]
     #[arg(long, value_name = "TIME")]
-    pub since: Option<Moment>,
+    pub since: Option<TimeArg>,
     /// S3 server, with https:// [default: $AWS_ENDPOINT_URL, or Amazon's]
     #[arg(long, value_name = "URL")]
     pub endpoint: Option<String>,

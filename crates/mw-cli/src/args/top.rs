@@ -1,6 +1,6 @@
 //! Arguments of `top`.
 
-use super::Moment;
+use super::TimeArg;
 use clap::Args as ClapArgs;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,7 +13,7 @@ pub struct TopArgs {
     /// Time in the recording to start at: 10:19, '2026-11-22 10:19:30', RFC 3339 or '2 h ago'
     /// [default: its last incident, or its end]
     #[arg(long, value_name = "TIME", requires = "recording")]
-    pub at: Option<Moment>,
+    pub at: Option<TimeArg>,
     /// Refresh interval, 100ms to 1m; also the pace at which a recording plays
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub interval: Duration,

@@ -1,7 +1,7 @@
 //! Arguments of `watch`, `incidents` and `report`.
 
 use super::watch_settings::watch_settings;
-use super::{FormatArgs, Moment, TextOrJson, duration};
+use super::{FormatArgs, TextOrJson, TimeArg, duration};
 use clap::{Args as ClapArgs, ValueEnum};
 use mw_model::parse_size;
 use mw_probe::{Details, Target};
@@ -214,7 +214,7 @@ pub struct IncidentsArgs {
     pub all: bool,
     /// Only incidents that lasted beyond this time
     #[arg(long, value_name = "TIME")]
-    pub since: Option<Moment>,
+    pub since: Option<TimeArg>,
     /// Only incidents with this cause: a rule such as cgroup-limit, or unknown
     #[arg(long, value_name = "RULE")]
     pub cause: Option<String>,

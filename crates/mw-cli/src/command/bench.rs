@@ -13,16 +13,16 @@ mod variant;
 mod zeroing_bandwidth;
 
 use crate::args::BenchArgs;
-use crate::command::reserved::Reserved;
+use crate::command::reserved::PoolReservation;
 use crate::config::Config;
 use crate::{Exit, Failure, live};
 use indicatif::{ProgressBar, ProgressStyle};
 use mw_model::{Answer, Request, Window, caller, derived, format_bytes};
 use mw_render::preflight_words::describe;
-use mw_segment::{Cancel, Kind, Options, PageSize};
+use mw_segment::{Cancel, Options, PageSize, SegmentKind};
 use mw_sys::SignalsBlocked;
-use report::{Report, Row};
-use variant::{Method, Variant};
+use report::{BenchReport, BenchRow};
+use variant::{BenchVariant, Method};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -65,7 +65,7 @@ fn pages(args: &BenchArgs) -> Vec<PageSize> {
     let all = [PageSize::Base, PageSize::Thp, PageSize::HUGE_2M];
     let given = if args.page.is_empty() { &all[..] } else { &args.page };
     let mut pages = given.to_vec();
-    if args.kind == Kind::Hugetlb {
+    if args.kind == SegmentKind::Hugetlb {
         pages.retain(|page| page.hugetlb_bytes().is_some());
         if pages.is_empty() {
             pages.push(PageSize::HUGE_2M);
@@ -122,24 +122,24 @@ fn reserve(
     config: &Config,
     pages: &[PageSize],
     bytes: u64,
-) -> Result<Vec<Reserved>, Failure> {
+) -> Result<Vec<PoolReservation>, Failure> {
     if !args.reserve {
         return Ok(Vec::new());
     }
     let sizes = pages.iter().filter_map(|page| page.hugetlb_bytes());
     let state_dir = config.state_dir(args.state_dir.as_deref());
-    let pools: Result<Vec<Vec<Reserved>>, Failure> =
+    let pools: Result<Vec<Vec<PoolReservation>>, Failure> =
         sizes.map(|size| pool::reserve_for(&args.place, size as u64, bytes, &state_dir)).collect();
     pools.map(|pools| pools.into_iter().flatten().collect())
 }
 
 /// The variants to measure: plain system calls, memwright with each page size and number of threads, and
 /// the methods of other programs.
-fn variants(args: &BenchArgs, pages: &[PageSize]) -> Vec<Variant> {
+fn variants(args: &BenchArgs, pages: &[PageSize]) -> Vec<BenchVariant> {
     let threads = threads(args);
     let most = threads.iter().copied().max().unwrap_or(1);
     let (kind, place) = (args.kind, &args.place);
-    let variant = |method, page, threads, slowed| Variant {
+    let variant = |method, page, threads, slowed| BenchVariant {
         method,
         kind,
         page,
@@ -181,12 +181,12 @@ fn threads(args: &BenchArgs) -> Vec<usize> {
 fn measure(
     args: &BenchArgs,
     bytes: u64,
-    variants: Vec<Variant>,
+    variants: Vec<BenchVariant>,
     signals: &SignalsBlocked,
-) -> Result<Report, Failure> {
+) -> Result<BenchReport, Failure> {
     let bar = bar(((variants.len() + 1) * args.rounds + 2) as u64);
-    let run = Run { bytes, signals, cancel: Cancel::new(), bar };
-    let mut rows: Vec<Row> = variants.into_iter().map(Row::new).collect();
+    let run = BenchRun { bytes, signals, cancel: Cancel::new(), bar };
+    let mut rows: Vec<BenchRow> = variants.into_iter().map(BenchRow::new).collect();
     run.warm_up();
     let other_load = other_load::OtherLoad::start();
     let threads = threads(args);
@@ -204,7 +204,7 @@ fn measure(
     let latency = mmap_latency::measure(args.kind, bytes);
     let other_cpus = other_load.cpus();
     run.bar.finish_and_clear();
-    Ok(Report { other_cpus, ..Report::new(bytes, args, rows, zeroing, latency) })
+    Ok(BenchReport { other_cpus, ..BenchReport::new(bytes, args, rows, zeroing, latency) })
 }
 
 fn bar(steps: u64) -> ProgressBar {
@@ -217,19 +217,19 @@ fn bar(steps: u64) -> ProgressBar {
 }
 
 /// A run in progress.
-struct Run<'a> {
+struct BenchRun<'a> {
     bytes: u64,
     signals: &'a SignalsBlocked,
     cancel: Cancel,
     bar: ProgressBar,
 }
 
-impl Run<'_> {
+impl BenchRun<'_> {
     /// Allocates as much memory as the next measurement and frees it, so that the host of a virtual
     /// machine has backed it. The kernel allocates first what was freed last.
     fn warm_up(&self) {
         let warm = Options::new(usize::try_from(self.bytes).unwrap_or(usize::MAX))
-            .kind(Kind::Anon)
+            .kind(SegmentKind::Anon)
             .page_size(PageSize::Thp)
             .lenient(true)
             .cancel(&self.cancel);
@@ -246,7 +246,7 @@ impl Run<'_> {
     }
 
     /// Measures a variant once more; one that failed before is skipped.
-    fn row(&self, row: &mut Row) -> Result<(), Failure> {
+    fn row(&self, row: &mut BenchRow) -> Result<(), Failure> {
         self.step(&row.variant.name())?;
         if row.missing.is_some() {
             return Ok(());

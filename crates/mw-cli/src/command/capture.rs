@@ -5,7 +5,7 @@ use crate::output::{self, Readers, STANDARD_OUTPUT};
 use crate::progress::Spinner;
 use crate::{Exit, Failure, live, terminal};
 use mw_collect::Source;
-use mw_collect::capture::{self, Captured};
+use mw_collect::capture::{self, CaptureSummary};
 use mw_model::visible::shell_word;
 use mw_model::{format_bytes, format_count};
 use std::io::{self, Write};
@@ -49,7 +49,7 @@ fn default_name() -> PathBuf {
     PathBuf::from(format!("memwright-{now}.tar.zst"))
 }
 
-fn write(source: &Source, redact: bool, output: &Path) -> Result<Captured, Failure> {
+fn write(source: &Source, redact: bool, output: &Path) -> Result<CaptureSummary, Failure> {
     if output == Path::new(STANDARD_OUTPUT) {
         terminal::check_output()?;
         let captured = looking(|| {

@@ -108,24 +108,24 @@ fn print(text: &str, output: Option<&Path>) -> Result<(), Failure> {
 }
 
 /// The window, and where it is from.
-struct Checked {
+struct CheckWindow {
     window: Window,
     /// The tree or the recording, where it is not this machine.
     root: Option<PathBuf>,
 }
 
-fn collect(args: &CheckArgs, config: &Config) -> Result<Checked, Failure> {
+fn collect(args: &CheckArgs, config: &Config) -> Result<CheckWindow, Failure> {
     if let Some(file) = args.replay.file() {
         super::confined::confine(file);
         let recording = super::recording(Some(file), config)?;
         let window = super::replay::window(&recording, args.replay.at)?;
-        return Ok(Checked { window, root: Some(file.to_owned()) });
+        return Ok(CheckWindow { window, root: Some(file.to_owned()) });
     }
     let Some(root) = &args.root else {
-        return Ok(Checked { window: live::window()?, root: None });
+        return Ok(CheckWindow { window: live::window()?, root: None });
     };
     let window = super::tree::read(root, mw_collect::window)?;
-    Ok(Checked { window, root: Some(root.clone()) })
+    Ok(CheckWindow { window, root: Some(root.clone()) })
 }
 
 /// The answer of the pool that is named, or else of the machine.

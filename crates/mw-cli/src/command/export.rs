@@ -17,7 +17,7 @@ pub(crate) fn run(args: &ExportArgs, config: &Config) -> Result<Exit, Failure> {
     let failed = |error: &io::Error| could_not_write(path, error);
     let (what, bytes) = output::write(path, Readers::Owner, &failed, |file| {
         let _spinner = Spinner::start("exporting");
-        let mut file = Counted { file, bytes: 0 };
+        let mut file = CountingFile { file, bytes: 0 };
         let what = match args.incident {
             Some(id) => one_incident(&super::report::find(&recording, id)?, args, &mut file)?,
             None => rows(&recording, args, &mut file)?,
@@ -29,12 +29,12 @@ pub(crate) fn run(args: &ExportArgs, config: &Config) -> Result<Exit, Failure> {
 }
 
 /// A file, and how much was written to it.
-struct Counted<'a> {
+struct CountingFile<'a> {
     file: &'a mut (dyn Write + Send),
     bytes: u64,
 }
 
-impl Write for Counted<'_> {
+impl Write for CountingFile<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.file.write(bytes)?;
         self.bytes += written as u64;
@@ -49,7 +49,7 @@ impl Write for Counted<'_> {
 fn rows(
     recording: &Recording,
     args: &ExportArgs,
-    file: &mut Counted<'_>,
+    file: &mut CountingFile<'_>,
 ) -> Result<String, Failure> {
     let Form::Rows(format) = args.to.form else {
         let line = "only an incident has a profile (use --incident ID)";
@@ -70,7 +70,7 @@ fn rows(
 fn one_incident(
     incident: &Incident,
     args: &ExportArgs,
-    file: &mut Counted<'_>,
+    file: &mut CountingFile<'_>,
 ) -> Result<String, Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::new(Exit::CouldNotCheck, error);
     let bytes = match args.to.form {

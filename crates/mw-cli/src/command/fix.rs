@@ -6,10 +6,10 @@ use crate::progress::Spinner;
 use crate::{Exit, Failure, advice, live, terminal};
 use mw_model::{Consent, Finding, Remedy, Severity, Step, format_count};
 use mw_remedy::{
-    Applied, AppliedChange, ApplyError, Cause, ChangeState, DONE_ONCE, Journal, JournalError,
-    Kernel, LOCK_WAIT, Plan, apply, changes, keep, nobody, setting_of,
+    AppliedChange, ApplyError, ApplyOutcome, ChangeError, ChangeState, DONE_ONCE, Journal,
+    JournalError, Kernel, LOCK_WAIT, Plan, apply, changes, keep, nobody, setting_of,
 };
-use mw_rules::profiles::{self, Profile};
+use mw_rules::profiles::{self, TuningProfile};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -30,10 +30,10 @@ struct CheckResult {
 
 /// The result of `fix`, for people and as JSON.
 #[derive(Serialize)]
-struct Report {
+struct FixReport {
     dry_run: bool,
     plan: Plan,
-    applied: Applied,
+    applied: ApplyOutcome,
     #[serde(rename = "kept")]
     persisted: Vec<AppliedChange>,
     /// Rules with a finding before and none now.
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &FixArgs, config: &Config) -> Result<Exit, Failure> {
         }
     }
     let before = check()?;
-    let profile = args.profile.as_deref().and_then(Profile::find);
+    let profile = args.profile.as_deref().and_then(TuningProfile::find);
     let named: BTreeSet<&str> = match profile {
         Some(_) => profiles::rules().collect(),
         None => args.rules.iter().map(String::as_str).collect(),
@@ -79,9 +79,9 @@ pub(crate) fn run(args: &FixArgs, config: &Config) -> Result<Exit, Failure> {
     {
         return Err(Failure::new(Exit::CouldNotCheck, verdict));
     }
-    let mut report = Report {
+    let mut report = FixReport {
         dry_run: args.dry_run,
-        applied: Applied::default(),
+        applied: ApplyOutcome::default(),
         persisted: Vec::new(),
         fixed: Vec::new(),
         remaining: Vec::new(),
@@ -158,7 +158,7 @@ fn carry_out(
     kernel: &Kernel,
     args: &FixArgs,
     config: &Config,
-    report: &mut Report,
+    report: &mut FixReport,
 ) -> Result<(), Failure> {
     let _spinner = Spinner::start("fixing");
     let state_dir = config.state_dir(args.state_dir.as_deref());
@@ -192,7 +192,7 @@ fn fix(
     kernel: &Kernel,
     journal: &mut Journal,
     state_dir: &Path,
-    report: &mut Report,
+    report: &mut FixReport,
 ) -> Result<(), Failure> {
     report.applied = apply(kernel, journal, &report.plan, false, &mut nobody)
         .map_err(|error| apply_failure(state_dir, &error))?;
@@ -247,9 +247,9 @@ fn is_worth_repeating(found: &Finding, touched: &BTreeSet<&str>) -> bool {
 
 /// The changes to keep across reboots: those of this run that helped, and those that an earlier run
 /// made and that are in force.
-fn to_keep(kernel: &Kernel, journal: &Journal, args: &FixArgs, report: &Report) -> Vec<u64> {
+fn to_keep(kernel: &Kernel, journal: &Journal, args: &FixArgs, report: &FixReport) -> Vec<u64> {
     let of_this_run = |id: u64| report.applied.changes.iter().any(|change| change.id == id);
-    let profile = args.profile.as_deref().and_then(Profile::find);
+    let profile = args.profile.as_deref().and_then(TuningProfile::find);
     let wanted = |rule: &String| match profile {
         Some(profile) => *rule == profile.rule() || profiles::rules().any(|known| known == rule),
         None => args.rules.is_empty() || args.rules.contains(rule),
@@ -278,7 +278,7 @@ pub(super) fn journal_exit(error: &JournalError) -> Exit {
 fn apply_failure(state_dir: &Path, error: &ApplyError) -> Failure {
     let exit = match error {
         _ if error.is_privilege() => Exit::PermissionDenied,
-        ApplyError::NothingChanged { .. } if matches!(error.cause(), Cause::Journal(_)) => {
+        ApplyError::NothingChanged { .. } if matches!(error.cause(), ChangeError::Journal(_)) => {
             Exit::CouldNotCheck
         }
         _ => Exit::RolledBack,
@@ -291,7 +291,7 @@ fn apply_failure(state_dir: &Path, error: &ApplyError) -> Failure {
     Failure::new(exit, line)
 }
 
-fn text(report: &Report, state_dir: &Path) -> String {
+fn text(report: &FixReport, state_dir: &Path) -> String {
     let mut out = answer(report) + "\n";
     let plan = &report.plan;
     if report.dry_run {
@@ -344,7 +344,7 @@ fn text(report: &Report, state_dir: &Path) -> String {
 }
 
 /// Changes that memwright left to others, a line each.
-fn notes(out: &mut String, report: &Report) -> std::fmt::Result {
+fn notes(out: &mut String, report: &FixReport) -> std::fmt::Result {
     let plan = &report.plan;
     for finding in &report.remaining {
         writeln!(out, "still present: {}: {}", finding.rule, finding.headline)?;
@@ -383,7 +383,7 @@ fn notes(out: &mut String, report: &Report) -> std::fmt::Result {
 }
 
 /// The answer in one line.
-fn answer(report: &Report) -> String {
+fn answer(report: &FixReport) -> String {
     let number = |count: usize| format_count(count, "change");
     let made = report.applied.changes.len();
     if report.plan.is_empty() && !report.persisted.is_empty() {
@@ -428,7 +428,7 @@ mod tests {
         text(&report(changes), Path::new(mw_remedy::STATE_DIR))
     }
 
-    fn report(changes: Vec<AppliedChange>) -> Report {
+    fn report(changes: Vec<AppliedChange>) -> FixReport {
         let planned = |change: &AppliedChange| PlannedChange {
             rule: change.rule.clone(),
             also: Vec::new(),
@@ -440,10 +440,10 @@ mod tests {
             not_kept: None,
             shadowed: Vec::new(),
         };
-        Report {
+        FixReport {
             dry_run: false,
             plan: Plan { changes: changes.iter().map(planned).collect(), ..Plan::default() },
-            applied: Applied { changes, already: Vec::new() },
+            applied: ApplyOutcome { changes, already: Vec::new() },
             persisted: Vec::new(),
             fixed: vec!["rule".to_owned()],
             remaining: Vec::new(),
@@ -487,7 +487,7 @@ mod tests {
         ];
         assert!(manual(&findings, &BTreeSet::from(["note"])).is_empty());
         let manual = manual(&findings, &BTreeSet::new());
-        let report = Report { manual, ..report(Vec::new()) };
+        let report = FixReport { manual, ..report(Vec::new()) };
         let text = text(&report, Path::new(mw_remedy::STATE_DIR));
         let expected = "nothing to change\nleft to you: tmpfs-full: it is full  \
                         (see memwright explain tmpfs-full)\n";

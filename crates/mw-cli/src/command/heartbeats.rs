@@ -6,7 +6,7 @@ use crate::output::without_interruption;
 use crate::{Exit, Failure, terminal};
 use mw_cluster::heartbeats::{self, FoundLines, KnownLine, LogError, LogSources, TimeRange};
 use mw_model::{HeartbeatReport, Incident};
-use mw_sys::guarded::Limits;
+use mw_sys::guarded::ReadLimits;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ const USUAL_SPAN_MS: u64 = 24 * 3_600_000;
 
 /// Time limit of the journal and of each configured log, and the period searched, for a command that does nothing
 /// else,
-const SEARCH: Limits = Limits { bytes: 4 << 30, time: Duration::from_secs(60) };
+const SEARCH: ReadLimits = ReadLimits { bytes: 4 << 30, time: Duration::from_secs(60) };
 
 /// and for one whose answer is there already.
-const SHORT_SEARCH: Limits = Limits { bytes: 256 << 20, time: Duration::from_secs(5) };
+const SHORT_SEARCH: ReadLimits = ReadLimits { bytes: 256 << 20, time: Duration::from_secs(5) };
 
 pub(crate) fn run(args: &HeartbeatsArgs, config: &Config) -> Result<Exit, Failure> {
     let configured = config.heartbeats();
@@ -100,7 +100,7 @@ fn read(
     logs: &LogSources<'_>,
     wanted: &[KnownLine],
     range: TimeRange,
-    limits: Limits,
+    limits: ReadLimits,
 ) -> Result<FoundLines, Failure> {
     let failure = |error: &LogError| match error {
         LogError::File(path, error) => Failure::of_file(path, error),

@@ -7,9 +7,9 @@ mod tables;
 
 use crate::args::{IotuneAction, IotuneArgs};
 use crate::{Exit, Failure, terminal};
-use mw_iotune::{LIVE, SAVED, Setting};
+use mw_iotune::{LIVE, LineSetting, SAVED};
 use std::path::Path;
-use tables::Table;
+use tables::IotuneTable;
 
 pub(crate) fn run(args: &IotuneArgs) -> Result<Exit, Failure> {
     match &args.action {
@@ -26,10 +26,12 @@ fn set(path: &Path, settings: &[String]) -> Result<Exit, Failure> {
     let requested = mw_iotune::setting(text.as_bytes()).map_err(wrong)?;
     let path = tables::real(path)?;
     let _lock = tables::lock()?;
-    let mut table = Table::in_force()?;
+    let mut table = IotuneTable::in_force()?;
     let before = table.get(&path).unwrap_or_default();
-    let setting =
-        Setting { size: requested.size.or(before.size), reads: requested.reads.or(before.reads) };
+    let setting = LineSetting {
+        size: requested.size.or(before.size),
+        reads: requested.reads.or(before.reads),
+    };
     table.put(&path, setting);
     table.write(LIVE)?;
     terminal::print(&format!("{path}: {setting}, until the next reboot\n{}", notify_programs()));
@@ -40,7 +42,7 @@ fn unset(path: &Path) -> Result<Exit, Failure> {
     // What is gone may have had a setting.
     let path = tables::real(path).or_else(|error| tables::named(path).ok_or(error))?;
     let _lock = tables::lock()?;
-    let mut table = Table::in_force()?;
+    let mut table = IotuneTable::in_force()?;
     if !table.take(&path) {
         let why = format!("{path} has no setting of its own; 'memwright iotune show' lists them");
         return Err(Failure::new(Exit::Usage, why));
@@ -55,12 +57,12 @@ fn unset(path: &Path) -> Result<Exit, Failure> {
 
 fn save(path: Option<&Path>) -> Result<Exit, Failure> {
     let _lock = tables::lock()?;
-    let table = Table::in_force()?;
+    let table = IotuneTable::in_force()?;
     let saved = match path {
         None => table,
         Some(path) => {
             let path = tables::real(path).or_else(|error| tables::named(path).ok_or(error))?;
-            let mut saved = Table::read(SAVED)?.unwrap_or_default();
+            let mut saved = IotuneTable::read(SAVED)?.unwrap_or_default();
             match table.get(&path) {
                 Some(setting) => saved.put(&path, setting),
                 None => {

@@ -44,7 +44,7 @@ fn condition(args: &K8sConditionArgs) -> Result<Exit, Failure> {
         terminal::print(&format!("node {node}: conditions removed\n"));
         return Ok(Exit::Fine);
     }
-    let publisher = Publisher { args, api, node };
+    let publisher = ConditionPublisher { args, api, node };
     match args.every {
         None => {
             let conditions = conditions(&report(args)?);
@@ -104,13 +104,13 @@ fn now() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-struct Publisher<'a> {
+struct ConditionPublisher<'a> {
     args: &'a K8sConditionArgs,
     api: NodeApi,
     node: String,
 }
 
-impl Publisher<'_> {
+impl ConditionPublisher<'_> {
     fn publish(&self, conditions: &[PublishedCondition]) -> Result<(), String> {
         let known = self.api.known()?;
         self.api.patch(&patch(conditions, &known, &now()))
@@ -153,7 +153,11 @@ impl Publisher<'_> {
     }
 
     /// Checks, and sends what is new or due. The result is what the API server has.
-    fn step(&self, sent: Option<Sent>, sightings: &mut Sightings) -> Result<Sent, String> {
+    fn step(
+        &self,
+        sent: Option<SentConditions>,
+        sightings: &mut Sightings,
+    ) -> Result<SentConditions, String> {
         let at = Instant::now();
         let conditions = match report(self.args) {
             Ok(mut report) => {
@@ -171,13 +175,13 @@ impl Publisher<'_> {
         if as_sent.is_none() {
             self.lines(&conditions).for_each(terminal::tell);
         }
-        Ok(Sent { conditions, at })
+        Ok(SentConditions { conditions, at })
     }
 }
 
 /// The last conditions that were sent to the API server, and the time at which they were checked.
 #[derive(Clone)]
-struct Sent {
+struct SentConditions {
     conditions: Vec<PublishedCondition>,
     at: Instant,
 }

@@ -2,13 +2,13 @@
 
 mod session;
 
-use crate::args::lab::{CaseKind, LabArgs, LabFormat};
+use crate::args::lab::{CaseKindArg, LabArgs, LabFormat};
 use crate::{Exit, Failure, terminal};
-use mw_lab::report::{Report, Tally};
+use mw_lab::report::{LabReport, Tally};
 use mw_lab::{Variant, catalogue, interrupt, kernel};
 use mw_model::format_duration_ms;
 use mw_sys::SignalsBlocked;
-use session::{Planned, Session, could_not, failure};
+use session::{LabSession, PlannedRun, could_not, failure};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -19,11 +19,11 @@ const USUAL_PLAY: Duration = Duration::from_secs(20);
 
 pub(crate) fn run(args: &LabArgs) -> Result<Exit, Failure> {
     let report = match interruptibly(|| play_chosen(args))? {
-        Chosen::Listed(list) => {
+        LabOutcome::Listed(list) => {
             terminal::print(&list);
             return Ok(Exit::Fine);
         }
-        Chosen::Played(report) => report,
+        LabOutcome::Played(report) => report,
     };
     match args.format.chosen() {
         LabFormat::Text => terminal::print(&report.text()),
@@ -34,9 +34,9 @@ pub(crate) fn run(args: &LabArgs) -> Result<Exit, Failure> {
 }
 
 /// Outcome of the cases that were chosen.
-enum Chosen {
+enum LabOutcome {
     Listed(String),
-    Played(Report),
+    Played(LabReport),
 }
 
 /// Interval at which a termination signal is noticed.
@@ -73,7 +73,7 @@ fn exit(tally: Tally, strict: bool) -> Exit {
     }
 }
 
-fn play_chosen(args: &LabArgs) -> Result<Chosen, Failure> {
+fn play_chosen(args: &LabArgs) -> Result<LabOutcome, Failure> {
     let unpacked = match args.cases {
         Some(_) => None,
         None => Some(catalogue::unpack().map_err(could_not)?),
@@ -86,18 +86,18 @@ fn play_chosen(args: &LabArgs) -> Result<Chosen, Failure> {
         variants.retain(|variant| variant.watched.is_some());
     }
     if args.list {
-        return Ok(Chosen::Listed(list(&variants)));
+        return Ok(LabOutcome::Listed(list(&variants)));
     }
     let planned = planned(args, &variants);
     if planned.len() > 1 {
         terminal::tell(plan(&planned, args.jobs));
     }
-    let plays = Session::new(args, &planned)?.play_all(&planned)?;
-    Ok(Chosen::Played(Report::new(env!("CARGO_PKG_VERSION"), plays)))
+    let plays = LabSession::new(args, &planned)?.play_all(&planned)?;
+    Ok(LabOutcome::Played(LabReport::new(env!("CARGO_PKG_VERSION"), plays)))
 }
 
 /// Runs by kernel, in order: one round after the other.
-fn planned<'a>(args: &LabArgs, variants: &'a [Variant]) -> Vec<Planned<'a>> {
+fn planned<'a>(args: &LabArgs, variants: &'a [Variant]) -> Vec<PlannedRun<'a>> {
     let kernels: Vec<String> = match args.all_kernels {
         true => kernel::series().map(str::to_owned).collect(),
         false => args.kernel.clone(),
@@ -107,7 +107,7 @@ fn planned<'a>(args: &LabArgs, variants: &'a [Variant]) -> Vec<Planned<'a>> {
         for variant in variants {
             let own = std::slice::from_ref(&variant.kernel);
             let on = if kernels.is_empty() { own } else { &kernels };
-            planned.extend(on.iter().map(|kernel| Planned {
+            planned.extend(on.iter().map(|kernel| PlannedRun {
                 variant,
                 kernel: kernel.clone(),
                 round,
@@ -118,7 +118,7 @@ fn planned<'a>(args: &LabArgs, variants: &'a [Variant]) -> Vec<Planned<'a>> {
 }
 
 /// The next runs, and their duration.
-fn plan(planned: &[Planned<'_>], jobs: usize) -> String {
+fn plan(planned: &[PlannedRun<'_>], jobs: usize) -> String {
     let kernels: BTreeSet<&str> = planned.iter().map(|play| &*play.kernel).collect();
     let kernels: Vec<&str> = kernels.into_iter().collect();
     let turns = u32::try_from(planned.len().div_ceil(jobs)).unwrap_or(u32::MAX);
@@ -140,11 +140,11 @@ fn list(variants: &[Variant]) -> String {
     variants.iter().map(line).collect()
 }
 
-fn kind_of(kind: CaseKind) -> mw_lab::CaseKind {
+fn kind_of(kind: CaseKindArg) -> mw_lab::CaseKind {
     match kind {
-        CaseKind::Tale => mw_lab::CaseKind::FieldReport,
-        CaseKind::Rule => mw_lab::CaseKind::Rule,
-        CaseKind::Decoy => mw_lab::CaseKind::Decoy,
-        CaseKind::Evaluation => mw_lab::CaseKind::Evaluation,
+        CaseKindArg::Tale => mw_lab::CaseKind::FieldReport,
+        CaseKindArg::Rule => mw_lab::CaseKind::Rule,
+        CaseKindArg::Decoy => mw_lab::CaseKind::Decoy,
+        CaseKindArg::Evaluation => mw_lab::CaseKind::Evaluation,
     }
 }

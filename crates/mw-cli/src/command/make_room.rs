@@ -26,16 +26,16 @@ mod work;
 use crate::args::MakeRoomArgs;
 use crate::config::Config;
 use crate::{Exit, Failure, terminal};
-use kept::Kept;
+use kept::ProvidedMemory;
 use kernel::Facilities;
-use measure::Measure;
+use measure::RoomSampler;
 use meter::StallClock;
 use mw_model::{Answer, Missing, PageSize, ROOM_SCHEMA, RoomReport};
-use mw_rules::room::{self, Part, Plan};
+use mw_rules::room::{self, RequestPart, RoomPlan};
 use mw_sys::SignalsBlocked;
 use std::path::Path;
 use stop::Stop;
-use work::Work;
+use work::RoomWork;
 
 pub(crate) fn run(args: &MakeRoomArgs, config: &Config) -> Result<Exit, Failure> {
     // When it is interrupted, it releases what it has taken, and then ends by the signal. No thread of it may take
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &MakeRoomArgs, config: &Config) -> Result<Exit, Failure>
     let signals =
         SignalsBlocked::new().map_err(|error| Failure::new(Exit::CouldNotCheck, error))?;
     let clock = StallClock::start();
-    let measure = Measure::start(&args.request, args.consent()?)?;
+    let measure = RoomSampler::start(&args.request, args.consent()?)?;
     let usual = clock.rate();
     let facilities = Facilities::find(&measure, args);
     let states = measure.states()?;
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &MakeRoomArgs, config: &Config) -> Result<Exit, Failure>
         return Err(Failure::new(Exit::PermissionDenied, why));
     }
     let state_dir = config.state_dir(args.state_dir.as_deref());
-    let work = Work::new(args, measure, facilities, usual);
+    let work = RoomWork::new(args, measure, facilities, usual);
     let (mut report, kept) = make(args, &state_dir, work, &parts)?;
     let Some(kept) = kept else {
         print(args, &report, &state_dir)?;
@@ -91,7 +91,7 @@ fn interrupted(signals: &SignalsBlocked) -> Result<(), Failure> {
 }
 
 /// Prints the plan, or why nothing was done.
-fn dry_run(args: &MakeRoomArgs, plan: Plan, unseen: Vec<Missing>) -> Result<Exit, Failure> {
+fn dry_run(args: &MakeRoomArgs, plan: RoomPlan, unseen: Vec<Missing>) -> Result<Exit, Failure> {
     let answer = plan.answer();
     let report = RoomReport {
         schema: ROOM_SCHEMA,
@@ -118,9 +118,9 @@ fn dry_run(args: &MakeRoomArgs, plan: Plan, unseen: Vec<Missing>) -> Result<Exit
 fn make(
     args: &MakeRoomArgs,
     state_dir: &Path,
-    mut work: Work,
-    parts: &[Part],
-) -> Result<(RoomReport, Option<Kept>), Failure> {
+    mut work: RoomWork,
+    parts: &[RequestPart],
+) -> Result<(RoomReport, Option<ProvidedMemory>), Failure> {
     let result = provide(args, state_dir, &mut work, parts);
     let cost = work.meter.cost();
     let (answer, summary, kept) = match result {
@@ -149,23 +149,23 @@ fn make(
 fn provide(
     args: &MakeRoomArgs,
     state_dir: &Path,
-    work: &mut Work,
-    parts: &[Part],
-) -> Result<Kept, Stop> {
+    work: &mut RoomWork,
+    parts: &[RequestPart],
+) -> Result<ProvidedMemory, Stop> {
     if let PageSize::Hugetlb(page_bytes) = args.request.page {
-        return pool::grow(work, page_bytes, parts, state_dir).map(Kept::Pool);
+        return pool::grow(work, page_bytes, parts, state_dir).map(ProvidedMemory::Pool);
     }
     for part in parts {
         work.reach(part, &mut |_| Ok(()))?;
     }
     if args.hold.is_none() && args.command.is_empty() {
-        return Ok(Kept::Free);
+        return Ok(ProvidedMemory::Free);
     }
     let memory = hold::segment(&args.request, parts)?;
-    Ok(Kept::Segment { _memory: Box::new(memory) })
+    Ok(ProvidedMemory::Segment { _memory: Box::new(memory) })
 }
 
-fn unseen(measure: &Measure, facilities: &Facilities) -> Vec<Missing> {
+fn unseen(measure: &RoomSampler, facilities: &Facilities) -> Vec<Missing> {
     measure.unseen.iter().chain(&facilities.unseen).cloned().collect()
 }
 

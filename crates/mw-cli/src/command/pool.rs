@@ -14,8 +14,8 @@ use crate::{Exit, Failure, terminal};
 pub(super) use failure::failure;
 use mw_model::{PoolRoom, format_bytes};
 use mw_pool::protocol::PoolStatus;
-use mw_pool::{Client, Name};
-use report::Report;
+use mw_pool::{Client, PoolName};
+use report::PoolReport;
 use spec::spec;
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &PoolArgs, config: &Config) -> Result<Exit, Failure> {
         PoolCommand::Serve(args) => serve::run(args, socket, config),
         PoolCommand::Create(args) => create(&client, args),
         PoolCommand::List(args) => {
-            let report = Report::fetch(&client, args.name.as_ref())?;
+            let report = PoolReport::fetch(&client, args.name.as_ref())?;
             if args.format.is_json() {
                 return super::print_json(&report).map(|()| Exit::Fine);
             }
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &PoolArgs, config: &Config) -> Result<Exit, Failure> {
 }
 
 /// Memory that a pool has for a request.
-pub(super) fn room(name: &Name, config: &Config) -> Result<PoolRoom, Failure> {
+pub(super) fn room(name: &PoolName, config: &Config) -> Result<PoolRoom, Failure> {
     let pool = Client::new(config.pool().socket()).pool(name).map_err(failure)?;
     let bytes = pool.bytes;
     Ok(PoolRoom {
@@ -71,7 +71,7 @@ pub(super) fn room(name: &Name, config: &Config) -> Result<PoolRoom, Failure> {
 }
 
 fn stats(client: &Client, args: &PoolStatsArgs) -> Result<Exit, Failure> {
-    let report = Report::fetch(client, args.name.as_ref())?;
+    let report = PoolReport::fetch(client, args.name.as_ref())?;
     match args.format.chosen() {
         PoolFormat::Text => terminal::print(&report.stats()),
         PoolFormat::Json => super::print_json(&report)?,
@@ -125,7 +125,7 @@ fn grow(client: &Client, args: &PoolSizeArgs) -> Result<Exit, Failure> {
 }
 
 /// Waits until all of a pool is there, or why it is not.
-fn populated(client: &Client, name: &Name) -> Result<Result<PoolStatus, String>, Failure> {
+fn populated(client: &Client, name: &PoolName) -> Result<Result<PoolStatus, String>, Failure> {
     let start = Instant::now();
     let spinner = Spinner::start("populating");
     let mut first = None;
@@ -155,7 +155,7 @@ fn how_far(done: u64, missing: u64, elapsed: Duration) -> String {
     format!("{what} at {rate}/s, {} left", mw_model::format_duration_ms(left))
 }
 
-fn size(client: &Client, name: &Name) -> Result<u64, Failure> {
+fn size(client: &Client, name: &PoolName) -> Result<u64, Failure> {
     client.pool(name).map(|pool| pool.spec.bytes).map_err(failure)
 }
 

@@ -2,7 +2,7 @@
 //! before it.
 
 use super::captured;
-use crate::args::Moment;
+use crate::args::TimeArg;
 use crate::terminal::tell;
 use crate::{Exit, Failure};
 use mw_model::{Origin, OriginKind, Snapshot, Tick, Window};
@@ -16,7 +16,7 @@ const LOOK_BACK_MS: [u64; 3] = [15_000, 60_000, 300_000];
 const SPAN_MS: std::ops::RangeInclusive<u64> = 1_000..=10_000;
 
 /// State of the machine at a moment, or at the end of the recording.
-pub(super) fn window(recording: &Recording, at: Option<Moment>) -> Result<Window, Failure> {
+pub(super) fn window(recording: &Recording, at: Option<TimeArg>) -> Result<Window, Failure> {
     let could_not = |error: RecordError| Failure::from_error(&error);
     let range = recording.range().map_err(could_not)?;
     let empty = || format!("{}: no rows recorded yet", recording.path().display());

@@ -4,12 +4,12 @@
 use super::fix::{journal_exit, lock};
 use crate::{Exit, Failure, advice, terminal};
 use mw_model::Step;
-use mw_remedy::{Kernel, Plan, Which, Writer, apply_by, nobody, undo};
+use mw_remedy::{ChangeWriter, Kernel, Plan, UndoSelection, apply_by, nobody, undo};
 use std::path::{Path, PathBuf};
 
 /// A change of a pool; reverted when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Reserved {
+pub(crate) struct PoolReservation {
     state_dir: PathBuf,
     /// The change's number in the journal; none where the pool was large enough.
     change: Option<u64>,
@@ -23,7 +23,7 @@ pub(crate) struct Reserver {
     pub(crate) name: &'static str,
 }
 
-impl Reserved {
+impl PoolReservation {
     /// Nothing is reserved.
     pub(crate) fn nothing() -> Self {
         Self { state_dir: PathBuf::new(), change: None }
@@ -35,7 +35,7 @@ impl Reserved {
         pages: u64,
         reserver: &Reserver,
         state_dir: &Path,
-        writer: Writer<'_>,
+        writer: ChangeWriter<'_>,
     ) -> Result<Self, Failure> {
         let refused = |error: &dyn std::fmt::Display, exit| {
             Failure::new(exit, format!("cannot reserve huge pages for {}: {error}", reserver.name))
@@ -63,7 +63,7 @@ impl Reserved {
     }
 }
 
-impl Drop for Reserved {
+impl Drop for PoolReservation {
     fn drop(&mut self) {
         let Some(id) = self.change else { return };
         let left = |why: &dyn std::fmt::Display| {
@@ -75,7 +75,8 @@ impl Drop for Reserved {
             Ok(journal) => journal,
             Err(error) => return left(&error),
         };
-        match undo(&Kernel::live(), &mut journal, &Which::Ids(vec![id]), false, &mut nobody) {
+        match undo(&Kernel::live(), &mut journal, &UndoSelection::Ids(vec![id]), false, &mut nobody)
+        {
             Ok(undone) => {
                 let kept = undone.iter().filter(|change| !change.outcome.is_gone());
                 kept.for_each(|change| left(&format!("{} {}", change.path, change.outcome)));

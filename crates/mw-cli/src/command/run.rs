@@ -15,7 +15,7 @@ use library::Library;
 use mw_iotune::environment;
 use mw_pool::Client;
 use preload::{PRELOAD, fits, preload};
-use program::Program;
+use program::Executable;
 use seccomp::{filter_allows, filters};
 use std::ffi::{CStr, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -28,7 +28,7 @@ pub(crate) fn run(args: &RunArgs, config: &Config) -> Result<Exit, Failure> {
     let Some((name, rest)) = args.command.split_first() else {
         return Err(Failure::new(Exit::Usage, "no command given (use: memwright run -- COMMAND)"));
     };
-    let program = Program::find(name)?;
+    let program = Executable::find(name)?;
     let library = Library::find(args.library.as_deref());
     if args.explain {
         crate::terminal::print(&explain::text(&args, &program, &library));

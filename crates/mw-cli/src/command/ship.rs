@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::output::without_interruption;
 use crate::{Exit, Failure, terminal};
 use mw_model::{format_bytes, format_count};
-use mw_ship::{S3Options, ShipError, Shipped, Shipper, Target, TargetError};
+use mw_ship::{S3Options, ShipError, ShipSummary, ShipTarget, ShipTargetError, Shipper};
 use std::collections::BTreeMap;
 
 /// The longest name of a file.
@@ -25,7 +25,7 @@ pub(crate) fn run(args: &ShipArgs, config: &Config) -> Result<Exit, Failure> {
         region: region.cloned().or_else(|| from_environment("AWS_REGION")),
         ca_file: args.ca_file.clone().or_else(|| configured.ca_file.clone()),
     };
-    let target = Target::open(to, &options).map_err(|error| failure(&error.into()))?;
+    let target = ShipTarget::open(to, &options).map_err(|error| failure(&error.into()))?;
     let recording = super::recording(args.recording.as_deref(), config)?;
     let named = args.host.as_ref().or(configured.host.as_ref()).unwrap_or(&recording.host().name);
     let host = host(named)?;
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &ShipArgs, config: &Config) -> Result<Exit, Failure> {
 
 fn failure(error: &ShipError) -> Failure {
     match error {
-        ShipError::Target(TargetError::Usage(_)) => Failure::new(Exit::Usage, error),
+        ShipError::Target(ShipTargetError::Usage(_)) => Failure::new(Exit::Usage, error),
         _ => Failure::from_error(error),
     }
 }
@@ -70,8 +70,8 @@ fn own_facts(recorded: &str, config: &Config) -> Result<Option<BTreeMap<String, 
     if is_own { super::fleet::own_facts(config).map(|own| Some(own.facts)) } else { Ok(None) }
 }
 
-fn text(shipped: &Shipped, host: &str, target: &str) -> String {
-    let Shipped { days, objects, bytes, complete } = shipped;
+fn text(shipped: &ShipSummary, host: &str, target: &str) -> String {
+    let ShipSummary { days, objects, bytes, complete } = shipped;
     let what = match *days {
         0 => format!("nothing new of {host} for {target}"),
         days => format!("shipped {} of {host} to {target}", format_count(days, "day")),

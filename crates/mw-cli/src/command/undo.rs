@@ -5,7 +5,9 @@ use crate::args::UndoArgs;
 use crate::config::Config;
 use crate::{Exit, Failure, advice, terminal};
 use mw_model::format_count;
-use mw_remedy::{Journal, Kernel, LOCK_WAIT, Outcome, UndoError, Undone, Which, nobody, undo};
+use mw_remedy::{
+    Journal, Kernel, LOCK_WAIT, UndoError, UndoOutcome, UndoResult, UndoSelection, nobody, undo,
+};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -22,21 +24,25 @@ pub(crate) fn run(args: &UndoArgs, config: &Config) -> Result<Exit, Failure> {
     Ok(exit(&undone))
 }
 
-fn revert(args: &UndoArgs, state_dir: &Path) -> Result<Vec<Undone>, UndoError> {
+fn revert(args: &UndoArgs, state_dir: &Path) -> Result<Vec<UndoResult>, UndoError> {
     let Some(mut journal) = Journal::lock_existing(state_dir, LOCK_WAIT)? else {
         let no_such_change = |&id| Err(UndoError::NoSuchChange { id, newest: 0 });
         return args.changes.first().map_or(Ok(Vec::new()), no_such_change);
     };
-    let which = if args.changes.is_empty() { Which::All } else { Which::Ids(args.changes.clone()) };
+    let which = if args.changes.is_empty() {
+        UndoSelection::All
+    } else {
+        UndoSelection::Ids(args.changes.clone())
+    };
     undo(&Kernel::live(), &mut journal, &which, args.force, &mut nobody)
 }
 
-fn exit(undone: &[Undone]) -> Exit {
+fn exit(undone: &[UndoResult]) -> Exit {
     if undone.iter().any(|change| change.outcome.is_privilege()) {
         Exit::PermissionDenied
     } else if undone.iter().all(|change| change.outcome.is_gone()) {
         Exit::Fine
-    } else if undone.iter().any(|change| matches!(change.outcome, Outcome::Failed { .. })) {
+    } else if undone.iter().any(|change| matches!(change.outcome, UndoOutcome::Failed { .. })) {
         Exit::RolledBack
     } else {
         Exit::Findings
@@ -50,9 +56,9 @@ fn exit_of(error: &UndoError) -> Exit {
     }
 }
 
-fn text(undone: &[Undone]) -> String {
+fn text(undone: &[UndoResult]) -> String {
     // An action leaves nothing to revert, which its line says.
-    let settings = || undone.iter().filter(|c| !matches!(c.outcome, Outcome::NothingToRevert));
+    let settings = || undone.iter().filter(|c| !matches!(c.outcome, UndoOutcome::NothingToRevert));
     let gone = settings().filter(|change| change.outcome.is_gone()).count();
     let all = settings().count();
     let mut out = match (all, all - gone) {
@@ -80,16 +86,16 @@ mod tests {
 
     #[test]
     fn an_action_is_not_counted_as_reverted() {
-        let undone = |outcome| Undone {
+        let undone = |outcome| UndoResult {
             id: 1,
             rule: "rule".to_owned(),
             path: "/proc/sys/vm/compact_memory".to_owned(),
             outcome,
             not_recorded: None,
         };
-        let action = || undone(Outcome::NothingToRevert);
+        let action = || undone(UndoOutcome::NothingToRevert);
         assert!(text(&[action()]).starts_with("nothing to revert\n  1: "));
-        let restored = undone(Outcome::Restored { to: "7".to_owned() });
+        let restored = undone(UndoOutcome::Restored { to: "7".to_owned() });
         assert!(text(&[action(), restored]).starts_with("reverted: 1 change\n"));
     }
 }

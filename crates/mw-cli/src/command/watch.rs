@@ -4,16 +4,16 @@ mod metrics;
 
 use crate::args::{ServiceArg, WatchArgs};
 use crate::config::{Config, DEFAULT_FILE};
-use crate::journal_log::Log;
+use crate::journal_log::JournalLog;
 use crate::{Exit, Failure, advice, secret_files, terminal};
 use metrics::{Metrics, Recorder};
 use mw_model::{Incident, Trigger, TriggerKind, format_duration_ms};
 use mw_notify::{FINISH_LIMIT, Notifier, ReceiverConfig, ReceiverTarget, WebhookUrl};
-use mw_probe::Spec;
+use mw_probe::ProbeSpec;
 use mw_record::{RecordError, Retention};
 use mw_watch::{
-    CanaryOptions, Event, EvidenceRequestError, MAX_END, Options, REQUESTED_MS, RequestedIncident,
-    SIZES_INTERVAL, Watch, WatchError, request_evidence,
+    CanaryOptions, EvidenceRequestError, MAX_END, REQUESTED_MS, RequestedIncident, SIZES_INTERVAL,
+    Watch, WatchError, WatchEvent, WatchOptions, request_evidence,
 };
 use mw_web::WebConfig;
 use sd_notify::NotifyState;
@@ -46,22 +46,23 @@ pub(crate) fn run(args: &WatchArgs, config: &Config, file: Option<&Path>) -> Res
         return now(&config.recording(args.recording.as_deref()));
     }
     if args.check_config {
-        return check_config(&Settings::new(args, config, file)?);
+        return check_config(&RecorderSettings::new(args, config, file)?);
     }
     mw_sys::return_freed_memory_to_kernel();
     let (end, reload) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     listen(&end, &reload)
         .map_err(|error| Failure::new(Exit::CouldNotCheck, format!("signals: {error}")))?;
-    let log = Log::to_stderr();
-    let mut settings = Settings::new(args, config, file)?;
+    let log = JournalLog::to_stderr();
+    let mut settings = RecorderSettings::new(args, config, file)?;
     let mut metrics = start_metrics(settings.served.as_ref(), log)?;
-    let Some(mut service) = Service::start(&settings, log, &end, None)? else {
+    let Some(mut service) = RecorderService::start(&settings, log, &end, None)? else {
         return Ok(Exit::Fine);
     };
     while !end.load(Ordering::Relaxed) {
         service.turn(metrics.as_ref());
         if reload.swap(false, Ordering::Relaxed) {
-            let new = Config::load(file).and_then(|config| Settings::new(args, &config, file));
+            let new =
+                Config::load(file).and_then(|config| RecorderSettings::new(args, &config, file));
             let new = match new {
                 Ok(new) => new,
                 Err(failure) => {
@@ -90,33 +91,33 @@ pub(crate) fn run(args: &WatchArgs, config: &Config, file: Option<&Path>) -> Res
 
 /// Starts the recorder with the new settings, or with the former ones where it does not start with those.
 fn restart(
-    settings: &mut Settings,
-    new: Settings,
-    announced: &Announced,
-    log: Log,
+    settings: &mut RecorderSettings,
+    new: RecorderSettings,
+    announced: &StartupLog,
+    log: JournalLog,
     end: &AtomicBool,
-) -> Result<Option<Service>, Failure> {
-    match Service::start(&new, log, end, Some(announced)) {
+) -> Result<Option<RecorderService>, Failure> {
+    match RecorderService::start(&new, log, end, Some(announced)) {
         Ok(service) => {
             *settings = new;
             Ok(service)
         }
         Err(failure) => {
-            let service = Service::start(settings, log, end, None);
+            let service = RecorderService::start(settings, log, end, None);
             refuse(&failure, log);
             service
         }
     }
 }
 
-fn refuse(failure: &Failure, log: Log) {
+fn refuse(failure: &Failure, log: JournalLog) {
     let line = format!("configuration not reloaded: {failure}");
     log.warning(&line);
     notify(&[NotifyState::Status(&line)]);
 }
 
 /// Reports a configuration that the recorder accepts. Its unit reloads no other one.
-fn check_config(settings: &Settings) -> Result<Exit, Failure> {
+fn check_config(settings: &RecorderSettings) -> Result<Exit, Failure> {
     if let Some(file) = settings.served.as_ref().and_then(|served| served.web_config.clone()) {
         WebConfig::new(file).check().map_err(|why| Failure::new(Exit::Usage, why))?;
     }
@@ -160,16 +161,16 @@ fn listen(end: &Arc<AtomicBool>, reload: &Arc<AtomicBool>) -> std::io::Result<()
 }
 
 /// Settings from flags and configuration.
-struct Settings {
-    options: Options,
+struct RecorderSettings {
+    options: WatchOptions,
     receivers: Vec<ReceiverConfig>,
     /// Address of the metrics, if they are served.
-    served: Option<metrics::Options>,
+    served: Option<metrics::MetricsOptions>,
     /// Beside those of the listener.
     secret_files: Vec<PathBuf>,
 }
 
-impl Settings {
+impl RecorderSettings {
     fn new(args: &WatchArgs, config: &Config, file: Option<&Path>) -> Result<Self, Failure> {
         let options = options(args, config)?;
         let served = metrics_options(args, config, &options)?;
@@ -195,13 +196,13 @@ fn secrets(receiver: &ReceiverConfig) -> Vec<PathBuf> {
 }
 
 /// Log lines of a recorder's start.
-struct Announced {
+struct StartupLog {
     started: String,
     warnings: Vec<String>,
 }
 
-impl Announced {
-    fn new(watch: &Watch, options: &Options, secret_files: &[PathBuf]) -> Self {
+impl StartupLog {
+    fn new(watch: &Watch, options: &WatchOptions, secret_files: &[PathBuf]) -> Self {
         let missing = watch.unseen().iter().map(|missing| format!("not available: {missing}"));
         let exposed = secret_files.iter().filter_map(|path| secret_files::exposure(path));
         let notice = watch.notice().map(str::to_owned).into_iter();
@@ -210,7 +211,7 @@ impl Announced {
     }
 
     /// Logs it, after a reload only what has changed.
-    fn log(&self, before: Option<&Self>, log: Log) {
+    fn log(&self, before: Option<&Self>, log: JournalLog) {
         match before {
             None => log.notice(&self.started),
             Some(before) if before.started == self.started => log.notice("configuration reloaded"),
@@ -222,11 +223,11 @@ impl Announced {
 }
 
 /// The recorder with what is around it.
-struct Service {
+struct RecorderService {
     watch: Watch,
-    announced: Announced,
+    announced: StartupLog,
     notifier: Notifier,
-    log: Log,
+    log: JournalLog,
     trouble: Option<String>,
     /// The thread that was said to make no progress.
     stuck: Option<String>,
@@ -235,18 +236,18 @@ struct Service {
     is_capture_wanted: bool,
 }
 
-impl Service {
+impl RecorderService {
     /// `None`: it was told to end before it could record.
     fn start(
-        Settings { options, receivers, secret_files, .. }: &Settings,
-        log: Log,
+        RecorderSettings { options, receivers, secret_files, .. }: &RecorderSettings,
+        log: JournalLog,
         end: &AtomicBool,
-        before: Option<&Announced>,
+        before: Option<&StartupLog>,
     ) -> Result<Option<Self>, Failure> {
         let notifier = Notifier::start(receivers.clone())
             .map_err(|error| Failure::new(Exit::CouldNotCheck, format!("notify: {error}")))?;
         let Some(watch) = start_watch(options, log, end)? else { return Ok(None) };
-        let announced = Announced::new(&watch, options, secret_files);
+        let announced = StartupLog::new(&watch, options, secret_files);
         announced.log(before, log);
         notify(&[NotifyState::Ready, NotifyState::Status(&announced.started)]);
         let (trouble, stuck, captured, is_capture_wanted) = (None, None, None, false);
@@ -265,23 +266,23 @@ impl Service {
     /// Waits for a while for something to say.
     fn turn(&mut self, metrics: Option<&Metrics>) {
         match self.watch.event(TURN) {
-            Some(Event::Begun(trigger)) => {
+            Some(WatchEvent::Begun(trigger)) => {
                 self.log.warning(&begun(&trigger));
                 metrics.inspect(|metrics| metrics.begin(&trigger));
             }
-            Some(Event::Provisional(incident)) => {
+            Some(WatchEvent::Provisional(incident)) => {
                 self.notifier.tell(&incident);
                 self.log.warning(&provisional(&incident));
             }
-            Some(Event::Updated(incident)) => self.notifier.tell(&incident),
-            Some(Event::Incident(incident)) => {
+            Some(WatchEvent::Updated(incident)) => self.notifier.tell(&incident),
+            Some(WatchEvent::Incident(incident)) => {
                 self.notifier.tell(&incident);
                 self.log.warning(&summary(&incident));
                 metrics.inspect(|metrics| metrics.end(&incident));
                 self.is_capture_wanted = true;
             }
-            Some(Event::NotCaptured(error)) => self.not_captured(&error),
-            Some(Event::Delayed { incident, error }) => {
+            Some(WatchEvent::NotCaptured(error)) => self.not_captured(&error),
+            Some(WatchEvent::Delayed { incident, error }) => {
                 self.notifier.tell(&incident);
                 self.log.error(&format!("{}; not yet recorded: {error}", incident.verdict));
                 metrics.inspect(|metrics| metrics.end(&incident));
@@ -326,9 +327,9 @@ impl Service {
     }
 }
 
-impl Service {
+impl RecorderService {
     /// Ends it; notifications of incidents get a moment more.
-    fn end(self) -> Announced {
+    fn end(self) -> StartupLog {
         let Self { watch, announced, notifier, log, .. } = self;
         drop(watch);
         notifier.finish().iter().for_each(|line| log.warning(line));
@@ -342,7 +343,11 @@ impl Service {
 
 /// Starts to record. A full file system is trouble that passes, at the start as later: it is tried until there is room,
 /// or the process is told to end.
-fn start_watch(options: &Options, log: Log, end: &AtomicBool) -> Result<Option<Watch>, Failure> {
+fn start_watch(
+    options: &WatchOptions,
+    log: JournalLog,
+    end: &AtomicBool,
+) -> Result<Option<Watch>, Failure> {
     let mut is_told = false;
     loop {
         match Watch::start(options.clone()) {
@@ -367,7 +372,7 @@ fn start_watch(options: &Options, log: Log, end: &AtomicBool) -> Result<Option<W
 }
 
 /// Flags, then the configuration, then what is usual.
-fn options(args: &WatchArgs, config: &Config) -> Result<Options, Failure> {
+fn options(args: &WatchArgs, config: &Config) -> Result<WatchOptions, Failure> {
     let watch = config.watch();
     let settings = watch.settings(&args.settings);
     let probes = if args.probes.is_empty() { watch.probes()? } else { args.probes.clone() };
@@ -378,7 +383,7 @@ fn options(args: &WatchArgs, config: &Config) -> Result<Options, Failure> {
     let limit = settings.limit.unwrap_or(Duration::from_millis(500));
     let interval = settings.interval.unwrap_or(Duration::from_secs(1));
     let timeout = settings.timeout.unwrap_or(Duration::from_secs(30));
-    let mut specs: Vec<Spec> = Vec::new();
+    let mut specs: Vec<ProbeSpec> = Vec::new();
     for probe in probes {
         let name = probe.name.unwrap_or_else(|| probe.target.default_name());
         if specs.iter().any(|spec| spec.name == name) {
@@ -388,7 +393,7 @@ fn options(args: &WatchArgs, config: &Config) -> Result<Options, Failure> {
         let limit = probe.limit.unwrap_or(limit);
         let timeout = timeout.max(limit);
         let details = probe.details;
-        specs.push(Spec { name, target: probe.target, limit, interval, timeout, details });
+        specs.push(ProbeSpec { name, target: probe.target, limit, interval, timeout, details });
     }
     for ServiceArg { probe, service } in &args.services {
         let spec = specs.iter_mut().find(|spec| spec.name == *probe).ok_or_else(|| {
@@ -403,7 +408,7 @@ fn options(args: &WatchArgs, config: &Config) -> Result<Options, Failure> {
         limit: settings.canary_limit.unwrap_or(usual.limit),
     };
     let kept = Retention::default();
-    Ok(Options {
+    Ok(WatchOptions {
         recording: config.recording(args.recording.as_deref()),
         retention: Retention {
             max_age: settings.keep.unwrap_or(kept.max_age),
@@ -422,8 +427,8 @@ fn options(args: &WatchArgs, config: &Config) -> Result<Options, Failure> {
 fn metrics_options(
     args: &WatchArgs,
     config: &Config,
-    options: &Options,
-) -> Result<Option<metrics::Options>, Failure> {
+    options: &WatchOptions,
+) -> Result<Option<metrics::MetricsOptions>, Failure> {
     let web_config = args.web_config.clone().or_else(|| config.watch().web_config_file.clone());
     let Some(listen) = args.listen.or(config.watch().listen) else {
         return match web_config {
@@ -438,7 +443,7 @@ fn metrics_options(
         ("oom_kill", true),
     ];
     let own = own.iter().filter(|(_, is_there)| *is_there).map(|(name, _)| (*name).to_owned());
-    Ok(Some(metrics::Options {
+    Ok(Some(metrics::MetricsOptions {
         listen,
         web_config,
         probes: options.probes.iter().map(|spec| spec.name.clone()).chain(own).collect(),
@@ -447,11 +452,14 @@ fn metrics_options(
     }))
 }
 
-fn start_metrics(options: Option<&metrics::Options>, log: Log) -> Result<Option<Metrics>, Failure> {
+fn start_metrics(
+    options: Option<&metrics::MetricsOptions>,
+    log: JournalLog,
+) -> Result<Option<Metrics>, Failure> {
     options.map(|options| Metrics::start(options.clone(), log)).transpose()
 }
 
-fn started(options: &Options) -> String {
+fn started(options: &WatchOptions) -> String {
     let probes: Vec<String> =
         options.probes.iter().map(|spec| format!("{} ({})", spec.name, spec.target)).collect();
     let watched = match probes.len() {

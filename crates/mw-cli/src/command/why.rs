@@ -8,12 +8,12 @@ use crate::args::WhyArgs;
 use crate::command::child;
 use crate::output::{self, Readers};
 use crate::{Exit, Failure};
-use mw_critical_path::{Request, Trace, critical_path};
+use mw_critical_path::{RequestSpan, Trace, critical_path};
 use mw_model::Missing;
 use mw_profile::{SchedTracer, TraceOptions};
 use mw_sys::ResourceUsage;
 use mw_sys::kernel_file;
-use processes::{Processes, with_cgroups};
+use processes::{ProgramProcesses, with_cgroups};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use std::os::fd::AsFd;
@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 pub(crate) fn run(args: &WhyArgs) -> Result<Exit, Failure> {
-    if let Some(processes) = Processes::of(args)? {
+    if let Some(processes) = ProgramProcesses::of(args)? {
         let traced = running::trace(&processes, args.duration)?;
         crate::terminal::print_page(&traced.page);
         write_output(args, &|| traced.json())?;
@@ -116,11 +116,11 @@ fn wait(
 /// The path of the command, from its creation to its end, on standard error as time(1) has it.
 fn explain(args: &WhyArgs, pid: u32, trace: &Trace) -> Result<(), Failure> {
     let (born, ended) = trace.lifetime(pid);
-    let request = Request {
+    let request = RequestSpan {
         task: pid,
         from: born.unwrap_or(trace.from),
         to: ended.unwrap_or(trace.to),
-        ..Request::default()
+        ..RequestSpan::default()
     };
     let path = critical_path(trace, request);
     crate::terminal::tell_page(&mw_render::text::critical_path(

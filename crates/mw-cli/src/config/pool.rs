@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub(crate) struct Pool {
+pub(crate) struct PoolConfig {
     socket: Option<PathBuf>,
     #[serde(deserialize_with = "super::value::size")]
     pub(crate) budget: Option<u64>,
@@ -31,7 +31,7 @@ struct Create {
     trusting: bool,
 }
 
-impl Pool {
+impl PoolConfig {
     /// Path of the server's socket.
     pub(crate) fn socket(&self) -> PathBuf {
         self.socket.clone().unwrap_or_else(|| PathBuf::from(mw_pool::SOCKET))

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub(crate) struct Run {
+pub(crate) struct RunConfig {
     library: Option<PathBuf>,
     lock: bool,
     #[serde(deserialize_with = "prefault")]
@@ -16,14 +16,14 @@ pub(crate) struct Run {
     direct_io: Option<u64>,
     direct_io_reads: bool,
     #[serde(deserialize_with = "pool_name")]
-    pool: Option<mw_pool::Name>,
+    pool: Option<mw_pool::PoolName>,
     pool_strict: bool,
     #[serde(deserialize_with = "size")]
     threshold: Option<u64>,
     stats: bool,
 }
 
-impl Run {
+impl RunConfig {
     /// The arguments, and what is configured where they say nothing.
     pub(crate) fn complete(&self, args: &RunArgs) -> RunArgs {
         RunArgs {
@@ -47,20 +47,22 @@ impl Run {
 fn prefault<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Prefault>, D::Error> {
     #[derive(Deserialize)]
     #[serde(rename_all = "lowercase")]
-    enum When {
+    enum PrefaultTime {
         Background,
         Now,
     }
     #[derive(Deserialize)]
     #[serde(untagged, expecting = "true, false, \"background\" or \"now\"")]
-    enum Value {
+    enum PrefaultValue {
         Is(bool),
-        When(When),
+        When(PrefaultTime),
     }
-    Ok(match Value::deserialize(from)? {
-        Value::Is(false) => None,
-        Value::Is(true) | Value::When(When::Background) => Some(Prefault::Background),
-        Value::When(When::Now) => Some(Prefault::Now),
+    Ok(match PrefaultValue::deserialize(from)? {
+        PrefaultValue::Is(false) => None,
+        PrefaultValue::Is(true) | PrefaultValue::When(PrefaultTime::Background) => {
+            Some(Prefault::Background)
+        }
+        PrefaultValue::When(PrefaultTime::Now) => Some(Prefault::Now),
     })
 }
 
@@ -72,6 +74,6 @@ fn direct_io_size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::
     super::value::as_argument(from, direct_io)
 }
 
-fn pool_name<'de, D: Deserializer<'de>>(from: D) -> Result<Option<mw_pool::Name>, D::Error> {
-    super::value::as_argument(from, str::parse::<mw_pool::Name>)
+fn pool_name<'de, D: Deserializer<'de>>(from: D) -> Result<Option<mw_pool::PoolName>, D::Error> {
+    super::value::as_argument(from, str::parse::<mw_pool::PoolName>)
 }

@@ -14,7 +14,7 @@ macro_rules! define_keys {
         /// `[watch]`.
         #[derive(Debug, Clone, Default, Deserialize)]
         #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-        pub(crate) struct Watch {
+        pub(crate) struct WatchConfig {
             pub(crate) recording: Option<PathBuf>,
             $(
                 #[serde(deserialize_with = $read)]
@@ -24,10 +24,10 @@ macro_rules! define_keys {
             pub(crate) profile: Option<bool>,
             pub(crate) listen: Option<Listen>,
             pub(crate) web_config_file: Option<PathBuf>,
-            probe: Vec<Probe>,
+            probe: Vec<ProbeConfig>,
         }
 
-        impl Watch {
+        impl WatchConfig {
             /// Each option, or else the key of its name.
             pub(crate) fn settings(&self, options: &WatchSettings) -> WatchSettings {
                 WatchSettings { $($name: options.$name.or(self.$name),)* }
@@ -41,7 +41,7 @@ watch_settings!(define_keys);
 /// One `[[watch.probe]]`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct Probe {
+struct ProbeConfig {
     name: Option<String>,
     target: String,
     #[serde(default, deserialize_with = "time")]
@@ -52,10 +52,10 @@ struct Probe {
     gc_log: Option<PathBuf>,
 }
 
-impl Watch {
+impl WatchConfig {
     pub(crate) fn probes(&self) -> Result<Vec<ProbeArg>, Failure> {
         let wrong = |what: String| Failure::new(Exit::Usage, format!("[[watch.probe]]: {what}"));
-        let probe = |probe: &Probe| {
+        let probe = |probe: &ProbeConfig| {
             if let Some(name) = probe.name.as_deref().filter(|name| !is_name(name)) {
                 let rule = "at most 32 letters, digits, '-' and '_'";
                 return Err(wrong(format!("invalid name '{name}' ({rule})")));

@@ -3,7 +3,7 @@
 //! program of each checks a tree of fixtures/.
 
 use mw_collect::text_archive::TextArchive;
-use mw_test::{Killed, fixture};
+use mw_test::{ChildGuard, fixture};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -30,7 +30,7 @@ pub(super) struct Cluster {
     pub(super) dir: TempDir,
     /// Process 1 of the namespaces, as it is numbered outside.
     init: i32,
-    unshare: Killed,
+    unshare: ChildGuard,
 }
 
 impl Drop for Cluster {
@@ -96,7 +96,7 @@ impl Cluster {
         let log = fs::File::create(dir.path().join("out")).unwrap();
         unshare.args(["sh", script, path]).stdin(Stdio::null());
         unshare.stdout(log.try_clone().unwrap()).stderr(log);
-        let unshare = Killed(unshare.spawn().unwrap());
+        let unshare = ChildGuard(unshare.spawn().unwrap());
         let id = unshare.0.id();
         let children = format!("/proc/{id}/task/{id}/children");
         let init = mw_test::wait_for("process 1", PATIENCE, POLL, || {

@@ -149,7 +149,7 @@ fn a_node_is_resumed_once_its_jobs_have_ended() {
     let cluster = Cluster::start("");
     let mut srun = cluster.command("srun");
     srun.args(["--nodelist=n1", "sleep", "1000"]).stderr(Stdio::null());
-    let mut job = mw_test::Killed(srun.spawn().unwrap());
+    let mut job = mw_test::ChildGuard(srun.spawn().unwrap());
     cluster.wait_for_state("n1", "ALLOCATED");
     cluster.set_sick("n1", true);
     cluster.wait_for_state("n1", "ALLOCATED+DRAIN");

@@ -5,7 +5,7 @@ use super::stamp;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use mw_model::{bounded_json, format_bytes, format_count};
-use mw_sys::guarded::{Limits, Reader};
+use mw_sys::guarded::{FileReader, ReadLimits};
 use mw_sys::{InputFile, ProgramLimits, run_command};
 use serde::Deserialize;
 use std::borrow::Cow;
@@ -89,7 +89,7 @@ pub fn read(
     logs: &LogSources<'_>,
     wanted: &[KnownLine],
     range: TimeRange,
-    limits: Limits,
+    limits: ReadLimits,
 ) -> Result<FoundLines, LogError> {
     let mut lines = FoundLines::default();
     match *logs {
@@ -104,7 +104,7 @@ pub fn read(
             lines.failures.extend(journal.err().map(LogError::Journal));
             for path in files {
                 let log =
-                    Reader::open(path, limits).map(|log| LogReader::Configured(Box::new(log)));
+                    FileReader::open(path, limits).map(|log| LogReader::Configured(Box::new(log)));
                 let added = add(path, log, limits.bytes, wanted, range, &mut lines);
                 lines.failures.extend(added.err());
             }
@@ -133,7 +133,7 @@ fn add(
 /// A log that is read.
 enum LogReader {
     Named(InputFile),
-    Configured(Box<Reader>),
+    Configured(Box<FileReader>),
 }
 
 impl LogReader {
@@ -345,13 +345,13 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), log).unwrap();
         let (mut lines, all) = (FoundLines::default(), TimeRange { since: 0, until: u64::MAX });
-        let limits = Limits { bytes: max_bytes, time: Duration::from_secs(60) };
+        let limits = ReadLimits { bytes: max_bytes, time: Duration::from_secs(60) };
         let known = known::shipped();
         let log = LogReader::Named(InputFile::open(file.path()).unwrap());
         let not_read = super::file(log, max_bytes, &known, all, &mut lines).unwrap();
         // A configured log is read as one that the user names.
         let mut again = FoundLines::default();
-        let log = LogReader::Configured(Box::new(Reader::open(file.path(), limits).unwrap()));
+        let log = LogReader::Configured(Box::new(FileReader::open(file.path(), limits).unwrap()));
         assert_eq!(super::file(log, max_bytes, &known, all, &mut again).unwrap(), not_read);
         assert_eq!(again.found, lines.found);
         (lines, not_read)

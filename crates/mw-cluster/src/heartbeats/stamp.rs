@@ -32,11 +32,11 @@ struct Stamp {
     year: Option<i16>,
     month: i8,
     day: i8,
-    time: Time,
+    time: TimeOfDay,
     offset: Option<Offset>,
 }
 
-struct Time {
+struct TimeOfDay {
     hour: i8,
     minute: i8,
     second: i8,
@@ -47,7 +47,7 @@ impl Stamp {
     fn timestamp(&self, zone: &TimeZone, now: Timestamp) -> Option<Timestamp> {
         let zone = self.offset.map_or_else(|| zone.clone(), TimeZone::fixed);
         let in_year = |year: i16| {
-            let Time { hour, minute, second, millisecond } = self.time;
+            let TimeOfDay { hour, minute, second, millisecond } = self.time;
             let nanosecond = millisecond.checked_mul(1_000_000)?;
             let time = DateTime::new(year, self.month, self.day, hour, minute, second, nanosecond);
             Some(time.ok()?.to_zoned(zone.clone()).ok()?.timestamp())
@@ -168,7 +168,7 @@ impl StampCursor<'_> {
     }
 
     /// `10:02:14`, with a fraction after a point or a comma.
-    fn time(&mut self, hour_digits: usize) -> Option<Time> {
+    fn time(&mut self, hour_digits: usize) -> Option<TimeOfDay> {
         let hour = self.number(hour_digits)?;
         self.one_of(b":")?;
         let minute = self.number(2)?;
@@ -181,7 +181,7 @@ impl StampCursor<'_> {
             }
             while self.number(1).is_some() {}
         }
-        Some(Time {
+        Some(TimeOfDay {
             hour: small(hour)?,
             minute: small(minute)?,
             second: small(second)?,

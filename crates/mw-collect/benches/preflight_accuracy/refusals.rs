@@ -2,7 +2,7 @@
 
 use crate::{Failure, accuracy, ask};
 use mw_model::Request;
-use mw_test::{Cgroup, HugePages};
+use mw_test::{HugePages, TestCgroup};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -37,7 +37,7 @@ pub(crate) fn run() -> Result<bool, Failure> {
     right &= check("RLIMIT_MEMLOCK", &["memlock=8M"], "4M,lock", false)?;
     right &= check("RLIMIT_MEMLOCK", &["memlock=8M"], "64M,lock", true)?;
     right &= check("RLIMIT_MEMLOCK, unlocked", &["memlock=8M"], "64M", false)?;
-    match Cgroup::with_memory(256 * MIB) {
+    match TestCgroup::with_memory(256 * MIB) {
         Ok(group) => {
             let argument = format!("cgroup={}", group.path().display());
             for (size, no) in [("128M", false), ("128M,lock,huge=thp", false), ("512M", true)] {

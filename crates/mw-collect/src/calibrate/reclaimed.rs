@@ -21,7 +21,7 @@ const MOST_PLACES: u64 = 6144;
 const PLACES_TOGETHER: u64 = 64;
 /// A sample of one zone at places of two huge pages each.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Found {
+struct PlaceSample {
     places: u64,
     sampled: u64,
     /// Reported blocks of one huge page.
@@ -111,11 +111,11 @@ fn sample_zone(
     most: u64,
     until: Instant,
     flag: impl Fn(u64) -> Option<u64>,
-) -> Found {
+) -> PlaceSample {
     let block = 1_u64 << order.min(32);
     let first = frames.start.div_ceil(2 * block);
     let places = (frames.end / (2 * block)).saturating_sub(first);
-    let mut found = Found { places, ..Found::default() };
+    let mut found = PlaceSample { places, ..PlaceSample::default() };
     for (place, index) in spread(places).zip(0..most) {
         if index % PLACES_TOGETHER == PLACES_TOGETHER - 1 && Instant::now() > until {
             break;
@@ -140,7 +140,7 @@ fn sample_zone(
 fn of_zone(
     zone: &Zone,
     listed: &BuddyZone,
-    found: Found,
+    found: PlaceSample,
     order: usize,
     page_bytes: u64,
 ) -> Vec<FreeLayer> {
@@ -186,7 +186,7 @@ fn of_zone(
 
 /// The standard deviation of a count of all places that is estimated from a sample without
 /// replacement: that of the hypergeometric distribution.
-fn deviation(count: u64, found: Found) -> f64 {
+fn deviation(count: u64, found: PlaceSample) -> f64 {
     let (all, sampled) = (found.places as f64, found.sampled as f64);
     if found.sampled == 0 || found.places < 2 {
         return 0.0;
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn reported_blocks_are_told_from_free_ones_and_from_page_cache() {
         let found = sample_zone(0..1024 * 1024, ORDER, 1024, Instant::now() + LATER, flags);
-        assert_eq!(found, Found { places: 1024, sampled: 1024, single: 10, larger: 512 });
+        assert_eq!(found, PlaceSample { places: 1024, sampled: 1024, single: 10, larger: 512 });
     }
 
     #[test]
@@ -256,7 +256,7 @@ mod tests {
         let mut info = mw_proc::buddyinfo::Buddyinfo::default();
         info.parse_into(b"Node 0, zone Normal 1024 0 0 0 0 0 0 0 0 10 100\n").unwrap();
         let zone = Zone { low_pages: 1024, ..Zone::default() };
-        let found = Found { places: 400, sampled: 100, single: 1, larger: 10 };
+        let found = PlaceSample { places: 400, sampled: 100, single: 1, larger: 10 };
         let layers = of_zone(&zone, &info.zones[0], found, ORDER, 4096);
         let said: Vec<(u64, bool, bool)> =
             layers.iter().map(|l| (l.bytes >> 20, l.small, l.reclaimed)).collect();

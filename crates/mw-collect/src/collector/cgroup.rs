@@ -31,7 +31,7 @@ pub(crate) fn collect(source: &Source, page_bytes: &[u64]) -> Result<Cgroups, Mi
     let own = own_groups(source, &hierarchy, &mut unseen);
     let limit_above_bytes = limit_above(&hierarchy, &own);
     let above_unseen = above_unseen(source, &hierarchy);
-    let mut walk = Walk {
+    let mut walk = LimitWalk {
         source,
         hierarchy: &hierarchy,
         deadline: thread_time() + source.budget(BUDGET),
@@ -298,7 +298,7 @@ fn events_v2(source: &Source, dir: &str) -> MemoryEvents {
 }
 
 /// The search for groups with a limit.
-struct Walk<'a> {
+struct LimitWalk<'a> {
     source: &'a Source,
     hierarchy: &'a Hierarchy,
     /// The [`thread_time`] at which it ends.
@@ -307,7 +307,7 @@ struct Walk<'a> {
     limited: Vec<Cgroup>,
 }
 
-impl Walk<'_> {
+impl LimitWalk<'_> {
     /// Looks at the groups below `path`; whether all of them were looked at. A group is protected only within what
     /// its parent is.
     fn descend(&mut self, path: &str, depth: usize, may_protect: bool) -> bool {
@@ -382,8 +382,13 @@ mod tests {
         let source = Source::tree(root.path()).unwrap();
         let hierarchy = hierarchy::find(&source).unwrap();
         let deadline = thread_time() + source.budget(BUDGET);
-        let mut walk =
-            Walk { source: &source, hierarchy: &hierarchy, deadline, left: 2, limited: Vec::new() };
+        let mut walk = LimitWalk {
+            source: &source,
+            hierarchy: &hierarchy,
+            deadline,
+            left: 2,
+            limited: Vec::new(),
+        };
         assert!(!walk.descend("", 0, true));
         let found: Vec<_> = walk.limited.iter().map(|group| group.path.as_str()).collect();
         assert_eq!(found, ["/a", "/b"]);

@@ -57,14 +57,14 @@ const BATCH: usize = 8;
 const READ_BYTES: usize = 4096;
 
 /// Counts that were collected before.
-pub(crate) struct Known<'a> {
+pub(crate) struct CollectedCounts<'a> {
     pub(crate) sysctl: &'a Sysctl,
     pub(crate) slabs: Option<&'a [Slab]>,
     pub(crate) processes: &'a Reading<Processes>,
     pub(crate) page_bytes: u64,
 }
 
-pub(crate) fn collect(source: &Source, known: &Known<'_>) -> Result<MapCounts, Missing> {
+pub(crate) fn collect(source: &Source, known: &CollectedCounts<'_>) -> Result<MapCounts, Missing> {
     let is_tree = !source.is_running();
     let captured = is_tree.then(|| source.read(MAP_COUNTS).ok()).flatten();
     if let Some(text) = captured {
@@ -120,14 +120,14 @@ fn count_all(source: &Source, pids: &[u32], enough: u64) -> Result<MapCounts, Mi
         let questions: Vec<_> = batch.iter().map(|pid| (*pid, ())).collect();
         for answer in helper.run(&questions).into_iter().flatten() {
             match answer {
-                Answer::Counted(count) => {
+                CountOutcome::Counted(count) => {
                     seen = seen.saturating_add(count.mappings);
                     is_over |= !count.is_whole;
                     counts.list.push(count);
                 }
-                Answer::Gone => {}
-                Answer::Failed(missing) => counts.unseen = Some(missing),
-                Answer::OverBound => {
+                CountOutcome::Gone => {}
+                CountOutcome::Failed(missing) => counts.unseen = Some(missing),
+                CountOutcome::OverBound => {
                     is_over = true;
                     continue;
                 }
@@ -149,7 +149,7 @@ fn count_all(source: &Source, pids: &[u32], enough: u64) -> Result<MapCounts, Mi
     Ok(counts)
 }
 
-enum Answer {
+enum CountOutcome {
     Counted(MapCount),
     /// It has ended, or has no memory any more.
     Gone,
@@ -159,30 +159,30 @@ enum Answer {
 }
 
 /// Counts the lines, and adds what is read to `read`.
-fn count(source: &Source, pid: u32, read: &AtomicU64) -> Answer {
+fn count(source: &Source, pid: u32, read: &AtomicU64) -> CountOutcome {
     if read.fetch_add(LINES_OF_OPENING, Relaxed) >= MAX_LINES {
-        return Answer::OverBound;
+        return CountOutcome::OverBound;
     }
     let path = format!("/proc/{pid}/maps");
     let file = match source.open(&path) {
         Ok(file) => file,
-        Err(missing) if missing.absence == Absence::Absent => return Answer::Gone,
-        Err(missing) => return Answer::Failed(missing),
+        Err(missing) if missing.absence == Absence::Absent => return CountOutcome::Gone,
+        Err(missing) => return CountOutcome::Failed(missing),
     };
     let mut buffer = [0_u8; READ_BYTES];
     let mut mappings = 0_u64;
     loop {
         let more = match rustix::io::read(&file, &mut buffer) {
-            Ok(0) => return Answer::Counted(MapCount { pid, mappings, is_whole: true }),
+            Ok(0) => return CountOutcome::Counted(MapCount { pid, mappings, is_whole: true }),
             Ok(bytes) => lines(buffer.get(..bytes).unwrap_or_default()),
             Err(Errno::INTR) => 0,
-            Err(Errno::SRCH) => return Answer::Gone,
-            Err(errno) => return Answer::Failed(Missing::failed(path, errno.to_string())),
+            Err(Errno::SRCH) => return CountOutcome::Gone,
+            Err(errno) => return CountOutcome::Failed(Missing::failed(path, errno.to_string())),
         };
         mappings += more;
         let most = if mappings < MANY { MAX_LINES } else { MAX_LINES_OF_MANY };
         if read.fetch_add(more, Relaxed) + more >= most {
-            return Answer::Counted(MapCount { pid, mappings, is_whole: false });
+            return CountOutcome::Counted(MapCount { pid, mappings, is_whole: false });
         }
     }
 }
@@ -247,7 +247,8 @@ mod tests {
         let slabs = all.map(slab);
         let processes = Reading::Value(Processes { present: list.len() + unseen, unseen, list });
         let slabs = slabs.as_deref();
-        let known = Known { sysctl: &sysctl, slabs, processes: &processes, page_bytes: 4096 };
+        let known =
+            CollectedCounts { sysctl: &sysctl, slabs, processes: &processes, page_bytes: 4096 };
         let tree = tempfile::tempdir().unwrap();
         std::fs::create_dir(tree.path().join("proc")).unwrap();
         collect(&Source::tree(tree.path()).unwrap(), &known)
@@ -286,7 +287,7 @@ mod tests {
     fn its_own_mappings_are_counted() {
         let source = Source::live().unwrap();
         let pid = std::process::id();
-        let Answer::Counted(counted) = count(&source, pid, &AtomicU64::new(0)) else {
+        let CountOutcome::Counted(counted) = count(&source, pid, &AtomicU64::new(0)) else {
             panic!("not counted")
         };
         let lines = std::fs::read_to_string("/proc/self/maps").unwrap().lines().count() as u64;
@@ -298,9 +299,11 @@ mod tests {
     fn so_many_lines_are_read_and_no_more() {
         let source = Source::live().unwrap();
         let pid = std::process::id();
-        assert!(matches!(count(&source, pid, &AtomicU64::new(MAX_LINES)), Answer::OverBound));
+        assert!(matches!(count(&source, pid, &AtomicU64::new(MAX_LINES)), CountOutcome::OverBound));
         let almost = AtomicU64::new(MAX_LINES - LINES_OF_OPENING - 1);
-        let Answer::Counted(counted) = count(&source, pid, &almost) else { panic!("not counted") };
+        let CountOutcome::Counted(counted) = count(&source, pid, &almost) else {
+            panic!("not counted")
+        };
         assert!(!counted.is_whole && counted.mappings > 0, "{counted:?}");
     }
 

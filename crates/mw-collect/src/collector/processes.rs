@@ -2,7 +2,7 @@
 
 use crate::source::Source;
 use mw_model::{Missing, Process, Processes};
-use mw_proc::limits::Limits;
+use mw_proc::limits::Rlimits;
 use mw_proc::pid_stat::PidStat;
 use mw_proc::status::Status;
 use mw_sys::HelperThread;
@@ -120,7 +120,7 @@ fn process(source: &Source, pid: u32) -> Option<Process> {
     let status = source.parse(&format!("/proc/{pid}/status"), Status::parse).ok()?;
     status.vm_rss_bytes?;
     let locks = status.vm_lck_bytes.is_some_and(|bytes| bytes > 0);
-    let limits = locks.then(|| source.parse(&format!("/proc/{pid}/limits"), Limits::parse).ok());
+    let limits = locks.then(|| source.parse(&format!("/proc/{pid}/limits"), Rlimits::parse).ok());
     Some(Process { status, limits: limits.flatten() })
 }
 

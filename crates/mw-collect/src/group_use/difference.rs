@@ -1,7 +1,7 @@
 //! What changed between two samples.
 
-use super::files::{Counters, Limits};
-use super::sample::{Group, GroupSample};
+use super::files::{CgroupCounters, GroupLimits};
+use super::sample::{GroupReading, GroupSample};
 use mw_model::{GroupIo, GroupUse};
 use mw_proc::cgroup::{BlockDevice, DeviceBytes, DeviceLimit};
 use mw_sys::kernel_file;
@@ -66,9 +66,14 @@ impl GroupSample {
     }
 }
 
-fn difference(path: &str, group: &Group, before: Option<&Group>, over: Duration) -> GroupUse {
+fn difference(
+    path: &str,
+    group: &GroupReading,
+    before: Option<&GroupReading>,
+    over: Duration,
+) -> GroupUse {
     let (now, was) = (&group.counters, before.map(|group| &group.counters));
-    let rise = |counter: fn(&Counters) -> Option<u64>| rise(counter(now), was.map(counter));
+    let rise = |counter: fn(&CgroupCounters) -> Option<u64>| rise(counter(now), was.map(counter));
     let is_frozen = now.frozen || was.is_some_and(|was| was.frozen);
     GroupUse {
         path: path.to_owned(),
@@ -97,7 +102,7 @@ fn millis(duration: Duration) -> u64 {
 }
 
 /// Sets the limits that are not set yet.
-pub(super) fn set_limits(group: &mut GroupUse, limits: &Limits) {
+pub(super) fn set_limits(group: &mut GroupUse, limits: &GroupLimits) {
     group.memory_max_bytes = group.memory_max_bytes.or(limits.memory_max_bytes);
     group.memory_high_bytes = group.memory_high_bytes.or(limits.memory_high_bytes);
     group.memory_current_bytes = group.memory_current_bytes.or(limits.memory_current_bytes);

@@ -20,7 +20,7 @@ const NANOS_PER_MICRO: u64 = 1_000;
 
 /// Files that are read again and again.
 #[derive(Debug, Default)]
-pub(super) struct Buffers {
+pub(super) struct ReadBuffers {
     text: Vec<u8>,
     entries: Vec<u8>,
     devices: Vec<DeviceBytes>,
@@ -28,7 +28,7 @@ pub(super) struct Buffers {
 
 /// The counters of a group.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Counters {
+pub(super) struct CgroupCounters {
     pub(super) memory: Memory,
     pub(super) cpu: CpuStat,
     pub(super) cpu_pressure_us: Option<u64>,
@@ -49,7 +49,7 @@ pub(super) struct Memory {
 
 /// The limits of a group, and how much memory it has.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Limits {
+pub(super) struct GroupLimits {
     pub(super) memory_max_bytes: Option<u64>,
     pub(super) memory_high_bytes: Option<u64>,
     pub(super) memory_current_bytes: Option<u64>,
@@ -63,10 +63,10 @@ pub(super) fn counters(
     dir: &OwnedFd,
     controllers: Controllers,
     before: Option<&Memory>,
-    buffers: &mut Buffers,
-    into: &mut Counters,
+    buffers: &mut ReadBuffers,
+    into: &mut CgroupCounters,
 ) {
-    let mut files = Files { dir, text: &mut buffers.text };
+    let mut files = GroupFileReader { dir, text: &mut buffers.text };
     if controllers.unified {
         unified(&mut files, before, &mut buffers.devices, into);
     }
@@ -106,10 +106,10 @@ const BLKIO_BYTES: [&CStr; 2] =
     [c"blkio.throttle.io_service_bytes_recursive", c"blkio.throttle.io_service_bytes"];
 
 fn unified(
-    files: &mut Files<'_>,
+    files: &mut GroupFileReader<'_>,
     before: Option<&Memory>,
     devices: &mut Vec<DeviceBytes>,
-    into: &mut Counters,
+    into: &mut CgroupCounters,
 ) {
     let mut pressure = |name| Some(files.parse(name, Pressure::parse)?.some.total_us);
     let memory_us = pressure(c"memory.pressure");
@@ -140,7 +140,7 @@ fn unified(
     into.frozen |= files.parse(c"cgroup.events", cgroup::parse_frozen).unwrap_or(false);
 }
 
-fn memory_v2(files: &mut Files<'_>, into: &mut Memory) {
+fn memory_v2(files: &mut GroupFileReader<'_>, into: &mut Memory) {
     if memory_stat(files, into)
         && let Some(events) = files.parse(c"memory.events", MemoryEvents::parse)
     {
@@ -153,10 +153,10 @@ fn memory_v2(files: &mut Files<'_>, into: &mut Memory) {
 pub(super) fn limits(
     dir: &OwnedFd,
     controllers: Controllers,
-    buffers: &mut Buffers,
-    into: &mut Limits,
+    buffers: &mut ReadBuffers,
+    into: &mut GroupLimits,
 ) {
-    let mut files = Files { dir, text: &mut buffers.text };
+    let mut files = GroupFileReader { dir, text: &mut buffers.text };
     if controllers.unified {
         limit(&mut files, c"memory.max", &mut into.memory_max_bytes);
         limit(&mut files, c"memory.high", &mut into.memory_high_bytes);
@@ -192,7 +192,7 @@ pub(super) fn limits(
 }
 
 /// True if the group has the memory controller.
-fn memory_stat(files: &mut Files<'_>, into: &mut Memory) -> bool {
+fn memory_stat(files: &mut GroupFileReader<'_>, into: &mut Memory) -> bool {
     let Some(stat) = files.parse(c"memory.stat", MemoryStat::parse) else { return false };
     set(&mut into.refault_file, stat.refault_file_pages);
     set(&mut into.refault_anon, stat.refault_anon_pages);
@@ -200,7 +200,7 @@ fn memory_stat(files: &mut Files<'_>, into: &mut Memory) -> bool {
     true
 }
 
-fn limit(files: &mut Files<'_>, name: &CStr, into: &mut Option<u64>) {
+fn limit(files: &mut GroupFileReader<'_>, name: &CStr, into: &mut Option<u64>) {
     set(into, files.parse(name, cgroup::parse_limit).flatten());
 }
 
@@ -209,12 +209,12 @@ fn set(into: &mut Option<u64>, value: Option<u64>) {
 }
 
 /// The files of a group.
-struct Files<'a> {
+struct GroupFileReader<'a> {
     dir: &'a OwnedFd,
     text: &'a mut Vec<u8>,
 }
 
-impl Files<'_> {
+impl GroupFileReader<'_> {
     fn parse<T>(
         &mut self,
         name: &CStr,
@@ -237,7 +237,7 @@ impl Files<'_> {
 }
 
 /// The names of the groups below one.
-pub(super) fn children(dir: &OwnedFd, buffers: &mut Buffers) -> Vec<CString> {
+pub(super) fn children(dir: &OwnedFd, buffers: &mut ReadBuffers) -> Vec<CString> {
     let mut names = Vec::new();
     // The kernel counts the directories below in the links; not so every other file system.
     if fstat(dir).is_ok_and(|stat| stat.st_nlink == 2) {

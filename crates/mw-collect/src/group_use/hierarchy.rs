@@ -12,7 +12,7 @@ pub const MAX_GROUPS: usize = 512;
 
 /// A hierarchy, opened where it is mounted.
 #[derive(Debug)]
-pub(super) struct Hierarchy {
+pub(super) struct OpenHierarchy {
     pub(super) dir: OwnedFd,
     /// The group at the mount point, relative to the root of this process's cgroup namespace.
     pub(super) root: String,
@@ -73,7 +73,7 @@ impl Controllers {
 }
 
 /// Finds the hierarchies; of several mounts of one, that which shows most of it.
-pub(super) fn find(source: &Source) -> Result<Vec<Hierarchy>, Missing> {
+pub(super) fn find(source: &Source) -> Result<Vec<OpenHierarchy>, Missing> {
     let mounts = source.parse("/proc/self/mountinfo", mountinfo::parse)?;
     let mut found: Vec<(Controllers, MountedHierarchy)> = MountedHierarchy::visible(&mounts)
         .into_iter()
@@ -83,12 +83,12 @@ pub(super) fn find(source: &Source) -> Result<Vec<Hierarchy>, Missing> {
         (controllers.rank(), mounted.device.clone(), mounted.root.len())
     });
     found.dedup_by_key(|(_, mounted)| mounted.device.clone());
-    let hierarchies: Vec<Hierarchy> = found
+    let hierarchies: Vec<OpenHierarchy> = found
         .into_iter()
         .filter_map(|(controllers, mounted)| {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
             let dir = open(&mounted.target, flags, Mode::empty()).ok()?;
-            Some(Hierarchy { dir, root: mounted.root, controllers })
+            Some(OpenHierarchy { dir, root: mounted.root, controllers })
         })
         .collect();
     if hierarchies.is_empty() {

@@ -1,6 +1,6 @@
 //! The counters of cgroups at one moment.
 
-use super::files::{Counters, Limits};
+use super::files::{CgroupCounters, GroupLimits};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -8,17 +8,17 @@ use std::time::Instant;
 #[derive(Debug)]
 pub struct GroupSample {
     pub(super) at: Instant,
-    pub(super) groups: BTreeMap<String, Group>,
+    pub(super) groups: BTreeMap<String, GroupReading>,
     /// True if all groups were read.
     pub(super) complete: bool,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Group {
+pub(super) struct GroupReading {
     pub(super) of_service: bool,
-    pub(super) counters: Counters,
+    pub(super) counters: CgroupCounters,
     /// Read of the service's groups, which may go with the service.
-    pub(super) limits: Option<Limits>,
+    pub(super) limits: Option<GroupLimits>,
     /// Hierarchies in which it was read, one bit each.
     pub(super) read: u32,
 }

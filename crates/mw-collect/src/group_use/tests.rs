@@ -24,9 +24,9 @@ impl Made {
         fs::write(path, text).unwrap();
     }
 
-    fn hierarchy(&self) -> Hierarchy {
+    fn hierarchy(&self) -> OpenHierarchy {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        Hierarchy {
+        OpenHierarchy {
             dir: open(self.folder.path(), flags, Mode::empty()).unwrap(),
             root: "/".to_owned(),
             controllers: self.controllers,
@@ -36,7 +36,7 @@ impl Made {
 
 fn sampler(made: &[&Made]) -> GroupSampler {
     let hierarchies = made.iter().map(|made| made.hierarchy()).collect();
-    GroupSampler { hierarchies, buffers: Buffers::default(), before: BTreeMap::new() }
+    GroupSampler { hierarchies, buffers: ReadBuffers::default(), before: BTreeMap::new() }
 }
 
 fn unified() -> Made {
@@ -229,7 +229,7 @@ fn a_quota_of_a_real_group_is_seen() {
     if !mw_test::is_root() {
         return;
     }
-    let Ok(group) = mw_test::Cgroup::new("cpu") else {
+    let Ok(group) = mw_test::TestCgroup::new("cpu") else {
         return mw_test::skip("no cpu cgroup of version 1");
     };
     fs::write(group.path().join("cpu.cfs_quota_us"), "10000").unwrap();

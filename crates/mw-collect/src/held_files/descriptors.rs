@@ -1,7 +1,7 @@
 //! /proc/PID/fd: open files, memfds and pipes.
 
 use super::mount_table::has_pages;
-use super::search::{FileKind, Holder, Search, file_id};
+use super::search::{FileKind, FileSearch, Holder, file_id};
 use mw_sys::kernel_file;
 use rustix::fs::{AtFlags, CWD, FileType, Statx, StatxFlags, statx};
 use rustix::io::ioctl_fionread;
@@ -14,8 +14,8 @@ use std::os::unix::fs::MetadataExt;
 const MAX_DESCRIPTORS: usize = 65_536;
 
 /// True if all descriptors were read; those on file systems that may not respond never are.
-pub(super) fn read(search: &Search, holder: &Holder) -> bool {
-    let Some(process) = Process::open(holder.pid) else { return true };
+pub(super) fn read(search: &FileSearch, holder: &Holder) -> bool {
+    let Some(process) = OpenProcess::open(holder.pid) else { return true };
     let each = |number, target: &str| process.descriptor(search, holder, number, target);
     for_each(holder.pid, &|| search.is_late(), each).unwrap_or(false)
 }
@@ -72,14 +72,14 @@ impl Info {
     }
 }
 
-pub(super) struct Process {
+pub(super) struct OpenProcess {
     pid: u32,
     pidfd: OwnedFd,
     /// The inode of its mount namespace.
     namespace: u64,
 }
 
-impl Process {
+impl OpenProcess {
     /// None for one that has ended.
     pub(super) fn open(pid: u32) -> Option<Self> {
         let number = Pid::from_raw(i32::try_from(pid).ok()?)?;
@@ -88,7 +88,7 @@ impl Process {
         Some(Self { pid, pidfd, namespace })
     }
 
-    fn descriptor(&self, search: &Search, holder: &Holder, number: i32, target: &str) -> bool {
+    fn descriptor(&self, search: &FileSearch, holder: &Holder, number: i32, target: &str) -> bool {
         if target.starts_with("pipe:[") {
             return self.pipe(search, number, target);
         }
@@ -101,7 +101,7 @@ impl Process {
         self.file(search, holder, number, target)
     }
 
-    fn is_new_path(&self, search: &Search, target: &str) -> bool {
+    fn is_new_path(&self, search: &FileSearch, target: &str) -> bool {
         search.found().paths.insert((self.namespace, target.to_owned()))
     }
 
@@ -109,7 +109,7 @@ impl Process {
         pidfd_getfd(&self.pidfd, number, PidfdGetfdFlags::empty()).ok()
     }
 
-    fn pipe(&self, search: &Search, number: i32, target: &str) -> bool {
+    fn pipe(&self, search: &FileSearch, number: i32, target: &str) -> bool {
         if !search.found().pipes.insert(target.to_owned()) {
             return true;
         }
@@ -119,7 +119,7 @@ impl Process {
         bytes.is_some()
     }
 
-    fn memfd(&self, search: &Search, holder: &Holder, number: i32, target: &str) -> bool {
+    fn memfd(&self, search: &FileSearch, holder: &Holder, number: i32, target: &str) -> bool {
         let Some(id) = stat(self.pid, number).map(|stat| file_id(&stat)) else { return true };
         let is_memfd = (id.0, id.1) == search.memfd_device;
         if !is_memfd || !search.is_new(id) {
@@ -131,7 +131,7 @@ impl Process {
         })
     }
 
-    fn file(&self, search: &Search, holder: &Holder, number: i32, target: &str) -> bool {
+    fn file(&self, search: &FileSearch, holder: &Holder, number: i32, target: &str) -> bool {
         let mount = Info::of(self.pid, number).and_then(|info| info.mount());
         let Some(mount) = mount else { return true };
         let table = search.tables.of_namespace(self.namespace, self.pid);

@@ -1,6 +1,6 @@
 //! /proc/PID/maps and map_files: files that a process has mapped, which it need not have open.
 
-use super::search::{FileKind, Holder, Search, file_id};
+use super::search::{FileKind, FileSearch, Holder, file_id};
 use mw_proc::maps::{self, Mapping};
 use mw_sys::kernel_file;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, open, statx};
@@ -11,7 +11,7 @@ use std::os::fd::AsFd;
 const MAX_MAPS_BYTES: u64 = 4 << 20;
 
 /// True if all mapped files were read.
-pub(super) fn read(search: &Search, holder: &Holder) -> bool {
+pub(super) fn read(search: &FileSearch, holder: &Holder) -> bool {
     let Ok(text) = mw_sys::read_file(format!("/proc/{}/maps", holder.pid)) else { return false };
     if text.len() as u64 > MAX_MAPS_BYTES {
         return false;
@@ -33,7 +33,7 @@ pub(super) fn read(search: &Search, holder: &Holder) -> bool {
     complete
 }
 
-fn file(search: &Search, holder: &Holder, mapping: &Mapping) -> bool {
+fn file(search: &FileSearch, holder: &Holder, mapping: &Mapping) -> bool {
     let (major, minor) = mapping.device;
     if search.found().tmpfs_devices.contains(&format!("{major}:{minor}")) {
         return true;

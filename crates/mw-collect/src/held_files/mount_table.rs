@@ -1,6 +1,6 @@
 //! The mounts of a process's namespace, by number.
 
-use mw_proc::mountinfo::{self, Mount};
+use mw_proc::mountinfo::{self, MountInfo};
 use mw_sys::kernel_file;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const WITH_PAGES: [&str; 3] = ["btrfs", "tmpfs", "zfs"];
 
 pub(super) struct MountTable {
-    by_id: BTreeMap<u32, Mount>,
+    by_id: BTreeMap<u32, MountInfo>,
 }
 
 impl MountTable {
@@ -22,7 +22,7 @@ impl MountTable {
         Some(Self { by_id: mounts.into_iter().map(|mount| (mount.id, mount)).collect() })
     }
 
-    pub(super) fn mount(&self, id: u32) -> Option<&Mount> {
+    pub(super) fn mount(&self, id: u32) -> Option<&MountInfo> {
         self.by_id.get(&id)
     }
 
@@ -66,7 +66,7 @@ impl MountTables {
 }
 
 /// True if files of a mount have pages of their own, and asking for them waits for nobody.
-pub(super) fn has_pages(mount: &Mount) -> bool {
+pub(super) fn has_pages(mount: &MountInfo) -> bool {
     let on_disk = !mount.device.starts_with("0:");
     mount.is_local() && (on_disk || WITH_PAGES.contains(&mount.fstype.as_str()))
 }

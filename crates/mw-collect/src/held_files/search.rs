@@ -17,17 +17,17 @@ const MAX_FILES: usize = 16_384;
 pub(super) type FileId = (u32, u32, u64);
 
 /// The search, and its results so far.
-pub(super) struct Search {
+pub(super) struct FileSearch {
     deadline: Instant,
     /// The kernel's own mount that memfds are on.
     pub(super) memfd_device: (u32, u32),
     page_bytes: u64,
     pub(super) tables: MountTables,
-    found: Mutex<Found>,
+    found: Mutex<SearchResult>,
 }
 
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct SearchResult {
     pub(super) files: Vec<HeldFile>,
     pub(super) pipe_bytes: u64,
     pub(super) pipes: BTreeSet<String>,
@@ -38,7 +38,7 @@ pub(super) struct Found {
     pub(super) tmpfs_devices: BTreeSet<String>,
 }
 
-impl Search {
+impl FileSearch {
     pub(super) fn new(deadline: Instant) -> Result<Self, Missing> {
         const WHAT: &str = "page cache by file";
         let failed = |errno: Errno| Missing::failed(WHAT, errno.to_string());
@@ -53,7 +53,10 @@ impl Search {
         let device = fstat(&memfd).map_err(failed)?.st_dev;
         let memfd_device = (rustix::fs::major(device), rustix::fs::minor(device));
         let tmpfs_devices = MountTable::of("self").map(|table| table.tmpfs_devices());
-        let found = Found { tmpfs_devices: tmpfs_devices.unwrap_or_default(), ..Found::default() };
+        let found = SearchResult {
+            tmpfs_devices: tmpfs_devices.unwrap_or_default(),
+            ..SearchResult::default()
+        };
         Ok(Self {
             deadline,
             memfd_device,
@@ -64,7 +67,7 @@ impl Search {
     }
 
     /// Held for no system call: a thread that waits for ever must not keep it.
-    pub(super) fn found(&self) -> MutexGuard<'_, Found> {
+    pub(super) fn found(&self) -> MutexGuard<'_, SearchResult> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -6,7 +6,7 @@
 //! another program copies it.
 
 use super::batches::{PATIENCE, read_all};
-use super::descriptors::{Info, Process, for_each, is_regular, stat};
+use super::descriptors::{Info, OpenProcess, for_each, is_regular, stat};
 use super::mount_table::{MountTable, MountTables, has_pages};
 use super::search::{FileId, file_id};
 use crate::collector::processes::other_programs;
@@ -45,7 +45,7 @@ pub struct SequentialFile {
 
 /// Facts about the files that were seen so far.
 #[derive(Default)]
-struct Seen {
+struct FileUses {
     files: Mutex<BTreeMap<FileId, Use>>,
     tables: MountTables,
 }
@@ -85,7 +85,7 @@ impl Use {
 /// The kernel has no cachestat(2) (6.5), or /proc cannot be read.
 pub fn sequential_files(source: &Source) -> Result<(Vec<SequentialFile>, bool), Missing> {
     let until = Instant::now() + BUDGET;
-    let seen = Arc::new(Seen::default());
+    let seen = Arc::new(FileUses::default());
     let theirs = Arc::clone(&seen);
     let call = move |pid, (): &()| read(&theirs, pid, until);
     let mut helper = HelperThread::new(PATIENCE, call)
@@ -106,7 +106,7 @@ pub fn sequential_files(source: &Source) -> Result<(Vec<SequentialFile>, bool), 
     Ok((files, true))
 }
 
-impl Seen {
+impl FileUses {
     /// Held for no system call: a thread that waits for ever must not keep it.
     fn files(&self) -> MutexGuard<'_, BTreeMap<FileId, Use>> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
@@ -125,7 +125,7 @@ impl Seen {
 }
 
 /// Takes note of the descriptors of a process; whether all were read.
-fn read(seen: &Seen, pid: u32, until: Instant) -> bool {
+fn read(seen: &FileUses, pid: u32, until: Instant) -> bool {
     let Some(table) = seen.tables.of(pid) else { return true };
     let each = |number, target: &str| match descriptor(&table, pid, number, target) {
         Some((id, used)) => seen.note(id, &used),
@@ -190,7 +190,7 @@ pub fn clean_bytes_before(file: &OwnedFd, end: u64) -> std::io::Result<u64> {
 
 /// The descriptor, if it is still of this file.
 fn duplicate(pid: u32, number: i32, id: FileId) -> Option<OwnedFd> {
-    let file = Process::open(pid)?.duplicate(number)?;
+    let file = OpenProcess::open(pid)?.duplicate(number)?;
     let stat = fstat(&file).ok()?;
     let now = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev), stat.st_ino);
     (now == id).then_some(file)
@@ -199,20 +199,20 @@ fn duplicate(pid: u32, number: i32, id: FileId) -> Option<OwnedFd> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mw_test::Killed;
+    use mw_test::ChildGuard;
     use std::fs::File;
     use std::io::{Read, Write};
     use std::process::{Command, Stdio};
 
     /// A program that has read this file from its start, and goes on when its input ends.
-    fn reader(path: &std::path::Path, mode: &str) -> Killed {
+    fn reader(path: &std::path::Path, mode: &str) -> ChildGuard {
         let script =
             format!("exec 3{mode}{}; head -c 16777216 <&3 >/dev/null; echo; cat", path.display());
         let mut child = Command::new("sh");
         child.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = child.spawn().unwrap();
         child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
-        Killed(child)
+        ChildGuard(child)
     }
 
     fn found(path: &std::path::Path) -> Option<u64> {

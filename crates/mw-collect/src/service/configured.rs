@@ -115,7 +115,7 @@ mod tests {
         if !mw_test::is_root() {
             return;
         }
-        let Ok(group) = mw_test::Cgroup::new("pids") else {
+        let Ok(group) = mw_test::TestCgroup::new("pids") else {
             return mw_test::skip("no pids cgroup of version 1");
         };
         let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();

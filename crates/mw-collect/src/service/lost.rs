@@ -1,7 +1,7 @@
 //! Processes that are told of from outside: whose service the killed one was, and who wrote to a file of the kernel.
 
 use super::processes::{memberships, named, stat, unit};
-use super::{Known, ServiceTracker};
+use super::{KnownService, ServiceTracker};
 use mw_model::{OomVictim, ServiceProcess, WriterProcess};
 use mw_proc::cgroup::Membership;
 
@@ -37,7 +37,7 @@ impl ServiceTracker {
     }
 }
 
-impl Known {
+impl KnownService {
     fn has_like(&self, name: &str, cgroup: Option<&str>) -> bool {
         let own = self.service.cgroup.as_deref().filter(|own| *own != "/");
         own.is_some()

@@ -1,9 +1,12 @@
 //! What became of a service that does not answer at its address.
 
-use super::{HOLDER_LIMIT, Known, ServiceTracker, Watched, is_socket_file, named, owners, sockets};
+use super::{
+    HOLDER_LIMIT, KnownService, ServiceTracker, WatchedProcess, is_socket_file, named, owners,
+    sockets,
+};
 use crate::kernel_log::{KernelLog, LoggedEnd};
 use mw_model::{Connection, EndKind, Outage, ProcessEnd, ServiceProcess, format_duration_ms};
-use mw_proc::kmsg::Message;
+use mw_proc::kmsg::KernelMessage;
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
 use std::time::Instant;
@@ -30,7 +33,7 @@ impl ServiceTracker {
                 (path.display().to_string(), sockets::unix_listener(path))
             }
         };
-        let known: Vec<u32> = self.known.iter().flat_map(Known::pids).collect();
+        let known: Vec<u32> = self.known.iter().flat_map(KnownService::pids).collect();
         let holder = inode.and_then(|inode| {
             let (found, _) = owners(&[inode], &known, Instant::now() + HOLDER_LIMIT);
             named(found.first()?.1)
@@ -50,7 +53,7 @@ impl ServiceTracker {
     }
 }
 
-impl Known {
+impl KnownService {
     pub(super) fn pids(&self) -> impl Iterator<Item = u32> {
         self.service.processes.iter().map(|process| process.pid)
     }
@@ -78,8 +81,10 @@ fn logged(
 ) -> Option<ProcessEnd> {
     log.iter().rev().filter(|end| end.unix_ms >= since_unix_ms).find_map(|end| {
         let (pid, name, how, detail) = match &end.message {
-            Message::OomKill { pid, name, .. } => (*pid, name, EndKind::OomKilled, None),
-            Message::Fault { pid, name, what } => (*pid, name, EndKind::Signalled, Some(what)),
+            KernelMessage::OomKill { pid, name, .. } => (*pid, name, EndKind::OomKilled, None),
+            KernelMessage::Fault { pid, name, what } => {
+                (*pid, name, EndKind::Signalled, Some(what))
+            }
             _ => return None,
         };
         is_it(pid, name).then(|| ProcessEnd {
@@ -96,12 +101,12 @@ fn logged(
 /// The group whose limit was met when a process was chosen.
 fn limit_of(log: &VecDeque<LoggedEnd>, killed: u32) -> Option<String> {
     log.iter().rev().find_map(|end| match &end.message {
-        Message::OomChoice(choice) if choice.pid == killed => choice.limit_of.clone(),
+        KernelMessage::OomChoice(choice) if choice.pid == killed => choice.limit_of.clone(),
         _ => None,
     })
 }
 
-impl Watched {
+impl WatchedProcess {
     /// Its end, as far as the kernel reports it (6.15 and later).
     fn end(&self) -> ProcessEnd {
         let process = self.process.clone();

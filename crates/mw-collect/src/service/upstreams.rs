@@ -42,15 +42,15 @@ pub fn upstreams(processes: &[u32], limit: Duration) -> Vec<(u32, u32)> {
 }
 
 /// The other end of a client's socket.
-struct End {
+struct PeerSocket {
     client: u32,
     inode: u64,
     is_accepted: bool,
 }
 
 fn asked_by(clients: &[u32], deadline: Instant) -> Vec<(u32, u32)> {
-    let mut namespaces: HashMap<PathBuf, Tcp> = HashMap::new();
-    let mut ends: Vec<End> = Vec::new();
+    let mut namespaces: HashMap<PathBuf, TcpSockets> = HashMap::new();
+    let mut ends: Vec<PeerSocket> = Vec::new();
     for client in clients {
         if Instant::now() > deadline {
             break;
@@ -58,7 +58,7 @@ fn asked_by(clients: &[u32], deadline: Instant) -> Vec<(u32, u32)> {
         let own: BTreeSet<u64> = sockets_of(*client).take(MAX_SOCKETS).collect();
         let namespace = mw_sys::kernel_file::read_link(format!("/proc/{client}/ns/net"));
         if let (false, Ok(namespace)) = (own.is_empty(), namespace) {
-            let tcp = namespaces.entry(namespace).or_insert_with(|| Tcp::of(*client));
+            let tcp = namespaces.entry(namespace).or_insert_with(|| TcpSockets::of(*client));
             ends.extend(tcp.ends(*client, &own));
             ends.extend(unix_ends(*client, own.difference(&tcp.inodes)));
         }
@@ -68,7 +68,7 @@ fn asked_by(clients: &[u32], deadline: Instant) -> Vec<(u32, u32)> {
     let (found, _) = owners(&inodes, clients, deadline);
     let found: HashMap<u64, u32> = found.into_iter().collect();
     let mut asked = Vec::new();
-    for End { client, inode, is_accepted } in ends {
+    for PeerSocket { client, inode, is_accepted } in ends {
         let Some(server) = found.get(&inode).copied() else { continue };
         asked.push((client, server));
         if !is_accepted {
@@ -80,14 +80,14 @@ fn asked_by(clients: &[u32], deadline: Instant) -> Vec<(u32, u32)> {
 
 /// The TCP sockets of a network namespace.
 #[derive(Default)]
-struct Tcp {
+struct TcpSockets {
     /// By the addresses of both ends.
     sockets: HashMap<(SocketAddr, SocketAddr), TcpSocket>,
     listeners: BTreeMap<u16, Vec<(IpAddr, u64)>>,
     inodes: BTreeSet<u64>,
 }
 
-impl Tcp {
+impl TcpSockets {
     /// That of a process.
     fn of(pid: u32) -> Self {
         let mut tcp = Self::default();
@@ -107,7 +107,7 @@ impl Tcp {
     }
 
     /// The other ends of the sockets with the inodes `own` that were connected to somebody who listens here.
-    fn ends(&self, client: u32, own: &BTreeSet<u64>) -> Vec<End> {
+    fn ends(&self, client: u32, own: &BTreeSet<u64>) -> Vec<PeerSocket> {
         let is_client = |(_, socket): &(&(SocketAddr, SocketAddr), &TcpSocket)| {
             own.contains(&socket.inode) && [ESTABLISHED, SYN_SENT].contains(&socket.state)
         };
@@ -115,9 +115,9 @@ impl Tcp {
             // What was accepted is somebody else's request, even if they listen at the port that they called from.
             let listener = self.listener(remote).filter(|_| self.listener(local).is_none())?;
             match self.sockets.get(&(remote, local)).map(|other| other.inode) {
-                Some(inode) if inode > 0 => Some(End { client, inode, is_accepted: true }),
+                Some(inode) if inode > 0 => Some(PeerSocket { client, inode, is_accepted: true }),
                 None if !remote.ip().is_loopback() && remote.ip() != local.ip() => None,
-                _ => Some(End { client, inode: listener, is_accepted: false }),
+                _ => Some(PeerSocket { client, inode: listener, is_accepted: false }),
             }
         };
         let clients = self.sockets.iter().filter(is_client);
@@ -134,12 +134,12 @@ impl Tcp {
 }
 
 /// The other ends of Unix sockets that were connected to a path or name.
-fn unix_ends<'a>(client: u32, sockets: impl Iterator<Item = &'a u64>) -> Vec<End> {
+fn unix_ends<'a>(client: u32, sockets: impl Iterator<Item = &'a u64>) -> Vec<PeerSocket> {
     let peer = |inode: &u64| {
         let peer = sockets::unix_peer(*inode).filter(|peer| *peer > 0)?;
         // What was accepted has the name of the socket that listens; who connects has none.
         let is_client = !sockets::unix_has_name(*inode)? && sockets::unix_has_name(peer)?;
-        is_client.then_some(End { client, inode: peer, is_accepted: true })
+        is_client.then_some(PeerSocket { client, inode: peer, is_accepted: true })
     };
     sockets.take(MAX_UNIX).filter_map(peer).collect()
 }
@@ -220,7 +220,7 @@ mod tests {
     fn a_remote_end_is_nobody_here() {
         let at = |text: &str| text.parse::<SocketAddr>().unwrap();
         let socket = |inode| TcpSocket { state: ESTABLISHED, inode, waiting: 0, limit: None };
-        let mut tcp = Tcp::default();
+        let mut tcp = TcpSockets::default();
         tcp.listeners.insert(5432, vec![(at("0.0.0.0:1").ip(), 9)]);
         tcp.sockets.insert((at("10.0.0.1:40000"), at("10.0.0.5:5432")), socket(7));
         assert!(tcp.ends(1, &[7].into()).is_empty());

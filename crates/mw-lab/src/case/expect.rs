@@ -28,7 +28,7 @@ pub struct Expect {
     /// Parts of lines of the kernel's log about trouble that this case causes on purpose.
     pub log: Vec<String>,
     /// Bounds, by the name of the measurement.
-    pub effect: BTreeMap<String, Effect>,
+    pub effect: BTreeMap<String, EffectBounds>,
     /// The variant of an evaluation: nothing is promised, checked or fixed.
     #[serde(skip)]
     pub measured_only: bool,
@@ -54,7 +54,7 @@ impl Default for Expect {
 /// Bounds for one measurement, by phase.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Effect {
+pub struct EffectBounds {
     pub during: Bound,
     pub fixed: Bound,
     #[serde(alias = "undone")]
@@ -154,7 +154,12 @@ impl Expect {
         self.effect.iter().try_for_each(|(name, effect)| self.check_effect(name, effect, measures))
     }
 
-    fn check_effect(&self, name: &str, effect: &Effect, measures: bool) -> Result<(), String> {
+    fn check_effect(
+        &self,
+        name: &str,
+        effect: &EffectBounds,
+        measures: bool,
+    ) -> Result<(), String> {
         if !measures {
             return Err(format!("`effect.{name}`, but the case has no measure.sh"));
         }

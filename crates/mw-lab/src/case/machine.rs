@@ -17,7 +17,7 @@ pub enum DiskFormat {
 
 /// A disk; the guest sees the first as `/dev/disk0`, and so on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Disk {
+pub struct GuestDisk {
     pub size_bytes: u64,
     pub format: DiskFormat,
     /// Contents, instead of those by `format`; the guest's writes are discarded at its end.
@@ -32,7 +32,7 @@ pub struct Disk {
 
 /// One end of a cable between two machines: QEMU's datagram sockets. The guest's interface needs the module `virtio_net`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Link {
+pub struct NetworkLink {
     pub local: PathBuf,
     pub remote: PathBuf,
     /// The last byte of the interface's address.
@@ -40,13 +40,13 @@ pub struct Link {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Machine {
+pub struct GuestMachine {
     pub memory_bytes: u64,
     /// Distributed evenly over the nodes; where there are fewer CPUs than nodes, the last nodes have none.
     pub cpus: u32,
     /// NUMA nodes, of equal memory; 1 is a machine without NUMA.
     pub nodes: u32,
-    pub disks: Vec<Disk>,
+    pub disks: Vec<GuestDisk>,
     /// Memory that the host takes once the guest has loaded `virtio_balloon`.
     pub balloon_bytes: Option<u64>,
     /// True if the guest may reboot; otherwise that ends the machine.
@@ -54,17 +54,17 @@ pub struct Machine {
     /// True if it has a watchdog (`i6300esb`), which resets it.
     pub has_watchdog: bool,
     /// The cable to another machine that runs at the same time.
-    pub link: Option<Link>,
+    pub link: Option<NetworkLink>,
     /// Additional kernel parameters.
     pub append: String,
     /// The machine is killed after this time.
     pub time_limit: Duration,
 }
 
-impl Machine {
+impl GuestMachine {
     /// The kernel modules that the disks need; most kernels have them built in.
     pub fn drivers(&self) -> Vec<&'static str> {
-        let is_ext4 = |disk: &Disk| disk.format == DiskFormat::Ext4;
+        let is_ext4 = |disk: &GuestDisk| disk.format == DiskFormat::Ext4;
         let nvme = (!self.disks.is_empty()).then_some("nvme");
         nvme.into_iter().chain(self.disks.iter().any(is_ext4).then_some("ext4")).collect()
     }

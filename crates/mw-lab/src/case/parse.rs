@@ -8,8 +8,8 @@ use serde::Deserialize;
 
 use crate::case::evaluation::{self, Evaluation};
 use crate::case::expect::Expect;
-use crate::case::machine::{Disk, DiskFormat, Machine};
-use crate::case::variant::{Case, CaseKind, Cgroup, Variant};
+use crate::case::machine::{DiskFormat, GuestDisk, GuestMachine};
+use crate::case::variant::{Case, CaseKind, GuestCgroup, Variant};
 use crate::case::watch::WatchSpec;
 use crate::error::LabError;
 
@@ -122,7 +122,7 @@ struct MachineSettings {
     memory: Option<String>,
     cpus: Option<u32>,
     nodes: Option<u32>,
-    cgroup: Option<Cgroup>,
+    cgroup: Option<GuestCgroup>,
     append: Option<String>,
     timeout_s: Option<u64>,
     programs: Option<Vec<String>>,
@@ -174,9 +174,9 @@ impl MachineSettings {
         if nodes == 0 || nodes > MAX_NODES || cpus == 0 {
             return Err(format!("[variant.{name}]: {nodes} nodes with {cpus} cpus"));
         }
-        let disks: Result<Vec<Disk>, String> =
+        let disks: Result<Vec<GuestDisk>, String> =
             self.disks.unwrap_or_default().into_iter().map(RawDisk::build).collect();
-        let machine = Machine {
+        let machine = GuestMachine {
             memory_bytes: size_bytes(&memory)?,
             cpus,
             nodes,
@@ -207,8 +207,8 @@ impl MachineSettings {
 }
 
 impl RawDisk {
-    fn build(self) -> Result<Disk, String> {
-        Ok(Disk {
+    fn build(self) -> Result<GuestDisk, String> {
+        Ok(GuestDisk {
             size_bytes: size_bytes(&self.size)?,
             format: self.format,
             read_bytes_per_s: self.read_bytes_per_s,
@@ -271,7 +271,7 @@ mod tests {
         assert_eq!((firing.name.as_str(), firing.kernel.as_str()), ("firing", "6.12"));
         assert_eq!(firing.machine.memory_bytes, 512 << 20);
         assert_eq!(firing.machine.time_limit, Duration::from_secs(5));
-        assert_eq!((firing.cgroup, quiet.cgroup), (Cgroup::V1, Cgroup::V2));
+        assert_eq!((firing.cgroup, quiet.cgroup), (GuestCgroup::V1, GuestCgroup::V2));
         assert_eq!((firing.kind, quiet.kind), (CaseKind::Rule, CaseKind::FieldReport));
         assert_eq!((quiet.kernel.as_str(), quiet.machine.nodes), ("6.1", 2));
         assert_eq!(quiet.machine.time_limit, Duration::from_secs(DEFAULT_TIMEOUT_S));

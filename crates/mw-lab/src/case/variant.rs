@@ -6,24 +6,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::case::evaluation::Evaluation;
 use crate::case::expect::Expect;
-use crate::case::machine::Machine;
+use crate::case::machine::GuestMachine;
 use crate::case::watch::WatchSpec;
 
 /// Version of control groups that a guest mounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Cgroup {
+pub enum GuestCgroup {
     V1,
     #[default]
     V2,
 }
 
-impl Cgroup {
+impl GuestCgroup {
     /// As in case files and `init`.
     pub fn name(self) -> &'static str {
         match self {
-            Cgroup::V1 => "v1",
-            Cgroup::V2 => "v2",
+            GuestCgroup::V1 => "v1",
+            GuestCgroup::V2 => "v2",
         }
     }
 }
@@ -66,8 +66,8 @@ pub struct Variant {
     /// Description of the condition, for people.
     pub how: String,
     pub kernel: String,
-    pub machine: Machine,
-    pub cgroup: Cgroup,
+    pub machine: GuestMachine,
+    pub cgroup: GuestCgroup,
     /// Programs of the host, copied to the guest.
     pub programs: Vec<String>,
     /// Kernel modules to load before the case begins.

@@ -52,7 +52,7 @@ mod tests {
     use std::time::Duration;
 
     fn run(ended: RunEnd, outcome: &str, console: &str) -> GuestRun {
-        let mut frames = frames::Frames::default();
+        let mut frames = frames::GuestFrames::default();
         frames.files.insert("outcome".to_owned(), outcome.as_bytes().to_vec());
         GuestRun {
             ended,

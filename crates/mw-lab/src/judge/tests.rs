@@ -1,7 +1,7 @@
 //! Each kind of broken promise, one at a time.
 
 use super::*;
-use crate::vm::frames::Frames;
+use crate::vm::frames::GuestFrames;
 use crate::vm::kernel_log;
 use crate::vm::qemu::RunEnd;
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn report(rules: &[(&str, &str)]) -> String {
 
 /// A run that keeps `PROMISE`.
 fn good() -> GuestRun {
-    let mut frames = Frames::default();
+    let mut frames = GuestFrames::default();
     let mut step = |name: &str, text: &str| {
         frames.files.insert(name.to_owned(), text.as_bytes().to_vec());
         frames.files.insert(format!("{name}.exit"), b"0".to_vec());

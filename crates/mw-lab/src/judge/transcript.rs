@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::vm::frames::Frames;
+use crate::vm::frames::GuestFrames;
 
 /// The phases of a run, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Phase {
+pub enum RunPhase {
     /// Without the condition.
     Before,
     /// The condition is in force.
@@ -21,16 +21,17 @@ pub enum Phase {
     Reverted,
 }
 
-impl Phase {
-    pub const ALL: [Phase; 4] = [Phase::Before, Phase::During, Phase::Fixed, Phase::Reverted];
+impl RunPhase {
+    pub const ALL: [RunPhase; 4] =
+        [RunPhase::Before, RunPhase::During, RunPhase::Fixed, RunPhase::Reverted];
 
     /// As in frames and case files.
     pub fn name(self) -> &'static str {
         match self {
-            Phase::Before => "before",
-            Phase::During => "during",
-            Phase::Fixed => "fixed",
-            Phase::Reverted => "reverted",
+            RunPhase::Before => "before",
+            RunPhase::During => "during",
+            RunPhase::Fixed => "fixed",
+            RunPhase::Reverted => "reverted",
         }
     }
 }
@@ -46,7 +47,7 @@ pub struct Measurement {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct CheckReport {
     pub findings: Vec<ReportedFinding>,
-    pub skipped: Vec<SkippedRule>,
+    pub skipped: Vec<TranscriptSkip>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,13 +60,13 @@ pub struct ReportedFinding {
 
 /// A rule that could not be checked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SkippedRule {
+pub struct TranscriptSkip {
     pub rule: String,
 }
 
 /// A change by `memwright fix`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AppliedChange {
+pub struct TranscriptChange {
     pub path: String,
     /// `None` for an action.
     pub before: Option<String>,
@@ -74,9 +75,9 @@ pub struct AppliedChange {
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Transcript {
-    pub measured: BTreeMap<Phase, Vec<Measurement>>,
-    pub checks: BTreeMap<Phase, CheckReport>,
-    pub changes: Vec<AppliedChange>,
+    pub measured: BTreeMap<RunPhase, Vec<Measurement>>,
+    pub checks: BTreeMap<RunPhase, CheckReport>,
+    pub changes: Vec<TranscriptChange>,
     /// The contents of the changed files after `undo`.
     pub settings: BTreeMap<String, String>,
 }
@@ -91,9 +92,9 @@ const SHOWN_CHARS: usize = 200;
 
 impl Transcript {
     /// Steps that did not run have no frames.
-    pub fn read(frames: &Frames) -> Result<Transcript, String> {
+    pub fn read(frames: &GuestFrames) -> Result<Transcript, String> {
         let mut transcript = Transcript::default();
-        for phase in Phase::ALL {
+        for phase in RunPhase::ALL {
             let measure = format!("{}/measure", phase.name());
             if let Some(text) = ended(frames, &measure, FINE)? {
                 let measured = measurements(&text).map_err(|why| format!("{measure}: {why}"))?;
@@ -118,16 +119,16 @@ impl Transcript {
 
 #[derive(Deserialize)]
 struct FixOutput {
-    applied: Applied,
+    applied: FixChanges,
 }
 
 #[derive(Deserialize)]
-struct Applied {
-    changes: Vec<AppliedChange>,
+struct FixChanges {
+    changes: Vec<TranscriptChange>,
 }
 
 /// The output of the step `name`, if it ran and exited with one of `codes`.
-fn ended(frames: &Frames, name: &str, codes: &[&str]) -> Result<Option<String>, String> {
+fn ended(frames: &GuestFrames, name: &str, codes: &[&str]) -> Result<Option<String>, String> {
     let Some(text) = frames.text(name) else { return Ok(None) };
     let code = frames.text(&format!("{name}.exit")).unwrap_or_default();
     if codes.contains(&code.as_str()) {
@@ -169,8 +170,8 @@ fn measurement(line: &str) -> Result<Measurement, String> {
 mod tests {
     use super::*;
 
-    fn frames(files: &[(&str, &str)]) -> Frames {
-        let mut frames = Frames::default();
+    fn frames(files: &[(&str, &str)]) -> GuestFrames {
+        let mut frames = GuestFrames::default();
         for (name, text) in files {
             frames.files.insert((*name).to_owned(), text.as_bytes().to_vec());
         }
@@ -193,9 +194,9 @@ mod tests {
             ("reverted/settings.exit", "0"),
         ]))
         .unwrap();
-        assert_eq!(got.measured[&Phase::Before][1].value, 3.0);
-        assert_eq!(got.checks[&Phase::During].findings[0].rule, "a");
-        assert_eq!(got.checks[&Phase::During].skipped[0].rule, "b");
+        assert_eq!(got.measured[&RunPhase::Before][1].value, 3.0);
+        assert_eq!(got.checks[&RunPhase::During].findings[0].rule, "a");
+        assert_eq!(got.checks[&RunPhase::During].skipped[0].rule, "b");
         assert_eq!(got.changes[0].before.as_deref(), Some("7"));
         assert_eq!(got.settings["/p"], "7");
     }

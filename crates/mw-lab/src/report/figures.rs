@@ -1,15 +1,15 @@
 //! How measured values are written.
 
 use crate::judge::MeasurementSeries;
-use crate::judge::transcript::Phase;
+use crate::judge::transcript::RunPhase;
 
 /// A measurement over the phases, and its multiple of the first value: `create 2 s, during 14 (x7),
 /// fixed 2 (x1)`.
 pub(super) fn effect(series: &MeasurementSeries) -> String {
     let value = |phase| series.values.get(&phase).copied();
-    let before = value(Phase::Before);
+    let before = value(RunPhase::Before);
     let mut parts = Vec::new();
-    for phase in [Phase::During, Phase::Fixed, Phase::Reverted] {
+    for phase in [RunPhase::During, RunPhase::Fixed, RunPhase::Reverted] {
         let Some(now) = value(phase) else { continue };
         let times = before.filter(|before| *before > 0.0).map(|before| now / before);
         let times = times.map_or_else(String::new, |times| format!(" (x{})", short(times)));
@@ -20,7 +20,7 @@ pub(super) fn effect(series: &MeasurementSeries) -> String {
 }
 
 /// The value in one phase, or a dash.
-pub(super) fn cell(series: &MeasurementSeries, phase: Phase) -> String {
+pub(super) fn cell(series: &MeasurementSeries, phase: RunPhase) -> String {
     series.values.get(&phase).map_or_else(|| "–".to_owned(), |value| short(*value))
 }
 

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use crate::Outcome;
 use crate::case::CaseKind;
 use crate::judge::MeasurementSeries;
-use crate::judge::transcript::Phase;
+use crate::judge::transcript::RunPhase;
 use crate::report::figures::{cell, short};
 use crate::report::rounds::Rounds;
 use crate::runner::CaseRun;
@@ -119,8 +119,8 @@ fn main_effects(group: &Rounds<'_>) -> Vec<String> {
 }
 
 fn main_effect(group: &Rounds<'_>, series: &MeasurementSeries) -> String {
-    let last = series.values.keys().last().copied().unwrap_or(Phase::During);
-    let phases = Phase::ALL.into_iter().filter(|phase| *phase <= last);
+    let last = series.values.keys().last().copied().unwrap_or(RunPhase::During);
+    let phases = RunPhase::ALL.into_iter().filter(|phase| *phase <= last);
     let values: Vec<String> = phases.map(|phase| cell(series, phase)).collect();
     let spread = group.spread(&series.name);
     format!("{}: {} {}{spread}", series.name, values.join(" → "), series.unit)
@@ -131,7 +131,7 @@ fn detail_rows(group: &Rounds<'_>) -> String {
     let mut out = String::new();
     for series in group.measured() {
         let values: Vec<String> =
-            Phase::ALL.into_iter().map(|phase| with_multiple(&series, phase)).collect();
+            RunPhase::ALL.into_iter().map(|phase| with_multiple(&series, phase)).collect();
         let _ = writeln!(
             out,
             "| `{}` | {} | {}, {} | {} |",
@@ -146,11 +146,11 @@ fn detail_rows(group: &Rounds<'_>) -> String {
 }
 
 /// The value, and its multiple of the value before the condition.
-fn with_multiple(series: &MeasurementSeries, phase: Phase) -> String {
+fn with_multiple(series: &MeasurementSeries, phase: RunPhase) -> String {
     let value = cell(series, phase);
-    let before = series.values.get(&Phase::Before).filter(|before| **before > 0.0);
+    let before = series.values.get(&RunPhase::Before).filter(|before| **before > 0.0);
     match (before, series.values.get(&phase)) {
-        (Some(before), Some(now)) if phase != Phase::Before => {
+        (Some(before), Some(now)) if phase != RunPhase::Before => {
             format!("{value} (x{})", short(now / before))
         }
         _ => value,

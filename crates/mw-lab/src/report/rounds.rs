@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Outcome;
 use crate::judge::MeasurementSeries;
-use crate::judge::transcript::Phase;
+use crate::judge::transcript::RunPhase;
 use crate::report::figures::short;
 use crate::runner::CaseRun;
 
@@ -78,11 +78,11 @@ impl<'a> Rounds<'a> {
 
     fn combined(&self, first: &MeasurementSeries) -> MeasurementSeries {
         let rounds = self.all(&first.name);
-        let phases: BTreeSet<Phase> =
+        let phases: BTreeSet<RunPhase> =
             rounds.iter().flat_map(|round| round.values.keys().copied()).collect();
         let in_phase =
             |phase| rounds.iter().filter_map(|round| round.values.get(&phase).copied()).collect();
-        let values: BTreeMap<Phase, f64> = phases
+        let values: BTreeMap<RunPhase, f64> = phases
             .into_iter()
             .filter_map(|phase| Some((phase, median(in_phase(phase))?)))
             .collect();
@@ -93,8 +93,8 @@ impl<'a> Rounds<'a> {
     /// a single run.
     pub(super) fn spread(&self, name: &str) -> String {
         let factor = |round: &&MeasurementSeries| {
-            let before = round.values.get(&Phase::Before).filter(|before| **before > 0.0)?;
-            Some(round.values.get(&Phase::During)? / before)
+            let before = round.values.get(&RunPhase::Before).filter(|before| **before > 0.0)?;
+            Some(round.values.get(&RunPhase::During)? / before)
         };
         let mut factors: Vec<f64> = self.all(name).iter().filter_map(factor).collect();
         factors.sort_by(f64::total_cmp);

@@ -4,20 +4,20 @@ use super::*;
 use crate::Outcome;
 use crate::case::CaseKind;
 use crate::judge::MeasurementSeries;
-use crate::judge::transcript::Phase;
+use crate::judge::transcript::RunPhase;
 
 fn run(case: &str, kernel: &str, outcome: Outcome) -> CaseRun {
     let run = CaseRun::new(case, "firing", CaseKind::Rule, kernel, outcome);
     CaseRun { first_step_s: Some(3.1), wall_s: 12.3, ..run }
 }
 
-fn series(values: &[(Phase, f64)]) -> MeasurementSeries {
+fn series(values: &[(RunPhase, f64)]) -> MeasurementSeries {
     let values = values.iter().copied().collect();
     MeasurementSeries { name: "create".into(), unit: "s".into(), has_bounds: true, values }
 }
 
 fn create() -> MeasurementSeries {
-    series(&[(Phase::Before, 2.0), (Phase::During, 14.04), (Phase::Fixed, 2.1)])
+    series(&[(RunPhase::Before, 2.0), (RunPhase::During, 14.04), (RunPhase::Fixed, 2.1)])
 }
 
 #[test]
@@ -25,7 +25,7 @@ fn the_summary_counts_cases_and_names_failures() {
     let failed = Outcome::Failed("why".to_owned());
     let skipped = Outcome::Skipped("why".to_owned());
     let check = |runs: Vec<CaseRun>, want: &str| {
-        let report = Report::new("0", runs);
+        let report = LabReport::new("0", runs);
         assert_eq!(report.text().lines().next(), Some(want));
     };
     check(
@@ -50,7 +50,7 @@ fn text_shows_effects_and_the_console_of_a_failure() {
     let mut bad = run("b", "6.1", Outcome::Failed("too slow".to_owned()));
     bad.measured = vec![create()];
     bad.console_tail = Some("last\nwords".to_owned());
-    let text = Report::new("0", vec![run("a", "6.1", Outcome::Passed), bad]).text();
+    let text = LabReport::new("0", vec![run("a", "6.1", Outcome::Passed), bad]).text();
     let want = "\
 1 of 2 cases passed on kernel 6.1; failed: b/firing
 
@@ -68,13 +68,13 @@ b/firing on 6.1 failed: too slow
 #[test]
 fn rounds_of_a_case_share_a_row() {
     let round = |factor: f64, outcome| {
-        let measured = vec![series(&[(Phase::Before, 2.0), (Phase::During, 2.0 * factor)])];
+        let measured = vec![series(&[(RunPhase::Before, 2.0), (RunPhase::During, 2.0 * factor)])];
         CaseRun { measured, ..run("a", "6.1", outcome) }
     };
     let failed = Outcome::Failed("too slow".to_owned());
     let again = CaseRun { tries: 2, ..round(9.0, Outcome::Passed) };
     let rounds = vec![round(7.0, Outcome::Passed), again, round(5.0, failed)];
-    let text = Report::new("0", rounds).markdown();
+    let text = LabReport::new("0", rounds).markdown();
     assert!(text.starts_with("2 of 3 runs passed on kernel 6.1; failed: a/firing"), "{text}");
     let want = "| `a/firing` | 6.1 | passed 2 of 3, 1 of them when repeated; **failed: too slow** | \
                 12 s | create: 2 → 14 s (x5 to x9) |";
@@ -86,7 +86,7 @@ fn markdown_has_effects_first_and_details_below() {
     let mut measured = run("a", "6.1", Outcome::Passed);
     measured.measured = vec![create()];
     let skipped = run("a", "6.12", Outcome::Skipped("x|y".to_owned()));
-    let text = Report::new("0", vec![measured, skipped]).markdown();
+    let text = LabReport::new("0", vec![measured, skipped]).markdown();
     assert!(text.contains("first step: median 3.1 s, at most 3.1 s"), "{text}");
     let row = "| `a/firing` | 6.1 | passed | 12 s | create: 2 → 14.0 → 2.10 s |\n";
     assert!(text.contains(row), "{text}");
@@ -98,6 +98,6 @@ fn markdown_has_effects_first_and_details_below() {
 #[test]
 fn kernels_with_the_same_outcome_share_a_row_where_nothing_is_measured() {
     let runs = vec![run("a", "6.1", Outcome::Passed), run("a", "6.12", Outcome::Passed)];
-    let text = Report::new("0", runs).markdown();
+    let text = LabReport::new("0", runs).markdown();
     assert!(text.contains("| `a/firing` | 6.1, 6.12 | passed | 12 s, 12 s |\n"), "{text}");
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::case::machine::{Disk, Link, Machine};
+use crate::case::machine::{GuestDisk, GuestMachine, NetworkLink};
 use crate::vm::accel::Accel;
 
 /// The files of one run.
@@ -26,7 +26,7 @@ const CPU_MODEL: &str = "max,la57=off,erms=off,fsrm=off";
 
 /// QEMU's arguments for one run.
 pub(crate) fn qemu_arguments(
-    machine: &Machine,
+    machine: &GuestMachine,
     accel: Accel,
     files: &MachineFiles<'_>,
 ) -> Vec<String> {
@@ -68,7 +68,7 @@ pub(crate) fn qemu_arguments(
     args
 }
 
-fn numa_arguments(machine: &Machine) -> Vec<(&'static str, String)> {
+fn numa_arguments(machine: &GuestMachine) -> Vec<(&'static str, String)> {
     if machine.nodes < 2 {
         return Vec::new();
     }
@@ -87,14 +87,14 @@ fn numa_arguments(machine: &Machine) -> Vec<(&'static str, String)> {
 }
 
 /// Datagrams: the two machines may start in any order, and what nobody receives is lost, as on a cable.
-fn netdev_argument(link: &Link) -> String {
+fn netdev_argument(link: &NetworkLink) -> String {
     let (local, remote) = (link.local.display(), link.remote.display());
     format!(
         "dgram,id=link,local.type=unix,local.path={local},remote.type=unix,remote.path={remote}"
     )
 }
 
-fn drive_argument(disk: &Disk, number: usize, image: &Path) -> String {
+fn drive_argument(disk: &GuestDisk, number: usize, image: &Path) -> String {
     let mut drive =
         format!("if=none,id=d{number},format=raw,cache=unsafe,file={}", image.display());
     drive += match &disk.image {
@@ -116,8 +116,8 @@ mod tests {
     use crate::case::machine::DiskFormat;
     use std::time::Duration;
 
-    fn machine() -> Machine {
-        Machine {
+    fn machine() -> GuestMachine {
+        GuestMachine {
             memory_bytes: 2 << 30,
             cpus: 2,
             nodes: 1,
@@ -131,7 +131,7 @@ mod tests {
         }
     }
 
-    fn arguments(machine: &Machine) -> String {
+    fn arguments(machine: &GuestMachine) -> String {
         let disks = vec![std::path::PathBuf::from("/t/d0"); machine.disks.len()];
         let path = Path::new("/t/x");
         let files = MachineFiles {
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn nodes_share_memory_and_cpus() {
-        let args = arguments(&Machine { nodes: 2, ..machine() });
+        let args = arguments(&GuestMachine { nodes: 2, ..machine() });
         for want in [
             "-object memory-backend-ram,id=m0,size=1024M -numa node,nodeid=0,memdev=m0",
             "-object memory-backend-ram,id=m1,size=1024M -numa node,nodeid=1,memdev=m1",
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_node_may_have_no_cpu() {
-        let args = arguments(&Machine { nodes: 3, ..machine() });
+        let args = arguments(&GuestMachine { nodes: 3, ..machine() });
         assert!(args.contains("nodeid=2,memdev=m2"), "{args}");
         assert!(args.contains("cpu,node-id=1,socket-id=1") && !args.contains("cpu,node-id=2"));
     }
@@ -174,12 +174,12 @@ mod tests {
     #[test]
     fn a_machine_reboots_only_where_it_may() {
         assert!(arguments(&machine()).contains("-no-reboot"));
-        assert!(!arguments(&Machine { reboots: true, ..machine() }).contains("-no-reboot"));
+        assert!(!arguments(&GuestMachine { reboots: true, ..machine() }).contains("-no-reboot"));
     }
 
     #[test]
     fn disks_are_throttled_and_named() {
-        let disk = Disk {
+        let disk = GuestDisk {
             size_bytes: 1 << 30,
             format: DiskFormat::Swap,
             image: None,
@@ -187,7 +187,7 @@ mod tests {
             read_bytes_per_s: None,
             write_bytes_per_s: Some(2_000_000),
         };
-        let machine = Machine { disks: vec![disk], ..machine() };
+        let machine = GuestMachine { disks: vec![disk], ..machine() };
         let args = arguments(&machine);
         assert!(
             args.contains(
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn a_balloon_has_a_device_and_a_monitor() {
         assert!(!arguments(&machine()).contains("balloon"));
-        let machine = Machine { balloon_bytes: Some(512 << 20), ..machine() };
+        let machine = GuestMachine { balloon_bytes: Some(512 << 20), ..machine() };
         assert!(arguments(&machine).contains("-device virtio-balloon-pci -monitor stdio"));
         assert_eq!(machine.monitor_commands(), "balloon 1536\n");
     }
@@ -210,8 +210,8 @@ mod tests {
     #[test]
     fn a_link_is_a_cable_with_two_ends() {
         assert!(!arguments(&machine()).contains("-netdev"));
-        let link = Link { local: "/t/n1".into(), remote: "/t/n2".into(), number: 1 };
-        let args = arguments(&Machine { link: Some(link), ..machine() });
+        let link = NetworkLink { local: "/t/n1".into(), remote: "/t/n2".into(), number: 1 };
+        let args = arguments(&GuestMachine { link: Some(link), ..machine() });
         assert!(args.contains("local.path=/t/n1,remote.type=unix,remote.path=/t/n2"), "{args}");
         assert!(args.contains("netdev=link,mac=52:54:00:00:00:01"), "{args}");
     }
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn an_image_of_the_host_is_not_written() {
         let image = std::path::PathBuf::from("/images/data");
-        let disk = Disk {
+        let disk = GuestDisk {
             size_bytes: 1 << 30,
             format: DiskFormat::Ext4,
             image: Some(image.clone()),
@@ -228,14 +228,14 @@ mod tests {
             write_bytes_per_s: None,
         };
         assert!(drive_argument(&disk, 0, &image).ends_with("file=/images/data,snapshot=on"));
-        let disk = Disk { is_shared: true, ..disk };
+        let disk = GuestDisk { is_shared: true, ..disk };
         assert!(drive_argument(&disk, 0, &image).ends_with("file=/images/data,file.locking=off"));
     }
 
     #[test]
     fn a_watchdog_is_a_device() {
         assert!(!arguments(&machine()).contains("i6300esb"));
-        let machine = Machine { has_watchdog: true, ..machine() };
+        let machine = GuestMachine { has_watchdog: true, ..machine() };
         assert!(arguments(&machine).contains("-device i6300esb"));
     }
 }

@@ -13,13 +13,13 @@ const MARK: &str = "@@memwright ";
 
 /// Frame that a guest sent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Frames {
+pub struct GuestFrames {
     pub files: BTreeMap<String, Vec<u8>>,
     /// True if the guest reported that it was done.
     pub done: bool,
 }
 
-impl Frames {
+impl GuestFrames {
     /// As text, without the last end of line.
     pub fn text(&self, name: &str) -> Option<String> {
         let bytes = self.files.get(name)?;
@@ -33,8 +33,8 @@ pub(crate) fn mark(line: &str) -> Option<&str> {
 }
 
 /// Decodes the data of the port. A frame without an end is left out.
-pub fn parse(port: &str) -> Result<Frames, LabError> {
-    let mut frames = Frames::default();
+pub fn parse(port: &str) -> Result<GuestFrames, LabError> {
+    let mut frames = GuestFrames::default();
     let mut open: Option<(String, String)> = None;
     for line in port.lines().map(str::trim_end) {
         match (mark(line), &mut open) {

@@ -11,7 +11,7 @@ use crate::case::catalogue::guest_file;
 use crate::command::{bytes_of, missing, output_of};
 use crate::error::LabError;
 use crate::vm::initramfs::Initramfs;
-use crate::vm::kernel::Kernel;
+use crate::vm::kernel::GuestKernel;
 use crate::workdir;
 
 const BUSYBOX: &str = "/bin/busybox";
@@ -20,7 +20,7 @@ const PROGRAM_DIRS: &[&str] = &["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin
 
 /// Task of a guest once it is up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
+pub enum GuestRole {
     /// Create the condition and capture it: `lab/guest/capture.sh`.
     Capture,
     /// Go through all phases, with `check`, `fix` and `undo`: `lab/guest/check.sh`.
@@ -73,8 +73,8 @@ impl GuestBase {
 pub fn image(
     base: &GuestBase,
     variant: &Variant,
-    kernel: &Kernel,
-    role: Role,
+    kernel: &GuestKernel,
+    role: GuestRole,
 ) -> Result<Vec<u8>, LabError> {
     let mut image = base.image.clone();
     for name in &variant.programs {
@@ -107,13 +107,13 @@ echo '@@memwright done' >/dev/ttyS1
 
 /// The variables of the guest's scripts. Values from a case are validated when it is read: none can end
 /// the quotes.
-fn environment(variant: &Variant, modules: &[String], role: Role) -> String {
+fn environment(variant: &Variant, modules: &[String], role: GuestRole) -> String {
     let expect = &variant.expect;
     let role = match role {
-        Role::Capture => "capture",
-        Role::Check => "check",
-        Role::Watch => "watch",
-        Role::Play => "play",
+        GuestRole::Capture => "capture",
+        GuestRole::Check => "check",
+        GuestRole::Watch => "watch",
+        GuestRole::Play => "play",
     };
     let watched = variant.watched.as_ref();
     let lines = [
@@ -138,7 +138,7 @@ fn environment(variant: &Variant, modules: &[String], role: Role) -> String {
 /// Adds the modules that the guest loads before the case begins; returns their file names.
 fn add_modules(
     image: &mut Initramfs,
-    kernel: &Kernel,
+    kernel: &GuestKernel,
     variant: &Variant,
 ) -> Result<Vec<String>, LabError> {
     let mut names = variant.modules.clone();
@@ -231,7 +231,7 @@ mod tests {
                     disks = [{ size = '1G', format = 'swap' }]\n[variant.firing]\nhow = 'h'\n\
                     expect = { found = ['a', 'b'], fix = ['a'], stays = true, looks = 3 }";
         let case = crate::Case::parse(Path::new("/lab/some"), text).unwrap();
-        let got = environment(&case.variants[0], &["nvme.ko".to_owned()], Role::Check);
+        let got = environment(&case.variants[0], &["nvme.ko".to_owned()], GuestRole::Check);
         let want = "export CASE='some'\nexport VARIANT='firing'\nexport CGROUP='v2'\n\
                     export DISKS='1'\nSWAPS='disk0'\nMODULES='nvme.ko'\nROLE='check'\n\
                     FIND='a b'\nFIX='a'\nSTAYS='1'\nLOOKS='3'\nPROBES=''\nLIMIT=''\nMEASURED_ONLY=''\n";

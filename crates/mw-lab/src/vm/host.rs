@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::case::machine::Machine;
+use crate::case::machine::GuestMachine;
 use crate::error::LabError;
 
 /// Programs that every run needs, and the packages that have them.
@@ -38,7 +38,7 @@ pub fn require_tools() -> Result<(), LabError> {
 }
 
 /// The reason why `machine` cannot run here now; `None` if it can.
-pub fn missing_resources(machine: &Machine) -> Option<String> {
+pub fn missing_resources(machine: &GuestMachine) -> Option<String> {
     let available = available_bytes(&std::fs::read_to_string("/proc/meminfo").unwrap_or_default());
     let temp = std::env::temp_dir();
     memory_lacks(machine.memory_bytes, available).or_else(|| disk_lacks(&temp, free_bytes(&temp)))

@@ -16,35 +16,35 @@ use crate::vm::vmlinuz;
 pub use package::series;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kernel {
+pub struct GuestKernel {
     pub image: PathBuf,
     /// As in `uname -r`.
     pub release: String,
     pub modules: PathBuf,
 }
 
-impl Kernel {
+impl GuestKernel {
     /// The newest kernel of `series` (such as `6.12`) in the cache; downloaded if there is none.
-    pub fn get(series: &str) -> Result<Kernel, LabError> {
+    pub fn get(series: &str) -> Result<GuestKernel, LabError> {
         let cache = cache_dir();
-        match Kernel::cached(&cache, series)? {
+        match GuestKernel::cached(&cache, series)? {
             Some(kernel) => Ok(kernel),
-            None => Kernel::from_package(&package::download(&cache, series)?),
+            None => GuestKernel::from_package(&package::download(&cache, series)?),
         }
     }
 
     /// `wanted` is a series, or the path of an image.
-    pub fn find(wanted: &str) -> Result<Kernel, LabError> {
+    pub fn find(wanted: &str) -> Result<GuestKernel, LabError> {
         if wanted.contains('/') {
-            Kernel::from_image(Path::new(wanted))
+            GuestKernel::from_image(Path::new(wanted))
         } else {
-            Kernel::get(wanted)
+            GuestKernel::get(wanted)
         }
     }
 
     /// The modules are beside the image, as in an unpacked package (boot/vmlinuz-RELEASE, or vmlinuz in the directory of
     /// the modules), or those installed on this machine.
-    pub fn from_image(image: &Path) -> Result<Kernel, LabError> {
+    pub fn from_image(image: &Path) -> Result<GuestKernel, LabError> {
         let mut head = Vec::new();
         let file = File::open(image).map_err(LabError::io(image))?;
         file.take(vmlinuz::HEAD_BYTES).read_to_end(&mut head).map_err(LabError::io(image))?;
@@ -57,11 +57,11 @@ impl Kernel {
         let mut folders = beside.chain(root.into_iter().flat_map(of_root));
         let modules = folders.find(|modules| modules.is_dir());
         let modules = modules.unwrap_or_else(|| Path::new("/lib/modules").join(&release));
-        Ok(Kernel { image: image.to_path_buf(), release, modules })
+        Ok(GuestKernel { image: image.to_path_buf(), release, modules })
     }
 
     /// The newest kernel of `series` in `cache`.
-    pub fn cached(cache: &Path, series: &str) -> Result<Option<Kernel>, LabError> {
+    pub fn cached(cache: &Path, series: &str) -> Result<Option<GuestKernel>, LabError> {
         if !cache.is_dir() {
             return Ok(None);
         }
@@ -74,12 +74,12 @@ impl Kernel {
             }
         }
         names.sort_by_key(|name| package::numbers(name));
-        names.last().map(|name| Kernel::from_package(&cache.join(name))).transpose()
+        names.last().map(|name| GuestKernel::from_package(&cache.join(name))).transpose()
     }
 
     /// The kernel of the packages that are unpacked in `dir`. The image is in `boot`, or since Linux 7.1 beside the
     /// modules.
-    pub fn from_package(dir: &Path) -> Result<Kernel, LabError> {
+    pub fn from_package(dir: &Path) -> Result<GuestKernel, LabError> {
         let modules = module_folders(dir)
             .into_iter()
             .flat_map(|folder| folder.read_dir())
@@ -90,7 +90,7 @@ impl Kernel {
             let modules = entry.path();
             let images = [dir.join(format!("boot/vmlinuz-{release}")), modules.join("vmlinuz")];
             let image = images.into_iter().find(|image| image.is_file())?;
-            Some(Kernel { image, release, modules })
+            Some(GuestKernel { image, release, modules })
         });
         kernels.next().ok_or_else(|| LabError::KernelBroken { path: dir.to_path_buf() })
     }
@@ -199,7 +199,7 @@ mod tests {
         {
             package(cache.path(), release);
         }
-        let of = |series| Kernel::cached(cache.path(), series).unwrap().map(|k| k.release);
+        let of = |series| GuestKernel::cached(cache.path(), series).unwrap().map(|k| k.release);
         assert_eq!(of("6.1").as_deref(), Some("6.1.0-56-cloud-amd64"));
         assert_eq!(of("6.12").as_deref(), Some("6.12.117+deb12-cloud-amd64"));
         assert_eq!(of("6.9"), None);
@@ -209,7 +209,7 @@ mod tests {
     fn modules_are_found_by_name() {
         let cache = tempfile::tempdir().unwrap();
         package(cache.path(), "6.1.0");
-        let kernel = Kernel::cached(cache.path(), "6.1").unwrap().unwrap();
+        let kernel = GuestKernel::cached(cache.path(), "6.1").unwrap().unwrap();
         let of = |name: &str| kernel.modules(&[name.to_owned()]);
         assert!(of("virtio-blk").unwrap()[0].ends_with("block/virtio_blk.ko.xz"));
         assert!(kernel.has_module("virtio_blk") && !kernel.has_module("virtio"));
@@ -230,7 +230,7 @@ mod tests {
             std::fs::create_dir_all(image.parent().unwrap()).unwrap();
             std::fs::create_dir_all(&modules).unwrap();
             std::fs::write(&image, &head).unwrap();
-            assert_eq!(Kernel::from_image(&image).unwrap().modules, modules);
+            assert_eq!(GuestKernel::from_image(&image).unwrap().modules, modules);
         }
     }
 
@@ -238,7 +238,7 @@ mod tests {
     fn modules_come_after_what_they_need_and_once() {
         let cache = tempfile::tempdir().unwrap();
         package(cache.path(), "6.1.0");
-        let kernel = Kernel::cached(cache.path(), "6.1").unwrap().unwrap();
+        let kernel = GuestKernel::cached(cache.path(), "6.1").unwrap().unwrap();
         let write = |name: &str, text: &str| {
             std::fs::write(kernel.modules.join(name), text).unwrap();
         };
@@ -255,9 +255,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("vmlinuz");
         std::fs::write(&file, "text").unwrap();
-        let error = Kernel::find(file.to_str().unwrap()).unwrap_err().to_string();
+        let error = GuestKernel::find(file.to_str().unwrap()).unwrap_err().to_string();
         assert!(error.contains("is not an x86 kernel image"), "{error}");
-        let error = Kernel::find("/nowhere/vmlinuz").unwrap_err().to_string();
+        let error = GuestKernel::find("/nowhere/vmlinuz").unwrap_err().to_string();
         assert!(error.starts_with("/nowhere/vmlinuz: No such file"), "{error}");
     }
 
@@ -265,7 +265,7 @@ mod tests {
     fn a_broken_package_says_what_to_do() {
         let cache = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(cache.path().join("6.1.0/boot")).unwrap();
-        let error = Kernel::cached(cache.path(), "6.1").unwrap_err().to_string();
+        let error = GuestKernel::cached(cache.path(), "6.1").unwrap_err().to_string();
         assert!(error.ends_with("remove it to download it again"), "{error}");
     }
 }

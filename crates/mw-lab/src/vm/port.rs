@@ -11,7 +11,7 @@ use crate::vm::frames;
 
 /// A step that the guest announced.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Step {
+pub struct GuestStep {
     /// Such as `during/check`.
     pub name: String,
     /// Since the start of the machine.
@@ -33,7 +33,7 @@ pub(crate) struct Port {
     begun: Vec<u8>,
     /// From power-on to the guest's first byte.
     pub(crate) boot: Option<Duration>,
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<GuestStep>,
     pub(crate) is_done: bool,
 }
 
@@ -75,7 +75,7 @@ impl Port {
             Some("done") => self.is_done = true,
             Some(mark) if self.steps.len() < MAX_STEPS => {
                 let name = mark.strip_prefix("at ").map(str::to_owned);
-                self.steps.extend(name.map(|name| Step { name, at: now }));
+                self.steps.extend(name.map(|name| GuestStep { name, at: now }));
             }
             _ => {}
         }

@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::case::machine::{Disk, DiskFormat, Machine};
+use crate::case::machine::{DiskFormat, GuestDisk, GuestMachine};
 use crate::command::output_of;
 use crate::error::LabError;
 use crate::interrupt::is_interrupted;
 use crate::vm::accel::Accel;
 use crate::vm::arguments::{MachineFiles, qemu_arguments};
-use crate::vm::frames::{self, Frames};
+use crate::vm::frames::{self, GuestFrames};
 use crate::vm::host;
 use crate::vm::kernel_log::{self, Trouble};
-use crate::vm::port::{Port, Step};
+use crate::vm::port::{GuestStep, Port};
 use crate::workdir;
 
 const QEMU: &str = "qemu-system-x86_64";
@@ -44,11 +44,11 @@ pub enum RunEnd {
 #[derive(Debug, Clone)]
 pub struct GuestRun {
     pub ended: RunEnd,
-    pub frames: Frames,
+    pub frames: GuestFrames,
     /// The kernel's log and the output of the case.
     pub console: String,
     pub troubles: Vec<Trouble>,
-    pub steps: Vec<Step>,
+    pub steps: Vec<GuestStep>,
     /// From power-on to the guest's first byte; `None`: there was none.
     pub boot: Option<Duration>,
     /// From power-on to the end.
@@ -56,7 +56,7 @@ pub struct GuestRun {
 }
 
 /// Called often with the guest's current step (`None`: it boots); returns whether to continue.
-pub type Progress<'a> = dyn FnMut(Option<&Step>) -> bool + 'a;
+pub type ProgressFn<'a> = dyn FnMut(Option<&GuestStep>) -> bool + 'a;
 
 /// Killed when dropped.
 struct Guest {
@@ -74,11 +74,11 @@ impl Drop for Guest {
 
 /// Boots `machine` with `kernel` and the archive `initramfs`, and waits for its end.
 pub fn run(
-    machine: &Machine,
+    machine: &GuestMachine,
     accel: Accel,
     kernel: &Path,
     initramfs: &[u8],
-    progress: &mut Progress<'_>,
+    progress: &mut ProgressFn<'_>,
 ) -> Result<GuestRun, LabError> {
     let dir = workdir::new()?;
     let image = dir.path().join("initramfs");
@@ -105,7 +105,7 @@ pub fn run(
     let mut text = read(&console)?;
     text.push_str(&read(&dir.path().join("qemu"))?);
     let frames = match frames::parse(&read(&frames)?) {
-        Err(_) if ended != RunEnd::Done => Frames::default(),
+        Err(_) if ended != RunEnd::Done => GuestFrames::default(),
         frames => frames?,
     };
     Ok(GuestRun {
@@ -144,7 +144,7 @@ fn wait(
     port: &mut Port,
     files: &MachineFiles<'_>,
     limit: Duration,
-    progress: &mut Progress<'_>,
+    progress: &mut ProgressFn<'_>,
 ) -> Result<RunEnd, LabError> {
     let is_flooded = |path| size(path) > MAX_PORT_BYTES;
     loop {
@@ -186,7 +186,7 @@ fn read(path: &Path) -> Result<String, LabError> {
 }
 
 /// Sparse images: they take as much room as the guest writes.
-fn make_disks(disks: &[Disk], dir: &Path) -> Result<Vec<PathBuf>, LabError> {
+fn make_disks(disks: &[GuestDisk], dir: &Path) -> Result<Vec<PathBuf>, LabError> {
     let mut images = Vec::new();
     for (number, disk) in disks.iter().enumerate() {
         if let Some(image) = &disk.image {

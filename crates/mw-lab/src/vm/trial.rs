@@ -6,11 +6,11 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::case::machine::Machine;
+use crate::case::machine::GuestMachine;
 use crate::error::LabError;
 use crate::vm::accel::Accel;
 use crate::vm::guest::{self, GuestBase};
-use crate::vm::kernel::Kernel;
+use crate::vm::kernel::GuestKernel;
 use crate::vm::qemu::{self, RunEnd};
 
 /// With working hardware virtualisation a guest boots in a second.
@@ -18,12 +18,12 @@ const TRIAL_LIMIT: Duration = Duration::from_secs(10);
 const TRIAL_MEMORY_BYTES: u64 = 256 << 20;
 
 /// Hardware virtualisation if a small guest with `kernel` boots on it, otherwise software emulation.
-pub fn best_accel(base: &GuestBase, kernel: &Kernel) -> Result<Accel, LabError> {
+pub fn best_accel(base: &GuestBase, kernel: &GuestKernel) -> Result<Accel, LabError> {
     let device = std::fs::File::options().read(true).write(true).open(Path::new("/dev/kvm"));
     if device.is_err() {
         return Ok(Accel::Tcg);
     }
-    let machine = Machine {
+    let machine = GuestMachine {
         memory_bytes: TRIAL_MEMORY_BYTES,
         balloon_bytes: None,
         cpus: 2,

@@ -1,6 +1,6 @@
 //! Reading a metric from a tick, and writing it back.
 
-use super::{MeminfoLine, Metric, PressureMetric, Resource, Stalled, ZoneId};
+use super::{MeminfoLine, Metric, PressureKind, PressureMetric, Resource, ZoneId};
 use crate::{DiskTick, NodeSample, ProbeTick, Reading, Sample, Tick};
 use mw_proc::buddyinfo::{BuddyZone, Buddyinfo};
 use mw_proc::meminfo::Meminfo;
@@ -24,8 +24,8 @@ impl Metric {
             Self::Pressure(resource, stalled, metric) => {
                 let pressure = resource.of(sample).value()?;
                 metric.get(match stalled {
-                    Stalled::Some => &pressure.some,
-                    Stalled::Full => pressure.full.as_ref()?,
+                    PressureKind::Some => &pressure.some,
+                    PressureKind::Full => pressure.full.as_ref()?,
                 })
             }
             Self::NodeMeminfo(node, line) => {
@@ -63,8 +63,8 @@ impl Metric {
                 let pressure = seen(resource.of_mut(sample));
                 metric.set(
                     match stalled {
-                        Stalled::Some => &mut pressure.some,
-                        Stalled::Full => pressure.full.get_or_insert_default(),
+                        PressureKind::Some => &mut pressure.some,
+                        PressureKind::Full => pressure.full.get_or_insert_default(),
                     },
                     value,
                 );

@@ -2,10 +2,10 @@
 
 use super::{
     AttachOutcome, LeaseEntry, LeaseTable, MAX_LEASES, MAX_LEASES_PER_USER, Ownership, PoolId,
-    Refused, Requester, Stripe, StripeId, StripeState, refused,
+    RefusalReason, Requester, Stripe, StripeId, StripeState, refused,
 };
 use crate::protocol::{Contents, LeasePhase, Refusal};
-use crate::spec::Name;
+use crate::spec::PoolName;
 
 impl LeaseTable {
     /// Leases memory of a pool to a requester who may have it; its contents are kept after the lease
@@ -18,9 +18,9 @@ impl LeaseTable {
         id: PoolId,
         requester: Requester,
         bytes: u64,
-        keep: Option<Name>,
+        keep: Option<PoolName>,
         ownership: &mut dyn FnMut(StripeId) -> Ownership,
-    ) -> Result<AttachOutcome, Refused> {
+    ) -> Result<AttachOutcome, RefusalReason> {
         let needed = self.stripes_needed(id, requester, bytes)?;
         if let Some(name) = &keep
             && let Some(outcome) = self.attach_kept(id, requester, needed, name, ownership)?
@@ -62,7 +62,12 @@ impl LeaseTable {
         self.stripes.get(&id).is_some_and(|stripe| stripe.last_user.is_none())
     }
 
-    fn stripes_needed(&self, id: PoolId, requester: Requester, bytes: u64) -> Result<u64, Refused> {
+    fn stripes_needed(
+        &self,
+        id: PoolId,
+        requester: Requester,
+        bytes: u64,
+    ) -> Result<u64, RefusalReason> {
         let Some(pool) = self.pools.get(&id) else {
             return refused(Refusal::NoSuchPool, "the pool was removed");
         };
@@ -93,9 +98,9 @@ impl LeaseTable {
         pool: PoolId,
         requester: Requester,
         needed: u64,
-        name: &Name,
+        name: &PoolName,
         ownership: &mut dyn FnMut(StripeId) -> Ownership,
-    ) -> Result<Option<AttachOutcome>, Refused> {
+    ) -> Result<Option<AttachOutcome>, RefusalReason> {
         let is_own = |lease: &LeaseEntry| {
             lease.pool == pool && lease.user == requester.user && lease.keep.as_ref() == Some(name)
         };
@@ -148,7 +153,12 @@ impl LeaseTable {
     }
 
     /// Too few are ready: stripes of other users are exchanged, the others are waited for.
-    fn wait(&mut self, pool: PoolId, user: u32, needed: u64) -> Result<AttachOutcome, Refused> {
+    fn wait(
+        &mut self,
+        pool: PoolId,
+        user: u32,
+        needed: u64,
+    ) -> Result<AttachOutcome, RefusalReason> {
         let ready = self.usable(pool, user);
         let is_ready = |s: &Stripe| s.pool == pool && s.state == StripeState::Ready;
         let of_others: Vec<StripeId> =

@@ -3,14 +3,14 @@
 
 use super::{LeaseEntry, LeaseTable, NextIds, Pool, Stripe, StripeState};
 use crate::protocol::{LeasePhase, MAX_STRIPES};
-use crate::spec::{Spec, read_optional_name};
-use crate::wire::{Reader, Writer};
+use crate::spec::{PoolSpec, read_optional_name};
+use crate::wire::{WireReader, WireWriter};
 
 const VERSION: u16 = 1;
 
 impl LeaseTable {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut to = Writer::default();
+        let mut to = WireWriter::default();
         to.u16(VERSION).u32(self.next.pool).u32(self.next.stripe).u64(self.next.lease);
         to.u32(count(self.pools.len()));
         for (id, pool) in &self.pools {
@@ -33,14 +33,14 @@ impl LeaseTable {
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut from = Reader::new(bytes);
+        let mut from = WireReader::new(bytes);
         (from.u16()? == VERSION).then_some(())?;
         let next = NextIds { pool: from.u32()?, stripe: from.u32()?, lease: from.u64()? };
         let mut table = Self { next, ..Self::default() };
         for _ in 0..from.u32()? {
             let id = from.u32()?;
             let (stripe_bytes, leases_total) = (from.u64()?, from.u64()?);
-            let spec = Spec::read(&mut from)?;
+            let spec = PoolSpec::read(&mut from)?;
             table.pools.insert(id, Pool { spec, stripe_bytes, leases_total, populating: 0 });
         }
         for _ in 0..from.u32()? {
@@ -54,7 +54,7 @@ impl LeaseTable {
 }
 
 impl Stripe {
-    fn write(&self, to: &mut Writer) {
+    fn write(&self, to: &mut WireWriter) {
         to.u32(self.pool);
         match self.state {
             StripeState::Ready => to.u8(0),
@@ -65,7 +65,7 @@ impl Stripe {
         to.optional_u32(self.last_user);
     }
 
-    fn read(from: &mut Reader<'_>) -> Option<Self> {
+    fn read(from: &mut WireReader<'_>) -> Option<Self> {
         Some(Self {
             pool: from.u32()?,
             state: match from.u8()? {
@@ -81,7 +81,7 @@ impl Stripe {
 }
 
 impl LeaseEntry {
-    fn write(&self, to: &mut Writer) {
+    fn write(&self, to: &mut WireWriter) {
         to.u32(self.pool).u32(self.user).u32(self.process);
         to.numbers(&self.stripes).text(self.keep.as_ref().map_or("", AsRef::as_ref));
         let phase = match self.phase {
@@ -92,7 +92,7 @@ impl LeaseEntry {
         to.u64(self.generation).u8(u8::from(self.dirty)).u8(phase).optional_u32(self.segment);
     }
 
-    fn read(from: &mut Reader<'_>) -> Option<Self> {
+    fn read(from: &mut WireReader<'_>) -> Option<Self> {
         Some(Self {
             pool: from.u32()?,
             user: from.u32()?,

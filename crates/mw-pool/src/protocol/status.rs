@@ -1,7 +1,7 @@
 //! What a server reports of its pools, its leases and itself.
 
-use crate::spec::{Name, Spec, read_name, read_optional_name};
-use crate::wire::{Reader, Writer};
+use crate::spec::{PoolName, PoolSpec, read_name, read_optional_name};
+use crate::wire::{WireReader, WireWriter};
 
 /// The longest text in a message, so that each message has room for it.
 pub(super) const MAX_TEXT_BYTES: usize = 1024;
@@ -42,7 +42,7 @@ pub struct PoolBytes {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolStatus {
     /// Name, size, pages, nodes and owners.
-    pub spec: Spec,
+    pub spec: PoolSpec,
     /// The size of each stripe.
     pub stripe_bytes: u64,
     /// Use of its bytes.
@@ -65,7 +65,7 @@ pub struct LeaseStatus {
     /// The lease number, unique for a server and its successors.
     pub id: u64,
     /// The pool that its memory is part of.
-    pub pool: Name,
+    pub pool: PoolName,
     /// The user who requested it.
     pub user: u32,
     /// The process that requested it; by now others may have its memory.
@@ -75,7 +75,7 @@ pub struct LeaseStatus {
     /// Whether it is in use, ends, or is kept.
     pub phase: LeasePhase,
     /// The name under which its contents are kept.
-    pub keep: Option<Name>,
+    pub keep: Option<PoolName>,
     /// The System V segment whose memory it is.
     pub segment: Option<u32>,
 }
@@ -107,7 +107,7 @@ pub struct ServerStatus {
 }
 
 impl PoolStatus {
-    pub(super) fn write(&self, to: &mut Writer) {
+    pub(super) fn write(&self, to: &mut WireWriter) {
         self.spec.write(to);
         let PoolBytes { ready, leased, draining, zeroing, kept, missing } = self.bytes;
         for bytes in [self.stripe_bytes, ready, leased, draining, zeroing, kept, missing] {
@@ -117,9 +117,9 @@ impl PoolStatus {
         to.u8(u8::from(self.locked)).text(&shortened(&self.trouble));
     }
 
-    pub(super) fn read(from: &mut Reader<'_>) -> Option<Self> {
+    pub(super) fn read(from: &mut WireReader<'_>) -> Option<Self> {
         Some(Self {
-            spec: Spec::read(from)?,
+            spec: PoolSpec::read(from)?,
             stripe_bytes: from.u64()?,
             bytes: PoolBytes {
                 ready: from.u64()?,
@@ -139,14 +139,14 @@ impl PoolStatus {
 }
 
 impl LeaseStatus {
-    pub(super) fn write(&self, to: &mut Writer) {
+    pub(super) fn write(&self, to: &mut WireWriter) {
         let phase = PHASES.iter().position(|phase| *phase == self.phase).unwrap_or(0);
         to.u64(self.id).text(self.pool.as_ref()).u32(self.user).u32(self.process);
         to.u64(self.bytes).u8(u8::try_from(phase).unwrap_or(0));
         to.text(self.keep.as_ref().map_or("", AsRef::as_ref)).optional_u32(self.segment);
     }
 
-    pub(super) fn read(from: &mut Reader<'_>) -> Option<Self> {
+    pub(super) fn read(from: &mut WireReader<'_>) -> Option<Self> {
         Some(Self {
             id: from.u64()?,
             pool: read_name(from)?,
@@ -161,7 +161,7 @@ impl LeaseStatus {
 }
 
 impl ServerStatus {
-    pub(super) fn write(&self, to: &mut Writer) {
+    pub(super) fn write(&self, to: &mut WireWriter) {
         for number in [
             self.budget_bytes,
             self.pools_bytes,
@@ -176,7 +176,7 @@ impl ServerStatus {
         to.u8(u8::from(self.owners_known)).u8(u8::from(self.stored)).text(&shortened(&self.lacks));
     }
 
-    pub(super) fn read(from: &mut Reader<'_>) -> Option<Self> {
+    pub(super) fn read(from: &mut WireReader<'_>) -> Option<Self> {
         Some(Self {
             budget_bytes: from.u64()?,
             pools_bytes: from.u64()?,

@@ -1,11 +1,11 @@
 //! What the server waits for, and what it does then.
 
 use super::Server;
-use crate::clients::{ClientId, Connected};
+use crate::clients::{ClientId, MessageOutcome};
 use crate::lease_sockets::LeaseMessage;
 use crate::lease_table::LeaseId;
-use crate::peer::Peer;
-use crate::protocol::{DecodeError, Refusal, Reply, Request, VERSION};
+use crate::peer::ClientPeer;
+use crate::protocol::{ClientRequest, DecodeError, Refusal, Reply, VERSION};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -25,7 +25,7 @@ pub(super) struct Ready {
 
 /// A descriptor that is polled, and what it is of.
 #[derive(Debug, Clone, Copy)]
-enum Source {
+enum EventSource {
     Stop,
     Listener,
     /// Handled by the next turn.
@@ -43,7 +43,7 @@ impl Server {
             tv_sec: i64::try_from(wait.as_secs()).unwrap_or(1),
             tv_nsec: wait.subsec_nanos().into(),
         };
-        let (sources, mut polled): (Vec<Source>, Vec<PollFd<'_>>) = self.sources(stop).unzip();
+        let (sources, mut polled): (Vec<EventSource>, Vec<PollFd<'_>>) = self.sources(stop).unzip();
         match poll(&mut polled, Some(&timeout)) {
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => return Ok(Ready::default()),
@@ -55,23 +55,26 @@ impl Server {
                 continue;
             }
             match source {
-                Source::Stop => ready.stop = true,
-                Source::Listener => ready.listener = true,
-                Source::Worker => {}
-                Source::Lease(id) => ready.leases.push(id),
-                Source::Client(id) => ready.clients.push(id),
+                EventSource::Stop => ready.stop = true,
+                EventSource::Listener => ready.listener = true,
+                EventSource::Worker => {}
+                EventSource::Lease(id) => ready.leases.push(id),
+                EventSource::Client(id) => ready.clients.push(id),
             }
         }
         Ok(ready)
     }
 
-    fn sources<'a>(&'a self, stop: BorrowedFd<'a>) -> impl Iterator<Item = (Source, PollFd<'a>)> {
+    fn sources<'a>(
+        &'a self,
+        stop: BorrowedFd<'a>,
+    ) -> impl Iterator<Item = (EventSource, PollFd<'a>)> {
         let input = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
         let own = [
-            (Source::Stop, stop),
-            (Source::Listener, self.clients.listener().as_fd()),
-            (Source::Worker, self.replenisher.completions()),
-            (Source::Worker, self.reclaimer.freed_events()),
+            (EventSource::Stop, stop),
+            (EventSource::Listener, self.clients.listener().as_fd()),
+            (EventSource::Worker, self.replenisher.completions()),
+            (EventSource::Worker, self.reclaimer.freed_events()),
         ];
         let leases = self.lease_sockets.iter().filter_map(|(id, socket, is_read)| {
             let events = if is_read { PollFlags::IN } else { PollFlags::empty() };
@@ -79,9 +82,9 @@ impl Server {
                 Some(process) => PollFd::from_borrowed_fd(process?, PollFlags::IN),
                 None => PollFd::from_borrowed_fd(socket, events),
             };
-            Some((Source::Lease(id), fd))
+            Some((EventSource::Lease(id), fd))
         });
-        let clients = self.clients.sockets().map(|(id, fd)| (Source::Client(id), fd));
+        let clients = self.clients.sockets().map(|(id, fd)| (EventSource::Client(id), fd));
         let with_input = |(source, fd)| (source, PollFd::from_borrowed_fd(fd, PollFlags::IN));
         own.into_iter()
             .map(move |(source, fd)| (source, input(fd)))
@@ -95,7 +98,8 @@ impl Server {
         ready.clients.iter().for_each(|id| self.handle_client(*id));
         if ready.listener {
             let table = &self.table;
-            let is_owner = |peer: &Peer| table.pools().any(|(_, pool)| peer.may_use(&pool.spec));
+            let is_owner =
+                |peer: &ClientPeer| table.pools().any(|(_, pool)| peer.may_use(&pool.spec));
             self.clients.accept(&is_owner, &self.config.log);
         }
         self.clients.review();
@@ -142,7 +146,7 @@ impl Server {
             Some(Some((peer, request))) => {
                 let (reply, files, after) = self.answer(id, &peer, request);
                 let sent = self.clients.reply(id, &reply, &files, &self.config.log);
-                if [sent, after].contains(&Connected::Closed) {
+                if [sent, after].contains(&MessageOutcome::Closed) {
                     self.clients.close(id);
                 }
             }
@@ -153,12 +157,13 @@ impl Server {
     fn answer(
         &mut self,
         id: ClientId,
-        peer: &Peer,
-        request: Result<Request, DecodeError>,
-    ) -> (Reply, Vec<OwnedFd>, Connected) {
+        peer: &ClientPeer,
+        request: Result<ClientRequest, DecodeError>,
+    ) -> (Reply, Vec<OwnedFd>, MessageOutcome) {
         let log = &self.config.log;
-        let refuse =
-            |refusal, why: String| (Reply::Refused(refusal, why), Vec::new(), Connected::Closed);
+        let refuse = |refusal, why: String| {
+            (Reply::Refused(refusal, why), Vec::new(), MessageOutcome::Closed)
+        };
         let request = match request {
             Err(DecodeError::Malformed) => {
                 self.clients.count_bad_message();
@@ -177,7 +182,9 @@ impl Server {
             Ok(request) => request,
         };
         let may_send = match request {
-            Request::Attach { .. } | Request::Segment(_) => self.clients.may_send_descriptors(id),
+            ClientRequest::Attach { .. } | ClientRequest::Segment(_) => {
+                self.clients.may_send_descriptors(id)
+            }
             _ => Ok(()),
         };
         let outcome = may_send
@@ -185,6 +192,6 @@ impl Server {
             .and_then(|()| self.serve(peer, request));
         let (reply, files) =
             outcome.unwrap_or_else(|(refusal, why)| (Reply::Refused(refusal, why), Vec::new()));
-        (reply, files, Connected::Open)
+        (reply, files, MessageOutcome::Open)
     }
 }

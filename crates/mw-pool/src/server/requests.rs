@@ -5,66 +5,66 @@ use crate::config::Level;
 use crate::descriptor_store::StoredName;
 use crate::lease_sockets::LeaseSockets;
 use crate::lease_table::{
-    AttachOutcome, LeaseEntry, LeaseId, PoolId, Refused, Requester, StripeId,
+    AttachOutcome, LeaseEntry, LeaseId, PoolId, RefusalReason, Requester, StripeId,
 };
-use crate::peer::Peer;
+use crate::peer::ClientPeer;
 use crate::protocol::{
-    Contents, Lease, LeaseStatus, PoolStatus, Refusal, Reply, Request, ServerStatus,
+    ClientRequest, Contents, Lease, LeaseStatus, PoolStatus, Refusal, Reply, ServerStatus,
 };
-use crate::spec::{Name, Spec};
+use crate::spec::{PoolName, PoolSpec};
 use crate::sysv_segment;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 /// A reply and its descriptors, or why the request is refused.
-type Outcome = Result<(Reply, Vec<OwnedFd>), Refused>;
+type RequestOutcome = Result<(Reply, Vec<OwnedFd>), RefusalReason>;
 
 impl Server {
-    pub(super) fn serve(&mut self, peer: &Peer, request: Request) -> Outcome {
+    pub(super) fn serve(&mut self, peer: &ClientPeer, request: ClientRequest) -> RequestOutcome {
         let reply = match request {
-            Request::Attach { pool, bytes, keep, segment } => {
+            ClientRequest::Attach { pool, bytes, keep, segment } => {
                 return self.attach(peer, &pool, bytes, keep, segment);
             }
-            Request::Segment(id) => return self.segment(peer, id),
-            Request::Create(spec) => {
+            ClientRequest::Segment(id) => return self.segment(peer, id),
+            ClientRequest::Create(spec) => {
                 check_admin(peer)?;
                 self.create(spec).map(|_| Reply::Done)?
             }
-            Request::Remove(name) => {
+            ClientRequest::Remove(name) => {
                 check_admin(peer)?;
                 self.table.remove(self.find(peer, &name)?);
                 self.log(Level::Notice, &format!("pool '{name}' was removed"));
                 Reply::Done
             }
-            Request::Grow(name, bytes) => {
+            ClientRequest::Grow(name, bytes) => {
                 check_admin(peer)?;
                 self.grow(self.find(peer, &name)?, bytes).map(|()| Reply::Done)?
             }
-            Request::Shrink(name, bytes) => {
+            ClientRequest::Shrink(name, bytes) => {
                 check_admin(peer)?;
                 let pool = self.find(peer, &name)?;
                 self.table.shrink(pool, bytes).map(|()| Reply::Done)?
             }
-            Request::Release(name) => {
+            ClientRequest::Release(name) => {
                 let pool = self.find(peer, &name)?;
                 self.table.release(pool, (!peer.admin).then_some(peer.user));
                 Reply::Done
             }
-            Request::Next(after) => {
+            ClientRequest::Next(after) => {
                 let next = self.table.next(after.as_ref(), &|spec| peer.may_use(spec));
                 let status = next.and_then(|pool| self.pool_status(pool));
                 status.map_or(Reply::End, |status| Reply::Pool(Box::new(status)))
             }
-            Request::NextLease(from) => {
+            ClientRequest::NextLease(from) => {
                 self.next_lease(peer, from).map_or(Reply::End, Reply::Lease)
             }
-            Request::Server => Reply::Server(Box::new(self.status())),
+            ClientRequest::Server => Reply::Server(Box::new(self.status())),
         };
         Ok((reply, Vec::new()))
     }
 
     /// The pool of this name, if this peer may use it.
-    fn find(&self, peer: &Peer, name: &Name) -> Result<PoolId, Refused> {
+    fn find(&self, peer: &ClientPeer, name: &PoolName) -> Result<PoolId, RefusalReason> {
         let may_use =
             |id: &PoolId| self.table.pool(*id).is_some_and(|pool| peer.may_use(&pool.spec));
         self.table.find(name).filter(may_use).ok_or_else(|| {
@@ -73,7 +73,7 @@ impl Server {
         })
     }
 
-    pub(super) fn create(&mut self, spec: Spec) -> Result<PoolId, Refused> {
+    pub(super) fn create(&mut self, spec: PoolSpec) -> Result<PoolId, RefusalReason> {
         self.check_budget(spec.bytes)?;
         let mut table = self.table.clone();
         let id = table.create(spec)?;
@@ -86,7 +86,7 @@ impl Server {
         Ok(id)
     }
 
-    fn grow(&mut self, id: PoolId, bytes: u64) -> Result<(), Refused> {
+    fn grow(&mut self, id: PoolId, bytes: u64) -> Result<(), RefusalReason> {
         let mut table = self.table.clone();
         table.grow(id, bytes)?;
         let more = table.bytes().saturating_sub(self.table.bytes());
@@ -100,8 +100,8 @@ impl Server {
 
     /// Checks that the machine has room for `bytes` more, beside what pools with the same kind
     /// of pages have yet to get.
-    fn preflight(&self, spec: &Spec, bytes: u64) -> Result<(), Refused> {
-        let hugetlb_size = |spec: &Spec| {
+    fn preflight(&self, spec: &PoolSpec, bytes: u64) -> Result<(), RefusalReason> {
+        let hugetlb_size = |spec: &PoolSpec| {
             spec.pages.is_hugetlb().then(|| spec.pages.granule_bytes(mw_sys::page_bytes() as u64))
         };
         let same =
@@ -111,7 +111,7 @@ impl Server {
         (self.config.preflight)(spec, bytes).map_err(|why| (Refusal::TooLarge, why))
     }
 
-    fn check_budget(&self, bytes: u64) -> Result<(), Refused> {
+    fn check_budget(&self, bytes: u64) -> Result<(), RefusalReason> {
         let (budget, used) = (self.config.budget_bytes, self.table.bytes());
         if used.saturating_add(bytes) <= budget {
             return Ok(());
@@ -128,12 +128,12 @@ impl Server {
 
     fn attach(
         &mut self,
-        peer: &Peer,
-        name: &Name,
+        peer: &ClientPeer,
+        name: &PoolName,
         bytes: u64,
-        keep: Option<Name>,
+        keep: Option<PoolName>,
         segment: Option<u32>,
-    ) -> Outcome {
+    ) -> RequestOutcome {
         if segment.is_some() && keep.is_some() {
             let why = "the contents of a System V segment are not kept after its removal";
             return Err((Refusal::Invalid, why.to_owned()));
@@ -162,7 +162,12 @@ impl Server {
         }
     }
 
-    fn grant(&mut self, lease: LeaseId, stripes: &[StripeId], contents: Contents) -> Outcome {
+    fn grant(
+        &mut self,
+        lease: LeaseId,
+        stripes: &[StripeId],
+        contents: Contents,
+    ) -> RequestOutcome {
         let files = self.lease_descriptors(lease, stripes).map_err(|error| {
             // The lease is in the table, and not in use: it ends as any other.
             self.table.end_lease(lease);
@@ -187,7 +192,7 @@ impl Server {
     }
 
     /// The memory of a System V segment, for a peer who may attach it.
-    fn segment(&self, peer: &Peer, id: u32) -> Outcome {
+    fn segment(&self, peer: &ClientPeer, id: u32) -> RequestOutcome {
         let (lease, entry) = sysv_segment::lease_for(id, peer, &self.table)?;
         let failed =
             |error| (Refusal::Failed, format!("cannot open the segment's stripes: {error}"));
@@ -195,7 +200,7 @@ impl Server {
         Ok((Reply::Attached(self.lease(lease, Contents::Zeroed)?), files))
     }
 
-    fn lease(&self, id: LeaseId, contents: Contents) -> Result<Lease, Refused> {
+    fn lease(&self, id: LeaseId, contents: Contents) -> Result<Lease, RefusalReason> {
         let entry = self.table.lease(id);
         let both = entry.and_then(|entry| Some((entry, self.table.pool(entry.pool)?)));
         let (entry, pool) = both.ok_or((Refusal::Failed, "the lease has ended".to_owned()))?;
@@ -229,7 +234,7 @@ impl Server {
     }
 
     /// The first lease from this number on that this peer may see.
-    fn next_lease(&self, peer: &Peer, from: LeaseId) -> Option<LeaseStatus> {
+    fn next_lease(&self, peer: &ClientPeer, from: LeaseId) -> Option<LeaseStatus> {
         let may_see = |lease: &LeaseEntry| peer.admin || lease.user == peer.user;
         let (id, lease) = self.table.leases_from(from).find(|(_, lease)| may_see(lease))?;
         let pool = self.table.pool(lease.pool)?;
@@ -263,7 +268,7 @@ impl Server {
 }
 
 /// Only root and the user who runs the server may change pools.
-fn check_admin(peer: &Peer) -> Result<(), Refused> {
+fn check_admin(peer: &ClientPeer) -> Result<(), RefusalReason> {
     if peer.admin {
         Ok(())
     } else {

@@ -6,7 +6,8 @@ pub(crate) mod fuse;
 pub(crate) mod strange;
 
 use mw_pool::{
-    Attachment, Client, Config, Level, Name, NumaPolicy, Owners, PageSize, Server, Spec,
+    Attachment, Client, Level, NumaPolicy, Owners, PageSize, PoolName, PoolServerConfig, PoolSpec,
+    Server,
 };
 use mw_sys::Region;
 use std::fs::{self, File};
@@ -40,7 +41,7 @@ impl Running {
         let thread = {
             let (socket, log) = (socket.clone(), Arc::clone(&log));
             std::thread::spawn(move || {
-                let config = Config {
+                let config = PoolServerConfig {
                     socket,
                     budget_bytes,
                     pools: Vec::new(),
@@ -61,7 +62,7 @@ impl Running {
         Self { client, socket, log, stop: Some(stop), thread: Some(thread), _dir: dir }
     }
 
-    pub(crate) fn pool(&self, name: &str, mib: u64) -> Name {
+    pub(crate) fn pool(&self, name: &str, mib: u64) -> PoolName {
         self.client.create(&spec(name, mib)).unwrap();
         self.whole(name);
         name.parse().unwrap()
@@ -86,8 +87,8 @@ impl Drop for Running {
     }
 }
 
-pub(crate) fn spec(name: &str, mib: u64) -> Spec {
-    Spec {
+pub(crate) fn spec(name: &str, mib: u64) -> PoolSpec {
+    PoolSpec {
         name: name.parse().unwrap(),
         bytes: mib * MIB,
         pages: PageSize::Base,

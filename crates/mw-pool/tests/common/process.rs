@@ -6,7 +6,7 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use crate::common::eventually;
-use mw_pool::{Client, Config, Level, Server};
+use mw_pool::{Client, Level, PoolServerConfig, Server};
 use signal_hook::consts::SIGTERM;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -63,7 +63,7 @@ pub(crate) fn client(dir: &Path) -> Client {
 pub(crate) fn serve(dir: &Path, budget_bytes: u64, started: impl FnOnce()) {
     let (stop, stopped) = UnixStream::pair().unwrap();
     signal_hook::low_level::pipe::register(SIGTERM, stop).unwrap();
-    let config = Config {
+    let config = PoolServerConfig {
         socket: socket(dir),
         budget_bytes,
         pools: Vec::new(),

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 /// The kinds of calls that are counted separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Call {
+pub(crate) enum CountedCall {
     Lock,
     Map,
     Pool,
@@ -12,12 +12,12 @@ pub(crate) enum Call {
     Advise,
 }
 
-pub(super) const CALLS: [(Call, &str); 5] = [
-    (Call::Lock, "locked"),
-    (Call::Map, "mapped"),
-    (Call::Pool, "from the pool"),
-    (Call::Unmap, "unmapped"),
-    (Call::Advise, "advised"),
+pub(super) const CALLS: [(CountedCall, &str); 5] = [
+    (CountedCall::Lock, "locked"),
+    (CountedCall::Map, "mapped"),
+    (CountedCall::Pool, "from the pool"),
+    (CountedCall::Unmap, "unmapped"),
+    (CountedCall::Advise, "advised"),
 ];
 
 /// The counters of one kind of call.

@@ -1,11 +1,11 @@
 //! The lines that `--stats` prints.
 
 use super::counts::{BackgroundCounts, CALLS, Counts, PageCounts};
-use crate::confinement::{self, Obstacle};
+use crate::confinement::{self, ConfinementCause};
 use crate::mapping_limit;
-use crate::message::{self, Line};
+use crate::message::{self, MessageLine};
 use crate::populate_queue::StopReason;
-use crate::settings::{self, HugePages};
+use crate::settings::{self, ThpPolicy};
 use mw_segment::PageSize;
 use std::fmt::{self, Write};
 use std::sync::atomic::Ordering;
@@ -44,7 +44,7 @@ fn is_pages_reported(pages: &PageCounts) -> bool {
     let mut larger = pages.by_order.iter().skip(1).chain([&pages.mixed_bytes]);
     let has_larger = larger.any(|bytes| bytes.load(Ordering::Relaxed) > 0);
     let has_base = pages.by_order[0].load(Ordering::Relaxed) > 0;
-    has_larger || has_base && settings::huge_pages() != HugePages::Unchanged
+    has_larger || has_base && settings::huge_pages() != ThpPolicy::Unchanged
 }
 
 /// Memory of the largest process that was not populated in advance, and its peak; none if it is little.
@@ -63,14 +63,14 @@ pub(super) fn print_nothing(subject: &str) {
     print_line(|line| write_nothing(line, subject));
 }
 
-fn print_line(write: impl FnOnce(&mut Line) -> fmt::Result) {
-    let mut line = Line::default();
+fn print_line(write: impl FnOnce(&mut MessageLine) -> fmt::Result) {
+    let mut line = MessageLine::default();
     if write(&mut line).is_ok() {
         message::write(line.text());
     }
 }
 
-fn write_calls(line: &mut Line, counts: &Counts) -> fmt::Result {
+fn write_calls(line: &mut MessageLine, counts: &Counts) -> fmt::Result {
     let calls = counts.calls();
     let seconds = counts.nanoseconds.load(Ordering::Relaxed) as f64 / 1e9;
     let saved = counts.saved_nanoseconds.load(Ordering::Relaxed) as f64 / 1e9;
@@ -94,7 +94,7 @@ fn write_calls(line: &mut Line, counts: &Counts) -> fmt::Result {
     writeln!(line, "), {:.3} s {compared} than with one thread", saved.abs())
 }
 
-fn write_pages(line: &mut Line, pages: &PageCounts) -> fmt::Result {
+fn write_pages(line: &mut MessageLine, pages: &PageCounts) -> fmt::Result {
     write!(line, "memwright[{}]: page sizes, by page faults:", std::process::id())?;
     let mut separator = "";
     for (order, bytes) in pages.by_order.iter().enumerate().rev() {
@@ -117,7 +117,7 @@ fn write_pages(line: &mut Line, pages: &PageCounts) -> fmt::Result {
     line.write_str("\n")
 }
 
-fn write_transfers(line: &mut Line, uncached: u64, unverified: u64) -> fmt::Result {
+fn write_transfers(line: &mut MessageLine, uncached: u64, unverified: u64) -> fmt::Result {
     write!(line, "memwright[{}]: ", std::process::id())?;
     let (kept_out, rest) = (mib(uncached), mib(unverified));
     match (uncached, unverified) {
@@ -130,7 +130,7 @@ fn write_transfers(line: &mut Line, uncached: u64, unverified: u64) -> fmt::Resu
     }
 }
 
-fn write_unseen(line: &mut Line, unseen: u64, peak: u64) -> fmt::Result {
+fn write_unseen(line: &mut MessageLine, unseen: u64, peak: u64) -> fmt::Result {
     writeln!(
         line,
         "memwright[{}]: {:.2} GiB of the {:.2} GiB that a process had resident was not populated in \
@@ -141,7 +141,7 @@ fn write_unseen(line: &mut Line, unseen: u64, peak: u64) -> fmt::Result {
     )
 }
 
-fn write_background(line: &mut Line, counts: &BackgroundCounts) -> fmt::Result {
+fn write_background(line: &mut MessageLine, counts: &BackgroundCounts) -> fmt::Result {
     let mappings = counts.mappings.load(Ordering::Relaxed);
     write!(
         line,
@@ -165,22 +165,22 @@ fn write_background(line: &mut Line, counts: &BackgroundCounts) -> fmt::Result {
     writeln!(line, "; stopped: {reason}")
 }
 
-fn write_nothing(line: &mut Line, subject: &str) -> fmt::Result {
+fn write_nothing(line: &mut MessageLine, subject: &str) -> fmt::Result {
     write!(line, "memwright[{}]: nothing was done: ", std::process::id())?;
-    let obstacle = Obstacle::first().filter(|_| confinement::is_confined());
+    let obstacle = ConfinementCause::first().filter(|_| confinement::is_confined());
     if !mw_sys::can_populate() {
         write!(line, "this kernel has no MADV_POPULATE_WRITE (needs 5.14)")?;
     } else if let Some(obstacle) = obstacle {
         line.write_str(match obstacle {
-            Obstacle::Filter => "a seccomp filter may forbid it",
-            Obstacle::NoNewPrivileges => {
+            ConfinementCause::Filter => "a seccomp filter may forbid it",
+            ConfinementCause::NoNewPrivileges => {
                 "the program set PR_SET_NO_NEW_PRIVS, after which it may install a seccomp filter \
                  that forbids it"
             }
-            Obstacle::NoProc => {
+            ConfinementCause::NoProc => {
                 "/proc/self/status is not readable, so that seccomp filters are unknown"
             }
-            Obstacle::NoMemory => "no memory could be mapped",
+            ConfinementCause::NoMemory => "no memory could be mapped",
         })?;
     } else if mapping_limit::is_set() {
         line.write_str(
@@ -211,10 +211,10 @@ fn gib(bytes: u64) -> f64 {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::stats::counts::Call;
+    use crate::stats::counts::CountedCall;
 
-    fn text(write: impl FnOnce(&mut Line) -> fmt::Result) -> String {
-        let mut line = Line::default();
+    fn text(write: impl FnOnce(&mut MessageLine) -> fmt::Result) -> String {
+        let mut line = MessageLine::default();
         write(&mut line).unwrap();
         line.text().split_once(' ').unwrap().1.to_owned()
     }
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn calls_are_reported_in_one_line() {
         let counts = Counts::zero();
-        for (call, bytes) in [(Call::Lock, 1 << 30), (Call::Unmap, 1 << 29)] {
+        for (call, bytes) in [(CountedCall::Lock, 1 << 30), (CountedCall::Unmap, 1 << 29)] {
             let by_call = &counts.by_call[call as usize];
             by_call.calls.store(1, Ordering::Relaxed);
             by_call.bytes.store(bytes, Ordering::Relaxed);

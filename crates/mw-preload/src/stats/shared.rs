@@ -23,14 +23,14 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering};
 const MAGIC: u64 = u64::from_ne_bytes(*b"mw-stats");
 
 #[repr(C)]
-pub(super) struct Page {
+pub(super) struct StatsPage {
     magic: AtomicU64,
     /// The process of the command.
     command: AtomicU64,
     counts: Counts,
 }
 
-static PAGE: AtomicPtr<Page> = AtomicPtr::new(null_mut());
+static PAGE: AtomicPtr<StatsPage> = AtomicPtr::new(null_mut());
 
 /// The id of the segment.
 static SEGMENT_ID: AtomicI32 = AtomicI32::new(-1);
@@ -41,7 +41,7 @@ pub(super) fn counts() -> Option<&'static Counts> {
 }
 
 /// The page that is attached at an address.
-fn page(at: *const Page) -> Option<&'static Page> {
+fn page(at: *const StatsPage) -> Option<&'static StatsPage> {
     // SAFETY: the segment has at least the size of the page, which consists of atomics, for which all bits
     // are valid; a page that is in use is never detached.
     #[allow(unsafe_code, reason = "memory that is shared")]
@@ -78,7 +78,7 @@ pub(super) fn begin(command: u32) {
 /// the creator.
 fn is_created_by(id: i32, command: u32) -> bool {
     shm::status(id).is_some_and(|status| {
-        status.shm_segsz == size_of::<Page>()
+        status.shm_segsz == size_of::<StatsPage>()
             && status.shm_perm.cuid == effective_user()
             && [0, command].contains(&status.shm_cpid.cast_unsigned())
     })
@@ -93,7 +93,7 @@ fn effective_user() -> u32 {
 }
 
 /// True if an attached segment is the page of this command; otherwise it is detached.
-fn is_page_of(at: *mut Page, command: u32) -> bool {
+fn is_page_of(at: *mut StatsPage, command: u32) -> bool {
     let is_page = page(at).is_some_and(|page| {
         page.magic.load(Ordering::Relaxed) == MAGIC
             && page.command.load(Ordering::Relaxed) == u64::from(command)
@@ -108,7 +108,7 @@ fn is_page_of(at: *mut Page, command: u32) -> bool {
     is_page
 }
 
-fn attach(id: i32) -> Option<*mut Page> {
+fn attach(id: i32) -> Option<*mut StatsPage> {
     SEGMENT_ID.store(id, Ordering::Relaxed);
     // SAFETY: addresses that the kernel chooses (shmat(2)).
     #[allow(unsafe_code, reason = "a system call")]
@@ -116,10 +116,10 @@ fn attach(id: i32) -> Option<*mut Page> {
     (page != libc::MAP_FAILED).then_some(page.cast())
 }
 
-fn create(command: u32, digits: &mut [u8]) -> Option<*mut Page> {
+fn create(command: u32, digits: &mut [u8]) -> Option<*mut StatsPage> {
     // SAFETY: a new segment (shmget(2)).
     #[allow(unsafe_code, reason = "a system call")]
-    let id = unsafe { kernel::shmget(libc::IPC_PRIVATE, size_of::<Page>(), 0o600) };
+    let id = unsafe { kernel::shmget(libc::IPC_PRIVATE, size_of::<StatsPage>(), 0o600) };
     if id < 0 {
         return None;
     }
@@ -164,9 +164,9 @@ mod tests {
             // SAFETY: that segment, which is attached nowhere (shmctl(2)).
             unsafe { kernel::shmctl(id, libc::IPC_RMID, null_mut()) };
         };
-        check(size_of::<Page>(), command, true);
-        check(size_of::<Page>(), command + 1, false);
-        check(size_of::<Page>() + 1, command, false);
+        check(size_of::<StatsPage>(), command, true);
+        check(size_of::<StatsPage>(), command + 1, false);
+        check(size_of::<StatsPage>() + 1, command, false);
         check(1, command, false);
         assert!(!is_created_by(-1, command));
     }

@@ -24,10 +24,13 @@ static HAS_READS: AtomicBool = AtomicBool::new(false);
 /// Number of times that the table has been read.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 
-static TABLE: Table = Table {
+static TABLE: SettingsTable = SettingsTable {
     length: AtomicUsize::new(0),
     root: AtomicU64::new(0),
-    buffers: UnsafeCell::new(Buffers { text: [0; TABLE_MAX_BYTES], path: [0; PATH_MAX_BYTES] }),
+    buffers: UnsafeCell::new(ControlBuffers {
+        text: [0; TABLE_MAX_BYTES],
+        path: [0; PATH_MAX_BYTES],
+    }),
 };
 
 const PATH_MAX_BYTES: usize = 4096;
@@ -37,14 +40,14 @@ const LIVE: &CStr = c"/run/memwright/iotunetab";
 const SAVED: &CStr = c"/etc/memwright/iotunetab";
 
 /// The table of settings, as it was last read.
-struct Table {
+struct SettingsTable {
     length: AtomicUsize,
     /// The root directory at that time: with another one (chroot(2)) paths mean other files.
     root: AtomicU64,
-    buffers: UnsafeCell<Buffers>,
+    buffers: UnsafeCell<ControlBuffers>,
 }
 
-struct Buffers {
+struct ControlBuffers {
     text: [u8; TABLE_MAX_BYTES],
     /// For a path; not on the stack, which may be a small one of a signal handler.
     path: [u8; PATH_MAX_BYTES],
@@ -52,7 +55,7 @@ struct Buffers {
 
 // SAFETY: the buffers are accessed only by the holder of the lock (`WipedOnFork::is_table_locked`).
 #[allow(unsafe_code, reason = "one thread at a time")]
-unsafe impl Sync for Table {}
+unsafe impl Sync for SettingsTable {}
 
 /// The setting of a file.
 pub(super) enum FileSetting {
@@ -144,7 +147,7 @@ fn claim_reading(is_being_read: &AtomicBool) -> bool {
 }
 
 /// Reads the table, and returns the smallest threshold.
-fn read(buffers: &mut Buffers) -> u64 {
+fn read(buffers: &mut ControlBuffers) -> u64 {
     let live = file_calls::read_file(LIVE, &mut buffers.text);
     let length = live.or_else(|| file_calls::read_file(SAVED, &mut buffers.text)).unwrap_or(0);
     TABLE.length.store(length, Relaxed);
@@ -156,7 +159,7 @@ fn read(buffers: &mut Buffers) -> u64 {
 }
 
 /// The smallest threshold of the table and of `--direct-io`.
-fn table_min_threshold(buffers: &Buffers) -> u64 {
+fn table_min_threshold(buffers: &ControlBuffers) -> u64 {
     let length = TABLE.length.load(Relaxed);
     let text = buffers.text.get(..length).unwrap_or_default();
     let settings = || mw_iotune::lines(text).filter_map(|(_, line)| Some(line.ok()?.setting));
@@ -187,10 +190,10 @@ pub(super) fn setting(direction: Direction, fd: c_int) -> FileSetting {
 }
 
 /// The key and the setting of the line that applies to a file.
-fn find_line(fd: c_int, buffers: &mut Buffers) -> (u64, mw_iotune::Setting) {
+fn find_line(fd: c_int, buffers: &mut ControlBuffers) -> (u64, mw_iotune::LineSetting) {
     let length = TABLE.length.load(Relaxed);
     let text = buffers.text.get(..length).unwrap_or_default();
-    let none = (mw_iotune::key(b""), mw_iotune::Setting::default());
+    let none = (mw_iotune::key(b""), mw_iotune::LineSetting::default());
     if text.is_empty() || file_calls::root() != TABLE.root.load(Relaxed) {
         return none;
     }
@@ -229,9 +232,9 @@ pub(super) fn count_verified(slot: u32, left: u64, stayed: u64) {
     stats::count_verified(left, stayed);
 }
 
-impl Table {
+impl SettingsTable {
     /// None if the lock is held; this thread may hold it itself, below a signal handler.
-    fn with_buffers<T>(&self, work: impl FnOnce(&mut Buffers) -> T) -> Option<T> {
+    fn with_buffers<T>(&self, work: impl FnOnce(&mut ControlBuffers) -> T) -> Option<T> {
         let is_locked = &wipe_on_fork::state()?.is_table_locked;
         if is_locked.swap(true, Acquire) {
             return None;

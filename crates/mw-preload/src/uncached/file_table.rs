@@ -24,7 +24,7 @@ pub(crate) enum Direction {
 
 /// A file, for one descriptor and direction. All bits zero: never examined.
 #[repr(C, align(64))]
-pub(crate) struct Entry {
+pub(crate) struct FileEntry {
     is_locked: AtomicU32,
     /// The flags below; the upper half is the slot of its counters.
     pub(super) flags: AtomicU32,
@@ -71,12 +71,12 @@ pub(super) const REWRITES: u32 = 32;
 pub(super) const AT_END: u32 = 64;
 pub(super) const SLOT_SHIFT: u32 = 16;
 
-struct Leaf([Entry; LEAF_ENTRIES]);
+struct Leaf([FileEntry; LEAF_ENTRIES]);
 
 static TABLE: [[AtomicPtr<Leaf>; LEAVES]; 2] =
     [const { [const { AtomicPtr::new(null_mut()) }; LEAVES] }; 2];
 
-impl Entry {
+impl FileEntry {
     /// The entry of a descriptor; none beyond the table, or without memory.
     #[inline]
     pub(super) fn find_or_create(direction: Direction, fd: c_int) -> Option<&'static Self> {
@@ -156,7 +156,7 @@ impl Entry {
 }
 
 /// Unlocks an entry when it is dropped.
-pub(super) struct EntryGuard<'a>(&'a Entry);
+pub(super) struct EntryGuard<'a>(&'a FileEntry);
 
 impl Drop for EntryGuard<'_> {
     fn drop(&mut self) {
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn each_descriptor_up_to_the_limit_has_an_entry() {
         let entry = |direction, fd| {
-            Entry::find_or_create(direction, fd).map(|entry| std::ptr::from_ref(entry).addr())
+            FileEntry::find_or_create(direction, fd).map(|entry| std::ptr::from_ref(entry).addr())
         };
         let at = |fd| entry(Direction::Write, fd);
         assert_eq!(at(5), at(5));
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn one_thread_at_a_time_locks_an_entry_and_counting_needs_no_lock() {
-        let entry = Entry::find_or_create(Direction::Write, 70).unwrap();
+        let entry = FileEntry::find_or_create(Direction::Write, 70).unwrap();
         entry.examine_at_bytes.store(10, Ordering::Relaxed);
         let guard = entry.try_lock();
         assert!(guard.is_some() && entry.try_lock().is_none());

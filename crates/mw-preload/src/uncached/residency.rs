@@ -19,7 +19,7 @@
 #![allow(unsafe_code, reason = "system calls")]
 
 use super::file_calls;
-use super::file_table::{Entry, IS_OVERLAY, IS_RESIDENCY_UNKNOWN, NEEDS_REOPEN};
+use super::file_table::{FileEntry, IS_OVERLAY, IS_RESIDENCY_UNKNOWN, NEEDS_REOPEN};
 use crate::helper_thread::on_helper_thread;
 use crate::kernel;
 use crate::wipe_on_fork;
@@ -42,21 +42,21 @@ const MAX_PAGES: usize = MAX_RANGE_BYTES as usize / MIN_PAGE_BYTES + 2;
 /// every page size. No file has a page there.
 const BEYOND_END: i64 = i64::MAX & !((1 << 20) - 1);
 
-static WINDOW: Window =
-    Window { at: AtomicPtr::new(null_mut()), resident: UnsafeCell::new([0; MAX_PAGES]) };
+static WINDOW: ResidencyWindow =
+    ResidencyWindow { at: AtomicPtr::new(null_mut()), resident: UnsafeCell::new([0; MAX_PAGES]) };
 
 /// The addresses over which files are mapped.
-struct Window {
+struct ResidencyWindow {
     at: AtomicPtr<c_void>,
     /// The result of mincore(2), not on the stack, which may be a small one of a signal handler.
     resident: UnsafeCell<[u8; MAX_PAGES]>,
 }
 
 // SAFETY: the bytes are accessed only by the holder of the lock (`WipedOnFork::is_window_locked`).
-unsafe impl Sync for Window {}
+unsafe impl Sync for ResidencyWindow {}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Unknown {
+enum ResidencyError {
     /// The window is in use.
     Busy,
     /// The kernel does not report it for this file.
@@ -64,7 +64,7 @@ enum Unknown {
 }
 
 /// Bytes of a range that are in the page cache; none if that is unknown.
-pub(super) fn resident_bytes(fd: c_int, entry: &Entry, from: u64, bytes: u64) -> Option<u64> {
+pub(super) fn resident_bytes(fd: c_int, entry: &FileEntry, from: u64, bytes: u64) -> Option<u64> {
     let pages = if entry.has(IS_RESIDENCY_UNKNOWN) {
         return None;
     } else if entry.has(IS_OVERLAY) {
@@ -73,7 +73,7 @@ pub(super) fn resident_bytes(fd: c_int, entry: &Entry, from: u64, bytes: u64) ->
         } else {
             WINDOW.resident_pages(fd, from, bytes)
         };
-        entry.set(IS_RESIDENCY_UNKNOWN, pages == Err(Unknown::Unsupported));
+        entry.set(IS_RESIDENCY_UNKNOWN, pages == Err(ResidencyError::Unsupported));
         pages.ok()?
     } else {
         file_calls::cached_pages(fd, from, bytes)?
@@ -86,12 +86,12 @@ pub(super) fn overlay_flags(open: c_int) -> u32 {
     if open & libc::O_ACCMODE == libc::O_WRONLY { IS_OVERLAY | NEEDS_REOPEN } else { IS_OVERLAY }
 }
 
-/// As [`Window::resident_pages`], with a readable descriptor of our own. Opening the file again would
+/// As [`ResidencyWindow::resident_pages`], with a readable descriptor of our own. Opening the file again would
 /// break a lease of the program (`F_SETLEASE`); no other process can have one of a file that is open for
 /// writing.
-fn resident_pages_reopened(fd: c_int, from: u64, bytes: u64) -> Result<u64, Unknown> {
+fn resident_pages_reopened(fd: c_int, from: u64, bytes: u64) -> Result<u64, ResidencyError> {
     let stat = file_calls::stat(fd).filter(|_| file_calls::has_no_lease(fd));
-    let stat = stat.ok_or(Unknown::Unsupported)?;
+    let stat = stat.ok_or(ResidencyError::Unsupported)?;
     let reopen_and_count = || {
         let own = file_calls::reopen(fd)?;
         let is_same = file_calls::stat(own)
@@ -100,7 +100,7 @@ fn resident_pages_reopened(fd: c_int, from: u64, bytes: u64) -> Result<u64, Unkn
         file_calls::close(own);
         pages
     };
-    on_helper_thread(&|_| reopen_and_count()).unwrap_or(Err(Unknown::Unsupported))
+    on_helper_thread(&|_| reopen_and_count()).unwrap_or(Err(ResidencyError::Unsupported))
 }
 
 /// Makes each system call of this module once.
@@ -115,12 +115,12 @@ pub(super) fn make_all_calls(fd: c_int) {
     }
 }
 
-impl Window {
-    fn resident_pages(&self, fd: c_int, from: u64, bytes: u64) -> Result<u64, Unknown> {
+impl ResidencyWindow {
+    fn resident_pages(&self, fd: c_int, from: u64, bytes: u64) -> Result<u64, ResidencyError> {
         // Not waited for: this thread may hold the lock itself, below a signal handler.
-        let is_locked = &wipe_on_fork::state().ok_or(Unknown::Busy)?.is_window_locked;
+        let is_locked = &wipe_on_fork::state().ok_or(ResidencyError::Busy)?.is_window_locked;
         if is_locked.swap(true, Acquire) {
-            return Err(Unknown::Busy);
+            return Err(ResidencyError::Busy);
         }
         // SAFETY: the lock is held.
         let resident = unsafe { &mut *self.resident.get() };
@@ -131,7 +131,7 @@ impl Window {
         let reserved = pages.and(at).unwrap_or(null_mut());
         self.at.store(reserved, Relaxed);
         is_locked.store(false, Release);
-        pages.ok_or(Unknown::Unsupported)
+        pages.ok_or(ResidencyError::Unsupported)
     }
 }
 
@@ -188,10 +188,10 @@ mod tests {
     use std::os::fd::AsRawFd;
 
     /// Other tests of the program use the window, too.
-    fn counted(fd: c_int, from: u64, bytes: u64) -> Result<u64, Unknown> {
+    fn counted(fd: c_int, from: u64, bytes: u64) -> Result<u64, ResidencyError> {
         loop {
             match WINDOW.resident_pages(fd, from, bytes) {
-                Err(Unknown::Busy) => std::thread::yield_now(),
+                Err(ResidencyError::Busy) => std::thread::yield_now(),
                 result => return result,
             }
         }
@@ -211,7 +211,7 @@ mod tests {
             assert_eq!(counted(fd, 4096 + 5, RANGE_BYTES), Ok(3));
         }
         let unreadable = File::options().write(true).open("/dev/null").unwrap();
-        assert_eq!(counted(unreadable.as_raw_fd(), 0, 4096), Err(Unknown::Unsupported));
+        assert_eq!(counted(unreadable.as_raw_fd(), 0, 4096), Err(ResidencyError::Unsupported));
         assert_eq!(counted(fd, 0, RANGE_BYTES), Ok(4));
     }
 }

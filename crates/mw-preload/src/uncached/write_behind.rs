@@ -22,7 +22,7 @@
 //! Only data that was verified to have left the page cache counts as kept out (`verify`).
 
 use super::file_table::{
-    Entry, HAS_LEFT_CACHE, IS_OVERLAY, IS_THROTTLED, NEEDS_REOPEN, RECHECK_BYTES,
+    FileEntry, HAS_LEFT_CACHE, IS_OVERLAY, IS_THROTTLED, NEEDS_REOPEN, RECHECK_BYTES,
 };
 use super::{control, file_calls, residency};
 use mw_sys::SignalHandlersBlocked;
@@ -65,7 +65,12 @@ fn page_bytes() -> u64 {
 }
 
 /// Continues a run of writes that has reached `end`.
-pub(super) fn extend_writes(fd: c_int, entry: &Entry, end: u64, handlers: &SignalHandlersBlocked) {
+pub(super) fn extend_writes(
+    fd: c_int,
+    entry: &FileEntry,
+    end: u64,
+    handlers: &SignalHandlersBlocked,
+) {
     let page_end = end - end % page_bytes();
     let started = entry.writeback_end.load(Relaxed);
     if page_end < started.saturating_add(WINDOW_BYTES) {
@@ -83,7 +88,7 @@ pub(super) fn extend_writes(fd: c_int, entry: &Entry, end: u64, handlers: &Signa
     }
 }
 
-fn drop_written(fd: c_int, entry: &Entry, page_end: u64, delay: &mut Delay<'_>) {
+fn drop_written(fd: c_int, entry: &FileEntry, page_end: u64, delay: &mut Delay<'_>) {
     while let Some(from) = oldest_window_over_limit(entry, page_end) {
         match file_calls::is_under_writeback(fd, from, WINDOW_BYTES) {
             Some(true) if !delay.sleep() => return,
@@ -94,7 +99,7 @@ fn drop_written(fd: c_int, entry: &Entry, page_end: u64, delay: &mut Delay<'_>) 
     }
 }
 
-fn drop_written_overlay(fd: c_int, entry: &Entry, page_end: u64, delay: &mut Delay<'_>) {
+fn drop_written_overlay(fd: c_int, entry: &FileEntry, page_end: u64, delay: &mut Delay<'_>) {
     let is_step = |from: &u64| page_end - from >= OVERLAY_STEP_BYTES;
     while let Some(from) = oldest_window_over_limit(entry, page_end).filter(is_step) {
         let end = from - from % page_bytes() + OVERLAY_STEP_BYTES;
@@ -128,7 +133,7 @@ fn drop_written_overlay(fd: c_int, entry: &Entry, page_end: u64, delay: &mut Del
 }
 
 /// The start of the oldest cached window, if more than the limit is in flight.
-fn oldest_window_over_limit(entry: &Entry, page_end: u64) -> Option<u64> {
+fn oldest_window_over_limit(entry: &FileEntry, page_end: u64) -> Option<u64> {
     let from = entry.cached_from.load(Relaxed);
     (page_end - from.min(page_end) > MAX_IN_FLIGHT_BYTES).then_some(from)
 }
@@ -167,7 +172,7 @@ fn window_end(from: u64) -> u64 {
 
 /// Drops the oldest window of a run, and `again` bytes before it once more: a folio that extends into the
 /// window was not dropped with them.
-fn drop_oldest_window(fd: c_int, entry: &Entry, again: u64) {
+fn drop_oldest_window(fd: c_int, entry: &FileEntry, again: u64) {
     let from = entry.cached_from.load(Relaxed);
     let (start, end) = (from.saturating_sub(again), window_end(from));
     file_calls::drop_pages(fd, start, end - start);
@@ -176,7 +181,7 @@ fn drop_oldest_window(fd: c_int, entry: &Entry, again: u64) {
 
 /// Verifies which windows before `to` have left the page cache. A window that is still cached is checked
 /// again until `stays_bytes` have followed it; then the rest of it counts as cached.
-pub(super) fn verify(fd: c_int, entry: &Entry, to: u64, stays_bytes: u64) {
+pub(super) fn verify(fd: c_int, entry: &FileEntry, to: u64, stays_bytes: u64) {
     for _ in 0..MAX_VERIFIED_WINDOWS {
         let from = entry.unverified_from.load(Relaxed);
         let end = window_end(from);
@@ -195,7 +200,7 @@ pub(super) fn verify(fd: c_int, entry: &Entry, to: u64, stays_bytes: u64) {
 }
 
 /// Counts bytes of a run, of which `stayed` are cached and the others have left.
-fn note_verified(entry: &Entry, bytes: u64, stayed: u64) {
+fn note_verified(entry: &FileEntry, bytes: u64, stayed: u64) {
     let unverified = entry.unverified_bytes.load(Relaxed);
     let bytes = bytes.min(unverified);
     let stayed = stayed.min(bytes);
@@ -204,7 +209,7 @@ fn note_verified(entry: &Entry, bytes: u64, stayed: u64) {
 }
 
 /// Continues with a transfer that was made with `RWF_DONTCACHE`.
-pub(super) fn extend_dontcache(fd: c_int, entry: &Entry, start: u64, bytes: u64) {
+pub(super) fn extend_dontcache(fd: c_int, entry: &FileEntry, start: u64, bytes: u64) {
     if start != entry.end.load(Relaxed) {
         verify(fd, entry, entry.end.load(Relaxed), STAYS_BYTES);
         entry.start_run(start);
@@ -220,7 +225,7 @@ pub(super) fn extend_dontcache(fd: c_int, entry: &Entry, start: u64, bytes: u64)
 }
 
 /// Ends a run of writes: starts writeback of the rest, and drops what is clean.
-pub(super) fn finish(fd: c_int, entry: &Entry) {
+pub(super) fn finish(fd: c_int, entry: &FileEntry) {
     let from = entry.cached_from.load(Relaxed);
     let (started, end) = (entry.writeback_end.load(Relaxed), entry.end.load(Relaxed));
     if started > from && end > from {
@@ -235,7 +240,7 @@ pub(super) fn finish(fd: c_int, entry: &Entry) {
 
 /// Continues a run of reads that has reached `end`: drops what was read. Readahead allocates large folios,
 /// which are not dropped in part, so that each is dropped again as a whole.
-pub(super) fn extend_reads(fd: c_int, entry: &Entry, end: u64) {
+pub(super) fn extend_reads(fd: c_int, entry: &FileEntry, end: u64) {
     let (page_end, from) = (end - end % page_bytes(), entry.cached_from.load(Relaxed));
     if page_end >= from.saturating_add(WINDOW_BYTES) {
         let start = from.saturating_sub(MAX_FOLIO_BYTES);

@@ -2,7 +2,7 @@
 
 use super::RunOption;
 use crate::common::{self, calls, run, text};
-use mw_segment::{Kind, Options, PageSize};
+use mw_segment::{Options, PageSize, SegmentKind};
 use std::cell::RefCell;
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
@@ -96,7 +96,8 @@ impl Harness {
         if let Scale::Large(mib) = self.scale {
             // The kernel takes base pages and huge pages from different blocks.
             for page in [PageSize::Base, PageSize::Thp] {
-                let all = Options::new((mib + EXTRA_MIB) << 20).kind(Kind::Anon).page_size(page);
+                let all =
+                    Options::new((mib + EXTRA_MIB) << 20).kind(SegmentKind::Anon).page_size(page);
                 drop(all.create());
             }
         }

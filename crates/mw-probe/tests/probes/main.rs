@@ -14,15 +14,15 @@ mod real;
 mod redis;
 
 use mw_model::{FailureKind, ProbeTick, ServiceView};
-use mw_probe::{ProbeRequest, Prober, Spec, Target};
+use mw_probe::{ProbeRequest, ProbeSpec, Prober, Target};
 use std::time::{Duration, Instant};
 
 /// Far beyond what anything here takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-fn spec(target: &str, timeout_ms: u64) -> Spec {
+fn spec(target: &str, timeout_ms: u64) -> ProbeSpec {
     let target: Target = target.parse().unwrap();
-    Spec {
+    ProbeSpec {
         name: target.default_name(),
         target,
         limit: Duration::from_millis(50),

@@ -6,7 +6,7 @@
 //! is in a namespace of its own, or both. Above the namespace's root both say `..` and no names.
 
 use super::Membership;
-use crate::mountinfo::{Mount, MountTree};
+use crate::mountinfo::{MountInfo, MountTree};
 use crate::mounts;
 
 /// The most groups that are searched for our own where the kernel does not report its path.
@@ -28,11 +28,11 @@ pub struct MountedHierarchy {
 impl MountedHierarchy {
     /// Those that no other mount covers.
     #[must_use]
-    pub fn visible(mounts: &[Mount]) -> Vec<Self> {
+    pub fn visible(mounts: &[MountInfo]) -> Vec<Self> {
         let tree = MountTree::new(mounts);
         let visible = mounts.iter().filter(|mount| tree.is_visible(mount));
         let hierarchies = visible.filter_map(|mount| {
-            let Mount { device, root, target, super_options, .. } = mount.clone();
+            let MountInfo { device, root, target, super_options, .. } = mount.clone();
             let is_v1 = is_v1(&mount.fstype)?;
             Some(Self { is_v1, device, root, target, options: super_options })
         });

@@ -9,7 +9,7 @@ use mw_proc::choice::Choice;
 use mw_proc::dentry_state::DentryState;
 use mw_proc::extfrag::Extfrag;
 use mw_proc::inode_state::InodeState;
-use mw_proc::limits::Limits;
+use mw_proc::limits::Rlimits;
 use mw_proc::meminfo::Meminfo;
 use mw_proc::mm_stat::MmStat;
 use mw_proc::pid_stat::PidStat;
@@ -70,7 +70,7 @@ parsers! {
     "extfrag" include_bytes!("../data/unusable_index"), extfrag;
     "inode-state" b"196925\t12\t0\t0\t0\t0\t0\n", InodeState::parse;
     "kmsg" b"6,1,5,-;Out of memory: Killed process 7 (a) x\n", kmsg;
-    "limits" include_bytes!("../data/limits"), Limits::parse;
+    "limits" include_bytes!("../data/limits"), Rlimits::parse;
     "maps" include_bytes!("../data/maps"), maps::parse;
     "meminfo" include_bytes!("../data/meminfo"), Meminfo::parse;
     "node meminfo" include_bytes!("../data/node_meminfo"), Meminfo::parse;
@@ -126,7 +126,7 @@ fn zoneinfo(text: &[u8]) -> Result<usize, ParseError> {
     Ok(info.zones.iter().map(|zone| zone.protection().len() + zone.name.as_str().len()).sum())
 }
 
-fn kmsg(text: &[u8]) -> Result<mw_proc::kmsg::Record, ()> {
+fn kmsg(text: &[u8]) -> Result<mw_proc::kmsg::KernelRecord, ()> {
     mw_proc::kmsg::parse(text).ok_or(())
 }
 

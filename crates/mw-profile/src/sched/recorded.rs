@@ -27,7 +27,7 @@ const STATES_REPORTED: i64 = 0xff;
 
 /// Subject of a sample.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Origin {
+pub(super) enum SampleKind {
     Clock,
     Switch(SwitchFields),
     Waking(WakingFields),
@@ -88,7 +88,7 @@ struct LastRecord {
     next: Option<Tid>,
 }
 
-impl Origin {
+impl SampleKind {
     pub(super) fn switch(format: &TracepointFormat) -> Result<Self, Missing> {
         let need = |name| need(format, "sched_switch", name);
         Ok(Self::Switch(SwitchFields {
@@ -170,7 +170,7 @@ impl TraceRecorder {
         &mut self,
         cpu: u16,
         record: &PerfRecord<'_>,
-        origins: &HashMap<u64, Origin>,
+        origins: &HashMap<u64, SampleKind>,
     ) {
         let next = self.cpus.get_mut(&cpu).and_then(|last| last.next.take());
         match *record {
@@ -209,16 +209,16 @@ impl TraceRecorder {
         }
     }
 
-    fn kind(&mut self, origin: Origin, cpu: u16, sample: &PerfSample<'_>) -> Option<EventKind> {
-        let is_wait = matches!(origin, Origin::Switch(_));
+    fn kind(&mut self, origin: SampleKind, cpu: u16, sample: &PerfSample<'_>) -> Option<EventKind> {
+        let is_wait = matches!(origin, SampleKind::Switch(_));
         let stack = self.stack(sample.stack(), is_wait);
         let fields = sample.fields_after_stack();
         match origin {
-            Origin::Clock => {
+            SampleKind::Clock => {
                 let task = self.sampled(cpu, sample)?;
                 Some(EventKind::Sample { task, stack })
             }
-            Origin::Switch(of) => {
+            SampleKind::Switch(of) => {
                 self.current(of.current, sample);
                 let (initial, state) = (tid(of.next.read(fields)?)?, state(of.state.read(fields)?));
                 let (task, next) = (self.task(of.task, fields)?, self.numbers.task(initial));
@@ -227,7 +227,7 @@ impl TraceRecorder {
                 (last.task, last.next) = (next, Some(initial));
                 Some(EventKind::SwitchOut { task, state, stack, next })
             }
-            Origin::Waking(of) => {
+            SampleKind::Waking(of) => {
                 let by = self.current(of.current, sample);
                 let task = self.task(of.task, fields)?;
                 self.learn(task, || text(of.name.text(fields)));

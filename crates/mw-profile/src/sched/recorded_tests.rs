@@ -77,9 +77,9 @@ impl Ring {
         let mut recorded = TraceRecorder::new(options, numbers);
         let parsed = |text| TracepointFormat::parse(text).unwrap();
         let origins = HashMap::from([
-            (1, Origin::switch(&parsed(SWITCH)).unwrap()),
-            (2, Origin::waking(&parsed(WAKING)).unwrap()),
-            (3, Origin::Clock),
+            (1, SampleKind::switch(&parsed(SWITCH)).unwrap()),
+            (2, SampleKind::waking(&parsed(WAKING)).unwrap()),
+            (3, SampleKind::Clock),
         ]);
         for record in records(&self.bytes) {
             recorded.take(0, &record, &origins);

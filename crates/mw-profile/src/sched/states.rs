@@ -2,7 +2,7 @@
 //! that it has while it waits for a file system that does not respond.
 
 use super::options::STATES_LIMIT;
-use crate::process::{BATCH, FileText, Stat, functions, numbers};
+use crate::process::{BATCH, Stat, TextBuffer, functions, numbers};
 use mw_critical_path::Tid;
 use mw_sys::HelperThread;
 use std::time::Instant;
@@ -66,7 +66,7 @@ impl StateReader {
 }
 
 fn threads(pid: Tid, (stacks, deadline): (StackChoice, Instant)) -> Vec<Thread> {
-    let mut text = FileText::default();
+    let mut text = TextBuffer::default();
     let mut read = |tid: Tid| {
         let dir = format!("/proc/{pid}/task/{tid}");
         let stat = Stat::parse(text.read(&format!("{dir}/stat"))?)?;

@@ -4,7 +4,8 @@
 
 use mw_model::{Consent, Finding, Remedy, Severity, Step};
 use mw_remedy::{
-    Applied, ApplyError, History, Journal, Kernel, Outcome, Plan, Undone, Which, nobody,
+    ApplyError, ApplyOutcome, History, Journal, Kernel, Plan, UndoOutcome, UndoResult,
+    UndoSelection, nobody,
 };
 use std::collections::BTreeMap;
 use std::fs;
@@ -140,17 +141,21 @@ impl Tree {
         Plan::new(&self.kernel(), findings).unwrap()
     }
 
-    pub(crate) fn fix(&self, findings: &[Finding], persist: bool) -> Result<Applied, ApplyError> {
+    pub(crate) fn fix(
+        &self,
+        findings: &[Finding],
+        persist: bool,
+    ) -> Result<ApplyOutcome, ApplyError> {
         let plan = self.plan(findings);
         mw_remedy::apply(&self.kernel(), &mut self.lock(), &plan, persist, &mut nobody)
     }
 
-    pub(crate) fn undo(&self, which: &Which, force: bool) -> Vec<Undone> {
+    pub(crate) fn undo(&self, which: &UndoSelection, force: bool) -> Vec<UndoResult> {
         mw_remedy::undo(&self.kernel(), &mut self.lock(), which, force, &mut nobody).unwrap()
     }
 
-    pub(crate) fn undo_all(&self) -> Vec<Outcome> {
-        self.undo(&Which::All, false).into_iter().map(|undone| undone.outcome).collect()
+    pub(crate) fn undo_all(&self) -> Vec<UndoOutcome> {
+        self.undo(&UndoSelection::All, false).into_iter().map(|undone| undone.outcome).collect()
     }
 }
 

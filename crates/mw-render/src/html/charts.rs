@@ -1,11 +1,11 @@
 //! Which charts the timeline has, and what each shows.
 
-use super::outages::{Outage, outages};
+use super::outages::{OutageSpan, outages};
 use super::safe::shown;
-use super::series::{How, Rows};
+use super::series::{SampledRows, SeriesConversion};
 use mw_model::{
-    CanaryMetric, Column, DiskMetric, Incident, MeminfoLine, Metric, PressureMetric, ProbeMetric,
-    Resource, Stalled, Table, TriggerKind,
+    CanaryMetric, Column, DiskMetric, Incident, MeminfoLine, Metric, PressureKind, PressureMetric,
+    ProbeMetric, Resource, Table, TriggerKind,
 };
 use mw_proc::vmstat::Counter;
 use serde::Serialize;
@@ -19,7 +19,7 @@ const WHOLE: f64 = 100.0;
 
 /// Everything that is drawn over time.
 #[derive(Debug, Serialize)]
-pub(super) struct Timeline {
+pub(super) struct IncidentCharts {
     pub(super) charts: Vec<Chart>,
     /// Charts in which nothing happened throughout.
     #[serde(skip)]
@@ -33,16 +33,16 @@ pub(super) struct Timeline {
 pub(super) struct Chart {
     pub(super) title: String,
     pub(super) about: String,
-    unit: Unit,
+    unit: ChartUnit,
     /// Latencies go over five powers of ten: their axis is logarithmic.
     log: bool,
-    lines: Vec<Line>,
-    limits: Vec<Limit>,
-    outages: Vec<Outage>,
+    lines: Vec<ChartLine>,
+    limits: Vec<LimitLine>,
+    outages: Vec<OutageSpan>,
 }
 
 #[derive(Debug, Serialize)]
-struct Line {
+struct ChartLine {
     name: String,
     dashed: bool,
     /// True if its lowest value is the bad one.
@@ -50,21 +50,21 @@ struct Line {
     values: Vec<Option<f64>>,
 }
 
-impl Line {
+impl ChartLine {
     fn peak(&self) -> f64 {
         self.values.iter().flatten().copied().fold(0.0, f64::max)
     }
 }
 
 #[derive(Debug, Serialize)]
-struct Limit {
+struct LimitLine {
     name: String,
     at: f64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Unit {
+enum ChartUnit {
     Milliseconds,
     Percent,
     Bytes,
@@ -73,27 +73,27 @@ enum Unit {
 }
 
 /// A line to be: its name, its column, and how the column is read.
-struct Wanted {
+struct LineSpec {
     name: String,
     metric: Metric,
-    how: How,
+    how: SeriesConversion,
     factor: f64,
     dashed: bool,
 }
 
-struct Plan {
+struct ChartPlan {
     title: &'static str,
     about: &'static str,
-    unit: Unit,
-    wanted: Vec<Wanted>,
-    limits: Vec<Limit>,
+    unit: ChartUnit,
+    wanted: Vec<LineSpec>,
+    limits: Vec<LimitLine>,
     /// Requirement of the series, where the recording has none of it.
     columns: &'static str,
 }
 
-impl Timeline {
+impl IncidentCharts {
     /// The charts of an incident's table.
-    pub(super) fn new(incident: &Incident, rows: &Rows) -> Self {
+    pub(super) fn new(incident: &Incident, rows: &SampledRows) -> Self {
         let mut timeline = Self { charts: Vec::new(), quiet: Vec::new(), absent: Vec::new() };
         for plan in plans(incident) {
             timeline.draw(plan, incident, rows);
@@ -101,12 +101,12 @@ impl Timeline {
         timeline
     }
 
-    fn draw(&mut self, plan: Plan, incident: &Incident, rows: &Rows) {
+    fn draw(&mut self, plan: ChartPlan, incident: &Incident, rows: &SampledRows) {
         let (mut lines, mut all_outages) = (Vec::new(), Vec::new());
         let at_s = rows.seconds_since(incident.started_unix_ms);
         for wanted in &plan.wanted {
             let mut values = rows.line(&wanted.metric.to_string(), wanted.how, wanted.factor);
-            if plan.unit == Unit::Percent {
+            if plan.unit == ChartUnit::Percent {
                 values.iter_mut().flatten().flatten().for_each(|value| *value = value.min(WHOLE));
             }
             let (name, dashed) = (wanted.name.clone(), wanted.dashed);
@@ -115,10 +115,15 @@ impl Timeline {
             {
                 for outage in outages(incident, rows, probe) {
                     outage.draw_over(&at_s, values);
-                    all_outages.push(Outage { name: name.clone(), ..outage });
+                    all_outages.push(OutageSpan { name: name.clone(), ..outage });
                 }
             }
-            let line = |values| Line { name, dashed, low: wanted.how == How::Lowest, values };
+            let line = |values| ChartLine {
+                name,
+                dashed,
+                low: wanted.how == SeriesConversion::Lowest,
+                values,
+            };
             lines.extend(values.map(line));
         }
         if lines.is_empty() {
@@ -136,7 +141,7 @@ impl Timeline {
                 title: plan.title.to_owned(),
                 about,
                 unit: plan.unit,
-                log: plan.unit == Unit::Milliseconds,
+                log: plan.unit == ChartUnit::Milliseconds,
                 lines,
                 limits: plan.limits,
                 outages: all_outages,
@@ -145,27 +150,27 @@ impl Timeline {
     }
 }
 
-fn plans(incident: &Incident) -> Vec<Plan> {
+fn plans(incident: &Incident) -> Vec<ChartPlan> {
     let page = incident.host.page_bytes_or_usual() as f64;
     let mut plans = latencies(incident);
     plans.extend(pressures());
     plans.extend(reclaim());
     plans.extend(memory(page));
-    plans.push(Plan {
+    plans.push(ChartPlan {
         title: "Disk writes",
         about: "by device",
-        unit: Unit::BytesPerSecond,
-        wanted: each(&incident.table, How::Rate, 1.0, disk_writes),
+        unit: ChartUnit::BytesPerSecond,
+        wanted: each(&incident.table, SeriesConversion::Rate, 1.0, disk_writes),
         limits: Vec::new(),
         columns: "disk.*.written_bytes",
     });
     plans
 }
 
-fn latencies(incident: &Incident) -> Vec<Plan> {
+fn latencies(incident: &Incident) -> Vec<ChartPlan> {
     let ms = |name: &str, metric, dashed| {
         let (name, metric) = (name.to_owned(), Metric::Canary(metric));
-        Wanted { name, metric, how: How::Measured, factor: 0.001, dashed }
+        LineSpec { name, metric, how: SeriesConversion::Measured, factor: 0.001, dashed }
     };
     let canary = vec![
         ms("page-fault latency", CanaryMetric::Touch, false),
@@ -173,18 +178,18 @@ fn latencies(incident: &Incident) -> Vec<Plan> {
         ms("woken late", CanaryMetric::Late, true),
     ];
     vec![
-        Plan {
+        ChartPlan {
             title: "Probes",
             about: "slowest response",
-            unit: Unit::Milliseconds,
-            wanted: each(&incident.table, How::Measured, 0.001, probe_latency),
+            unit: ChartUnit::Milliseconds,
+            wanted: each(&incident.table, SeriesConversion::Measured, 0.001, probe_latency),
             limits: limit(incident, &[TriggerKind::Probe]),
             columns: "probe.*.worst_us",
         },
-        Plan {
+        ChartPlan {
             title: "Canary",
             about: "page faults slow while scheduling is not: memory stalls",
-            unit: Unit::Milliseconds,
+            unit: ChartUnit::Milliseconds,
             wanted: canary,
             limits: limit(incident, &[TriggerKind::Canary, TriggerKind::Heartbeat]),
             columns: "canary.*",
@@ -193,36 +198,44 @@ fn latencies(incident: &Incident) -> Vec<Plan> {
 }
 
 /// The limit that was exceeded, in the chart of its samples.
-fn limit(incident: &Incident, kinds: &[TriggerKind]) -> Vec<Limit> {
+fn limit(incident: &Incident, kinds: &[TriggerKind]) -> Vec<LimitLine> {
     let trigger = &incident.trigger;
     let is_here = kinds.contains(&trigger.kind) && trigger.limit_ms > 0.0;
     let name = format!("limit of {}", shown(&trigger.name));
-    is_here.then_some(Limit { name, at: trigger.limit_ms }).into_iter().collect()
+    is_here.then_some(LimitLine { name, at: trigger.limit_ms }).into_iter().collect()
 }
 
-fn pressures() -> Vec<Plan> {
+fn pressures() -> Vec<ChartPlan> {
     let share = |name: &str, resource, stalled| {
         let metric = Metric::Pressure(resource, stalled, PressureMetric::TotalUs);
-        Wanted { name: name.to_owned(), metric, how: How::Rate, factor: 1e-4, dashed: false }
+        LineSpec {
+            name: name.to_owned(),
+            metric,
+            how: SeriesConversion::Rate,
+            factor: 1e-4,
+            dashed: false,
+        }
     };
-    let average = Wanted {
+    let average = LineSpec {
         name: "some, over 10 s".to_owned(),
-        metric: Metric::Pressure(Resource::Memory, Stalled::Some, PressureMetric::Avg10),
-        how: How::Highest,
+        metric: Metric::Pressure(Resource::Memory, PressureKind::Some, PressureMetric::Avg10),
+        how: SeriesConversion::Highest,
         factor: 0.01,
         dashed: true,
     };
     let memory = vec![
-        share("some tasks wait", Resource::Memory, Stalled::Some),
-        share("all wait", Resource::Memory, Stalled::Full),
+        share("some tasks wait", Resource::Memory, PressureKind::Some),
+        share("all wait", Resource::Memory, PressureKind::Full),
         average,
     ];
-    let others =
-        vec![share("CPU", Resource::Cpu, Stalled::Some), share("I/O", Resource::Io, Stalled::Some)];
-    let plan = |title, about, wanted, columns| Plan {
+    let others = vec![
+        share("CPU", Resource::Cpu, PressureKind::Some),
+        share("I/O", Resource::Io, PressureKind::Some),
+    ];
+    let plan = |title, about, wanted, columns| ChartPlan {
         title,
         about,
-        unit: Unit::Percent,
+        unit: ChartUnit::Percent,
         wanted,
         limits: Vec::new(),
         columns,
@@ -238,12 +251,12 @@ fn pressures() -> Vec<Plan> {
     ]
 }
 
-fn reclaim() -> Vec<Plan> {
-    let rate = |name: &str, counter| vmstat(name, counter, How::Rate, 1.0);
-    let plan = |title, about, wanted, columns| Plan {
+fn reclaim() -> Vec<ChartPlan> {
+    let rate = |name: &str, counter| vmstat(name, counter, SeriesConversion::Rate, 1.0);
+    let plan = |title, about, wanted, columns| ChartPlan {
         title,
         about,
-        unit: Unit::PerSecond,
+        unit: ChartUnit::PerSecond,
         wanted,
         limits: Vec::new(),
         columns,
@@ -272,9 +285,9 @@ fn reclaim() -> Vec<Plan> {
     ]
 }
 
-fn memory(page: f64) -> Vec<Plan> {
-    let pages = |name: &str, counter| vmstat(name, counter, How::Highest, page);
-    let plan = |title, about, unit, wanted, columns| Plan {
+fn memory(page: f64) -> Vec<ChartPlan> {
+    let pages = |name: &str, counter| vmstat(name, counter, SeriesConversion::Highest, page);
+    let plan = |title, about, unit, wanted, columns| ChartPlan {
         title,
         about,
         unit,
@@ -282,10 +295,10 @@ fn memory(page: f64) -> Vec<Plan> {
         limits: Vec::new(),
         columns,
     };
-    let available = MeminfoLine::from_name("MemAvailable").map(|line| Wanted {
+    let available = MeminfoLine::from_name("MemAvailable").map(|line| LineSpec {
         name: "available".to_owned(),
         metric: Metric::Meminfo(line),
-        how: How::Lowest,
+        how: SeriesConversion::Lowest,
         factor: 1.0,
         dashed: true,
     });
@@ -293,46 +306,51 @@ fn memory(page: f64) -> Vec<Plan> {
         plan(
             "Free memory",
             "",
-            Unit::Bytes,
-            vec![vmstat("free", Counter::NrFreePages, How::Lowest, page)],
+            ChartUnit::Bytes,
+            vec![vmstat("free", Counter::NrFreePages, SeriesConversion::Lowest, page)],
             "vmstat.nr_free_pages",
         ),
         plan(
             "Page cache",
             "pages of files, and available memory",
-            Unit::Bytes,
+            ChartUnit::Bytes,
             [pages("page cache", Counter::NrFilePages)].into_iter().chain(available).collect(),
             "vmstat.nr_file_pages",
         ),
         plan(
             "Dirty and under writeback",
             "written by programs, not yet on disk",
-            Unit::Bytes,
+            ChartUnit::Bytes,
             vec![pages("dirty", Counter::NrDirty), pages("under writeback", Counter::NrWriteback)],
             "vmstat.nr_dirty, vmstat.nr_writeback",
         ),
         plan(
             "Swap",
             "a second",
-            Unit::BytesPerSecond,
+            ChartUnit::BytesPerSecond,
             vec![
-                vmstat("read back", Counter::Pswpin, How::Rate, page),
-                vmstat("written", Counter::Pswpout, How::Rate, page),
+                vmstat("read back", Counter::Pswpin, SeriesConversion::Rate, page),
+                vmstat("written", Counter::Pswpout, SeriesConversion::Rate, page),
             ],
             "vmstat.pswpin, vmstat.pswpout",
         ),
     ]
 }
 
-fn vmstat(name: &str, counter: Counter, how: How, factor: f64) -> Wanted {
-    Wanted { name: name.to_owned(), metric: Metric::Vmstat(counter), how, factor, dashed: false }
+fn vmstat(name: &str, counter: Counter, how: SeriesConversion, factor: f64) -> LineSpec {
+    LineSpec { name: name.to_owned(), metric: Metric::Vmstat(counter), how, factor, dashed: false }
 }
 
 /// A line for every metric of the table that `name` names.
-fn each(table: &Table, how: How, factor: f64, name: fn(&Metric) -> Option<&str>) -> Vec<Wanted> {
+fn each(
+    table: &Table,
+    how: SeriesConversion,
+    factor: f64,
+    name: fn(&Metric) -> Option<&str>,
+) -> Vec<LineSpec> {
     let wanted = |metric: Metric| {
         let name = shown(name(&metric)?);
-        Some(Wanted { name, metric, how, factor, dashed: false })
+        Some(LineSpec { name, metric, how, factor, dashed: false })
     };
     table.columns.iter().map(Column::metric).filter_map(wanted).take(MOST_NAMED).collect()
 }

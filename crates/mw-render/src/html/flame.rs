@@ -43,7 +43,7 @@ struct Tree<'a> {
 }
 
 /// Factor from samples to percent of all CPU time.
-struct Scale {
+struct FlameScale {
     during: f64,
     before: f64,
 }
@@ -64,7 +64,8 @@ impl Flame {
         let mut all = Vec::new();
         tree.list(0, &mut all);
         let thinnest = thinnest(&all, samples);
-        let scale = Scale { during: percent_of(profile), before: baseline.map_or(0.0, percent_of) };
+        let scale =
+            FlameScale { during: percent_of(profile), before: baseline.map_or(0.0, percent_of) };
         let Branch(_, _, _, during, before) = scale.branch(0, 0, &tree);
         let (names, branches) = (Vec::new(), Vec::new());
         let mut flame = Self { names, branches, samples, during, before, compared, cut: 0 };
@@ -108,7 +109,7 @@ impl<'a> Tree<'a> {
     }
 }
 
-impl Scale {
+impl FlameScale {
     fn branch(&self, depth: u32, name: usize, tree: &Tree) -> Branch {
         let round = |percent: f64| (percent * 1000.0).round() / 1000.0;
         let during = round(tree.during as f64 * self.during);

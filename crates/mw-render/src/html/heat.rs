@@ -1,7 +1,7 @@
 //! Free blocks per order over time, zone by zone.
 
 use super::safe::shown;
-use super::series::{How, Rows};
+use super::series::{SampledRows, SeriesConversion};
 use mw_model::{Column, Metric, Table, format_bytes};
 use mw_proc::zoneinfo::ZoneName;
 use serde::Serialize;
@@ -19,7 +19,7 @@ const MOST_ORDERS: u32 = 32;
 /// The free blocks of every zone.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Heat {
-    pub(super) zones: Vec<Zone>,
+    pub(super) zones: Vec<HeatZone>,
     /// Zones in which nothing changed.
     #[serde(skip)]
     pub(super) unchanged: Vec<String>,
@@ -29,14 +29,14 @@ pub(super) struct Heat {
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Zone {
+pub(super) struct HeatZone {
     pub(super) name: String,
-    orders: Vec<Order>,
+    orders: Vec<OrderRow>,
 }
 
 /// One row of a map: the fewest free blocks within each point in time.
 #[derive(Debug, Serialize)]
-struct Order {
+struct OrderRow {
     order: u32,
     /// Size of a block, where the size of a page is known.
     size: String,
@@ -44,15 +44,15 @@ struct Order {
 }
 
 /// An order, and how many of its blocks were free at each point in time.
-type Seen = (u32, Vec<Option<f64>>);
+type OrderHistory = (u32, Vec<Option<f64>>);
 
 impl Heat {
     /// The maps of all zones that changed.
-    pub(super) fn new(table: &Table, rows: &Rows, page_bytes: u64) -> Self {
-        let mut found: BTreeMap<(u32, ZoneName), Vec<Seen>> = BTreeMap::new();
+    pub(super) fn new(table: &Table, rows: &SampledRows, page_bytes: u64) -> Self {
+        let mut found: BTreeMap<(u32, ZoneName), Vec<OrderHistory>> = BTreeMap::new();
         let columns = table.columns.iter().filter_map(|column| Some((column, place(column)?)));
         for (column, (node, zone, order)) in columns.take(MOST_READ) {
-            if let Some(line) = rows.line(&column.name, How::Lowest, 1.0) {
+            if let Some(line) = rows.line(&column.name, SeriesConversion::Lowest, 1.0) {
                 found.entry((node, zone)).or_default().push((order, line));
             }
         }
@@ -68,12 +68,12 @@ impl Heat {
             } else if most_free(&orders) < least || heat.zones.len() == MOST_ZONES {
                 heat.left_out += 1;
             } else {
-                let orders = orders.into_iter().map(|(order, free)| Order {
+                let orders = orders.into_iter().map(|(order, free)| OrderRow {
                     order,
                     size: block_size(order, page_bytes),
                     free,
                 });
-                heat.zones.push(Zone { name, orders: orders.collect() });
+                heat.zones.push(HeatZone { name, orders: orders.collect() });
             }
         }
         heat
@@ -88,8 +88,8 @@ fn place(column: &Column) -> Option<(u32, ZoneName, u32)> {
 }
 
 /// Pages in free blocks at the fullest, for an order among zones.
-fn most_free(orders: &[Seen]) -> u64 {
-    let pages = |(order, line): &Seen| {
+fn most_free(orders: &[OrderHistory]) -> u64 {
+    let pages = |(order, line): &OrderHistory| {
         line.iter().flatten().copied().fold(0.0, f64::max) * f64::from(*order).exp2()
     };
     orders.iter().map(pages).sum::<f64>() as u64
@@ -120,7 +120,7 @@ mod tests {
         table.push(0, &[3, 10, 7]);
         table.push(100, &[3, 0, 2000]);
         let incident = Incident { table, ..Incident::default() };
-        let heat = Heat::new(&incident.table, &Rows::new(&incident, MOST_POINTS), 4096);
+        let heat = Heat::new(&incident.table, &SampledRows::new(&incident, MOST_POINTS), 4096);
         assert_eq!(heat.unchanged, ["node 0 zone DMA"]);
         let names: Vec<&str> = heat.zones.iter().map(|zone| zone.name.as_str()).collect();
         assert_eq!(names, ["node 0 zone Normal", "node 1 zone Normal"]);

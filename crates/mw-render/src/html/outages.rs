@@ -1,6 +1,6 @@
 //! Outages of probed services: from the first failure to the first good answer.
 
-use super::series::Rows;
+use super::series::SampledRows;
 use mw_model::{Incident, Metric, ProbeMetric, TriggerKind};
 use serde::Serialize;
 
@@ -9,14 +9,14 @@ const MOST_OUTAGES: usize = 50;
 
 /// A time without a good answer, in seconds since the stall began.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub(super) struct Outage {
+pub(super) struct OutageSpan {
     pub(super) name: String,
     pub(super) from_s: f64,
     pub(super) to_s: f64,
 }
 
 /// The outages of a probe, in the order of time.
-pub(super) fn outages(incident: &Incident, rows: &Rows, probe: &str) -> Vec<Outage> {
+pub(super) fn outages(incident: &Incident, rows: &SampledRows, probe: &str) -> Vec<OutageSpan> {
     let column = |metric| Metric::Probe(probe.into(), metric).to_string();
     let failures: Vec<_> = rows.recorded(&column(ProbeMetric::Failures)).collect();
     let answers = rows.recorded(&column(ProbeMetric::Answers));
@@ -36,7 +36,7 @@ pub(super) fn outages(incident: &Incident, rows: &Rows, probe: &str) -> Vec<Outa
     spans.extend(since.zip(last));
     with_the_incident(incident, probe, &mut spans);
     let second = |unix_ms: u64| (unix_ms as f64 - incident.started_unix_ms as f64) / 1000.0;
-    let outage = |(from, to): (u64, u64)| Outage {
+    let outage = |(from, to): (u64, u64)| OutageSpan {
         name: String::new(),
         from_s: second(from),
         to_s: second(to),
@@ -58,7 +58,7 @@ fn with_the_incident(incident: &Incident, probe: &str, spans: &mut Vec<(u64, u64
     }
 }
 
-impl Outage {
+impl OutageSpan {
     /// Draws the time since the outage began instead of how fast the service failed.
     pub(super) fn draw_over(&self, at_s: &[f64], values_ms: &mut [Option<f64>]) {
         for (at_s, value) in at_s.iter().zip(values_ms) {
@@ -87,7 +87,7 @@ mod tests {
     }
 
     fn spans(incident: &Incident) -> Vec<(f64, f64)> {
-        let outages = outages(incident, &Rows::new(incident, MOST_POINTS), "db");
+        let outages = outages(incident, &SampledRows::new(incident, MOST_POINTS), "db");
         outages.iter().map(|outage| (outage.from_s, outage.to_s)).collect()
     }
 
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn fast_failures_are_not_drawn_as_fast_answers() {
-        let outage = Outage { name: String::new(), from_s: 0.0, to_s: 2.0 };
+        let outage = OutageSpan { name: String::new(), from_s: 0.0, to_s: 2.0 };
         let mut values = [Some(2.0), Some(3.0), None, Some(9_000.0), Some(4.0)];
         outage.draw_over(&[-1.0, 0.5, 1.0, 2.0, 3.0], &mut values);
         assert_eq!(values, [Some(2.0), Some(500.0), Some(1_000.0), Some(9_000.0), Some(4.0)]);

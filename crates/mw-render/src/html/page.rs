@@ -1,11 +1,11 @@
 //! What the template shows, in words.
 
-use super::charts::Timeline;
+use super::charts::IncidentCharts;
 use super::flame::Flame;
 use super::heat::Heat;
 use super::path::PathView;
 use super::safe::{self, shown};
-use super::series::Rows;
+use super::series::SampledRows;
 use super::tables::{TableView, difference, grouped, of_tasks};
 use crate::incident_words::{Section, heartbeats, sections};
 use jiff::Timestamp;
@@ -23,13 +23,13 @@ const MOST_LINES: usize = 40;
 const USUAL_GAP_MS: u64 = 150;
 
 #[derive(Debug, Serialize)]
-pub(super) struct Page {
+pub(super) struct IncidentPage {
     title: String,
     id: u64,
     verdict: String,
     memwright: String,
     host: String,
-    began: Option<Moment>,
+    began: Option<FormattedTime>,
     facts: Vec<Fact>,
     heartbeats: Vec<String>,
     path: Option<PathView>,
@@ -49,7 +49,7 @@ pub(super) struct Page {
 }
 
 #[derive(Debug, Serialize)]
-struct Moment {
+struct FormattedTime {
     /// For programs: RFC 3339.
     iso: String,
     text: String,
@@ -123,11 +123,11 @@ struct MissingView {
     absence: mw_model::Absence,
 }
 
-impl Page {
+impl IncidentPage {
     pub(super) fn new(
         incident: &Incident,
-        rows: &Rows,
-        timeline: &Timeline,
+        rows: &SampledRows,
+        timeline: &IncidentCharts,
         heat: &Heat,
         flame: Option<&Flame>,
     ) -> Self {
@@ -170,11 +170,11 @@ fn verdict(incident: &Incident) -> String {
 }
 
 /// A time of the machine, whose clock may have had any value.
-fn moment(unix_ms: u64) -> Option<Moment> {
+fn moment(unix_ms: u64) -> Option<FormattedTime> {
     let at = i64::try_from(unix_ms).ok().filter(|ms| *ms > 0)?;
     let at = Timestamp::from_millisecond(at).ok()?;
     let text = at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string();
-    Some(Moment { iso: at.to_string(), text })
+    Some(FormattedTime { iso: at.to_string(), text })
 }
 
 fn facts(incident: &Incident) -> Vec<Fact> {
@@ -311,7 +311,7 @@ fn missing(missing: &Missing) -> MissingView {
 }
 
 /// Punctuality of the recorder.
-fn recorder(incident: &Incident, rows: &Rows) -> Vec<Fact> {
+fn recorder(incident: &Incident, rows: &SampledRows) -> Vec<Fact> {
     let mut facts = Vec::new();
     let mut fact = |name, text: String| facts.push(Fact { name, text });
     let lost = match incident.lost_records {

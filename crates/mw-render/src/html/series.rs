@@ -10,7 +10,7 @@ pub(super) const MOST_POINTS: usize = 2000;
 
 /// Conversion of a column's numbers to those of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum How {
+pub(super) enum SeriesConversion {
     /// As they are; of several rows that become one point, the highest.
     Highest,
     /// As they are; of several rows the lowest: free memory.
@@ -23,7 +23,7 @@ pub(super) enum How {
 
 /// The rows of a table that are drawn, several of them to a point where there are many.
 #[derive(Debug)]
-pub(super) struct Rows<'a> {
+pub(super) struct SampledRows<'a> {
     columns: HashMap<&'a str, &'a Column>,
     at_unix_ms: &'a [u64],
     kept: Vec<usize>,
@@ -32,7 +32,7 @@ pub(super) struct Rows<'a> {
     pub(super) odd: usize,
 }
 
-impl<'a> Rows<'a> {
+impl<'a> SampledRows<'a> {
     /// The rows of an incident's table, for at most `most_points` points.
     pub(super) fn new(incident: &'a Incident, most_points: usize) -> Self {
         let table = &incident.table;
@@ -59,18 +59,23 @@ impl<'a> Rows<'a> {
     }
 
     /// A column's points; nothing where the table has no such column or never a value in it.
-    pub(super) fn line(&self, column: &str, how: How, factor: f64) -> Option<Vec<Option<f64>>> {
+    pub(super) fn line(
+        &self,
+        column: &str,
+        how: SeriesConversion,
+        factor: f64,
+    ) -> Option<Vec<Option<f64>>> {
         let column = self.columns.get(column)?;
         let value = |row: usize| column.values.get(row).copied().filter(|value| *value != NO_VALUE);
         if !self.kept.iter().any(|row| value(*row).is_some()) {
             return None;
         }
         let values = match how {
-            How::Rate => self.rates(value),
-            How::Measured => self.each(|row| value(row).filter(|value| *value > 0)),
-            How::Highest | How::Lowest => self.each(value),
+            SeriesConversion::Rate => self.rates(value),
+            SeriesConversion::Measured => self.each(|row| value(row).filter(|value| *value > 0)),
+            SeriesConversion::Highest | SeriesConversion::Lowest => self.each(value),
         };
-        let fold = if how == How::Lowest { f64::min } else { f64::max };
+        let fold = if how == SeriesConversion::Lowest { f64::min } else { f64::max };
         let point = |values: &[Option<f64>]| values.iter().flatten().copied().reduce(fold);
         let points = values.chunks(self.per_point).map(point);
         Some(points.map(|point| point.map(|value| rounded(value * factor))).collect())
@@ -126,8 +131,8 @@ mod tests {
     #[test]
     fn rates_reach_over_rows_without_a_value() {
         let recorded = recorded(&[0, 100, 200, 1000, 1500], &[5, NO_VALUE, NO_VALUE, 25, 24]);
-        let rows = Rows::new(&recorded, MOST_POINTS);
-        let rates = rows.line("x", How::Rate, 1.0).unwrap();
+        let rows = SampledRows::new(&recorded, MOST_POINTS);
+        let rates = rows.line("x", SeriesConversion::Rate, 1.0).unwrap();
         assert_eq!(rates, [None, None, None, Some(20.0), None], "the counter was reset at the end");
     }
 
@@ -137,8 +142,8 @@ mod tests {
         let mut values = vec![3; at.len()];
         values[12_345] = 9000;
         let recorded = recorded(&at, &values);
-        let rows = Rows::new(&recorded, MOST_POINTS);
-        let line = rows.line("x", How::Highest, 0.001).unwrap();
+        let rows = SampledRows::new(&recorded, MOST_POINTS);
+        let line = rows.line("x", SeriesConversion::Highest, 0.001).unwrap();
         assert!(line.len() <= MOST_POINTS, "{}", line.len());
         assert_eq!(line.len(), rows.seconds_since(0).len());
         assert_eq!(line.iter().flatten().copied().reduce(f64::max), Some(9.0));
@@ -148,7 +153,7 @@ mod tests {
     #[test]
     fn a_clock_that_went_back_does_not_turn_time_around() {
         let recorded = recorded(&[1000, 2000, 500, 1500, 2500, u64::MAX], &[1, 2, 3, 4, 5, 6]);
-        let rows = Rows::new(&recorded, MOST_POINTS);
+        let rows = SampledRows::new(&recorded, MOST_POINTS);
         assert_eq!(rows.seconds_since(1000), [0.0, 1.0, 1.5]);
         assert_eq!(rows.odd, 3);
     }
@@ -156,8 +161,8 @@ mod tests {
     #[test]
     fn a_column_without_a_value_is_no_line() {
         let recorded = recorded(&[1, 2], &[NO_VALUE, NO_VALUE]);
-        let rows = Rows::new(&recorded, MOST_POINTS);
-        assert_eq!(rows.line("x", How::Highest, 1.0), None);
-        assert_eq!(rows.line("y", How::Highest, 1.0), None);
+        let rows = SampledRows::new(&recorded, MOST_POINTS);
+        assert_eq!(rows.line("x", SeriesConversion::Highest, 1.0), None);
+        assert_eq!(rows.line("y", SeriesConversion::Highest, 1.0), None);
     }
 }

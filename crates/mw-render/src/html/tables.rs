@@ -17,14 +17,14 @@ const MOST_FUNCTIONS: usize = 10;
 const MOST_FRAMES: usize = 24;
 
 /// By the number of the process or thread.
-type Cgroups = BTreeMap<u32, String>;
+type CgroupNames = BTreeMap<u32, String>;
 
 /// A table as it is shown.
 #[derive(Debug, Serialize)]
 pub(super) struct TableView {
     title: &'static str,
     about: String,
-    heads: Vec<Head>,
+    heads: Vec<ColumnHead>,
     rows: Vec<Vec<String>>,
     /// Rows that were left out.
     more: usize,
@@ -34,7 +34,7 @@ pub(super) struct TableView {
 
 /// The head of a column.
 #[derive(Debug, Clone, Copy, Serialize)]
-struct Head {
+struct ColumnHead {
     name: &'static str,
     kind: ColumnKind,
 }
@@ -64,7 +64,7 @@ impl TableView {
         Self {
             title,
             about: String::new(),
-            heads: heads.iter().map(|(name, kind)| Head { name, kind: *kind }).collect(),
+            heads: heads.iter().map(|(name, kind)| ColumnHead { name, kind: *kind }).collect(),
             rows: items.iter().take(MOST_ROWS).map(row).collect(),
             more: items.len().saturating_sub(MOST_ROWS),
             empty,
@@ -119,14 +119,19 @@ pub(super) fn difference(shifts: &[Shift]) -> TableView {
     table
 }
 
-fn roles(title: &'static str, empty: &'static str, roles: &[Role], cgroups: &Cgroups) -> TableView {
+fn roles(
+    title: &'static str,
+    empty: &'static str,
+    roles: &[Role],
+    cgroups: &CgroupNames,
+) -> TableView {
     let heads = [("task", Name), ("pid", Number), ("unit", Name), ("evidence", Text)];
     TableView::new(title, empty, &heads, roles, |role| {
         vec![shown(&role.task), role.pid.to_string(), unit_of(cgroups, role.pid), shown(&role.why)]
     })
 }
 
-fn waits(waits: &[KernelWait], cgroups: &Cgroups) -> TableView {
+fn waits(waits: &[KernelWait], cgroups: &CgroupNames) -> TableView {
     let heads = [
         ("task", Name),
         ("thread", Number),
@@ -157,7 +162,7 @@ fn waits(waits: &[KernelWait], cgroups: &Cgroups) -> TableView {
     TableView::new("Waits in the kernel", "No waits for memory in the kernel.", &heads, &told, row)
 }
 
-fn blocked(tasks: &[BlockedTask], cgroups: &Cgroups) -> TableView {
+fn blocked(tasks: &[BlockedTask], cgroups: &CgroupNames) -> TableView {
     let heads = [
         ("task", Name),
         ("thread", Number),
@@ -198,7 +203,7 @@ fn blocked(tasks: &[BlockedTask], cgroups: &Cgroups) -> TableView {
     table
 }
 
-fn tasks(tasks: &[TaskUse], cgroups: &Cgroups) -> TableView {
+fn tasks(tasks: &[TaskUse], cgroups: &CgroupNames) -> TableView {
     let mut heads = vec![
         ("task", Name),
         ("pid", Number),
@@ -244,7 +249,7 @@ fn tasks(tasks: &[TaskUse], cgroups: &Cgroups) -> TableView {
     table
 }
 
-fn flood(shares: &[FloodShare], page_bytes: u64, cgroups: &Cgroups) -> TableView {
+fn flood(shares: &[FloodShare], page_bytes: u64, cgroups: &CgroupNames) -> TableView {
     let heads =
         [("task", Name), ("pid", Number), ("unit", Name), ("file", Path), ("added", Number)];
     let row = |share: &FloodShare| {
@@ -266,7 +271,7 @@ fn flood(shares: &[FloodShare], page_bytes: u64, cgroups: &Cgroups) -> TableView
 }
 
 /// The unit of a process or thread, as far as it is known.
-fn unit_of(cgroups: &Cgroups, pid: u32) -> String {
+fn unit_of(cgroups: &CgroupNames, pid: u32) -> String {
     let unit = cgroups.get(&pid).and_then(|cgroup| unit(cgroup));
     unit.map_or("–".to_owned(), |unit| shown(&unit))
 }
@@ -329,7 +334,7 @@ mod tests {
 
     #[test]
     fn rows_beyond_the_limit_are_counted() {
-        let table = roles("t", "e", &vec![Role::default(); MOST_ROWS + 7], &Cgroups::new());
+        let table = roles("t", "e", &vec![Role::default(); MOST_ROWS + 7], &CgroupNames::new());
         assert_eq!((table.rows.len(), table.more), (MOST_ROWS, 7));
     }
 

@@ -7,7 +7,7 @@ const LONG: f64 = 1e6;
 
 /// Values from `low` to `high` laid over pixels from `start` to `end`.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Scale {
+pub(super) struct AxisScale {
     low: f64,
     high: f64,
     start: f64,
@@ -15,7 +15,7 @@ pub(super) struct Scale {
     step: f64,
 }
 
-impl Scale {
+impl AxisScale {
     /// From tick to tick, around `low` and `high`.
     pub(super) fn rounded((low, high): (f64, f64), pixels: (f64, f64), ticks: f64) -> Self {
         let high = if high - low < SMALLEST { low + 1.0 } else { high };
@@ -109,10 +109,10 @@ pub(super) fn levels(ranges: &[(f64, f64)]) -> Vec<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Scale, apart, figure, levels};
+    use super::{AxisScale, apart, figure, levels};
 
     fn texts(low: f64, high: f64) -> Vec<String> {
-        let scale = Scale::rounded((low, high), (0.0, 100.0), 5.0);
+        let scale = AxisScale::rounded((low, high), (0.0, 100.0), 5.0);
         scale.ticks().into_iter().map(|(_, text)| text).collect()
     }
 
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_scale_keeps_to_its_pixels() {
-        let scale = Scale::exact((1e18, 1e18), (10.0, 20.0), 5.0);
+        let scale = AxisScale::exact((1e18, 1e18), (10.0, 20.0), 5.0);
         assert!(scale.ticks().len() <= 101);
         assert_eq!((scale.at(f64::NAN), scale.at(f64::MIN)), (10.0, 10.0));
     }

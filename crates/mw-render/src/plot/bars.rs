@@ -1,9 +1,9 @@
 //! Stacked bars.
 
-use super::axis::{Scale, figure, levels};
-use super::canvas::{Anchor, COLOURS, Canvas, Font, GRID, INK, MARGIN, MUTED, PAPER, WIDTH};
+use super::axis::{AxisScale, figure, levels};
+use super::canvas::{Anchor, COLOURS, Canvas, GRID, INK, MARGIN, MUTED, PAPER, TextStyle, WIDTH};
 use super::{
-    Bar, Bars, MOST_MARKS, MOST_PARTS, MOST_ROWS, Mark, Outcome, PlotError, Spread, at_most,
+    Bar, BarOutcome, Bars, MOST_MARKS, MOST_PARTS, MOST_ROWS, Mark, PlotError, Spread, at_most,
     drawable,
 };
 
@@ -31,18 +31,18 @@ pub fn bars(bars: &Bars) -> Result<String, PlotError> {
     plot.axis(&mut canvas, &bars.axis);
     for (number, row) in (0_u32..).zip(&bars.rows) {
         plot.name(&mut canvas, number, &row.name);
-        if let Outcome::Measured { parts, total, .. } = &row.outcome {
+        if let BarOutcome::Measured { parts, total, .. } = &row.outcome {
             plot.parts(&mut canvas, number, parts, total.median);
         }
     }
     plot.marks(&mut canvas, &bars.marks);
     for (number, row) in (0_u32..).zip(&bars.rows) {
         match &row.outcome {
-            Outcome::Measured { total, ratio, .. } => {
+            BarOutcome::Measured { total, ratio, .. } => {
                 plot.total(&mut canvas, number, total);
                 plot.ratio(&mut canvas, number, *ratio);
             }
-            Outcome::Missing(why) => plot.missing(&mut canvas, number, why),
+            BarOutcome::Missing(why) => plot.missing(&mut canvas, number, why),
         }
     }
     Ok(canvas.finish(&bars.footnote, plot.bottom + 4.0 * GAP + LABEL_LINE))
@@ -60,7 +60,7 @@ fn check(bars: &Bars) -> Result<(), PlotError> {
 }
 
 fn check_row(row: &Bar, wanted: usize) -> Result<(), PlotError> {
-    let Outcome::Measured { parts, total, .. } = &row.outcome else { return Ok(()) };
+    let BarOutcome::Measured { parts, total, .. } = &row.outcome else { return Ok(()) };
     if parts.len() != wanted {
         return Err(PlotError::Parts { name: row.name.clone(), parts: parts.len(), wanted });
     }
@@ -79,28 +79,28 @@ fn legend(canvas: &mut Canvas, parts: &[String], top: f64) -> f64 {
     let mut left = MARGIN;
     let room = (WIDTH - 2.0 * MARGIN) / parts.len().max(1) as f64 - SQUARE - 4.0 * GAP;
     for (part, colour) in parts.iter().zip(COLOURS) {
-        let part = Font::PLAIN.fit(part, room);
+        let part = TextStyle::PLAIN.fit(part, room);
         canvas.area((left, top + 1.0), (SQUARE, SQUARE), colour);
-        canvas.text(&part, (left + SQUARE + GAP, top + SQUARE), Anchor::Start, Font::PLAIN);
-        left += SQUARE + Font::PLAIN.width(&part) + 4.0 * GAP;
+        canvas.text(&part, (left + SQUARE + GAP, top + SQUARE), Anchor::Start, TextStyle::PLAIN);
+        left += SQUARE + TextStyle::PLAIN.width(&part) + 4.0 * GAP;
     }
     if parts.is_empty() { top } else { top + LABEL_LINE }
 }
 
 struct Plot {
-    scale: Scale,
+    scale: AxisScale,
     left: f64,
     /// The end of the room for bars and the numbers behind them.
     right: f64,
     top: f64,
     bottom: f64,
-    labels: Vec<Label>,
+    labels: Vec<MarkLabel>,
     /// True if there is a speed-up.
     ratios: bool,
 }
 
 /// A mark's text, above the bars.
-struct Label {
+struct MarkLabel {
     text: String,
     middle: f64,
     y: f64,
@@ -109,22 +109,22 @@ struct Label {
 impl Plot {
     fn new(bars: &Bars, top: f64) -> Self {
         let widest = |texts: &mut dyn Iterator<Item = f64>| texts.fold(0.0, f64::max);
-        let names = widest(&mut bars.rows.iter().map(|row| Font::PLAIN.width(&row.name)));
+        let names = widest(&mut bars.rows.iter().map(|row| TextStyle::PLAIN.width(&row.name)));
         let left = MARGIN + names.min(WIDEST_NAME) + GAP;
         let (totals, ratios): (Vec<String>, Vec<String>) =
             bars.rows.iter().filter_map(texts).unzip();
-        let column = widest(&mut ratios.iter().map(|text| Font::BOLD.width(text)));
+        let column = widest(&mut ratios.iter().map(|text| TextStyle::BOLD.width(text)));
         let ratios = column > 0.0;
         let column =
-            if ratios { column.max(Font::SMALL.width(SPEEDUP)) + 2.0 * GAP } else { column };
+            if ratios { column.max(TextStyle::SMALL.width(SPEEDUP)) + 2.0 * GAP } else { column };
         let right = WIDTH - MARGIN - column;
-        let numbers = widest(&mut totals.iter().map(|text| Font::PLAIN.width(text)));
+        let numbers = widest(&mut totals.iter().map(|text| TextStyle::PLAIN.width(text)));
         let ends = bars.rows.iter().filter_map(|row| match &row.outcome {
-            Outcome::Measured { total, .. } => Some(end(total)),
-            Outcome::Missing(_) => None,
+            BarOutcome::Measured { total, .. } => Some(end(total)),
+            BarOutcome::Missing(_) => None,
         });
         let longest = widest(&mut ends.chain(bars.marks.iter().map(|mark| mark.at)));
-        let scale = Scale::exact((0.0, longest), (left, right - numbers - 2.0 * GAP), TICKS);
+        let scale = AxisScale::exact((0.0, longest), (left, right - numbers - 2.0 * GAP), TICKS);
         let labels = labels(&bars.marks, &scale, (left, right), top);
         let lines = labels.iter().map(|label| label.y).fold(top, f64::max);
         let top = lines.max(top + if ratios { LABEL_LINE } else { 0.0 }) + GAP;
@@ -145,21 +145,21 @@ impl Plot {
     fn axis(&self, canvas: &mut Canvas, name: &str) {
         for (x, text) in self.scale.ticks() {
             canvas.line((x, self.top), (x, self.bottom), (GRID, 1.0));
-            canvas.text(&text, (x, self.bottom + 2.0 * GAP), Anchor::Middle, Font::SMALL);
+            canvas.text(&text, (x, self.bottom + 2.0 * GAP), Anchor::Middle, TextStyle::SMALL);
         }
         canvas.line((self.left, self.top), (self.left, self.bottom), (MUTED, 1.0));
-        let name = Font::SMALL.fit(name, self.right - self.left);
+        let name = TextStyle::SMALL.fit(name, self.right - self.left);
         let at = (self.left, self.bottom + 2.0 * GAP + LABEL_LINE);
-        canvas.text(&name, at, Anchor::Start, Font::SMALL);
+        canvas.text(&name, at, Anchor::Start, TextStyle::SMALL);
         if self.ratios {
             let at = (WIDTH - MARGIN, self.top - GAP);
-            canvas.text(SPEEDUP, at, Anchor::End, Font::SMALL);
+            canvas.text(SPEEDUP, at, Anchor::End, TextStyle::SMALL);
         }
     }
 
     fn name(&self, canvas: &mut Canvas, row: u32, name: &str) {
-        let name = Font::PLAIN.fit(name, WIDEST_NAME);
-        canvas.text(&name, (self.left - GAP, self.base(row)), Anchor::End, Font::PLAIN);
+        let name = TextStyle::PLAIN.fit(name, WIDEST_NAME);
+        canvas.text(&name, (self.left - GAP, self.base(row)), Anchor::End, TextStyle::PLAIN);
     }
 
     /// The parts of a row, as shares of its total: medians of parts do not add up to the median of
@@ -176,9 +176,9 @@ impl Plot {
     }
 
     fn missing(&self, canvas: &mut Canvas, row: u32, why: &str) {
-        let why = Font::SMALL.fit(why, self.right - self.left - GAP);
+        let why = TextStyle::SMALL.fit(why, self.right - self.left - GAP);
         let at = (self.left + GAP, self.base(row));
-        canvas.text_over(&why, at, Anchor::Start, Font::SMALL);
+        canvas.text_over(&why, at, Anchor::Start, TextStyle::SMALL);
     }
 
     fn marks(&self, canvas: &mut Canvas, marks: &[Mark]) {
@@ -189,7 +189,12 @@ impl Plot {
             canvas.dashed();
         }
         for label in &self.labels {
-            canvas.text_over(&label.text, (label.middle, label.y), Anchor::Middle, Font::PLAIN);
+            canvas.text_over(
+                &label.text,
+                (label.middle, label.y),
+                Anchor::Middle,
+                TextStyle::PLAIN,
+            );
         }
     }
 
@@ -206,23 +211,23 @@ impl Plot {
             }
         }
         let at = (self.scale.at(end(total)) + GAP, self.base(row));
-        canvas.text_over(&figure(total.median), at, Anchor::Start, Font::PLAIN);
+        canvas.text_over(&figure(total.median), at, Anchor::Start, TextStyle::PLAIN);
     }
 
     fn ratio(&self, canvas: &mut Canvas, row: u32, ratio: Option<f64>) {
         let Some(text) = ratio_text(ratio) else { return };
         let right = WIDTH - MARGIN;
-        canvas.text(&text, (right, self.base(row)), Anchor::End, Font::BOLD);
+        canvas.text(&text, (right, self.base(row)), Anchor::End, TextStyle::BOLD);
     }
 }
 
 /// The number and the speed-up of a row.
 fn texts(row: &Bar) -> Option<(String, String)> {
     match &row.outcome {
-        Outcome::Measured { total, ratio, .. } => {
+        BarOutcome::Measured { total, ratio, .. } => {
             Some((figure(total.median), ratio_text(*ratio).unwrap_or_default()))
         }
-        Outcome::Missing(_) => None,
+        BarOutcome::Missing(_) => None,
     }
 }
 
@@ -233,20 +238,25 @@ fn ratio_text(ratio: Option<f64>) -> Option<String> {
 }
 
 /// Each mark's text and its place, on as many lines as it takes.
-fn labels(marks: &[Mark], scale: &Scale, (left, right): (f64, f64), top: f64) -> Vec<Label> {
+fn labels(
+    marks: &[Mark],
+    scale: &AxisScale,
+    (left, right): (f64, f64),
+    top: f64,
+) -> Vec<MarkLabel> {
     let text = |mark: &Mark| {
-        Font::PLAIN.fit(&format!("{} {}", mark.name, figure(mark.at)), (right - left) / 2.0)
+        TextStyle::PLAIN.fit(&format!("{} {}", mark.name, figure(mark.at)), (right - left) / 2.0)
     };
     let texts: Vec<String> = marks.iter().map(text).collect();
     let range = |(mark, text): (&Mark, &String)| {
-        let half = Font::PLAIN.width(text) / 2.0;
+        let half = TextStyle::PLAIN.width(text) / 2.0;
         let middle = scale.at(mark.at).max(left + half).min(right - half);
         (middle - half - GAP, middle + half + GAP)
     };
     let ranges: Vec<(f64, f64)> = marks.iter().zip(&texts).map(range).collect();
     let places = levels(&ranges).into_iter().zip(&ranges).zip(texts);
     places
-        .map(|((level, range), text)| Label {
+        .map(|((level, range), text)| MarkLabel {
             text,
             middle: f64::midpoint(range.0, range.1),
             y: top + LABEL_LINE * (level as f64 + 1.0),

@@ -33,13 +33,13 @@ pub(super) enum Anchor {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Font {
+pub(super) struct TextStyle {
     pub(super) size: f64,
     pub(super) colour: &'static str,
     pub(super) bold: bool,
 }
 
-impl Font {
+impl TextStyle {
     pub(super) const PLAIN: Self = Self { size: TEXT, colour: INK, bold: false };
     pub(super) const BOLD: Self = Self { bold: true, ..Self::PLAIN };
     pub(super) const SMALL: Self = Self { size: SMALL, colour: MUTED, bold: false };
@@ -104,12 +104,12 @@ impl Canvas {
     /// Starts with the title; returns the height that it took too.
     pub(super) fn new(title: &str) -> (Self, f64) {
         let mut canvas = Self { shapes: Vec::new(), title: printable(title) };
-        let bottom = canvas.paragraph(title, MARGIN, Font::TITLE);
+        let bottom = canvas.paragraph(title, MARGIN, TextStyle::TITLE);
         (canvas, bottom)
     }
 
     /// A paragraph across the plot; returns where it ends.
-    fn paragraph(&mut self, text: &str, top: f64, font: Font) -> f64 {
+    fn paragraph(&mut self, text: &str, top: f64, font: TextStyle) -> f64 {
         const USUAL_EM: f64 = 0.6;
         let room = WIDTH - 2.0 * MARGIN;
         let columns = (room / font.widened(USUAL_EM)) as usize;
@@ -132,7 +132,7 @@ impl Canvas {
     }
 
     /// Text on its base line.
-    pub(super) fn text(&mut self, text: &str, (x, y): (f64, f64), anchor: Anchor, font: Font) {
+    pub(super) fn text(&mut self, text: &str, (x, y): (f64, f64), anchor: Anchor, font: TextStyle) {
         let Some(shape) = self.add("text", &[("x", x), ("y", y), ("font-size", font.size)]) else {
             return;
         };
@@ -149,7 +149,13 @@ impl Canvas {
     }
 
     /// Text that is read over lines and areas.
-    pub(super) fn text_over(&mut self, text: &str, at: (f64, f64), anchor: Anchor, font: Font) {
+    pub(super) fn text_over(
+        &mut self,
+        text: &str,
+        at: (f64, f64),
+        anchor: Anchor,
+        font: TextStyle,
+    ) {
         self.text(text, at, anchor, font);
         if let Some(shape) = self.shapes.last_mut() {
             shape.assign("stroke", PAPER);
@@ -202,7 +208,7 @@ impl Canvas {
 
     pub(super) fn finish(mut self, footnote: &[String], mut bottom: f64) -> String {
         for paragraph in footnote {
-            bottom = self.paragraph(paragraph, bottom, Font::SMALL);
+            bottom = self.paragraph(paragraph, bottom, TextStyle::SMALL);
         }
         let height = (bottom + MARGIN).ceil();
         let mut root = Element::new("svg");

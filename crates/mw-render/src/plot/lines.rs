@@ -1,10 +1,10 @@
 //! Lines over time.
 
-use super::axis::{Scale, apart, levels};
-use super::canvas::{Anchor, COLOURS, Canvas, Font, GRID, INK, MARGIN, MUTED, TEXT, WIDTH};
+use super::axis::{AxisScale, apart, levels};
+use super::canvas::{Anchor, COLOURS, Canvas, GRID, INK, MARGIN, MUTED, TEXT, TextStyle, WIDTH};
 use super::{
-    LARGEST, Lines, MOST_PANELS, MOST_POINTS, MOST_SERIES, MOST_SPANS, Panel, PlotError, Series,
-    Span, Tone, at_most, drawable,
+    LARGEST, Lines, MOST_PANELS, MOST_POINTS, MOST_SERIES, MOST_SPANS, Panel, PlotError, PlotSpan,
+    Series, Tone, at_most, drawable,
 };
 
 const HEIGHT: f64 = 200.0;
@@ -26,7 +26,7 @@ const PANEL_TICKS: f64 = 5.0;
 /// Without a value, with one that cannot be drawn, and with more than fits.
 pub fn lines(lines: &Lines) -> Result<String, PlotError> {
     check(lines)?;
-    let frame = Frame::new(lines)?;
+    let frame = PlotFrame::new(lines)?;
     let (mut canvas, below_title) = Canvas::new(&lines.title);
     let labels = labels(&lines.spans, &frame);
     let levels = labels.iter().map(|label| label.level + 1).max().unwrap_or(0);
@@ -34,15 +34,15 @@ pub fn lines(lines: &Lines) -> Result<String, PlotError> {
     let mut top = heading + LABEL_LINE * levels as f64 + 1.5 * GAP;
     for label in &labels {
         let y = top - 0.75 * GAP - LABEL_LINE * label.level as f64;
-        canvas.text(&label.text, (label.middle, y), Anchor::Middle, Font::PLAIN);
+        canvas.text(&label.text, (label.middle, y), Anchor::Middle, TextStyle::PLAIN);
     }
     let mut bottom = top;
     for panel in &lines.panels {
         canvas.text(
-            &Font::BOLD.fit(&panel.heading, WIDTH - 2.0 * MARGIN),
+            &TextStyle::BOLD.fit(&panel.heading, WIDTH - 2.0 * MARGIN),
             (MARGIN, heading),
             Anchor::Start,
-            Font::BOLD,
+            TextStyle::BOLD,
         );
         bottom = top + HEIGHT;
         frame.spans(&mut canvas, &lines.spans, (top, bottom));
@@ -52,10 +52,10 @@ pub fn lines(lines: &Lines) -> Result<String, PlotError> {
         top = heading + 1.5 * GAP;
     }
     for (x, text) in frame.time.ticks() {
-        canvas.text(&text, (x, bottom + 2.0 * GAP), Anchor::Middle, Font::SMALL);
+        canvas.text(&text, (x, bottom + 2.0 * GAP), Anchor::Middle, TextStyle::SMALL);
     }
     let at = (frame.right, bottom + 2.0 * GAP + LABEL_LINE);
-    canvas.text("time (s)", at, Anchor::End, Font::SMALL);
+    canvas.text("time (s)", at, Anchor::End, TextStyle::SMALL);
     Ok(canvas.finish(&lines.footnote, bottom + 4.0 * GAP + LABEL_LINE))
 }
 
@@ -94,18 +94,18 @@ fn seen(series: &Series) -> impl Iterator<Item = (f64, f64)> {
 }
 
 /// The vertical axis of a panel.
-fn vertical(panel: &Panel, pixels: (f64, f64)) -> Scale {
+fn vertical(panel: &Panel, pixels: (f64, f64)) -> AxisScale {
     let values = panel.series.iter().flat_map(seen).map(|(_, value)| value);
-    Scale::rounded(ends(values.chain([0.0])).unwrap_or_default(), pixels, PANEL_TICKS)
+    AxisScale::rounded(ends(values.chain([0.0])).unwrap_or_default(), pixels, PANEL_TICKS)
 }
 
-struct Frame {
-    time: Scale,
+struct PlotFrame {
+    time: AxisScale,
     left: f64,
     right: f64,
 }
 
-impl Frame {
+impl PlotFrame {
     fn new(lines: &Lines) -> Result<Self, PlotError> {
         let series = || lines.panels.iter().flat_map(|panel| &panel.series);
         if series().flat_map(seen).next().is_none() {
@@ -114,16 +114,16 @@ impl Frame {
         let points = series().flat_map(|series| &series.points).map(|(time, _)| *time);
         let spans = lines.spans.iter().flat_map(|span| [span.from_s, span.to_s]);
         let times = ends(points.chain(spans)).ok_or(PlotError::Empty)?;
-        let names = series().map(|series| Font::PLAIN.width(&label(series)));
+        let names = series().map(|series| TextStyle::PLAIN.width(&label(series)));
         let names = names.fold(0.0, f64::max).min(WIDEST_NAME);
         let ticks = lines.panels.iter().flat_map(|panel| vertical(panel, (0.0, 1.0)).ticks());
-        let ticks = ticks.map(|(_, text)| Font::SMALL.width(&text)).fold(0.0, f64::max);
+        let ticks = ticks.map(|(_, text)| TextStyle::SMALL.width(&text)).fold(0.0, f64::max);
         let (left, right) = (MARGIN + ticks + GAP, WIDTH - MARGIN - names - SWATCH - 2.0 * GAP);
-        Ok(Self { time: Scale::exact(times, (left, right), TICKS), left, right })
+        Ok(Self { time: AxisScale::exact(times, (left, right), TICKS), left, right })
     }
 
     /// Horizontal extent of a span.
-    fn span(&self, span: &Span) -> (f64, f64) {
+    fn span(&self, span: &PlotSpan) -> (f64, f64) {
         let (from, to) = (self.time.at(span.from_s), self.time.at(span.to_s));
         (from.min(to), from.max(to))
     }
@@ -135,7 +135,7 @@ impl Frame {
         }
         for (y, text) in scale.ticks() {
             canvas.line((self.left, y), (self.right, y), (GRID, 1.0));
-            canvas.text(&text, (self.left - GAP, y + 4.0), Anchor::End, Font::SMALL);
+            canvas.text(&text, (self.left - GAP, y + 4.0), Anchor::End, TextStyle::SMALL);
         }
         let zero = scale.at(0.0);
         canvas.line((self.left, zero), (self.right, zero), (MUTED, 1.0));
@@ -145,7 +145,7 @@ impl Frame {
         self.names(canvas, &panel.series, &scale, (top, bottom));
     }
 
-    fn spans(&self, canvas: &mut Canvas, spans: &[Span], (top, bottom): (f64, f64)) {
+    fn spans(&self, canvas: &mut Canvas, spans: &[PlotSpan], (top, bottom): (f64, f64)) {
         for span in spans {
             let (from, to) = self.span(span);
             let fill = match span.tone {
@@ -157,7 +157,7 @@ impl Frame {
         }
     }
 
-    fn moments(&self, canvas: &mut Canvas, spans: &[Span], (top, bottom): (f64, f64)) {
+    fn moments(&self, canvas: &mut Canvas, spans: &[PlotSpan], (top, bottom): (f64, f64)) {
         for span in spans.iter().filter(|span| span.from_s == span.to_s) {
             let (x, _) = self.span(span);
             canvas.line((x, top), (x, bottom), (INK, 1.5));
@@ -165,7 +165,7 @@ impl Frame {
         }
     }
 
-    fn series(&self, canvas: &mut Canvas, series: &Series, scale: &Scale, style: LineStyle) {
+    fn series(&self, canvas: &mut Canvas, series: &Series, scale: &AxisScale, style: LineStyle) {
         let mut points = series.points.clone();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         for run in points.split(|(_, value)| !value.is_finite()) {
@@ -183,7 +183,7 @@ impl Frame {
     }
 
     /// The names beside the last values.
-    fn names(&self, canvas: &mut Canvas, series: &[Series], scale: &Scale, panel: (f64, f64)) {
+    fn names(&self, canvas: &mut Canvas, series: &[Series], scale: &AxisScale, panel: (f64, f64)) {
         let last = |series: &Series| {
             let last = seen(series).max_by(|a, b| a.0.total_cmp(&b.0));
             scale.at(last.map_or(0.0, |(_, value)| value))
@@ -198,8 +198,8 @@ impl Frame {
             let (style, start) = (LineStyle::new(number), self.right + GAP);
             canvas.line((start, y), (start + SWATCH, y), (style.colour, 2.0 * PEN));
             style.finish(canvas);
-            let name = Font::PLAIN.fit(&label(series), WIDEST_NAME);
-            canvas.text(&name, (start + SWATCH + GAP, y + 4.5), Anchor::Start, Font::PLAIN);
+            let name = TextStyle::PLAIN.fit(&label(series), WIDEST_NAME);
+            canvas.text(&name, (start + SWATCH + GAP, y + 4.5), Anchor::Start, TextStyle::PLAIN);
         }
     }
 }
@@ -249,17 +249,17 @@ fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
 }
 
 /// A span's text, above the panels.
-struct Label {
+struct SpanLabel {
     text: String,
     middle: f64,
     level: usize,
 }
 
-fn labels(spans: &[Span], frame: &Frame) -> Vec<Label> {
-    let font = Font::PLAIN;
+fn labels(spans: &[PlotSpan], frame: &PlotFrame) -> Vec<SpanLabel> {
+    let font = TextStyle::PLAIN;
     let texts: Vec<String> =
         spans.iter().map(|span| font.fit(&span.name, frame.right - frame.left)).collect();
-    let range = |(span, text): (&Span, &String)| {
+    let range = |(span, text): (&PlotSpan, &String)| {
         let (from, to) = frame.span(span);
         let half = font.width(text) / 2.0;
         let middle = f64::midpoint(from, to).min(frame.right - half).max(frame.left + half);
@@ -268,7 +268,7 @@ fn labels(spans: &[Span], frame: &Frame) -> Vec<Label> {
     let ranges: Vec<(f64, f64)> = spans.iter().zip(&texts).map(range).collect();
     let places = levels(&ranges).into_iter().zip(&ranges).zip(texts);
     places
-        .map(|((level, range), text)| Label {
+        .map(|((level, range), text)| SpanLabel {
             text,
             middle: f64::midpoint(range.0, range.1),
             level,

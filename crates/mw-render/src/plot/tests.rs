@@ -1,6 +1,6 @@
 use super::{
-    Bar, Bars, LARGEST, Lines, MOST_ROWS, MOST_SERIES, Mark, Outcome, Panel, PlotError, Series,
-    Span, Spread, Tone, bars, lines,
+    Bar, BarOutcome, Bars, LARGEST, Lines, MOST_ROWS, MOST_SERIES, Mark, Panel, PlotError,
+    PlotSpan, Series, Spread, Tone, bars, lines,
 };
 
 fn row(name: &str, parts: [f64; 3]) -> Bar {
@@ -8,7 +8,7 @@ fn row(name: &str, parts: [f64; 3]) -> Bar {
     let total = Spread { median: total, min: total * 0.9, max: total * 1.2 };
     Bar {
         name: name.to_owned(),
-        outcome: Outcome::Measured { parts: parts.to_vec(), total, ratio: Some(total.median) },
+        outcome: BarOutcome::Measured { parts: parts.to_vec(), total, ratio: Some(total.median) },
     }
 }
 
@@ -29,7 +29,8 @@ fn panel(points: &[(f64, f64)]) -> Panel {
 }
 
 fn tale(panels: Vec<Panel>) -> Lines {
-    let span = |name: &str, from_s, to_s, tone| Span { name: name.to_owned(), from_s, to_s, tone };
+    let span =
+        |name: &str, from_s, to_s, tone| PlotSpan { name: name.to_owned(), from_s, to_s, tone };
     let spans = vec![span("during", 0.0, 1.0, Tone::Bad), span("fix", 1.0, 1.0, Tone::Plain)];
     Lines { title: "a tale".to_owned(), panels, spans, footnote: vec![] }
 }
@@ -51,7 +52,8 @@ fn check(plot: Result<String, PlotError>) -> String {
 
 #[test]
 fn bars_show_all_that_was_measured() {
-    let missing = Bar { name: "1G".to_owned(), outcome: Outcome::Missing("no pages".to_owned()) };
+    let missing =
+        Bar { name: "1G".to_owned(), outcome: BarOutcome::Missing("no pages".to_owned()) };
     let svg = check(bars(&benchmark(vec![row("plain calls 4k", [1.0, 421.0, 58.0]), missing])));
     for text in ["a title", "create", "plain calls 4k", ">480<", "480.0×", "no pages", "6.18"] {
         assert!(svg.contains(text), "no {text} in {svg}");
@@ -81,7 +83,7 @@ fn bars_are_as_long_as_their_labels_say() {
     // The medians of the parts add up to half of one total and to twice the other.
     let measured = |parts: [f64; 3], median| {
         let total = Spread { median, min: median * 0.9, max: median * 1.1 };
-        let outcome = Outcome::Measured { parts: parts.to_vec(), total, ratio: None };
+        let outcome = BarOutcome::Measured { parts: parts.to_vec(), total, ratio: None };
         Bar { name: "way".to_owned(), outcome }
     };
     let slow = measured([10.0, 10.0, 10.0], 60.0);
@@ -99,7 +101,7 @@ fn bars_of_any_length_are_drawn() {
     check(bars(&benchmark(vec![row("little", [1e-300; 3])])));
     check(bars(&benchmark(vec![row("much", [LARGEST / 4.0; 3]), row("little", [1.0; 3])])));
     let total = Spread { median: 3.0, min: 3.0, max: 3.0 };
-    let outcome = Outcome::Measured { parts: vec![], total, ratio: Some(f64::NAN) };
+    let outcome = BarOutcome::Measured { parts: vec![], total, ratio: Some(f64::NAN) };
     let rows = vec![Bar { name: String::new(), outcome }];
     check(bars(&Bars { rows, ..Bars::default() }));
     let long = "a name that nobody reads to its end ".repeat(100);
@@ -109,7 +111,7 @@ fn bars_of_any_length_are_drawn() {
 #[test]
 fn one_sample_has_no_whisker() {
     let total = Spread { median: 3.0, min: 3.0, max: 3.0 };
-    let outcome = Outcome::Measured { parts: vec![1.0, 1.0, 1.0], total, ratio: None };
+    let outcome = BarOutcome::Measured { parts: vec![1.0, 1.0, 1.0], total, ratio: None };
     let one = Bar { name: "one".to_owned(), outcome };
     let whiskers = |row| {
         let svg = check(bars(&Bars { marks: vec![], ..benchmark(vec![row]) }));

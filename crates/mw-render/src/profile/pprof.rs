@@ -19,7 +19,7 @@ pub fn render(profile: &Profile, started_unix_ms: u64) -> io::Result<Vec<u8>> {
     out.finish()
 }
 
-fn message(profile: &Profile, started_unix_ms: u64) -> Message {
+fn message(profile: &Profile, started_unix_ms: u64) -> PprofProfile {
     let period_ns = 1_000_000_000 / u64::from(profile.hz.max(1));
     let mut strings = Strings::new();
     let mut locations = Strings::new();
@@ -35,16 +35,19 @@ fn message(profile: &Profile, started_unix_ms: u64) -> Message {
         // The innermost comes first.
         location_id.reverse();
         let value = vec![signed(stack.samples), signed(stack.samples.saturating_mul(period_ns))];
-        let label = vec![Label { key: pid, num: stack.pid.into() }];
-        samples.push(Sample { location_id, value, label });
+        let label = vec![PprofLabel { key: pid, num: stack.pid.into() }];
+        samples.push(PprofSample { location_id, value, label });
     }
     // Each location is one function, which has the same number.
     let ids = 1..locations.list.len() as u64;
-    let location = |id| Location { id, line: vec![Line { function_id: id }] };
+    let location = |id| PprofLocation { id, line: vec![PprofLine { function_id: id }] };
     let names = locations.list.iter().skip(1).map(|name| strings.place(name));
-    let functions: Vec<Function> =
-        ids.clone().zip(names).map(|(id, name)| Function { id, name, system_name: name }).collect();
-    Message {
+    let functions: Vec<PprofFunction> = ids
+        .clone()
+        .zip(names)
+        .map(|(id, name)| PprofFunction { id, name, system_name: name })
+        .collect();
+    PprofProfile {
         sample_type: vec![count, time.clone()],
         sample: samples,
         location: ids.map(location).collect(),
@@ -62,15 +65,15 @@ fn signed(number: u64) -> i64 {
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-struct Message {
+struct PprofProfile {
     #[prost(message, repeated, tag = "1")]
     sample_type: Vec<ValueType>,
     #[prost(message, repeated, tag = "2")]
-    sample: Vec<Sample>,
+    sample: Vec<PprofSample>,
     #[prost(message, repeated, tag = "4")]
-    location: Vec<Location>,
+    location: Vec<PprofLocation>,
     #[prost(message, repeated, tag = "5")]
-    function: Vec<Function>,
+    function: Vec<PprofFunction>,
     #[prost(string, repeated, tag = "6")]
     string_table: Vec<String>,
     #[prost(int64, tag = "9")]
@@ -92,17 +95,17 @@ struct ValueType {
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-struct Sample {
+struct PprofSample {
     #[prost(uint64, repeated, tag = "1")]
     location_id: Vec<u64>,
     #[prost(int64, repeated, tag = "2")]
     value: Vec<i64>,
     #[prost(message, repeated, tag = "3")]
-    label: Vec<Label>,
+    label: Vec<PprofLabel>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-struct Label {
+struct PprofLabel {
     #[prost(int64, tag = "1")]
     key: i64,
     #[prost(int64, tag = "3")]
@@ -110,21 +113,21 @@ struct Label {
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-struct Location {
+struct PprofLocation {
     #[prost(uint64, tag = "1")]
     id: u64,
     #[prost(message, repeated, tag = "4")]
-    line: Vec<Line>,
+    line: Vec<PprofLine>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-struct Line {
+struct PprofLine {
     #[prost(uint64, tag = "1")]
     function_id: u64,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-struct Function {
+struct PprofFunction {
     #[prost(uint64, tag = "1")]
     id: u64,
     #[prost(int64, tag = "2")]
@@ -160,7 +163,7 @@ mod tests {
     use super::*;
     use std::io::Read;
 
-    impl Message {
+    impl PprofProfile {
         fn text(&self, at: i64) -> &str {
             &self.string_table[usize::try_from(at).unwrap()]
         }
@@ -177,7 +180,7 @@ mod tests {
         let packed = super::render(&crate::profile::example(), 1_700_000_000_000).unwrap();
         let mut bytes = Vec::new();
         flate2::read::GzDecoder::new(packed.as_slice()).read_to_end(&mut bytes).unwrap();
-        let profile = Message::decode(bytes.as_slice()).unwrap();
+        let profile = PprofProfile::decode(bytes.as_slice()).unwrap();
         assert_eq!(profile.string_table[0], "");
         let types: Vec<_> = profile
             .sample_type

@@ -12,7 +12,7 @@ const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
 /// # Errors
 /// There is no memory for it.
 pub fn render(name: &str, profiles: &[(&str, &Profile)]) -> serde_json::Result<String> {
-    let mut frames = Frames::default();
+    let mut frames = FrameTable::default();
     let profiles: Vec<Value> =
         profiles.iter().map(|(name, profile)| sampled(name, profile, &mut frames)).collect();
     let frames: Vec<Value> = frames.names.iter().map(|name| json!({ "name": name })).collect();
@@ -26,7 +26,7 @@ pub fn render(name: &str, profiles: &[(&str, &Profile)]) -> serde_json::Result<S
     }))
 }
 
-fn sampled(name: &str, profile: &Profile, frames: &mut Frames) -> Value {
+fn sampled(name: &str, profile: &Profile, frames: &mut FrameTable) -> Value {
     let stack = |stack: &mw_model::Stack| -> Vec<usize> {
         let task = frames.place(&format!("task {}", stack.task));
         let functions = profile.names(stack).map(|name| frames.place(name));
@@ -47,12 +47,12 @@ fn sampled(name: &str, profile: &Profile, frames: &mut Frames) -> Value {
 
 /// Names of frames, each once.
 #[derive(Default)]
-struct Frames {
+struct FrameTable {
     names: Vec<String>,
     places: HashMap<String, usize>,
 }
 
-impl Frames {
+impl FrameTable {
     fn place(&mut self, name: &str) -> usize {
         if let Some(place) = self.places.get(name) {
             return *place;

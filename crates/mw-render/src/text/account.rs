@@ -1,6 +1,6 @@
 //! All memory of a machine: the answer in one sentence, then a table of its parts.
 
-use super::{Layout, MIN_WIDTH, Page};
+use super::{MIN_WIDTH, TextLayout, TextPage};
 use crate::visible::on_terminal;
 use anstyle::Style;
 use mw_model::{AccountEntry, MemoryAccount, format_bytes, visible};
@@ -15,9 +15,9 @@ const MOST_SHOWN: usize = 5;
 /// From which share of memory on, in percent, a part is shown without `--verbose`.
 const LEAST_PERCENT: f64 = 0.5;
 
-pub fn account(account: &MemoryAccount, layout: Layout) -> String {
-    let layout = Layout { width: layout.width.max(MIN_WIDTH), ..layout };
-    let mut page = Page { layout, text: String::new() };
+pub fn account(account: &MemoryAccount, layout: TextLayout) -> String {
+    let layout = TextLayout { width: layout.width.max(MIN_WIDTH), ..layout };
+    let mut page = TextPage { layout, text: String::new() };
     let summary = page.painted(Style::new().bold(), &account.summary);
     page.line(&summary);
     page.line("");
@@ -29,7 +29,7 @@ pub fn account(account: &MemoryAccount, layout: Layout) -> String {
     on_terminal(&page.text, layout.colour)
 }
 
-impl Page {
+impl TextPage {
     fn entry(&mut self, entry: &AccountEntry, depth: usize, total_bytes: u64) {
         self.row(&entry.name, entry.bytes, depth, total_bytes);
         let only = match entry.parts.as_slice() {
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn it_fits_forty_columns() {
         for verbose in [false, true] {
-            let page = account(&machine(), Layout { width: 40, verbose, colour: false });
+            let page = account(&machine(), TextLayout { width: 40, verbose, colour: false });
             assert!(page.lines().all(|line| line.chars().count() <= 40), "{page}");
             assert!(!page.contains('\x1b'), "{page}");
         }
@@ -160,13 +160,13 @@ mod tests {
 
     #[test]
     fn small_parts_are_one_row() {
-        let page = account(&machine(), Layout::default());
+        let page = account(&machine(), TextLayout::default());
         let rows: Vec<&str> = page.lines().skip(2).map(str::trim).take(6).collect();
         assert_eq!(rows[0], "658 MiB  66%  free");
         assert_eq!(rows[1], "342 MiB  34%  page cache");
         assert!(rows[2].starts_with("300 MiB  30%    /var/lib/postgresql"), "{page}");
         assert_eq!(rows[3..5], ["40 MiB   4%    /b", "2 MiB   0%    2 more"]);
-        let all = account(&machine(), Layout { verbose: true, ..Layout::default() });
+        let all = account(&machine(), TextLayout { verbose: true, ..TextLayout::default() });
         assert!(all.contains("files not open in any process"), "{all}");
     }
 }

@@ -1,6 +1,6 @@
 //! The critical path of a request as text: the answer, a bar, a table, and the chain of waits.
 
-use super::{Layout, MIN_WIDTH, Page};
+use super::{MIN_WIDTH, TextLayout, TextPage};
 use crate::path_words::{answer, chain, doer, duration, kind, percent, remarks, stacks};
 use crate::visible::{on_terminal, whole_words};
 use anstyle::{AnsiColor, Color, Style};
@@ -13,14 +13,14 @@ const MAX_ROWS: usize = 10;
 const MAX_BAR: usize = 80;
 
 /// The critical path of a request, on one screen.
-pub fn critical_path(path: &PathSummary, layout: Layout) -> String {
-    let layout = Layout { width: layout.width.max(MIN_WIDTH), ..layout };
-    let mut page = Page { layout, text: String::new() };
+pub fn critical_path(path: &PathSummary, layout: TextLayout) -> String {
+    let layout = TextLayout { width: layout.width.max(MIN_WIDTH), ..layout };
+    let mut page = TextPage { layout, text: String::new() };
     page.critical_path(path);
     on_terminal(&page.text, layout.colour)
 }
 
-impl Page {
+impl TextPage {
     pub(super) fn critical_path(&mut self, path: &PathSummary) {
         let Some(answer) = answer(path) else { return };
         let room = self.layout.width.saturating_sub(1);
@@ -103,13 +103,13 @@ fn shade(index: usize) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mw_critical_path::{Kind, Link, PathTask, Wait};
+    use mw_critical_path::{PathTask, TimeKind, Wait, WaitLink};
 
     fn task(tid: u32, name: &str) -> PathTask {
         PathTask { tid, name: name.to_owned(), process: tid, ..PathTask::default() }
     }
 
-    fn part(kind: Kind, total_ns: u64, task: PathTask) -> PathPart {
+    fn part(kind: TimeKind, total_ns: u64, task: PathTask) -> PathPart {
         PathPart {
             kind,
             total_ns,
@@ -125,7 +125,7 @@ mod tests {
     /// nginx waits for python3, which sleeps.
     fn proxied() -> PathSummary {
         let (client, nginx, python) = (task(1, "curl"), task(201, "nginx"), task(252, "python3"));
-        let link = |waiter: &PathTask, other: &PathTask| Link {
+        let link = |waiter: &PathTask, other: &PathTask| WaitLink {
             waiter: waiter.clone(),
             wait: Wait::Socket,
             other: other.clone(),
@@ -135,8 +135,8 @@ mod tests {
             task: client.clone(),
             total_ns: 8_000_000_000,
             parts: vec![
-                part(Kind::Waiting(Wait::Sleep), 7_500_000_000, python.clone()),
-                part(Kind::Stopped, 450_000_000, nginx.clone()),
+                part(TimeKind::Waiting(Wait::Sleep), 7_500_000_000, python.clone()),
+                part(TimeKind::Stopped, 450_000_000, nginx.clone()),
             ],
             rest_ns: 50_000_000,
             chain: vec![link(&client, &nginx), link(&nginx, &python)],
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn the_chain_is_told_in_words() {
-        let page = critical_path(&proxied(), Layout::default());
+        let page = critical_path(&proxied(), TextLayout::default());
         let first = page.lines().next().unwrap();
         assert_eq!(first, "8.0 s; 94% of it: python3 (252) slept on a timer");
         assert!(page.contains("curl (1) waited for nginx (201) (a socket)\n"), "{page}");
@@ -160,7 +160,7 @@ mod tests {
         let mut path = proxied();
         path.parts[0].inferred = true;
         path.chain[1].inferred = true;
-        let page = critical_path(&path, Layout::default());
+        let page = critical_path(&path, TextLayout::default());
         assert!(page.starts_with("8.0 s; 94% of it: probably python3"), "{page}");
         assert!(page.contains("nginx (201) probably waited for python3"), "{page}");
     }
@@ -177,7 +177,7 @@ mod tests {
             ..PathTask::default()
         };
         path.parts[0].work = Some("wb_workfn".to_owned());
-        let page = critical_path(&path, Layout::default());
+        let page = critical_path(&path, TextLayout::default());
         assert!(page.contains("worker (9, of java 7, wb_workfn, shop.service)"), "{page}");
     }
 
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn it_fits_forty_columns() {
         for colour in [false, true] {
-            let layout = Layout { width: 40, colour, ..Layout::default() };
+            let layout = TextLayout { width: 40, colour, ..TextLayout::default() };
             let page = anstream_stripped(&critical_path(&proxied(), layout));
             let widest = page.lines().map(|line| line.chars().count()).max().unwrap();
             assert!(widest <= 40, "{widest}: {page}");
@@ -205,7 +205,7 @@ mod tests {
         let mut path = proxied();
         path.parts[0].task.name = "\u{1b}[2J\nforged".to_owned();
         path.chain[1].other.name = "\u{1b}[2J\nforged".to_owned();
-        let page = critical_path(&path, Layout { colour: true, ..Layout::default() });
+        let page = critical_path(&path, TextLayout { colour: true, ..TextLayout::default() });
         assert!(!page.contains("\u{1b}[2J") && !page.contains("\nforged"), "{page}");
     }
 }

@@ -1,6 +1,6 @@
 //! Incidents for a terminal: the verdict in one line, then what to do, then what was seen.
 
-use super::{Layout, MIN_WIDTH, Page, time};
+use super::{MIN_WIDTH, TextLayout, TextPage, time};
 use crate::incident_words::{badge, heartbeats, sections};
 use crate::path_words::unit;
 use crate::visible::{on_terminal, whole_words};
@@ -17,9 +17,9 @@ const MAX_ROWS: usize = 8;
 /// From this width on the numbers of a function stand beside it.
 const WIDE: usize = 72;
 
-pub fn incident(incident: &Incident, layout: Layout) -> String {
-    let layout = Layout { width: layout.width.max(MIN_WIDTH), ..layout };
-    let mut page = Page { layout, text: String::new() };
+pub fn incident(incident: &Incident, layout: TextLayout) -> String {
+    let layout = TextLayout { width: layout.width.max(MIN_WIDTH), ..layout };
+    let mut page = TextPage { layout, text: String::new() };
     page.stall(incident);
     if let Some(path) = &incident.path {
         page.heading("critical path of the slowest request");
@@ -58,7 +58,7 @@ fn moment(unix_ms: u64) -> String {
     time(unix_ms, &TimeZone::system()).unwrap_or_else(|| "at an unknown time ".to_owned())
 }
 
-impl Page {
+impl TextPage {
     fn stall(&mut self, incident: &Incident) {
         let memory = incident.causes.iter().any(|cause| cause.finding.subject.is_memory());
         let style = if memory { AnsiColor::Red } else { AnsiColor::Yellow };
@@ -193,7 +193,7 @@ mod tests {
                 )],
                 ..Incident::default()
             },
-            Layout::default(),
+            TextLayout::default(),
         );
         assert_eq!(page.lines().next(), Some("db did not answer for 8.2 s: compaction"));
         assert_eq!(page.lines().nth(1), Some("  thp-compaction, confidence 93%"));
@@ -203,7 +203,7 @@ mod tests {
     fn a_task_does_not_steer_the_terminal() {
         let role = Role { task: "\u{1b}[2Jtask".to_owned(), ..Role::default() };
         let hostile = Incident { suffering: vec![role], ..Incident::default() };
-        let page = incident(&hostile, Layout { colour: true, ..Layout::default() });
+        let page = incident(&hostile, TextLayout { colour: true, ..TextLayout::default() });
         assert!(page.contains("\\u{1b}[2Jtask") && !page.contains("\u{1b}[2J"), "{page}");
     }
 
@@ -242,7 +242,7 @@ mod tests {
     /// Promise (The recorder): Tasks of an incident are named with their unit, also in 40 columns.
     #[test]
     fn tasks_have_their_number_and_unit() {
-        let page = incident(&everything(), Layout { width: 120, ..Layout::default() });
+        let page = incident(&everything(), TextLayout { width: 120, ..TextLayout::default() });
         let names = "  postgres (2114811, postgresql@15-main.service): ";
         assert!(page.contains(&format!("{names}waited 6.9 s in compaction")), "{page}");
         assert!(page.contains(&format!("{names}compaction, order 9, node 0: 412 times")), "{page}");
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn it_fits_forty_columns() {
-        let page = incident(&everything(), Layout { width: 40, ..Layout::default() });
+        let page = incident(&everything(), TextLayout { width: 40, ..TextLayout::default() });
         let widest = page.lines().map(|line| line.chars().count()).max();
         assert!(widest.is_some_and(|widest| widest <= 40), "{page}");
         let words: Vec<&str> = page.split_whitespace().collect();
@@ -276,7 +276,7 @@ mod tests {
             wait(WaitKind::Compaction, 7, 30),
             wait(WaitKind::Swap, 19_415, 0),
         ];
-        let page = incident(&Incident { waits, ..Incident::default() }, Layout::default());
+        let page = incident(&Incident { waits, ..Incident::default() }, TextLayout::default());
         assert!(page.contains("direct reclaim: 3 times, 2.5 ms in total"), "{page}");
         assert!(page.contains("major page faults: 19415 times\n"), "{page}");
         assert!(!page.contains("compaction"), "{page}");

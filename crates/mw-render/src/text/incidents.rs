@@ -1,6 +1,6 @@
 //! The list of incidents: open ones first, then the others, similar ones as one entry, the latest last.
 
-use super::{Layout, MIN_WIDTH, Page, time};
+use super::{MIN_WIDTH, TextLayout, TextPage, time};
 use crate::visible::{on_terminal, whole_words};
 use anstyle::{AnsiColor, Style};
 use jiff::tz::TimeZone;
@@ -34,12 +34,12 @@ type Likeness<'a> =
     (Option<&'a str>, Option<&'a Subject>, TriggerKind, &'a str, Option<FailureKind>);
 
 /// The incidents of a recording.
-pub fn incidents(list: IncidentList<'_>, layout: Layout) -> String {
-    let layout = Layout { width: layout.width.max(MIN_WIDTH), ..layout };
-    let mut view = View {
+pub fn incidents(list: IncidentList<'_>, layout: TextLayout) -> String {
+    let layout = TextLayout { width: layout.width.max(MIN_WIDTH), ..layout };
+    let mut view = IncidentListView {
         now: at(list.now_unix_ms),
         now_unix_ms: list.now_unix_ms,
-        page: Page { layout, text: String::new() },
+        page: TextPage { layout, text: String::new() },
     };
     view.head(&list);
     let (open, ended): (Vec<&IncidentRow>, Vec<&IncidentRow>) =
@@ -79,13 +79,13 @@ fn likeness(row: &IncidentRow) -> Likeness<'_> {
     (row.cause.as_deref(), row.subject.as_ref(), kind, name, row.failure_kind)
 }
 
-struct View {
+struct IncidentListView {
     now: String,
     now_unix_ms: u64,
-    page: Page,
+    page: TextPage,
 }
 
-impl View {
+impl IncidentListView {
     fn head(&mut self, list: &IncidentList<'_>) {
         let open = list.rows.iter().filter(|row| row.state == IncidentState::Open).count();
         let others = match list.others {
@@ -225,7 +225,7 @@ mod tests {
     }
 
     fn page(rows: &[IncidentRow]) -> String {
-        incidents(list(rows), Layout::default())
+        incidents(list(rows), TextLayout::default())
     }
 
     #[test]
@@ -235,7 +235,7 @@ mod tests {
         let list = page(&[row(1, 0, 5), other]);
         assert_eq!(list.lines().next(), Some("2 incidents; see one with: memwright report ID"));
         let filtered = IncidentList { others: 3, ..super::tests::list(&[]) };
-        assert_eq!(incidents(filtered, Layout::default()), "no such incidents (3 others)\n");
+        assert_eq!(incidents(filtered, TextLayout::default()), "no such incidents (3 others)\n");
     }
 
     /// Promise (The recorder): `incidents` shows open incidents first, groups similar ones and fits 40 columns;
@@ -269,7 +269,8 @@ mod tests {
         assert!(page.replace("\n      ", " ").contains(&expected), "{expected}\n{page}");
         assert!(page.contains("\n  38  2026-11-22"), "{page}");
         assert_eq!(page.lines().last(), Some("      cgroup-limit, confidence 90%"));
-        let all = incidents(IncidentList { is_grouped: false, ..list(&rows) }, Layout::default());
+        let all =
+            incidents(IncidentList { is_grouped: false, ..list(&rows) }, TextLayout::default());
         assert!(all.contains("\n  16  2026-11-22") && all.contains("\n  17  2026-11-22"), "{all}");
     }
 
@@ -298,7 +299,7 @@ mod tests {
         for width in [40, 80] {
             for is_grouped in [true, false] {
                 let list = IncidentList { is_grouped, ..list(&rows) };
-                let page = incidents(list, Layout { width, ..Layout::default() });
+                let page = incidents(list, TextLayout { width, ..TextLayout::default() });
                 let longest = page.lines().map(|line| line.chars().count()).max();
                 assert!(longest.is_some_and(|longest| longest <= width), "{width}:\n{page}");
                 let words: Vec<&str> = page.split_whitespace().collect();

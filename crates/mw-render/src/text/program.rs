@@ -1,6 +1,6 @@
 //! What a running program did, as text: the answer, its share by part, and its slowest requests.
 
-use super::{Layout, MIN_WIDTH, Page};
+use super::{MIN_WIDTH, TextLayout, TextPage};
 use crate::path_words::{answer, chain, duration, name, remarks, stacks};
 use crate::visible::{on_terminal, whole_words};
 use anstyle::Style;
@@ -41,9 +41,9 @@ pub struct SlowCycle {
 }
 
 /// The report of a running program.
-pub fn program(report: &ProgramReport, layout: Layout) -> String {
-    let layout = Layout { width: layout.width.max(MIN_WIDTH), ..layout };
-    let mut page = Page { layout, text: String::new() };
+pub fn program(report: &ProgramReport, layout: TextLayout) -> String {
+    let layout = TextLayout { width: layout.width.max(MIN_WIDTH), ..layout };
+    let mut page = TextPage { layout, text: String::new() };
     page.bold(&first_line(report));
     page.folded(2, "", &overview(report));
     if report.busy.total_ns > 0 {
@@ -61,7 +61,7 @@ pub fn program(report: &ProgramReport, layout: Layout) -> String {
     on_terminal(&page.text, layout.colour)
 }
 
-impl Page {
+impl TextPage {
     fn bold(&mut self, text: &str) {
         for line in textwrap::wrap(&visible::line(text), whole_words(self.layout.width)) {
             let line = self.painted(Style::new().bold(), &line);
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn an_idle_program_is_no_problem() {
-        let page = program(&report(), Layout::default());
+        let page = program(&report(), TextLayout::default());
         let lines: Vec<&str> = page.lines().collect();
         assert_eq!(lines[0], "redis-server (812) was idle for 10.0 s");
         let overview = "traced for 10.0 s: 5 threads, 0 requests, idle 100.0% of the threads' time";
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn names_do_not_steer_the_terminal() {
         let hostile = ProgramReport { name: "\u{1b}[2J".to_owned(), ..report() };
-        let page = program(&hostile, Layout { colour: true, ..Layout::default() });
+        let page = program(&hostile, TextLayout { colour: true, ..TextLayout::default() });
         assert!(!page.contains("\u{1b}[2J"), "{page}");
     }
 }

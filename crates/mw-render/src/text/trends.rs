@@ -1,6 +1,6 @@
 //! What grows: the answer in one sentence, then every trend.
 
-use super::{Layout, MIN_WIDTH, Page};
+use super::{MIN_WIDTH, TextLayout, TextPage};
 use crate::visible::on_terminal;
 use anstyle::{AnsiColor, Style};
 use jiff::Timestamp;
@@ -11,9 +11,9 @@ use mw_model::{Trends, format_count};
 const MAX_WEEKDAY_MS: u64 = 6 * 24 * 3_600_000;
 
 /// The trends of a recording, with times in a time zone.
-pub fn trends(trends: &Trends, zone: &TimeZone, layout: Layout) -> String {
-    let layout = Layout { width: layout.width.max(MIN_WIDTH), ..layout };
-    let mut page = Page { layout, text: String::new() };
+pub fn trends(trends: &Trends, zone: &TimeZone, layout: TextLayout) -> String {
+    let layout = TextLayout { width: layout.width.max(MIN_WIDTH), ..layout };
+    let mut page = TextPage { layout, text: String::new() };
     let until_unix_ms = trends.until_unix_ms;
     match lines(trends, zone).as_slice() {
         [] => {
@@ -119,7 +119,7 @@ mod tests {
             bytes_per_hour: hours_left,
             hours_left,
         });
-        let text = trends(&sample, &TimeZone::UTC, Layout::default());
+        let text = trends(&sample, &TimeZone::UTC, TextLayout::default());
         let first = "2 MiB pages for 23 GiB run out in 54 min (36 or more): 31 GiB left, 8.9 GiB/h (8.0 to 12) \
                      less since Tue 22:14";
         assert_eq!(text.lines().next().unwrap(), first);
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn the_first_line_is_the_answer() {
-        let layout = Layout::default();
+        let layout = TextLayout::default();
         let text = trends(&sample(2), &TimeZone::UTC, layout);
         assert_eq!(
             text.lines().next().unwrap(),
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn it_fits_forty_columns_but_for_the_answer() {
-        let layout = Layout { width: 40, ..Layout::default() };
+        let layout = TextLayout { width: 40, ..TextLayout::default() };
         let text = trends(&sample(3), &TimeZone::UTC, layout);
         let longest = text.lines().skip(1).map(|line| line.chars().count()).max();
         assert!(longest <= Some(40), "{text}");

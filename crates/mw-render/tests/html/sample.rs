@@ -1,6 +1,6 @@
 //! Made-up incidents: a plausible one, and one whose every name is hostile.
 
-use mw_critical_path::{Kind, Link, PathPart, PathSummary, PathTask, RunMode, Wait};
+use mw_critical_path::{PathPart, PathSummary, PathTask, RunMode, TimeKind, Wait, WaitLink};
 use mw_model::{
     BlockedTask, Cause, Column, Delays, FailureKind, Finding, FloodShare, Host, INCIDENT_SCHEMA,
     Incident, KernelWait, Missing, NO_VALUE, Profile, Quantity, Remedy, Role, Severity, Shift,
@@ -87,14 +87,18 @@ fn path() -> PathSummary {
         stack: vec!["compact_zone".to_owned(), "try_to_compact_pages".to_owned()],
         waker_stack: Vec::new(),
     };
-    let link =
-        Link { waiter: probe.clone(), wait: Wait::Socket, other: backend.clone(), inferred: true };
+    let link = WaitLink {
+        waiter: probe.clone(),
+        wait: Wait::Socket,
+        other: backend.clone(),
+        inferred: true,
+    };
     PathSummary {
         task: probe,
         total_ns: 8_214_000_000,
         parts: vec![
-            part(Kind::Running(RunMode::In(Wait::Compaction)), 6_900),
-            part(Kind::Waiting(Wait::DirectReclaim), 1_200),
+            part(TimeKind::Running(RunMode::In(Wait::Compaction)), 6_900),
+            part(TimeKind::Waiting(Wait::DirectReclaim), 1_200),
         ],
         rest_ns: 114_000_000,
         chain: vec![link],

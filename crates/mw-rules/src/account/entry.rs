@@ -1,13 +1,13 @@
 //! Entries of the tree, and how one is divided.
 
-use mw_memory::{Account, Part};
+use mw_memory::{Account, MemoryPart};
 use mw_model::{AccountEntry, derived};
 
 /// Number of holders of a part that are named; the others are one entry.
 pub(super) const MOST_NAMED: usize = 32;
 
 /// A part as the kernel counts it.
-pub(super) fn leaf(account: &Account, part: Part, name: &str) -> AccountEntry {
+pub(super) fn leaf(account: &Account, part: MemoryPart, name: &str) -> AccountEntry {
     AccountEntry {
         id: part.id().to_owned(),
         name: name.to_owned(),

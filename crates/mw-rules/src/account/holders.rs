@@ -2,7 +2,7 @@
 
 use super::entry::{group, leaf, split};
 use crate::shared_memory;
-use mw_memory::{Account, Part};
+use mw_memory::{Account, MemoryPart};
 use mw_model::{
     AccountEntry, GroupMemories, HeldFile, Holders, Process, Snapshot, derived, format_bytes,
 };
@@ -10,7 +10,7 @@ use mw_proc::cgroup::MemoryStat;
 
 /// By cgroup; where there are none, by process.
 pub(super) fn anonymous(snapshot: &Snapshot, holders: &Holders, account: &Account) -> AccountEntry {
-    let mut entry = leaf(account, Part::Anonymous, "of processes");
+    let mut entry = leaf(account, MemoryPart::Anonymous, "of processes");
     let thp = snapshot.sample.meminfo.value().and_then(|m| m.anon_huge_pages_bytes).unwrap_or(0);
     if thp > 0 {
         entry.note = Some(format!("{} of it in transparent huge pages", format_bytes(thp)));
@@ -72,7 +72,7 @@ fn by_process(snapshot: &Snapshot, entry: &mut AccountEntry) {
 
 /// tmpfs by mount, System V segments, and memfds by process.
 pub(super) fn shared(snapshot: &Snapshot, holders: &Holders, account: &Account) -> AccountEntry {
-    let mut entry = leaf(account, Part::Shared, "tmpfs, System V, memfd");
+    let mut entry = leaf(account, MemoryPart::Shared, "tmpfs, System V, memfd");
     let mut named = shared_memory::mounts(snapshot);
     named.extend(shared_memory::segments(snapshot));
     let files = holders.files.value().map_or(&[][..], |held| held.files.as_slice());
@@ -87,7 +87,7 @@ pub(super) fn shared(snapshot: &Snapshot, holders: &Holders, account: &Account) 
 
 /// The page cache that can be dropped, by file.
 pub(super) fn clean_cache(holders: &Holders, account: &Account) -> AccountEntry {
-    let mut entry = leaf(account, Part::CleanCache, "clean");
+    let mut entry = leaf(account, MemoryPart::CleanCache, "clean");
     let Some(held) = holders.files.value() else { return entry };
     let files = held.files.iter().filter(|file| !file.is_shared_memory);
     let of = |file: &HeldFile| (file.path.clone(), file.clean_bytes());
@@ -106,7 +106,7 @@ pub(super) fn unaccounted(
     holders: &Holders,
     account: &Account,
 ) -> AccountEntry {
-    let mut entry = leaf(account, Part::Unaccounted, "in no counter of the kernel");
+    let mut entry = leaf(account, MemoryPart::Unaccounted, "in no counter of the kernel");
     let page_bytes = snapshot.origin.page_bytes;
     let sockets = holders.sockets.value().map_or(0, |sockets| sockets.pages());
     if sockets > 0 {

@@ -1,27 +1,27 @@
 //! What the kernel takes for itself, as far as it counts it.
 
 use super::entry::{group, leaf, split};
-use mw_memory::{Account, Part, is_reclaimable_cache};
+use mw_memory::{Account, MemoryPart, is_reclaimable_cache};
 use mw_model::{AccountEntry, Snapshot, derived, format_bytes};
 
 pub(super) fn entry(snapshot: &Snapshot, account: &Account) -> AccountEntry {
-    let compressed = leaf(account, Part::CompressedSwap, "compressed swap (zram, zswap)");
+    let compressed = leaf(account, MemoryPart::CompressedSwap, "compressed swap (zram, zswap)");
     let [reclaimable, unreclaimable] = slab(snapshot, account);
     group(
         "kernel",
         vec![
             reclaimable,
             unreclaimable,
-            leaf(account, Part::OtherReclaimable, "other reclaimable memory of the kernel"),
-            leaf(account, Part::KernelStacks, "kernel stacks"),
-            leaf(account, Part::PageTables, "page tables"),
-            leaf(account, Part::SecondaryPageTables, "page tables of KVM and IOMMU"),
-            leaf(account, Part::Percpu, "variables of each CPU"),
-            leaf(account, Part::Vmalloc, "vmalloc (modules, BPF, tables)"),
-            leaf(account, Part::PageStructures, "page structures of memory added later"),
+            leaf(account, MemoryPart::OtherReclaimable, "other reclaimable memory of the kernel"),
+            leaf(account, MemoryPart::KernelStacks, "kernel stacks"),
+            leaf(account, MemoryPart::PageTables, "page tables"),
+            leaf(account, MemoryPart::SecondaryPageTables, "page tables of KVM and IOMMU"),
+            leaf(account, MemoryPart::Percpu, "variables of each CPU"),
+            leaf(account, MemoryPart::Vmalloc, "vmalloc (modules, BPF, tables)"),
+            leaf(account, MemoryPart::PageStructures, "page structures of memory added later"),
             compressed,
-            leaf(account, Part::Bounce, "bounce buffers"),
-            leaf(account, Part::FuseWriteback, "copies of pages that FUSE writes"),
+            leaf(account, MemoryPart::Bounce, "bounce buffers"),
+            leaf(account, MemoryPart::FuseWriteback, "copies of pages that FUSE writes"),
         ],
     )
 }
@@ -34,14 +34,14 @@ fn slab(snapshot: &Snapshot, account: &Account) -> [AccountEntry; 2] {
         let caches = caches.iter().filter(|cache| is_reclaimable_cache(cache) == wanted);
         caches.map(|cache| (cache.name.clone(), cache.bytes(page_bytes))).collect()
     };
-    let mut reclaimable = leaf(account, Part::SlabReclaimable, "reclaimable slab");
+    let mut reclaimable = leaf(account, MemoryPart::SlabReclaimable, "reclaimable slab");
     let in_use = derived::unreclaimable_slab(snapshot);
     if in_use.min_bytes > 0 {
         let in_use = format_bytes(in_use.min_bytes);
         reclaimable.note = Some(format!("at least {in_use} of it is objects in use, which stay"));
     }
     split(&mut reclaimable, of(true), "other caches");
-    let mut unreclaimable = leaf(account, Part::SlabUnreclaimable, "unreclaimable slab");
+    let mut unreclaimable = leaf(account, MemoryPart::SlabUnreclaimable, "unreclaimable slab");
     split(&mut unreclaimable, of(false), "other caches");
     [reclaimable, unreclaimable]
 }

@@ -1,7 +1,7 @@
 //! The answer in one sentence.
 
 use crate::share::percent;
-use mw_memory::{Account, Part};
+use mw_memory::{Account, MemoryPart};
 use mw_model::{AccountEntry, derived, format_bytes};
 
 /// From which share of memory on a part is named.
@@ -11,20 +11,20 @@ const LEAST_PERCENT: f64 = 1.0;
 const HOLDER_PERCENT: f64 = 25.0;
 
 /// Parts of the sentence in its order: what it is called there, and the parts of the kernel's count.
-const NAMED: [(&str, &[Part]); 8] = [
-    ("free", &[Part::Free, Part::PerCpuLists]),
-    ("clean page cache", &[Part::CleanCache]),
-    ("dirty page cache", &[Part::DirtyCache, Part::WritebackCache]),
-    ("unevictable files", &[Part::UnevictableCache]),
-    ("anonymous", &[Part::Anonymous, Part::SwapCache, Part::UnmappedAnonymous]),
-    ("shared memory", &[Part::Shared]),
-    ("huge page pools", &[Part::HugePages]),
-    ("slab", &[Part::SlabReclaimable, Part::SlabUnreclaimable]),
+const NAMED: [(&str, &[MemoryPart]); 8] = [
+    ("free", &[MemoryPart::Free, MemoryPart::PerCpuLists]),
+    ("clean page cache", &[MemoryPart::CleanCache]),
+    ("dirty page cache", &[MemoryPart::DirtyCache, MemoryPart::WritebackCache]),
+    ("unevictable files", &[MemoryPart::UnevictableCache]),
+    ("anonymous", &[MemoryPart::Anonymous, MemoryPart::SwapCache, MemoryPart::UnmappedAnonymous]),
+    ("shared memory", &[MemoryPart::Shared]),
+    ("huge page pools", &[MemoryPart::HugePages]),
+    ("slab", &[MemoryPart::SlabReclaimable, MemoryPart::SlabUnreclaimable]),
 ];
 
 pub(super) fn sentence(account: &Account, entries: &[AccountEntry]) -> String {
     let total = account.total_bytes();
-    let unaccounted = account.bytes(Part::Unaccounted);
+    let unaccounted = account.bytes(MemoryPart::Unaccounted);
     let mut left = total.saturating_add(account.overcounted_bytes()).saturating_sub(unaccounted);
     let mut words = Vec::new();
     for (name, parts) in NAMED {
@@ -42,8 +42,8 @@ pub(super) fn sentence(account: &Account, entries: &[AccountEntry]) -> String {
 }
 
 /// The largest holder of a part, where it has much of what is named.
-fn largest_holder(entries: &[AccountEntry], part: Part, bytes: u64) -> Option<String> {
-    if matches!(part, Part::Free) {
+fn largest_holder(entries: &[AccountEntry], part: MemoryPart, bytes: u64) -> Option<String> {
+    if matches!(part, MemoryPart::Free) {
         return None;
     }
     let entry = entries.iter().flat_map(|entry| &entry.parts).find(|of| of.id == part.id())?;

@@ -1,6 +1,6 @@
 //! How much of a request the host of a virtual machine has to back first, and what that costs.
 
-use super::span::Span;
+use super::span::ValueRange;
 use mw_model::{
     Assessment, Backing, Calibration, FreeLayer, PageSize, Snapshot, UNBACKED_NS_PER_BYTE, derived,
     fragmentation,
@@ -8,29 +8,29 @@ use mw_model::{
 
 /// Share of a layer of backed memory that the request may find: others take and free memory between the
 /// question and the request.
-const BACKED: Span = Span::new(1.1, 1.0, 0.85);
+const BACKED: ValueRange = ValueRange::new(1.1, 1.0, 0.85);
 /// The same of small blocks. Allocations of programs leave those of other kinds for last, which is
 /// more than half of them where a machine has run for hours; what is left of a reclaimed block that
 /// was split is not backed.
-const SMALL_BACKED: Span = Span::new(0.9, 0.5, 0.25);
+const SMALL_BACKED: ValueRange = ValueRange::new(0.9, 0.5, 0.25);
 /// Rate at which the host reclaims the backed memory that a request meets, in bytes a second.
 /// A choice: a kernel may report 64 MiB a second of each free list (mm/page_reporting.c), and more was seen
 /// here, but not all of it is what the request would have met.
-const FADING_BYTES_PER_S: Span = Span::new(0.0, 16.0 * MIB, 64.0 * MIB);
+const FADING_BYTES_PER_S: ValueRange = ValueRange::new(0.0, 16.0 * MIB, 64.0 * MIB);
 const MIB: f64 = 1_048_576.0;
 /// The cost of unbacked memory if it was measured now, relative to what was measured.
-const MEASURED: Span = Span::new(0.7, 1.0, 1.5);
+const MEASURED: ValueRange = ValueRange::new(0.7, 1.0, 1.5);
 /// The same if it was not: from hosts with huge pages to hosts that are virtual machines themselves.
-const ASSUMED: Span = Span::new(0.2, 0.8, 1.6);
+const ASSUMED: ValueRange = ValueRange::new(0.2, 0.8, 1.6);
 /// Backed memory that was sampled without a mark of what lies deeper stands for so many times its
 /// size, and beyond that for nothing.
 const MAX_EXTRAPOLATION: u64 = 64;
 
 /// Memory that the host has to back.
-pub(super) struct Unbacked {
-    pub(super) bytes: Span,
+pub(super) struct UnbackedMemory {
+    pub(super) bytes: ValueRange,
     /// The cost of a byte beyond that of a backed one, in nanoseconds of CPU time.
-    pub(super) ns_per_byte: Span,
+    pub(super) ns_per_byte: ValueRange,
     /// True if the cost was measured.
     pub(super) is_measured: bool,
 }
@@ -40,8 +40,8 @@ pub(super) fn unbacked(
     assessment: &Assessment,
     calibration: &Calibration,
     populate_ns: f64,
-    plain_s: Span,
-) -> Unbacked {
+    plain_s: ValueRange,
+) -> UnbackedMemory {
     let backing = &calibration.backing;
     let cost = backing.unbacked_ns_per_byte;
     let cost_span = match cost {
@@ -49,16 +49,20 @@ pub(super) fn unbacked(
         None => ASSUMED.scaled(UNBACKED_NS_PER_BYTE),
     };
     let bytes = if !backing.virtual_machine {
-        Span::ZERO
+        ValueRange::ZERO
     } else if tells(backing) && !matches!(assessment.request.page, PageSize::Hugetlb(_)) {
         by_layers(assessment, &backing.layers, plain_s)
     } else {
         by_sample(snapshot, assessment, calibration)
     };
     let more = |ns: f64| (ns - populate_ns).max(0.0);
-    Unbacked {
+    UnbackedMemory {
         bytes,
-        ns_per_byte: Span::new(more(cost_span.low), more(cost_span.likely), more(cost_span.high)),
+        ns_per_byte: ValueRange::new(
+            more(cost_span.low),
+            more(cost_span.likely),
+            more(cost_span.high),
+        ),
         is_measured: cost.is_some(),
     }
 }
@@ -70,9 +74,9 @@ pub(super) fn tells(backing: &Backing) -> bool {
 }
 
 /// Walks the layers of each node as far as the request reaches.
-fn by_layers(assessment: &Assessment, layers: &[FreeLayer], plain_s: Span) -> Span {
+fn by_layers(assessment: &Assessment, layers: &[FreeLayer], plain_s: ValueRange) -> ValueRange {
     let Assessment { request, sources, nodes, .. } = assessment;
-    let walk = |of: fn(&Span) -> f64, sign: f64| {
+    let walk = |of: fn(&ValueRange) -> f64, sign: f64| {
         let mut unbacked = 0.0;
         // The first is taken at once, the last after all of the time.
         let mut fading = of(&FADING_BYTES_PER_S) * of(&plain_s) / 2.0;
@@ -105,8 +109,8 @@ fn by_layers(assessment: &Assessment, layers: &[FreeLayer], plain_s: Span) -> Sp
         // The rest comes from page cache, which is backed.
         unbacked
     };
-    let never = Span::exact(sources.untouched.min(request.size_bytes) as f64);
-    let span = Span::new(
+    let never = ValueRange::exact(sources.untouched.min(request.size_bytes) as f64);
+    let span = ValueRange::new(
         walk(|factor| factor.low, 1.0),
         walk(|factor| factor.likely, 0.0),
         walk(|factor| factor.high, -1.0),
@@ -116,7 +120,11 @@ fn by_layers(assessment: &Assessment, layers: &[FreeLayer], plain_s: Span) -> Sp
 
 /// Base pages come from small free blocks first. Most of those were in use before, so the host has
 /// backed them. For large blocks the sample is extrapolated.
-fn by_sample(snapshot: &Snapshot, assessment: &Assessment, calibration: &Calibration) -> Span {
+fn by_sample(
+    snapshot: &Snapshot,
+    assessment: &Assessment,
+    calibration: &Calibration,
+) -> ValueRange {
     let Assessment { request, sources, .. } = assessment;
     let backing = &calibration.backing;
     let small = if is_huge(request.page) { 0 } else { small_blocks_bytes(snapshot) };
@@ -129,7 +137,7 @@ fn by_sample(snapshot: &Snapshot, assessment: &Assessment, calibration: &Calibra
     let far = MAX_EXTRAPOLATION.saturating_mul(calibration.measured_bytes);
     let most = if share > 0.0 { size } else { size.saturating_sub(far).max(likely) };
     let low = if share > 0.0 { likely / 2 } else { never };
-    Span::new(low as f64, likely as f64, most as f64)
+    ValueRange::new(low as f64, likely as f64, most as f64)
 }
 
 /// True if only blocks of a huge page serve them.

@@ -8,7 +8,7 @@ use mw_model::{
     CallerLimit, CgroupVersion, Cgroups, Constraint, ConstraintEffect, ConstraintKind, Missing,
     PageSize, ResourceLimit, Snapshot, derived, shm_left_bytes,
 };
-use mw_proc::limits::Limit;
+use mw_proc::limits::Rlimit;
 use mw_proc::meminfo::Meminfo;
 use mw_proc::version::KernelVersion;
 
@@ -193,7 +193,7 @@ fn mapped(
     facts: &RequestFacts<'_>,
     resource: ResourceLimit,
     left: Result<Option<CallerLimit>, Missing>,
-    limit: Option<Limit>,
+    limit: Option<Rlimit>,
 ) -> Vec<Constraint> {
     let size = facts.request.size_bytes;
     let Ok(Some(CallerLimit { limit_bytes, available_bytes, .. })) = left else {
@@ -220,11 +220,11 @@ fn mapped(
 }
 
 /// True if the hard limit allows `needed` bytes.
-fn is_within_hard_limit(limit: Option<Limit>, needed: u64) -> bool {
+fn is_within_hard_limit(limit: Option<Rlimit>, needed: u64) -> bool {
     limit.and_then(|limit| limit.hard).is_none_or(|hard| hard >= needed)
 }
 
-fn memlock(facts: &RequestFacts<'_>, limit: Limit) -> Option<Constraint> {
+fn memlock(facts: &RequestFacts<'_>, limit: Rlimit) -> Option<Constraint> {
     let size = facts.request.size_bytes;
     let available = limit.soft.filter(|soft| facts.request.lock && *soft < size)?;
     let effect = match caller::may_lock_all(facts.snapshot) {

@@ -1,6 +1,6 @@
 //! Each node's free, reclaimable and unreclaimable memory, from zoneinfo and meminfo.
 
-use super::protected::{self, Protected};
+use super::protected::{self, ProtectedMemory};
 use super::unreclaimable::{self, NodePart};
 use mw_memory::UnreclaimableSlab;
 use mw_model::{Missing, Origin, Reading, Request, Share, Snapshot, derived, zones};
@@ -59,7 +59,7 @@ impl NodeMemory {
     }
 
     /// Takes off its share of what cgroups keep: it is counted for the machine only.
-    fn protect(&mut self, least: &Protected, most: &Protected, machine: (u64, u64)) {
+    fn protect(&mut self, least: &ProtectedMemory, most: &ProtectedMemory, machine: (u64, u64)) {
         let share =
             |of: u64, own: u64, all: u64| (of as f64 * own as f64 / all.max(1) as f64) as u64;
         let (cache, anonymous) = machine;
@@ -88,7 +88,7 @@ pub(super) fn read(
     let page = snapshot.origin.page_bytes.max(1);
     let in_use = derived::unreclaimable_slab(snapshot);
     let of_node = |(node, meminfo): &(u32, Meminfo)| {
-        let slab = Slab::new(meminfo, &machine, in_use);
+        let slab = NodeSlab::new(meminfo, &machine, in_use);
         node_memory(*node, meminfo, &slab, zoneinfo, page)
     };
     let mut nodes: Vec<NodeMemory> = per_node.iter().map(of_node).collect();
@@ -144,7 +144,7 @@ fn node_meminfos(snapshot: &Snapshot, machine: &Meminfo) -> (Vec<(u32, Meminfo)>
 }
 
 /// A node's kernel objects that are counted as reclaimable, in bytes.
-struct Slab {
+struct NodeSlab {
     /// Those that reclaim certainly frees.
     sure: u64,
     /// Those that may be unused.
@@ -153,7 +153,7 @@ struct Slab {
     in_use: u64,
 }
 
-impl Slab {
+impl NodeSlab {
     /// The kernel counts objects in use for the machine only: a node gets a share in proportion to its
     /// objects.
     fn new(node: &Meminfo, machine: &Meminfo, in_use: UnreclaimableSlab) -> Self {
@@ -169,7 +169,13 @@ impl Slab {
     }
 }
 
-fn node_memory(node: u32, meminfo: &Meminfo, slab: &Slab, zones: &[Zone], page: u64) -> NodeMemory {
+fn node_memory(
+    node: u32,
+    meminfo: &Meminfo,
+    slab: &NodeSlab,
+    zones: &[Zone],
+    page: u64,
+) -> NodeMemory {
     let own = || zones.iter().filter(|zone| zone.node == node && zone.is_populated());
     let sum = |f: &dyn Fn(&Zone) -> u64| derived::total(own().map(f)).saturating_mul(page);
     let known = own().next().is_some();

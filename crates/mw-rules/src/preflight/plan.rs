@@ -47,13 +47,13 @@ pub(super) fn with_page_tables(size: u64) -> u64 {
 }
 
 /// Takes from nodes until the request is satisfied.
-struct Taking<'a> {
+struct NodeAllocation<'a> {
     nodes: &'a [NodeMemory],
     taken: Vec<u64>,
     left: u64,
 }
 
-impl Taking<'_> {
+impl NodeAllocation<'_> {
     /// Takes `of` each node, in order, and returns how much it was.
     fn take(&mut self, of: impl Fn(&NodeMemory) -> u64) -> u64 {
         let before = self.left;
@@ -77,7 +77,7 @@ const DIRTY_BYTES: u64 = 8 << 20;
 pub(super) fn ordinary(facts: &RequestFacts<'_>) -> SupplyPlan {
     let RequestFacts { request, nodes, .. } = facts;
     let needed = with_page_tables(request.size_bytes);
-    let mut taking = Taking { nodes, taken: vec![0; nodes.len()], left: needed };
+    let mut taking = NodeAllocation { nodes, taken: vec![0; nodes.len()], left: needed };
     let touched = taking.take(|node| node.free.saturating_sub(node.untouched));
     let untouched = taking.take(|node| node.untouched);
     let clean = taking.take(|node| node.clean);
@@ -129,7 +129,7 @@ fn doubts(facts: &RequestFacts<'_>, dirty: u64) -> Vec<Constraint> {
     doubts
 }
 
-impl Taking<'_> {
+impl NodeAllocation<'_> {
     fn take_anywhere(&mut self, bytes: u64) -> u64 {
         let part = bytes.min(self.left);
         self.left = self.left.saturating_sub(part);

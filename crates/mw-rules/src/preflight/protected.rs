@@ -4,14 +4,14 @@ use mw_model::{Cgroup, Snapshot, derived};
 
 /// Bytes that no allocation of other groups gets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Protected {
+pub(super) struct ProtectedMemory {
     pub(super) cache: u64,
     pub(super) anonymous: u64,
 }
 
 /// At least, and at most, by how the protection of a group goes to those below it: without the mount option
 /// `memory_recursiveprot`, groups below have only what their own `memory.min` says.
-pub(super) fn bounds(snapshot: &Snapshot) -> (Protected, Protected) {
+pub(super) fn bounds(snapshot: &Snapshot) -> (ProtectedMemory, ProtectedMemory) {
     let Some(cgroups) = snapshot.cgroups.value() else { return Default::default() };
     // The caller's own groups give the request what they have.
     let is_own = |group: &Cgroup| cgroups.own.iter().any(|own| own.path == group.path);
@@ -22,20 +22,20 @@ pub(super) fn bounds(snapshot: &Snapshot) -> (Protected, Protected) {
 }
 
 /// Reclaim takes what exceeds the protection, cache before anonymous memory.
-fn of_group(group: &Cgroup) -> Protected {
+fn of_group(group: &Cgroup) -> ProtectedMemory {
     let stat = &group.stat;
     let lists = |list: [Option<u64>; 2]| derived::total(list.into_iter().flatten());
     let cache = lists([stat.active_file_bytes, stat.inactive_file_bytes]);
     let anonymous = lists([stat.active_anon_bytes, stat.inactive_anon_bytes]);
     let beyond = group.current_bytes.unwrap_or(0).saturating_sub(group.min_bytes);
-    Protected {
+    ProtectedMemory {
         cache: cache.saturating_sub(beyond),
         anonymous: anonymous.saturating_sub(beyond.saturating_sub(cache)),
     }
 }
 
-fn sum(of: impl Iterator<Item = Protected>) -> Protected {
-    of.fold(Protected::default(), |sum, one| Protected {
+fn sum(of: impl Iterator<Item = ProtectedMemory>) -> ProtectedMemory {
+    of.fold(ProtectedMemory::default(), |sum, one| ProtectedMemory {
         cache: sum.cache.saturating_add(one.cache),
         anonymous: sum.anonymous.saturating_add(one.anonymous),
     })

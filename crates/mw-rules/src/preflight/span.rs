@@ -2,13 +2,13 @@
 
 /// A likely value with the range that it lies in.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Span {
+pub(super) struct ValueRange {
     pub(super) low: f64,
     pub(super) likely: f64,
     pub(super) high: f64,
 }
 
-impl Span {
+impl ValueRange {
     pub(super) const ZERO: Self = Self::exact(0.0);
 
     pub(super) const fn exact(value: f64) -> Self {
@@ -56,16 +56,19 @@ mod tests {
 
     #[test]
     fn independent_deviations_add_up_as_roots_of_squares() {
-        let a = Span::new(6.0, 10.0, 13.0);
-        let sum = a.plus(Span::new(7.0, 10.0, 14.0));
-        assert_eq!(sum, Span::new(15.0, 20.0, 25.0));
-        assert_eq!(a.plus(Span::ZERO), a);
-        let product = Span::new(5.0, 10.0, 20.0).times(Span::new(1.0, 2.0, 4.0));
+        let a = ValueRange::new(6.0, 10.0, 13.0);
+        let sum = a.plus(ValueRange::new(7.0, 10.0, 14.0));
+        assert_eq!(sum, ValueRange::new(15.0, 20.0, 25.0));
+        assert_eq!(a.plus(ValueRange::ZERO), a);
+        let product = ValueRange::new(5.0, 10.0, 20.0).times(ValueRange::new(1.0, 2.0, 4.0));
         // Twice a factor of 2 on each side.
         let side = 2.0_f64.powf(2.0_f64.sqrt());
         assert!((product.width() - side * side).abs() < 1e-9, "{product:?}");
-        let scaled = a.times(Span::exact(2.0));
+        let scaled = a.times(ValueRange::exact(2.0));
         assert!((scaled.low - 12.0).abs() < 1e-9 && (scaled.high - 26.0).abs() < 1e-9);
-        assert_eq!(Span::new(0.0, 0.0, 5.0).times(Span::exact(2.0)), Span::new(0.0, 0.0, 10.0));
+        assert_eq!(
+            ValueRange::new(0.0, 0.0, 5.0).times(ValueRange::exact(2.0)),
+            ValueRange::new(0.0, 0.0, 10.0)
+        );
     }
 }

@@ -5,41 +5,41 @@
 //! what `preflight_accuracy --ranges` measured beside builds (0.65 to 1.5, the fifth to the ninety-fifth percentile);
 //! the other constants are coarser.
 
-use super::backing::{self, Unbacked};
+use super::backing::{self, UnbackedMemory};
 use super::disk;
-use super::span::Span;
+use super::span::ValueRange;
 use mw_model::{
     Assessment, Calibration, Confidence, Constraint, ConstraintEffect, ConstraintKind,
     MemorySources, Missing, PageSize, Snapshot, TimeEstimate, derived,
 };
 
 /// The speed of all of a request relative to that of the sample, in CPU time.
-const SPEED: Span = Span::new(0.75, 1.0, 1.35);
+const SPEED: ValueRange = ValueRange::new(0.75, 1.0, 1.35);
 /// The same if the sample was small: the machine is so slow that 28 ms were enough for no more, as an emulated one,
 /// whose first pass through code is slower than those that follow. 91 of 98 requests there lay within this.
-const SMALL_SAMPLE: Span = Span::new(0.15, 0.7, 2.0);
+const SMALL_SAMPLE: ValueRange = ValueRange::new(0.15, 0.7, 2.0);
 const SMALL_SAMPLE_BYTES: u64 = 24 << 20;
 /// The same if the sample was of pages of another size.
-const BORROWED: Span = Span::new(0.4, 1.0, 2.0);
+const BORROWED: ValueRange = ValueRange::new(0.4, 1.0, 2.0);
 /// Locking that could not be measured, relative to populating base pages.
-const LOCK: Span = Span::new(0.0, 0.25, 0.6);
+const LOCK: ValueRange = ValueRange::new(0.0, 0.25, 0.6);
 /// Dropping clean page cache, next to kswapd, relative to populating base pages.
-const RECLAIM: Span = Span::new(0.1, 0.8, 2.5);
+const RECLAIM: ValueRange = ValueRange::new(0.1, 0.8, 2.5);
 /// The time for writeback and swap relative to that of one pass at the disk's speed: writeback may be
 /// under way already, and scattered pages take longer.
-const DISK: Span = Span::new(0.25, 1.0, 4.0);
+const DISK: ValueRange = ValueRange::new(0.25, 1.0, 4.0);
 /// The cost of a page when each allocation first scans the local node, relative to a plain one
 /// (measured with vm.zone_reclaim_mode 4 to 7 and a node full of tmpfs).
-const ZONE_RECLAIM: Span = Span::new(0.5, 4.0, 8.0);
+const ZONE_RECLAIM: ValueRange = ValueRange::new(0.5, 4.0, 8.0);
 /// The cost of a transparent huge page that needs compaction, relative to a plain one (measured with
 /// defrag=always). Where compaction fails, base pages cost as much.
-const COMPACTION: Span = Span::new(1.0, 14.0, 30.0);
+const COMPACTION: ValueRange = ValueRange::new(1.0, 14.0, 30.0);
 /// The relative cost of a huge page that is allocated beyond the pool and populated.
-const OVERCOMMIT: Span = Span::new(0.2, 0.5, 5.0);
+const OVERCOMMIT: ValueRange = ValueRange::new(0.2, 0.5, 5.0);
 /// The competition for CPUs during the request, relative to that during the measurement.
-const CROWDING: Span = Span::new(0.6, 1.0, 1.6);
+const CROWDING: ValueRange = ValueRange::new(0.6, 1.0, 1.6);
 /// The same where none was measured: a thread of another program that wakes up.
-const UNCROWDED: Span = Span::new(1.0, 1.0, 1.15);
+const UNCROWDED: ValueRange = ValueRange::new(1.0, 1.0, 1.15);
 /// A request of less CPU time than this may be through before another thread gets its turn.
 const UNDISTURBED_NS: f64 = 15e6;
 /// Longest time that a thread waits for its turn on a crowded CPU, in nanoseconds: some time slices.
@@ -107,15 +107,15 @@ fn is_slowed_by_group(constraint: &Constraint) -> bool {
 }
 
 /// Elapsed time relative to CPU time during the request.
-fn crowding(calibration: &Calibration, processor_ns: f64) -> Span {
+fn crowding(calibration: &Calibration, processor_ns: f64) -> ValueRange {
     let measured = calibration.crowding.max(1.0);
     let range = if measured > CROWDED { CROWDING } else { UNCROWDED };
     let span = range.scaled(measured);
     let undisturbed = processor_ns < UNDISTURBED_NS;
-    Span { low: if undisturbed { 1.0 } else { span.low.max(1.0) }, ..span }
+    ValueRange { low: if undisturbed { 1.0 } else { span.low.max(1.0) }, ..span }
 }
 
-fn unpredictable(unbacked: &Unbacked, is_slow: bool) -> &'static str {
+fn unpredictable(unbacked: &UnbackedMemory, is_slow: bool) -> &'static str {
     if unbacked.bytes.high > 0.0 && !unbacked.is_measured {
         "how long the host of this virtual machine takes to back memory is not known"
     } else if is_slow {
@@ -136,16 +136,16 @@ fn confidence(width: f64) -> Confidence {
 }
 
 /// Nanoseconds a byte of memory that the host has backed.
-struct Speed {
+struct PopulateCost {
     /// Of populating and locking.
-    ns_per_byte: Span,
+    ns_per_byte: ValueRange,
     /// Of populating, as it was measured.
     populate_ns: f64,
     /// True if it was measured with pages of another size than requested.
     borrowed: bool,
 }
 
-fn speed(assessment: &Assessment, calibration: &Calibration) -> Option<Speed> {
+fn speed(assessment: &Assessment, calibration: &Calibration) -> Option<PopulateCost> {
     let (Assessment { request, sources, .. }, c) = (assessment, calibration);
     let (populate, lock, borrowed) = match request.page {
         PageSize::Base | PageSize::Best => (c.base_ns_per_byte?, c.base_lock_ns_per_byte, false),
@@ -167,16 +167,16 @@ fn speed(assessment: &Assessment, calibration: &Calibration) -> Option<Speed> {
         (false, false) => SPEED,
     };
     let lock = match lock {
-        _ if !request.lock => Span::ZERO,
+        _ if !request.lock => ValueRange::ZERO,
         Some(ns) => range.scaled(ns),
         None => LOCK.scaled(populate),
     };
     let ns_per_byte = range.scaled(populate).plus(lock);
-    Some(Speed { ns_per_byte, populate_ns: populate, borrowed })
+    Some(PopulateCost { ns_per_byte, populate_ns: populate, borrowed })
 }
 
 /// Work that is not done at the speed of the CPU, or costs a multiple of it.
-fn slow_ns(snapshot: &Snapshot, sources: &MemorySources, populate_ns: f64) -> Span {
+fn slow_ns(snapshot: &Snapshot, sources: &MemorySources, populate_ns: f64) -> ValueRange {
     let disk_ns = 1e9 / disk::bytes_per_s(snapshot);
     let written = derived::total([sources.dirty, sources.swapped, sources.scraped]) as f64;
     let not_huge = if compacts(snapshot) { sources.not_huge as f64 } else { 0.0 };
@@ -196,8 +196,8 @@ fn compacts(snapshot: &Snapshot) -> bool {
 
 fn basis(
     calibration: &Calibration,
-    unbacked: &Unbacked,
-    speed: &Speed,
+    unbacked: &UnbackedMemory,
+    speed: &PopulateCost,
     slow: bool,
     unseen: &[Missing],
 ) -> String {

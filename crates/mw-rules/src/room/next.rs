@@ -17,7 +17,7 @@ const MOST_FRUITLESS: u32 = 2;
 
 /// Steps that failed on a node.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tried {
+pub struct FailedSteps {
     /// Cache behind sequential readers was dropped.
     drop_read: bool,
     fruitless_reclaims: u32,
@@ -31,7 +31,7 @@ pub struct Tried {
     fruitless_forced: u32,
 }
 
-impl Tried {
+impl FailedSteps {
     /// Takes note of a step that was done. `gained` is what became free, whole or part of the pool.
     pub fn note(&mut self, step: &RoomStep, gained: u64) {
         let fruitless = gained < step.bytes / 8;
@@ -71,7 +71,7 @@ pub fn next(
     state: &NodeState,
     goal: u64,
     capabilities: Capabilities,
-    tried: &mut Tried,
+    tried: &mut FailedSteps,
 ) -> Option<RoomStep> {
     let lacking = goal.checked_sub(state.available).filter(|lacking| *lacking > 0)?;
     let (kind, bytes) = choose(state, goal, lacking, capabilities, tried)?;
@@ -83,7 +83,7 @@ fn choose(
     goal: u64,
     lacking: u64,
     capabilities: Capabilities,
-    tried: &mut Tried,
+    tried: &mut FailedSteps,
 ) -> Option<(RoomStepKind, u64)> {
     let page = state.page_bytes;
     if state.is_pool && state.whole >= page && tried.fruitless_growths == 0 {
@@ -137,7 +137,7 @@ fn may_force_gigantic(state: &NodeState, capabilities: Capabilities) -> bool {
 
 /// The kernel's own effort for pages of the pool. It would go below the watermarks as well, and the OOM killer
 /// would follow.
-fn force(state: &NodeState, lacking: u64, tried: &Tried) -> Option<(RoomStepKind, u64)> {
+fn force(state: &NodeState, lacking: u64, tried: &FailedSteps) -> Option<(RoomStepKind, u64)> {
     let page = state.page_bytes;
     let above = state.free.saturating_add(state.clean).saturating_add(state.swappable);
     let bytes = lacking.min(CHUNK_BYTES.max(page)).min(above);
@@ -150,7 +150,7 @@ fn free_more(
     state: &NodeState,
     short: u64,
     capabilities: Capabilities,
-    tried: &Tried,
+    tried: &FailedSteps,
 ) -> Option<(RoomStepKind, u64)> {
     if short == 0 {
         return None;

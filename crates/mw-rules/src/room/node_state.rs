@@ -37,7 +37,7 @@ pub struct NodeState {
     /// Anonymous memory that may be moved to other nodes, as far as there is room.
     pub movable: u64,
     /// The node to which memory would be moved, and how much has room there.
-    pub target: Option<Part>,
+    pub target: Option<RequestPart>,
     /// The least and the most that may be whole after reclaim and compaction.
     pub reach: Option<(u64, u64)>,
     /// Memory that cannot be reclaimed, by holder.
@@ -46,7 +46,7 @@ pub struct NodeState {
 
 /// Permitted changes to anonymous memory of other programs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Consent {
+pub struct RoomConsent {
     /// It may be swapped out.
     pub swap: bool,
     /// It may be moved to other nodes.
@@ -61,14 +61,14 @@ pub struct Capabilities {
     /// True if it can compact a node.
     pub compact: bool,
     /// The consent.
-    pub consent: Consent,
+    pub consent: RoomConsent,
     /// True if there is swap space.
     pub has_swap: bool,
 }
 
 /// Part of the request that a node is to provide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Part {
+pub struct RequestPart {
     pub node: u32,
     pub bytes: u64,
 }
@@ -82,7 +82,7 @@ pub fn node_states(
     snapshot: &Snapshot,
     request: &Request,
     left_behind: u64,
-    consent: Consent,
+    consent: RoomConsent,
 ) -> Result<Vec<NodeState>, Missing> {
     let facts = RequestFacts::read(snapshot, request)?;
     if let Some(node) = facts.unreachable_node() {
@@ -113,7 +113,7 @@ fn state(
     snapshot: &Snapshot,
     request: &Request,
     node: &NodeMemory,
-    consent: Consent,
+    consent: RoomConsent,
     others: &[&NodeMemory],
 ) -> NodeState {
     let page_bytes = derived::page_bytes(snapshot, request.page);
@@ -153,11 +153,11 @@ fn room_on(node: &NodeMemory) -> u64 {
 }
 
 /// A node with free memory rather than one whose cache has to make way.
-fn target(others: &[&NodeMemory]) -> Option<Part> {
+fn target(others: &[&NodeMemory]) -> Option<RequestPart> {
     let is_free = |node: &NodeMemory| node.free >= CHUNK_BYTES;
     let best = others.iter().max_by_key(|node| (is_free(node), room_on(node)))?;
     let bytes = if is_free(best) { best.free } else { room_on(best) };
-    Some(Part { node: best.node, bytes })
+    Some(RequestPart { node: best.node, bytes })
 }
 
 /// Without consent, what could be swapped out stays as well.
@@ -187,11 +187,11 @@ fn node_pool(snapshot: &Snapshot, page_bytes: u64, node: u32) -> u64 {
 
 /// Part that each node is to provide: first what is there, then what is whole, then what can certainly become
 /// whole, then what may. What no node can provide is the last one's.
-pub fn split(states: &[NodeState], request: &Request) -> Vec<Part> {
+pub fn split(states: &[NodeState], request: &Request) -> Vec<RequestPart> {
     let page = states.first().map_or(1, |state| state.page_bytes.max(1));
     let wanted = request.size_bytes.div_ceil(page).saturating_mul(page);
-    let mut parts: Vec<Part> =
-        states.iter().map(|state| Part { node: state.node, bytes: 0 }).collect();
+    let mut parts: Vec<RequestPart> =
+        states.iter().map(|state| RequestPart { node: state.node, bytes: 0 }).collect();
     let mut left = wanted;
     let ready = |state: &NodeState| if state.is_pool { state.available } else { 0 };
     let bounds: [&dyn Fn(&NodeState) -> u64; 4] = [

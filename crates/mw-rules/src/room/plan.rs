@@ -1,7 +1,7 @@
 //! The steps that are to be expected.
 
-use super::next::{Tried, next};
-use super::node_state::{Capabilities, NodeState, Part};
+use super::next::{FailedSteps, next};
+use super::node_state::{Capabilities, NodeState, RequestPart};
 use mw_model::{Answer, RoomStep, RoomStepKind, Share};
 
 /// Steps of a plan before they are joined: far more than any memory needs.
@@ -9,7 +9,7 @@ const MOST_STEPS: usize = 10_000;
 
 /// Steps of a plan, and its result for the request.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Plan {
+pub struct RoomPlan {
     pub steps: Vec<RoomStep>,
     /// Part of the request that is certain.
     pub certain_bytes: u64,
@@ -20,7 +20,7 @@ pub struct Plan {
     pub unreclaimable: Vec<Share>,
 }
 
-impl Plan {
+impl RoomPlan {
     /// Yes where it is certain, no where it is impossible, and otherwise unknown.
     pub fn answer(&self) -> Answer {
         if self.certain_bytes >= self.wanted_bytes {
@@ -34,8 +34,8 @@ impl Plan {
 }
 
 /// The steps for these parts of the request, each with what it is expected to provide.
-pub fn plan(states: &[NodeState], parts: &[Part], capabilities: Capabilities) -> Plan {
-    let mut plan = Plan::default();
+pub fn plan(states: &[NodeState], parts: &[RequestPart], capabilities: Capabilities) -> RoomPlan {
+    let mut plan = RoomPlan::default();
     for part in parts {
         let Some(state) = states.iter().find(|state| state.node == part.node) else {
             continue;
@@ -61,7 +61,7 @@ fn bounds(state: &NodeState, capabilities: Capabilities) -> (u64, u64) {
 }
 
 fn steps(all: &mut Vec<RoomStep>, mut state: NodeState, goal: u64, capabilities: Capabilities) {
-    let mut tried = Tried::default();
+    let mut tried = FailedSteps::default();
     let (mut mine, mut leading) = (Vec::new(), 0);
     for _ in 0..MOST_STEPS {
         let Some(step) = next(&state, goal, capabilities, &mut tried) else { break };

@@ -1,11 +1,11 @@
-use super::{Capabilities, Consent, NodeState, Part, Tried, next, plan, split};
+use super::{Capabilities, FailedSteps, NodeState, RequestPart, RoomConsent, next, plan, split};
 use mw_model::{Answer, Request, RoomStep, RoomStepKind};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
-const NONE: Consent = Consent { swap: false, migrate: false };
-const SWAP: Consent = Consent { swap: true, migrate: false };
-const BOTH: Consent = Consent { swap: true, migrate: true };
+const NONE: RoomConsent = RoomConsent { swap: false, migrate: false };
+const SWAP: RoomConsent = RoomConsent { swap: true, migrate: false };
+const BOTH: RoomConsent = RoomConsent { swap: true, migrate: true };
 const ALL: Capabilities =
     Capabilities { reclaim: true, compact: true, consent: NONE, has_swap: false };
 
@@ -44,7 +44,8 @@ fn check(
     answer: Answer,
     expected: &[(RoomStepKind, u64)],
 ) {
-    let plan = plan(std::slice::from_ref(state), &[Part { node: 0, bytes: goal }], capabilities);
+    let plan =
+        plan(std::slice::from_ref(state), &[RequestPart { node: 0, bytes: goal }], capabilities);
     let steps: Vec<(RoomStepKind, u64)> =
         plan.steps.iter().map(|step| (step.kind, step.bytes / MIB)).collect();
     assert_eq!(steps, expected);
@@ -91,7 +92,7 @@ fn cache_that_sequential_readers_left_behind_goes_first() {
 fn what_is_out_of_reach_is_a_no_and_what_may_be_is_unknown() {
     let plan_of = |goal| {
         let state = pool(4 * GIB, GIB, 8 * GIB, (6 * GIB, 7 * GIB));
-        plan(&[state], &[Part { node: 0, bytes: goal }], ALL).answer()
+        plan(&[state], &[RequestPart { node: 0, bytes: goal }], ALL).answer()
     };
     assert_eq!(plan_of(6 * GIB), Answer::Yes);
     assert_eq!(plan_of(7 * GIB), Answer::Unknown);
@@ -104,17 +105,17 @@ fn what_is_out_of_reach_is_a_no_and_what_may_be_is_unknown() {
 fn nothing_is_swapped_without_consent() {
     use RoomStepKind::{Reclaim, Swap};
     let has_swap = Capabilities { has_swap: true, ..ALL };
-    let steps = plan(&[base(GIB, GIB)], &[Part { node: 0, bytes: 3 * GIB }], has_swap).steps;
+    let steps = plan(&[base(GIB, GIB)], &[RequestPart { node: 0, bytes: 3 * GIB }], has_swap).steps;
     assert!(steps.iter().all(|step| step.kind == Reclaim), "{steps:?}");
     let may_swap = Capabilities { consent: SWAP, ..has_swap };
     let state = NodeState { swappable: 4 * GIB, ..base(GIB, GIB) };
-    let steps = plan(&[state], &[Part { node: 0, bytes: 3 * GIB }], may_swap).steps;
+    let steps = plan(&[state], &[RequestPart { node: 0, bytes: 3 * GIB }], may_swap).steps;
     assert_eq!(steps.last().map(|step| step.kind), Some(Swap));
     // The kernel may swap by itself for a page of the pool.
     let state = pool(0, 0, GIB, (0, GIB));
     let by_itself = |capabilities| {
         let alone = Capabilities { reclaim: false, compact: false, ..capabilities };
-        next(&state, GIB, alone, &mut Tried::default()).map(|step| step.kind)
+        next(&state, GIB, alone, &mut FailedSteps::default()).map(|step| step.kind)
     };
     assert_eq!(by_itself(has_swap), None);
     assert_eq!(by_itself(may_swap), Some(RoomStepKind::ForcePool));
@@ -127,10 +128,10 @@ fn memory_is_moved_to_other_nodes_before_any_is_swapped_out() {
     let state = NodeState {
         swappable: 4 * GIB,
         movable: GIB,
-        target: Some(Part { node: 1, bytes: GIB }),
+        target: Some(RequestPart { node: 1, bytes: GIB }),
         ..base(GIB, GIB)
     };
-    let goal = [Part { node: 0, bytes: 4 * GIB }];
+    let goal = [RequestPart { node: 0, bytes: 4 * GIB }];
     let steps = plan(std::slice::from_ref(&state), &goal, capabilities).steps;
     let kinds: Vec<_> = steps.iter().map(|step| (step.kind, step.bytes / GIB)).collect();
     assert_eq!(kinds, [(Reclaim, 1), (Migrate, 1), (Swap, 1)]);
@@ -150,11 +151,11 @@ fn steps_in_vain_end() {
             NodeState { left_behind: GIB, swappable: GIB, ..pool(64 * MIB, 0, GIB, (0, GIB)) },
             NodeState {
                 movable: 8 * GIB,
-                target: Some(Part { node: 1, bytes: 9 * GIB }),
+                target: Some(RequestPart { node: 1, bytes: 9 * GIB }),
                 ..base(GIB, 64 * GIB)
             },
         ] {
-            let mut tried = Tried::default();
+            let mut tried = FailedSteps::default();
             let mut steps = 0;
             while let Some(step) = next(&state, 128 * GIB, capabilities, &mut tried) {
                 tried.note(&step, 0);
@@ -168,7 +169,7 @@ fn steps_in_vain_end() {
 #[test]
 fn a_step_is_repeated_only_while_it_helps() {
     let state = pool(4 * GIB, 0, 0, (2 * GIB, 3 * GIB));
-    let mut tried = Tried::default();
+    let mut tried = FailedSteps::default();
     let mut kinds = |gained| {
         let step: RoomStep = next(&state, 2 * GIB, ALL, &mut tried).unwrap();
         tried.note(&step, gained);
@@ -199,7 +200,7 @@ fn no_cache_is_dropped_for_a_gigantic_page_that_is_not_to_be_had() {
     use RoomStepKind::ForcePool;
     let gigantic =
         NodeState { page_bytes: GIB, is_gigantic: true, ..pool(GIB, 0, 4 * GIB, (0, 4 * GIB)) };
-    let mut tried = Tried::default();
+    let mut tried = FailedSteps::default();
     let mut steps = Vec::new();
     while let Some(step) = next(&gigantic, GIB, ALL, &mut tried) {
         tried.note(&step, 0);
@@ -212,10 +213,10 @@ fn no_cache_is_dropped_for_a_gigantic_page_that_is_not_to_be_had() {
 fn what_the_watermarks_keep_is_not_taken() {
     let state = pool(6 * MIB, 0, 0, (0, GIB));
     let exhausted = Capabilities { reclaim: false, compact: false, ..ALL };
-    let step = next(&state, GIB, exhausted, &mut Tried::default());
+    let step = next(&state, GIB, exhausted, &mut FailedSteps::default());
     assert_eq!(step.map(|step| (step.kind, step.bytes)), Some((RoomStepKind::ForcePool, 6 * MIB)));
     let state = pool(MIB, 0, 0, (0, GIB));
-    assert_eq!(next(&state, GIB, exhausted, &mut Tried::default()), None);
+    assert_eq!(next(&state, GIB, exhausted, &mut FailedSteps::default()), None);
 }
 
 #[test]

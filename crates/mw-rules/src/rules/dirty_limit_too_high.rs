@@ -63,7 +63,7 @@ const MIN_WRITTEN_BYTES: u64 = 256 << 20;
 /// The kernel's guess for a device that it has not measured, INIT_BW.
 const UNMEASURED_BYTES_PER_S: u64 = 100 << 20;
 
-struct Limit {
+struct DirtyLimit {
     /// True if it is set in bytes; unknown where the settings were not read.
     in_bytes: Option<bool>,
     /// Bytes at which the kernel throttles writers.
@@ -153,7 +153,7 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
     score.cause(finding)
 }
 
-fn limit(snapshot: &Snapshot) -> Result<Limit, Missing> {
+fn limit(snapshot: &Snapshot) -> Result<DirtyLimit, Missing> {
     let sysctl = &snapshot.sysctl;
     let dirtyable = zones::dirtyable_bytes(snapshot)?;
     let set_bytes = sysctl.number("vm.dirty_bytes").ok();
@@ -163,7 +163,7 @@ fn limit(snapshot: &Snapshot) -> Result<Limit, Missing> {
         (None, Some(bytes)) if bytes > 0 => bytes,
         (None, _) => (dirtyable / 100).saturating_mul(sysctl.number("vm.dirty_ratio")?),
     };
-    Ok(Limit { in_bytes: set_bytes.map(|bytes| bytes > 0), bytes, dirtyable })
+    Ok(DirtyLimit { in_bytes: set_bytes.map(|bytes| bytes > 0), bytes, dirtyable })
 }
 
 fn slowest(snapshot: &Snapshot, limit_bytes: u64) -> Option<Drain<'_>> {
@@ -183,7 +183,7 @@ fn drain(disk: &Disk, limit_bytes: u64) -> Option<Drain<'_>> {
     measured.then_some(Drain { disk, bytes_per_s, seconds })
 }
 
-fn remedy(limit: &Limit, slow: Option<&Drain<'_>>) -> Remedy {
+fn remedy(limit: &DirtyLimit, slow: Option<&Drain<'_>>) -> Remedy {
     let by_speed = slow.map_or(u64::MAX, |d| d.bytes_per_s.saturating_mul(GOOD_DRAIN_S));
     let by_share = (limit.dirtyable / 100).saturating_mul(DEFAULT_RATIO);
     let target = by_share.min(by_speed).min(limit.bytes);

@@ -46,9 +46,9 @@ use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_model::{
-    Area, Cause, Finding, Incident, Metric, Missing, PressureMetric, Quantity, Remedy, Resource,
-    Role, ServiceProcess, Severity, Stalled, Step, Table, Window, format_bytes, format_count,
-    format_duration_ms,
+    Area, Cause, Finding, Incident, Metric, Missing, PressureKind, PressureMetric, Quantity,
+    Remedy, Resource, Role, ServiceProcess, Severity, Step, Table, Window, format_bytes,
+    format_count, format_duration_ms,
 };
 use mw_proc::vmstat::{Counter, Vmstat};
 use std::ops::Range;
@@ -289,7 +289,8 @@ fn is_calm_before(incident: &Incident) -> bool {
     before.zip(rate(start..end)).is_some_and(|(before, during)| before * 2.0 < during)
 }
 
-const IO_WAITS: Metric = Metric::Pressure(Resource::Io, Stalled::Some, PressureMetric::TotalUs);
+const IO_WAITS: Metric =
+    Metric::Pressure(Resource::Io, PressureKind::Some, PressureMetric::TotalUs);
 
 /// True if nothing was read from disks after the first drop, or tasks waited for disks before it as they did after it,
 /// where that was recorded.

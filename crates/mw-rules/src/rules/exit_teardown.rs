@@ -31,7 +31,7 @@ use crate::outside_memory::named;
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
-use mw_critical_path::{Kind, Link, PathPart, PathSummary, Wait};
+use mw_critical_path::{PathPart, PathSummary, TimeKind, Wait, WaitLink};
 use mw_model::{Finding, Metric, Missing, Quantity, Remedy, Severity, Step, Subject};
 use mw_proc::vmstat::Counter;
 
@@ -41,7 +41,7 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
     let Some(request) = stall.request else { return Ok(None) };
     let Some(part) = request.largest(&[TimeClass::Teardown]) else { return Ok(None) };
     let ending = match part.kind {
-        Kind::Runnable(_) => part.holder.as_ref().unwrap_or(&part.task),
+        TimeKind::Runnable(_) => part.holder.as_ref().unwrap_or(&part.task),
         _ => &part.task,
     };
     let subject = Subject::Process(ending.name.clone());
@@ -66,10 +66,10 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
 
 /// Who waited for it: for its end, or for the CPU that it used.
 fn waiter(stall: &StallWindow<'_>, path: &PathSummary, part: &PathPart) -> Option<String> {
-    if matches!(part.kind, Kind::Runnable(_)) {
+    if matches!(part.kind, TimeKind::Runnable(_)) {
         return Some(named(stall, &part.task));
     }
-    let is_for_end = |link: &&Link| link.other.tid == part.task.tid && link.wait == Wait::Child;
+    let is_for_end = |link: &&WaitLink| link.other.tid == part.task.tid && link.wait == Wait::Child;
     path.chain.iter().find(is_for_end).map(|link| named(stall, &link.waiter))
 }
 

@@ -30,7 +30,7 @@
 //! ## References
 //! Linux, Documentation/admin-guide/cgroup-v2.rst, "memory.reclaim"; cgroup-v1/memory.rst, "force_empty".
 
-use crate::forced_work::{Forced, ForcedWork, most, named};
+use crate::forced_work::{ForcedWork, ForcingTask, most, named};
 use crate::request::limit_events;
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
@@ -69,21 +69,21 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
     if !is_seen && before.is_none() {
         return Ok(None);
     }
-    let seen = Seen { writer, is_seen, group, before };
+    let seen = ReclaimEvidence { writer, is_seen, group, before };
     Ok(Some(Suspect::new(finding(stall.incident, &seen), CONFIRMED)))
 }
 
 /// Evidence that memory was reclaimed by hand.
-struct Seen<'a> {
-    writer: Option<Forced>,
+struct ReclaimEvidence<'a> {
+    writer: Option<ForcingTask>,
     /// True if the profile shows it.
     is_seen: bool,
     /// Of the service.
     group: Option<&'a GroupUse>,
-    before: Option<Before>,
+    before: Option<EarlierReclaim>,
 }
 
-fn finding(incident: &Incident, seen: &Seen<'_>) -> Finding {
+fn finding(incident: &Incident, seen: &ReclaimEvidence<'_>) -> Finding {
     let writer = seen.writer.as_ref().map(|writer| &writer.process);
     let who = writer.map_or_else(|| "a program".to_owned(), crate::oom_words::process);
     let scanned = seen.group.and_then(|group| group.pgscan).unwrap_or(0);
@@ -105,7 +105,7 @@ fn finding(incident: &Incident, seen: &Seen<'_>) -> Finding {
         let by = Quantity::Text(named(incident, writer));
         finding = finding.with_evidence("reclaimed by hand", by, "profile");
     }
-    if let Some(Before { freed, again }) = seen.before {
+    if let Some(EarlierReclaim { freed, again }) = seen.before {
         finding = finding
             .with_evidence("pages that the group read again", Quantity::Count(again), "memory.stat")
             .with_evidence(
@@ -127,7 +127,7 @@ fn has_met_limit(group: &GroupUse) -> bool {
 }
 
 /// Reclaim that was over before the stall was noticed.
-struct Before {
+struct EarlierReclaim {
     /// Pages that reclaim inside cgroups freed in the recorded rows.
     freed: u64,
     /// Pages that the group read or swapped in again.
@@ -135,7 +135,7 @@ struct Before {
 }
 
 /// The group needs pages again that were reclaimed inside cgroups, while no group met a limit.
-fn reclaimed_before(incident: &Incident, group: &GroupUse) -> Option<Before> {
+fn reclaimed_before(incident: &Incident, group: &GroupUse) -> Option<EarlierReclaim> {
     let refaults = [group.refaults_file, group.refaults_anon].into_iter().flatten();
     let again = refaults.fold(0_u64, u64::saturating_add);
     if again < LEAST_AGAIN || incident.groups.iter().any(has_met_limit) {
@@ -150,7 +150,7 @@ fn reclaimed_before(incident: &Incident, group: &GroupUse) -> Option<Before> {
     let all = rise(&Counter::PgstealFile)?.saturating_add(rise(&Counter::PgstealAnon)?);
     let of_machine = OF_MACHINE.iter().filter_map(rise).fold(0, u64::saturating_add);
     let freed = all.saturating_sub(of_machine);
-    (freed >= again / 2 && freed > of_machine).then_some(Before { freed, again })
+    (freed >= again / 2 && freed > of_machine).then_some(EarlierReclaim { freed, again })
 }
 
 const OF_MACHINE: &[Counter] = &[
@@ -162,7 +162,7 @@ const OF_MACHINE: &[Counter] = &[
 
 /// Task that forced the reclaim.
 pub(crate) fn culprits(stall: &StallWindow<'_>, _: &Cause) -> Vec<Role> {
-    let Some(Forced { process, cpu_percent, .. }) = most(stall.incident, ForcedWork::Reclaim)
+    let Some(ForcingTask { process, cpu_percent, .. }) = most(stall.incident, ForcedWork::Reclaim)
     else {
         return Vec::new();
     };

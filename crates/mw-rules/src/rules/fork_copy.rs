@@ -32,7 +32,7 @@ use crate::outside_memory::named;
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
-use mw_critical_path::{KernelWork, Kind, PathPart, RunMode};
+use mw_critical_path::{KernelWork, PathPart, RunMode, TimeKind};
 use mw_model::{Finding, Missing, Remedy, Severity, Step, Subject};
 
 const CONFIRMED: u8 = 90;
@@ -57,10 +57,10 @@ fn headline(stall: &StallWindow<'_>, part: &PathPart) -> String {
         .as_ref()
         .map_or_else(|| "a forked process".to_owned(), |holder| named(stall, holder));
     match part.kind {
-        Kind::Running(RunMode::Kernel(KernelWork::CopyOnWrite)) => {
+        TimeKind::Running(RunMode::Kernel(KernelWork::CopyOnWrite)) => {
             format!("{who} copied pages after a fork")
         }
-        Kind::Runnable(_) => format!("{other} copied pages of a fork on the CPU"),
+        TimeKind::Runnable(_) => format!("{other} copied pages of a fork on the CPU"),
         _ => format!("{who} copied page tables in fork"),
     }
 }

@@ -34,7 +34,7 @@
 //! Linux, Documentation/admin-guide/mm/hugetlbpage.rst.
 
 use crate::cause_score::{CauseScore, LATENT_MOST};
-use crate::forced_work::{Forced, ForcedWork, most, named};
+use crate::forced_work::{ForcedWork, ForcingTask, most, named};
 use crate::roles;
 use crate::share::percent;
 use crate::stall_window::StallWindow;
@@ -85,13 +85,13 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
 }
 
 /// Task that enlarged a pool during the stall.
-fn enlarging(stall: &StallWindow<'_>) -> Option<Forced> {
+fn enlarging(stall: &StallWindow<'_>) -> Option<ForcingTask> {
     stall.request?;
     let forced = most(stall.incident, ForcedWork::HugePages)?;
     (forced.cpu_percent >= LEAST_CPU_PERCENT).then_some(forced)
 }
 
-fn enlarged(stall: &StallWindow<'_>, forced: &Forced) -> Suspect {
+fn enlarged(stall: &StallWindow<'_>, forced: &ForcingTask) -> Suspect {
     let headline = format!("{} reserved huge pages", crate::oom_words::process(&forced.process));
     let mut finding = Finding::new(Severity::Critical, Area::HugePools, headline)
         .with_evidence(
@@ -118,7 +118,7 @@ fn enlarged(stall: &StallWindow<'_>, forced: &Forced) -> Suspect {
 
 /// Task that enlarged a pool, else the task that allocated.
 pub(crate) fn culprits(stall: &StallWindow<'_>, cause: &Cause) -> Vec<Role> {
-    let Some(Forced { process, cpu_percent, .. }) = enlarging(stall) else {
+    let Some(ForcingTask { process, cpu_percent, .. }) = enlarging(stall) else {
         return roles::allocating(stall, cause);
     };
     let why = format!("used {cpu_percent:.0}% of a CPU: {}", named(stall.incident, &process));

@@ -33,7 +33,7 @@
 use crate::cause_score::CauseScore;
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
-use mw_critical_path::kernel::{COLLAPSE, Functions, SEMAPHORE};
+use mw_critical_path::kernel::{COLLAPSE, FunctionSet, SEMAPHORE};
 use mw_model::{Area, Finding, Missing, Quantity, Remedy, Severity, Step, Window};
 
 const DIR: &str = "/sys/kernel/mm/transparent_hugepage/khugepaged";
@@ -48,7 +48,7 @@ fn default_pages(page_bytes: u64) -> u64 {
 }
 
 /// Waiting for the lock of an address space.
-const MMAP_LOCK: &[Functions] = &[SEMAPHORE, Functions::new(&["lock_mm_and_find_vma"])];
+const MMAP_LOCK: &[FunctionSet] = &[SEMAPHORE, FunctionSet::new(&["lock_mm_and_find_vma"])];
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let thp = window.now.thp.required()?;

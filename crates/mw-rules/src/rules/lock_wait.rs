@@ -31,7 +31,7 @@ use crate::request::RequestTime;
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
-use mw_critical_path::{Link, PathPart, Wait};
+use mw_critical_path::{PathPart, Wait, WaitLink};
 use mw_model::{Area, Finding, Missing, Quantity, Remedy, ServiceSession, Severity};
 
 const LIKELY: u8 = 85;
@@ -80,7 +80,7 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
 }
 
 /// Way to find the holder: as the server reports it, where it is known; else by what the waiting process does.
-fn remedy(stall: &StallWindow<'_>, link: Option<&Link>, part: &PathPart) -> Remedy {
+fn remedy(stall: &StallWindow<'_>, link: Option<&WaitLink>, part: &PathPart) -> Remedy {
     const POSTGRES: &str =
         "psql -c 'SELECT pid, pg_blocking_pids(pid), query FROM pg_stat_activity'";
     const MYSQL: &str = "mysql -e 'SHOW ENGINE INNODB STATUS'";
@@ -120,13 +120,13 @@ fn of_sessions(session: &ServiceSession) -> String {
     format!("session {} blocked session {}", blockers.join(", "), session.session)
 }
 
-fn of_tasks(stall: &StallWindow<'_>, link: &Link) -> String {
+fn of_tasks(stall: &StallWindow<'_>, link: &WaitLink) -> String {
     format!("{} blocked {}", named(stall, &link.other), named(stall, &link.waiter))
 }
 
 /// True if both are tasks of one service that wait for each other in a lock: threads of one process, or processes
 /// of one name in one cgroup.
-fn is_within_service(link: &Link) -> bool {
+fn is_within_service(link: &WaitLink) -> bool {
     let (waiter, other) = (&link.waiter, &link.other);
     let of_one_process = waiter.process == other.process && waiter.process != 0;
     // That of a task that has ended is not known.

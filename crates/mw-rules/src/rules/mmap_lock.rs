@@ -29,8 +29,8 @@
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
-use mw_critical_path::kernel::{self, Functions};
-use mw_critical_path::{KernelWork, Kind, PathPart, RunMode};
+use mw_critical_path::kernel::{self, FunctionSet};
+use mw_critical_path::{KernelWork, PathPart, RunMode, TimeKind};
 use mw_model::{Finding, Missing, Remedy, Severity, Step, Subject};
 
 const CONFIRMED: u8 = 90;
@@ -38,14 +38,17 @@ const CONFIRMED: u8 = 90;
 const INFERRED: u8 = 65;
 
 /// Calls that hold mmap_lock, by a function of each. mlock(2) populates, so that it precedes mmap(2).
-const CALLS: &[(&str, Functions)] = &[
-    ("in mlock(2)", Functions::new(&["do_mlock", "__do_sys_mlockall", "__x64_sys_mlockall"])),
-    ("in mprotect(2)", Functions::new(&["do_mprotect_pkey", "mprotect_fixup"])),
-    ("in mremap(2)", Functions::new(&["__do_sys_mremap", "__x64_sys_mremap", "move_page_tables"])),
-    ("in munmap(2)", Functions::new(&["__vm_munmap", "__x64_sys_munmap"])),
-    ("in madvise(2)", Functions::new(&["do_madvise", "__x64_sys_madvise"])),
-    ("in brk(2)", Functions::new(&["__do_sys_brk", "__x64_sys_brk"])),
-    ("in mmap(2)", Functions::new(&["vm_mmap_pgoff", "ksys_mmap_pgoff"])),
+const CALLS: &[(&str, FunctionSet)] = &[
+    ("in mlock(2)", FunctionSet::new(&["do_mlock", "__do_sys_mlockall", "__x64_sys_mlockall"])),
+    ("in mprotect(2)", FunctionSet::new(&["do_mprotect_pkey", "mprotect_fixup"])),
+    (
+        "in mremap(2)",
+        FunctionSet::new(&["__do_sys_mremap", "__x64_sys_mremap", "move_page_tables"]),
+    ),
+    ("in munmap(2)", FunctionSet::new(&["__vm_munmap", "__x64_sys_munmap"])),
+    ("in madvise(2)", FunctionSet::new(&["do_madvise", "__x64_sys_madvise"])),
+    ("in brk(2)", FunctionSet::new(&["__do_sys_brk", "__x64_sys_brk"])),
+    ("in mmap(2)", FunctionSet::new(&["vm_mmap_pgoff", "ksys_mmap_pgoff"])),
     ("to collapse huge pages", kernel::COLLAPSE),
 ];
 
@@ -85,10 +88,12 @@ fn headline(part: &PathPart) -> (String, u8) {
     }
     let call = CALLS.iter().find(|(_, functions)| functions.are_in(&part.stack));
     let (did, sure) = match (part.kind, call) {
-        (Kind::Running(_), Some((call, _))) => (*call, CONFIRMED),
-        (Kind::Running(RunMode::Kernel(KernelWork::Populate)), None) => ("to populate", CONFIRMED),
-        (Kind::Running(RunMode::Kernel(KernelWork::Unmap)), None) => ("to unmap", CONFIRMED),
-        (Kind::Running(_), None) => ("to change mappings", CONFIRMED),
+        (TimeKind::Running(_), Some((call, _))) => (*call, CONFIRMED),
+        (TimeKind::Running(RunMode::Kernel(KernelWork::Populate)), None) => {
+            ("to populate", CONFIRMED)
+        }
+        (TimeKind::Running(RunMode::Kernel(KernelWork::Unmap)), None) => ("to unmap", CONFIRMED),
+        (TimeKind::Running(_), None) => ("to change mappings", CONFIRMED),
         _ => return (format!("{who} waited for mmap_lock"), INFERRED),
     };
     (format!("{who} held mmap_lock {did}"), sure)

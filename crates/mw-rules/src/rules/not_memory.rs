@@ -76,7 +76,7 @@ const UNSEEN: &[TimeClass] = &[TimeClass::Unknown, TimeClass::Idle, TimeClass::T
 const UNSEEN_PERCENT: f64 = 80.0;
 
 /// Confidence and cause.
-type Candidate = (f64, Finding);
+type CauseCandidate = (f64, Finding);
 
 pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     if let Some(request) = stall.request {
@@ -98,13 +98,13 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
     let candidates = [stopped(stall), frozen(stall), cpus(stall), disk(stall), by_network];
     let candidates = candidates.into_iter().flatten().filter(|(sure, _)| *sure >= WORTH_NAMING);
     // The first of equals: a candidate that names a culprit precedes one that does not.
-    let candidates: Vec<Candidate> = candidates.collect();
+    let candidates: Vec<CauseCandidate> = candidates.collect();
     let best = candidates.into_iter().rev().max_by(|a, b| a.0.total_cmp(&b.0));
     Ok(best.map(|(sure, finding)| Suspect::new(finding, sure.min(MOST).round() as u8)))
 }
 
 /// A process that cannot answer because it is stopped.
-fn stopped(stall: &StallWindow<'_>) -> Option<Candidate> {
+fn stopped(stall: &StallWindow<'_>) -> Option<CauseCandidate> {
     const OF_THE_SERVICE: f64 = 95.0;
     const OF_ANOTHER: f64 = 80.0;
     let tasks = stall.incident.blocked.iter().filter(|task| "Tt".contains(task.state));
@@ -129,7 +129,7 @@ fn stopped(stall: &StallWindow<'_>) -> Option<Candidate> {
 }
 
 /// A cgroup that was frozen.
-fn frozen(stall: &StallWindow<'_>) -> Option<Candidate> {
+fn frozen(stall: &StallWindow<'_>) -> Option<CauseCandidate> {
     const OF_THE_SERVICE: f64 = 95.0;
     const OF_ANOTHER: f64 = 60.0;
     let group = stall.frozen_group()?;
@@ -149,7 +149,7 @@ fn seen_percent(task: &BlockedTask) -> f64 {
 }
 
 /// More runnable tasks than CPUs.
-fn cpus(stall: &StallWindow<'_>) -> Option<Candidate> {
+fn cpus(stall: &StallWindow<'_>) -> Option<CauseCandidate> {
     const OF_THE_CANARY: f64 = 45.0;
     const OF_PRESSURE: f64 = 30.0;
     const PER_SHARE: f64 = 0.3;
@@ -197,7 +197,7 @@ fn cpus(stall: &StallWindow<'_>) -> Option<Candidate> {
 }
 
 /// A slow disk.
-fn disk(stall: &StallWindow<'_>) -> Option<Candidate> {
+fn disk(stall: &StallWindow<'_>) -> Option<CauseCandidate> {
     const LEAST: f64 = 35.0;
     const OF_STUCK: f64 = 50.0;
     const OF_PRESSURE: f64 = 30.0;
@@ -246,7 +246,7 @@ fn blocked_in_io<'a>(stall: &StallWindow<'a>) -> Option<(&'a BlockedTask, f64)> 
 ///
 /// # Errors
 /// Nothing could be seen.
-fn network_or_service(stall: &StallWindow<'_>) -> Result<Option<Candidate>, Missing> {
+fn network_or_service(stall: &StallWindow<'_>) -> Result<Option<CauseCandidate>, Missing> {
     const LEAST: f64 = 60.0;
     const FURTHER: f64 = 5.0;
     const PER_SHARE: f64 = 0.5;

@@ -107,13 +107,13 @@ fn mapped_once_bytes(meminfo: &Meminfo) -> Option<u64> {
 }
 
 /// The processes of one name.
-struct Program<'a> {
+struct ProgramPageTables<'a> {
     name: &'a str,
     processes: usize,
     bytes: u64,
 }
 
-impl Program<'_> {
+impl ProgramPageTables<'_> {
     fn text(&self) -> String {
         match self.processes {
             1 => self.name.to_owned(),
@@ -123,7 +123,7 @@ impl Program<'_> {
 }
 
 /// The programs, those with the largest page tables first.
-fn programs(snapshot: &Snapshot) -> Vec<Program<'_>> {
+fn programs(snapshot: &Snapshot) -> Vec<ProgramPageTables<'_>> {
     let list = snapshot.processes.value().map_or(&[][..], |processes| &processes.list);
     let mut by_name: BTreeMap<&str, Vec<&Process>> = BTreeMap::new();
     for process in list {
@@ -132,9 +132,9 @@ fn programs(snapshot: &Snapshot) -> Vec<Program<'_>> {
     let sum = |processes: &[&Process]| {
         derived::total(processes.iter().filter_map(|process| process.status.vm_pte_bytes))
     };
-    let mut programs: Vec<Program<'_>> = by_name
+    let mut programs: Vec<ProgramPageTables<'_>> = by_name
         .into_iter()
-        .map(|(name, processes)| Program {
+        .map(|(name, processes)| ProgramPageTables {
             name,
             processes: processes.len(),
             bytes: sum(&processes),

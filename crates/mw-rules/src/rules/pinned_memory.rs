@@ -59,7 +59,7 @@ const LEAST_PART: u64 = 100;
 
 /// By which account the kernel says whose the pins are.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Account {
+enum PinAccounting {
     Pins,
     /// VFIO counts its pins as locked memory.
     Locks,
@@ -111,15 +111,15 @@ fn pinned_finding(
 ) -> Finding {
     let account = account(snapshot, meminfo, pinned);
     let (line, of): (_, fn(&Status) -> Option<u64>) = match account {
-        Account::Pins | Account::Unread => ("VmPin", |status| status.vm_pin_bytes),
-        Account::Locks => ("VmLck", |status| status.vm_lck_bytes),
-        Account::None => ("VmRSS", |status| status.vm_rss_bytes),
+        PinAccounting::Pins | PinAccounting::Unread => ("VmPin", |status| status.vm_pin_bytes),
+        PinAccounting::Locks => ("VmLck", |status| status.vm_lck_bytes),
+        PinAccounting::None => ("VmRSS", |status| status.vm_rss_bytes),
     };
     let mut shown = largest(snapshot, pinned / LEAST_PART, of);
-    if account == Account::None {
+    if account == PinAccounting::None {
         shown.truncate(1);
     }
-    let is_named = matches!(account, Account::Pins | Account::Locks);
+    let is_named = matches!(account, PinAccounting::Pins | PinAccounting::Locks);
     let who = shown.first().filter(|(_, bytes)| is_named && *bytes >= pinned / 2);
     let whose = who.map_or_else(String::new, |(status, _)| {
         format!(", mostly by {} (pid {})", status.name, status.pid.unwrap_or(0))
@@ -137,7 +137,8 @@ fn pinned_finding(
     for (name, bytes) in lines.into_iter().filter_map(|(name, bytes)| Some((name, bytes?))) {
         finding = finding.with_evidence(name, Quantity::Bytes(bytes), "/proc/meminfo");
     }
-    let note = if account == Account::None { ", the largest, perhaps not the owner" } else { "" };
+    let note =
+        if account == PinAccounting::None { ", the largest, perhaps not the owner" } else { "" };
     for (status, bytes) in shown {
         let what = format!("{line} of {}{note}", status.name);
         let source = format!("/proc/{}/status", status.pid.unwrap_or(0));
@@ -146,8 +147,8 @@ fn pinned_finding(
     finding
 }
 
-fn account(snapshot: &Snapshot, meminfo: &Meminfo, pinned: u64) -> Account {
-    let Some(processes) = snapshot.processes.value() else { return Account::Unread };
+fn account(snapshot: &Snapshot, meminfo: &Meminfo, pinned: u64) -> PinAccounting {
+    let Some(processes) = snapshot.processes.value() else { return PinAccounting::Unread };
     let all = |of: fn(&Status) -> Option<u64>| {
         let each = processes.list.iter().filter_map(|process| of(&process.status));
         each.fold(0, u64::saturating_add)
@@ -155,21 +156,21 @@ fn account(snapshot: &Snapshot, meminfo: &Meminfo, pinned: u64) -> Account {
     // What mlock(2) locked is no pin.
     let mlocked = meminfo.mlocked_bytes.unwrap_or(0);
     if all(|status| status.vm_pin_bytes) >= pinned / 2 {
-        Account::Pins
+        PinAccounting::Pins
     } else if all(|status| status.vm_lck_bytes).saturating_sub(mlocked) >= pinned / 2 {
-        Account::Locks
+        PinAccounting::Locks
     } else {
-        Account::None
+        PinAccounting::None
     }
 }
 
 /// Way to find the processes that pin: by the account of it, or by the users of the devices whose drivers keep none.
-fn whose_pins(account: Account) -> Step {
+fn whose_pins(account: PinAccounting) -> Step {
     Step::manual(match account {
-        Account::Pins => "grep -H VmPin /proc/[0-9]*/status | sort -rnk2 | head",
-        Account::Locks => "grep -H VmLck /proc/[0-9]*/status | sort -rnk2 | head",
-        Account::Unread => "grep -HE 'Vm(Pin|Lck)' /proc/[0-9]*/status | sort -rnk2 | head",
-        Account::None => "fuser -v /dev/nvidia* /dev/dri/* /dev/infiniband/*",
+        PinAccounting::Pins => "grep -H VmPin /proc/[0-9]*/status | sort -rnk2 | head",
+        PinAccounting::Locks => "grep -H VmLck /proc/[0-9]*/status | sort -rnk2 | head",
+        PinAccounting::Unread => "grep -HE 'Vm(Pin|Lck)' /proc/[0-9]*/status | sort -rnk2 | head",
+        PinAccounting::None => "fuser -v /dev/nvidia* /dev/dri/* /dev/infiniband/*",
     })
 }
 

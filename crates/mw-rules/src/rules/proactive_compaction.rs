@@ -27,7 +27,7 @@
 //! Linux, Documentation/admin-guide/sysctl/vm.rst, "compact_memory", "compaction_proactiveness".
 
 use crate::cause_score::CauseScore;
-use crate::forced_work::{Forced, ForcedWork, is_kernel_proactive, most, named};
+use crate::forced_work::{ForcedWork, ForcingTask, is_kernel_proactive, most, named};
 use crate::request::RequestTime;
 use crate::roles;
 use crate::share::percent;
@@ -35,7 +35,7 @@ use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_critical_path::kernel::{self, COMPACTION};
-use mw_critical_path::{Kind, RunMode, Wait};
+use mw_critical_path::{RunMode, TimeKind, Wait};
 use mw_model::{
     Area, Cause, Finding, Missing, Quantity, Remedy, Role, Severity, Stack, Step, Subject,
 };
@@ -57,7 +57,7 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
         return Ok(None);
     }
     let (headline, remedy) = match written.filter(|forced| !forced.is_of_kernel()) {
-        Some(Forced { process, .. }) => (
+        Some(ForcingTask { process, .. }) => (
             format!("{} compacted memory by hand", crate::oom_words::process(&process)),
             Remedy::named(
                 "remove the job that writes to compact_memory, or run it when nobody is served",
@@ -92,10 +92,10 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
 
 /// Without the compaction that tasks of the request did for their own allocations.
 fn moved_percent(request: &RequestTime<'_>) -> f64 {
-    let is_own = |kind: Kind| {
+    let is_own = |kind: TimeKind| {
         matches!(
             kind,
-            Kind::Waiting(Wait::Compaction) | Kind::Running(RunMode::In(Wait::Compaction))
+            TimeKind::Waiting(Wait::Compaction) | TimeKind::Running(RunMode::In(Wait::Compaction))
         )
     };
     request.percent_where(|spent, part| MOVED.contains(&spent) && !is_own(part.kind))
@@ -103,7 +103,7 @@ fn moved_percent(request: &RequestTime<'_>) -> f64 {
 
 /// Share of the compaction that a task did, however little of a CPU it has for it: a job with a quota holds the pages
 /// that it moves the longer.
-fn compacted_percent(stall: &StallWindow<'_>, forced: &Forced) -> f64 {
+fn compacted_percent(stall: &StallWindow<'_>, forced: &ForcingTask) -> f64 {
     let Some(profile) = &stall.incident.profile else { return 0.0 };
     let compacts = |stack: &&Stack| {
         let names: Vec<String> = profile.names(stack).map(str::to_owned).collect();
@@ -118,7 +118,8 @@ fn compacted_percent(stall: &StallWindow<'_>, forced: &Forced) -> f64 {
 
 /// Task that compacted.
 pub(crate) fn culprits(stall: &StallWindow<'_>, cause: &Cause) -> Vec<Role> {
-    let Some(Forced { process, cpu_percent, .. }) = most(stall.incident, ForcedWork::Compaction)
+    let Some(ForcingTask { process, cpu_percent, .. }) =
+        most(stall.incident, ForcedWork::Compaction)
     else {
         return roles::compacting(stall, cause);
     };

@@ -55,14 +55,14 @@ const RECLAIMABLE_PERCENT: f64 = 50.0;
 const MAX_SHOWN: usize = 3;
 
 /// Slab memory that no reclaim frees, in bytes.
-struct UnreclaimableSlab {
+struct SlabBytes {
     /// `SUnreclaim`.
     unreclaimable: u64,
     /// The objects of `SReclaimable` that are in use.
     pinned: u64,
 }
 
-impl UnreclaimableSlab {
+impl SlabBytes {
     fn bytes(&self) -> u64 {
         self.unreclaimable.saturating_add(self.pinned)
     }
@@ -73,7 +73,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let meminfo = snapshot.sample.meminfo.required()?;
     let total = field(meminfo.mem_total_bytes, "MemTotal")?;
     let pinned = derived::unreclaimable_slab(snapshot);
-    let slab = UnreclaimableSlab {
+    let slab = SlabBytes {
         unreclaimable: field(meminfo.sunreclaim_bytes, "SUnreclaim")?,
         pinned: pinned.min_bytes,
     };
@@ -108,7 +108,7 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
 fn unreclaimable_finding(
     snapshot: &Snapshot,
     severity: Severity,
-    slab: &UnreclaimableSlab,
+    slab: &SlabBytes,
     share: f64,
 ) -> Finding {
     let headline = format!(

@@ -34,7 +34,7 @@ use crate::request::is_of_probe;
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
-use mw_critical_path::{KernelWork, Kind, PathPart, RunMode};
+use mw_critical_path::{KernelWork, PathPart, RunMode, TimeKind};
 use mw_model::{Finding, Missing, Quantity, Remedy, Severity, Step, Subject};
 
 const CONFIRMED: u8 = 90;
@@ -72,8 +72,8 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
 
 fn headline(stall: &StallWindow<'_>, part: &PathPart) -> String {
     let what = match part.kind {
-        Kind::Running(RunMode::Kernel(KernelWork::PageFault)) => "took page faults one by one",
-        Kind::Running(RunMode::Kernel(KernelWork::Unmap)) => "unmapped memory page by page",
+        TimeKind::Running(RunMode::Kernel(KernelWork::PageFault)) => "took page faults one by one",
+        TimeKind::Running(RunMode::Kernel(KernelWork::Unmap)) => "unmapped memory page by page",
         _ => "populated memory page by page",
     };
     format!("{} {what}", named(stall, &part.task))

@@ -55,18 +55,18 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
 }
 
 /// Problem of a device, and its remedy.
-struct Trouble {
+struct ZramProblem {
     severity: Severity,
     headline: String,
     summary: &'static str,
     command: String,
 }
 
-fn trouble(device: &Zram, memory: u64, data: u64) -> Option<Trouble> {
+fn trouble(device: &Zram, memory: u64, data: u64) -> Option<ZramProblem> {
     let (name, used, limit) = (&device.name, device.mm_stat.used_bytes, device.mm_stat.limit_bytes);
     let writeback = || format!("echo huge >/sys/block/{name}/writeback, which needs a backing_dev");
     if percent(data, memory) >= MIN_STORED_PERCENT && percent(used, data) >= POOR_PERCENT {
-        return Some(Trouble {
+        return Some(ZramProblem {
             severity: Severity::Warning,
             headline: format!(
                 "{name} takes {} of memory to swap out {}: the data do not compress",
@@ -78,7 +78,7 @@ fn trouble(device: &Zram, memory: u64, data: u64) -> Option<Trouble> {
         });
     }
     if limit > 0 && percent(used, limit) >= LIMIT_PERCENT {
-        return Some(Trouble {
+        return Some(ZramProblem {
             severity: Severity::Warning,
             headline: format!(
                 "{name} takes {} of its limit of {}: at the limit it refuses what is swapped out",
@@ -90,7 +90,7 @@ fn trouble(device: &Zram, memory: u64, data: u64) -> Option<Trouble> {
         });
     }
     let share = percent(used, memory);
-    (share >= LARGE_PERCENT).then(|| Trouble {
+    (share >= LARGE_PERCENT).then(|| ZramProblem {
         severity: Severity::Note,
         headline: format!(
             "{name} takes {} of memory ({share:.0}%) for {} that are swapped out",

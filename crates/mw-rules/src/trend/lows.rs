@@ -1,12 +1,12 @@
 //! The lows of a series, and where it collapsed last.
 
-use super::point::Point;
+use super::point::TrendPoint;
 
 /// Bins of equal time, those that have no point left out.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Bins {
     /// The lowest point of each.
-    pub(super) low: Vec<Point>,
+    pub(super) low: Vec<TrendPoint>,
 }
 
 /// A fall by this share of the range of all lows within [`FALL_BINS`] is a collapse, such as a restart.
@@ -19,13 +19,14 @@ const COLLAPSE_BINS: usize = 96;
 const FALL_BINS: usize = 2;
 
 /// The lowest point of each of so many bins.
-pub(super) fn lows(points: &[Point], bins: usize) -> Bins {
+pub(super) fn lows(points: &[TrendPoint], bins: usize) -> Bins {
     let (Some(first), Some(last)) = (points.first(), points.last()) else {
         return Bins { low: Vec::new() };
     };
     let bin_s = (last.at_s - first.at_s) / bins.max(1) as f64;
-    let bin = |point: &Point| ((point.at_s - first.at_s) / bin_s) as usize;
-    let lowest = |bin: &[Point]| bin.iter().copied().min_by(|a, b| a.value.total_cmp(&b.value));
+    let bin = |point: &TrendPoint| ((point.at_s - first.at_s) / bin_s) as usize;
+    let lowest =
+        |bin: &[TrendPoint]| bin.iter().copied().min_by(|a, b| a.value.total_cmp(&b.value));
     let last_bin = bins.saturating_sub(1);
     let low = points
         .chunk_by(|a, b| bin(a).min(last_bin) == bin(b).min(last_bin))
@@ -35,7 +36,7 @@ pub(super) fn lows(points: &[Point], bins: usize) -> Bins {
 }
 
 /// The index of the first point after the last collapse, where there is one.
-pub(super) fn last_collapse(points: &[Point]) -> Option<usize> {
+pub(super) fn last_collapse(points: &[TrendPoint]) -> Option<usize> {
     let low = lows(points, COLLAPSE_BINS.min(points.len())).low;
     let values = || low.iter().map(|point| point.value);
     let range = values().fold(f64::MIN, f64::max) - values().fold(f64::MAX, f64::min);

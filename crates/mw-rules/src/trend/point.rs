@@ -2,7 +2,7 @@
 
 /// A value at a time, in seconds from any start.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Point {
+pub struct TrendPoint {
     pub at_s: f64,
     pub value: f64,
 }

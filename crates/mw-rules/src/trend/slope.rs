@@ -1,6 +1,6 @@
 //! The slope of Theil and Sen, with its interval.
 
-use super::point::Point;
+use super::point::TrendPoint;
 
 /// The quantile of the normal distribution for an interval that holds nine of ten.
 const NINE_OF_TEN: f64 = 1.645;
@@ -18,7 +18,7 @@ pub(super) struct Slope {
     pub(super) least_per_s: f64,
     pub(super) most_per_s: f64,
     /// A point of the line.
-    pub(super) through: Point,
+    pub(super) through: TrendPoint,
     /// Standard deviation of the residuals, from their median.
     pub(super) sigma: f64,
     /// Kendall's: of all pairs, how many more rise than fall, from -1 to 1.
@@ -27,7 +27,7 @@ pub(super) struct Slope {
 
 impl Slope {
     /// The line through at most a few dozen points; `None` for fewer than three.
-    pub(super) fn of(points: &[Point]) -> Option<Self> {
+    pub(super) fn of(points: &[TrendPoint]) -> Option<Self> {
         let mut slopes = Vec::new();
         for (at, a) in points.iter().enumerate() {
             let later = points.iter().skip(at.saturating_add(1));
@@ -43,7 +43,7 @@ impl Slope {
         let per_s = quantile(&mut slopes, 0.5)?;
         let at_s = median(points.iter().map(|point| point.at_s))?;
         let value = median(points.iter().map(|p| p.value - per_s * (p.at_s - at_s)))?;
-        let through = Point { at_s, value };
+        let through = TrendPoint { at_s, value };
         let residuals: Vec<f64> =
             points.iter().map(|p| p.value - value - per_s * (p.at_s - at_s)).collect();
         let sigma = MAD_TO_SIGMA * median(residuals.iter().map(|r| r.abs()))?;

@@ -1,6 +1,6 @@
 //! Whether lows grow all the time.
 
-use super::point::Point;
+use super::point::TrendPoint;
 use super::slope::{Slope, median};
 
 /// Parts of the time in each of which the lows must grow.
@@ -34,7 +34,7 @@ const CURVE_ERRORS: f64 = 2.0;
 const STUDENT_OF_FOUR: f64 = 3.2;
 
 /// The slope of lows that grow steadily, with an interval that their parts agree with.
-pub(super) fn check(lows: &[Point], slope: Slope) -> Option<Slope> {
+pub(super) fn check(lows: &[TrendPoint], slope: Slope) -> Option<Slope> {
     let (first, last) = (lows.first()?, lows.last()?);
     let rise = slope.per_s * (last.at_s - first.at_s);
     let is_clear = lows.len() >= MIN_LOWS
@@ -54,24 +54,25 @@ pub(super) fn check(lows: &[Point], slope: Slope) -> Option<Slope> {
     Some(widened(slope, &parts, mean))
 }
 
-fn largest_step(lows: &[Point]) -> f64 {
+fn largest_step(lows: &[TrendPoint]) -> f64 {
     let steps = lows.iter().zip(lows.iter().skip(1)).map(|(a, b)| b.value - a.value);
     steps.fold(0.0, f64::max)
 }
 
 /// The slopes between the medians of parts of equal time.
-fn part_slopes(lows: &[Point]) -> Option<Vec<f64>> {
+fn part_slopes(lows: &[TrendPoint]) -> Option<Vec<f64>> {
     let first_s = lows.first()?.at_s;
     let part_s = (lows.last()?.at_s - first_s) / PARTS as f64;
     let last_part = PARTS.saturating_sub(1);
-    let part = |point: &Point| (((point.at_s - first_s) / part_s) as usize).min(last_part);
-    let middle = |points: &[Point]| {
-        Some(Point {
+    let part = |point: &TrendPoint| (((point.at_s - first_s) / part_s) as usize).min(last_part);
+    let middle = |points: &[TrendPoint]| {
+        Some(TrendPoint {
             at_s: points.iter().map(|p| p.at_s).sum::<f64>() / points.len() as f64,
             value: median(points.iter().map(|p| p.value))?,
         })
     };
-    let middles: Vec<Point> = lows.chunk_by(|a, b| part(a) == part(b)).filter_map(middle).collect();
+    let middles: Vec<TrendPoint> =
+        lows.chunk_by(|a, b| part(a) == part(b)).filter_map(middle).collect();
     if middles.len() < PARTS {
         return None;
     }
@@ -91,7 +92,7 @@ fn widened(slope: Slope, parts: &[f64], mean: f64) -> Slope {
 }
 
 /// True if a parabola fits certainly better than a line, and ends with another slope.
-fn is_curved(lows: &[Point]) -> bool {
+fn is_curved(lows: &[TrendPoint]) -> bool {
     let Some(parabola) = Parabola::of(lows) else { return false };
     let is_certain = parabola.curve.abs() > parabola.curve_error * CURVE_ERRORS;
     is_certain && !END_SLOPES.contains(&(1.0 + 2.0 * parabola.curve / parabola.slope))
@@ -105,24 +106,24 @@ struct Parabola {
 }
 
 impl Parabola {
-    fn of(points: &[Point]) -> Option<Self> {
+    fn of(points: &[TrendPoint]) -> Option<Self> {
         let (first_s, last_s) = (points.first()?.at_s, points.last()?.at_s);
         let n = points.len() as f64;
-        let x = |p: &Point| (2.0 * p.at_s - first_s - last_s) / (last_s - first_s);
-        let mean = |of: &dyn Fn(&Point) -> f64| points.iter().map(of).sum::<f64>() / n;
+        let x = |p: &TrendPoint| (2.0 * p.at_s - first_s - last_s) / (last_s - first_s);
+        let mean = |of: &dyn Fn(&TrendPoint) -> f64| points.iter().map(of).sum::<f64>() / n;
         let (x1, y1) = (mean(&x), mean(&|p| p.value));
-        let slope_of = |u: &dyn Fn(&Point) -> f64, v: &dyn Fn(&Point) -> f64| {
+        let slope_of = |u: &dyn Fn(&TrendPoint) -> f64, v: &dyn Fn(&TrendPoint) -> f64| {
             mean(&|p| u(p) * v(p)) / mean(&|p| u(p) * u(p))
         };
-        let centred = |p: &Point| x(p) - x1;
-        let value = |p: &Point| p.value - y1;
+        let centred = |p: &TrendPoint| x(p) - x1;
+        let value = |p: &TrendPoint| p.value - y1;
         // The square, made orthogonal to the line.
         let x2 = mean(&|p| x(p) * x(p));
         let lean = slope_of(&centred, &|p| x(p) * x(p) - x2);
-        let square = |p: &Point| x(p) * x(p) - x2 - lean * centred(p);
+        let square = |p: &TrendPoint| x(p) * x(p) - x2 - lean * centred(p);
         let slope = slope_of(&centred, &value);
         let curve = slope_of(&square, &value);
-        let residual = |p: &Point| value(p) - slope * centred(p) - curve * square(p);
+        let residual = |p: &TrendPoint| value(p) - slope * centred(p) - curve * square(p);
         let variance = mean(&|p| residual(p) * residual(p)) * n / (n - 3.0);
         let curve_error = (variance / (mean(&|p| square(p) * square(p)) * n)).sqrt();
         let is_finite = slope.is_finite() && curve.is_finite() && curve_error.is_finite();

@@ -1,6 +1,6 @@
 //! What the trends of holders and of supplies have in common.
 
-use crate::trend::{MIN_POINTS, Point, TimeLeft};
+use crate::trend::{MIN_POINTS, TimeLeft, TrendPoint};
 use mw_model::{Estimate, Missing, SizeHistory, SizeSeries, SizedHolder, format_count};
 
 /// A forecast beyond it is none: 90 days.
@@ -17,8 +17,8 @@ pub(super) const MS_PER_S: f64 = 1000.0;
 pub(super) const S_PER_HOUR: f64 = 3600.0;
 
 /// Sizes as points, times a factor: of -1, what falls grows.
-pub(super) fn points(sizes: &[(u64, u64)], factor: f64) -> Vec<Point> {
-    let at = |(unix_ms, bytes): &(u64, u64)| Point {
+pub(super) fn points(sizes: &[(u64, u64)], factor: f64) -> Vec<TrendPoint> {
+    let at = |(unix_ms, bytes): &(u64, u64)| TrendPoint {
         at_s: *unix_ms as f64 / MS_PER_S,
         value: *bytes as f64 * factor,
     };

@@ -7,7 +7,7 @@
 
 use super::history::{EXPLAINS, MAX_HOURS_LEFT, MS_PER_S, S_PER_HOUR, hours, is_current, points};
 use super::words;
-use crate::trend::{self, Growth, Point, TimeLeft};
+use crate::trend::{self, Growth, TimeLeft, TrendPoint};
 use mw_model::{
     Decline, Estimate, Exhaustion, Missing, PageSize, Request, SizeHistory, SizedHolder, Supply,
     SupplyTrend, format_bytes,
@@ -21,7 +21,7 @@ const MAX_AGE_MS: u64 = 2 * 3_600_000;
 type Amounts = Vec<(u64, u64)>;
 
 /// History of a supply.
-struct Series {
+struct SupplySeries {
     supply: Supply,
     page_bytes: Option<u64>,
     node: Option<u32>,
@@ -32,13 +32,13 @@ struct Series {
 #[must_use]
 pub fn supplies(history: &SizeHistory) -> Vec<SupplyTrend> {
     let memory = memory(history);
-    let used = |amounts: &Series| growth(&amounts.amounts).map(|growth| growth.per_s);
+    let used = |amounts: &SupplySeries| growth(&amounts.amounts).map(|growth| growth.per_s);
     let in_use_per_s = memory.as_ref().and_then(used);
     let all = memory.into_iter().chain(pages(history));
     all.filter_map(|series| supply_trend(&series, in_use_per_s)).collect()
 }
 
-fn supply_trend(series: &Series, in_use_per_s: Option<f64>) -> Option<SupplyTrend> {
+fn supply_trend(series: &SupplySeries, in_use_per_s: Option<f64>) -> Option<SupplyTrend> {
     let (until_unix_ms, bytes) = *series.amounts.last()?;
     let line = growth(&series.amounts).map(decline);
     let explains =
@@ -71,21 +71,21 @@ fn growth(amounts: &[(u64, u64)]) -> Option<Growth> {
 }
 
 /// The negated logarithms of amounts; nothing is none.
-fn logarithms(amounts: &[(u64, u64)]) -> Vec<Point> {
-    let point = |point: Point| Point { value: -point.value.max(1.0).ln(), ..point };
+fn logarithms(amounts: &[(u64, u64)]) -> Vec<TrendPoint> {
+    let point = |point: TrendPoint| TrendPoint { value: -point.value.max(1.0).ln(), ..point };
     points(amounts, 1.0).into_iter().map(point).collect()
 }
 
 /// Memory that is available without swap.
-fn memory(history: &SizeHistory) -> Option<Series> {
+fn memory(history: &SizeHistory) -> Option<SupplySeries> {
     let machine = history.series.iter().find(|s| s.holder == SizedHolder::Machine)?;
     let total = machine.limit_bytes.filter(|_| is_current(history, machine))?;
     let available = |(at, used): &(u64, u64)| (*at, total.saturating_sub(*used));
     let amounts = machine.sizes.iter().map(available).collect();
-    Some(Series { supply: Supply::Memory, page_bytes: None, node: None, amounts })
+    Some(SupplySeries { supply: Supply::Memory, page_bytes: None, node: None, amounts })
 }
 
-fn pages(history: &SizeHistory) -> Vec<Series> {
+fn pages(history: &SizeHistory) -> Vec<SupplySeries> {
     let mut pools: BTreeMap<(u64, Option<u32>), Amounts> = BTreeMap::new();
     let mut whole = pools.clone();
     for series in history.series.iter().filter(|series| is_current(history, series)) {
@@ -96,7 +96,7 @@ fn pages(history: &SizeHistory) -> Vec<Series> {
         };
         of.insert(key, series.sizes.clone());
     }
-    let series = |supply, (page_bytes, node): (u64, Option<u32>), amounts| Series {
+    let series = |supply, (page_bytes, node): (u64, Option<u32>), amounts| SupplySeries {
         supply,
         page_bytes: Some(page_bytes),
         node,

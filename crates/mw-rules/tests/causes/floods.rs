@@ -2,7 +2,7 @@
 
 use crate::made::Made;
 use crate::paths::{GROUP, TOTAL_MS, explained, first_rule, made, task, with_group};
-use mw_critical_path::{Kind, PathPart, PathTask, Wait};
+use mw_critical_path::{PathPart, PathTask, TimeKind, Wait};
 use mw_model::{GroupIo, GroupUse, Service, ServiceProcess, Snapshot, TriggerKind, WaitKind};
 use mw_proc::vmstat::Counter;
 
@@ -62,9 +62,9 @@ fn pages_that_are_only_read_do_not_hold_up_a_write() {
         let cause = explained(made).causes.into_iter().next();
         cause.map(|cause| cause.finding.rule)
     };
-    let writes = made(&[(Kind::Waiting(Wait::Writeback), 98)]);
+    let writes = made(&[(TimeKind::Waiting(Wait::Writeback), 98)]);
     assert_eq!(first(&reads(writes)).as_deref(), Some("not-memory"));
-    let reclaims = made(&[(Kind::Waiting(Wait::DirectReclaim), 98)]);
+    let reclaims = made(&[(TimeKind::Waiting(Wait::DirectReclaim), 98)]);
     assert_eq!(first(&reads(reclaims)).as_deref(), Some("page-cache-flood"));
 }
 
@@ -77,7 +77,7 @@ fn wrote(path: &str, device: &str, written_bytes: u64) -> GroupUse {
 
 /// A request that waits for writeback, with so many dirty pages.
 fn waits_for_writeback(dirty_pages: u64) -> Made {
-    made(&[(Kind::Waiting(Wait::Writeback), 98)]).dirty(dirty_pages, 0)
+    made(&[(TimeKind::Waiting(Wait::Writeback), 98)]).dirty(dirty_pages, 0)
 }
 
 /// Promise (Tracing: why): A backlog that another cgroup wrote to the service's disk is a flood; pages that are only
@@ -107,7 +107,7 @@ fn the_disk_of_a_service_that_is_not_known_is_that_of_the_path() {
     let first = |device: &str| {
         let mut made = waits_for_writeback(16 << 10);
         let path = made.incident.path.as_mut().unwrap();
-        path.parts[0].kind = Kind::Waiting(Wait::Journal);
+        path.parts[0].kind = TimeKind::Waiting(Wait::Journal);
         path.parts[0].task = PathTask { cgroup: Some("/".to_owned()), ..task(190, "jbd2/sda-8") };
         let mut made = with_group(made, wrote(GROUP, "sda", 0));
         made.incident.groups.push(wrote("/writer", device, 40 << 20));
@@ -159,7 +159,7 @@ fn programs_that_sync_what_they_write_are_no_flood() {
 #[test]
 fn who_allocates_more_than_files_bring_is_no_flood() {
     let first = |swapped_out: u64| {
-        let made = made(&[(Kind::Waiting(Wait::DirectReclaim), 98)]);
+        let made = made(&[(TimeKind::Waiting(Wait::DirectReclaim), 98)]);
         let made = made.floods((4711, "cat"), "/data/file", 60_000).pressed(90, 0, 0);
         first_rule(&made.level("pswpout", 5000, 5000 + swapped_out))
     };
@@ -167,7 +167,7 @@ fn who_allocates_more_than_files_bring_is_no_flood() {
     assert_eq!(first(90_000), "reclaim-storm");
     // It was killed before the stall was over.
     let held = |at: i64| if (0..3000).contains(&at) { 95_000 } else { 5000 };
-    let made = made(&[(Kind::Waiting(Wait::DirectReclaim), 98)]);
+    let made = made(&[(TimeKind::Waiting(Wait::DirectReclaim), 98)]);
     let made = made.floods((4711, "cat"), "/data/file", 60_000).pressed(90, 0, 0);
     assert_eq!(first_rule(&made.counter("nr_inactive_anon", held)), "reclaim-storm");
 }
@@ -204,8 +204,8 @@ fn a_flood_that_no_cgroup_is_charged_with_is_found_by_its_program() {
 #[test]
 fn what_a_service_reads_for_the_request_is_no_flood() {
     let found = |reader: u32| {
-        let wait = (Kind::Waiting(Wait::Journal), 2);
-        let mut made = made(&[(Kind::Waiting(Wait::FileRead), 94), wait]).dirty(20 << 10, 0);
+        let wait = (TimeKind::Waiting(Wait::Journal), 2);
+        let mut made = made(&[(TimeKind::Waiting(Wait::FileRead), 94), wait]).dirty(20 << 10, 0);
         let path = made.incident.path.as_mut().unwrap();
         path.parts[0].task =
             PathTask { process: 99, cgroup: Some("/app".to_owned()), ..task(99, "serve") };

@@ -3,7 +3,7 @@
 use crate::made::Made;
 use crate::paths::{GROUP, explained, group, made, task, with_group};
 use crate::stalls::{HEALTHY, Stall};
-use mw_critical_path::{CpuHolder, Kind, Wait};
+use mw_critical_path::{CpuHolder, TimeKind, Wait};
 use mw_model::{
     Area, CacheDrop, EndKind, FailureKind, GroupIo, GroupUse, Incident, MemoryHolder, OomKills,
     OomShortage, OomVictim, Outage, ProcessEnd, Service, ServiceFate, ServiceProcess, Severity,
@@ -15,7 +15,7 @@ const SHELL: (u32, &str) = (77, "sh");
 const COMPACTS: &[&str] = &["ksys_write", "sysctl_compaction_handler", "compact_zone"];
 const RECLAIMS: &[&str] = &["ksys_write", "memory_reclaim", "shrink_node"];
 const RESERVES: &[&str] = &["ksys_write", "hugetlb_sysctl_handler_common", "compact_zone"];
-const READS: &[(Kind, u64)] = &[(Kind::Waiting(Wait::FileRead), 90)];
+const READS: &[(TimeKind, u64)] = &[(TimeKind::Waiting(Wait::FileRead), 90)];
 
 /// Stalls of which the rule is one of these.
 pub(crate) fn all() -> Vec<Stall> {
@@ -41,7 +41,7 @@ fn cache(made: Made, reads_before: u64, reads_after: u64) -> Made {
         })
 }
 
-fn dropped(parts: &[(Kind, u64)]) -> Made {
+fn dropped(parts: &[(TimeKind, u64)]) -> Made {
     let mut made = cache(made(parts), 0, 20);
     let process = |pid, name: &str| ServiceProcess { pid, name: name.to_owned() };
     let writer = WriterProcess {
@@ -57,7 +57,7 @@ fn dropped(parts: &[(Kind, u64)]) -> Made {
 
 /// The service is ready to run, and a shell has the CPU.
 fn held_by_shell(stack: &[&str]) -> Made {
-    let mut made = made(&[(Kind::Runnable(CpuHolder::Task(77)), 90)])
+    let mut made = made(&[(TimeKind::Runnable(CpuHolder::Task(77)), 90)])
         .stack(SHELL, 6000, stack)
         .stack((0, "swapper"), 1000, &["do_idle"]);
     if let Some(part) = made.incident.path.as_mut().and_then(|path| path.parts.first_mut()) {
@@ -67,7 +67,7 @@ fn held_by_shell(stack: &[&str]) -> Made {
 }
 
 fn moved(name: &str, stack: &[&str]) -> Made {
-    made(&[(Kind::Waiting(Wait::Migration), 90)])
+    made(&[(TimeKind::Waiting(Wait::Migration), 90)])
         .counts(Counter::CompactMigrateScanned, 90_000.0)
         .counts(Counter::PgmigrateSuccess, 80_000.0)
         .stack((45, name), 6000, stack)
@@ -75,7 +75,7 @@ fn moved(name: &str, stack: &[&str]) -> Made {
 }
 
 fn reclaimed() -> Made {
-    let made = made(&[(Kind::Waiting(Wait::SwapIn), 90)]).stack(SHELL, 600, RECLAIMS).stack(
+    let made = made(&[(TimeKind::Waiting(Wait::SwapIn), 90)]).stack(SHELL, 600, RECLAIMS).stack(
         (0, "swapper"),
         6000,
         &["do_idle"],
@@ -99,7 +99,7 @@ fn reclaimed_before(again: u64) -> Made {
 }
 
 fn without_huge_pages() -> Made {
-    made(&[(Kind::Waiting(Wait::DirectReclaim), 90)]).stack(SHELL, 3000, RESERVES).stack(
+    made(&[(TimeKind::Waiting(Wait::DirectReclaim), 90)]).stack(SHELL, 3000, RESERVES).stack(
         (0, "swapper"),
         3000,
         &["do_idle"],
@@ -124,7 +124,7 @@ fn who_dropped_the_cache_is_named() {
 
 #[test]
 fn a_dropped_cache_is_no_cause_of_what_does_not_read_it() {
-    let fsync = [(Kind::Waiting(Wait::Journal), 90)];
+    let fsync = [(TimeKind::Waiting(Wait::Journal), 90)];
     assert_eq!(first(&dropped(&fsync)).as_deref(), Some("journal-commit"));
     let as_before = made(READS)
         .counter("drop_pagecache", |ms| u64::from(ms >= 1500))
@@ -144,7 +144,7 @@ fn a_dropped_cache_is_no_cause_of_what_does_not_read_it() {
 
 #[test]
 fn who_compacts_by_hand_beside_is_no_cause() {
-    let beside = made(&[(Kind::Waiting(Wait::Sleep), 95)]).stack(SHELL, 6000, COMPACTS);
+    let beside = made(&[(TimeKind::Waiting(Wait::Sleep), 95)]).stack(SHELL, 6000, COMPACTS);
     assert_eq!(first(&beside).as_deref(), Some("not-memory"));
     let of_allocations = moved("kcompactd0", &["kcompactd_do_work", "compact_zone"]);
     assert_ne!(first(&of_allocations).as_deref(), Some("proactive-compaction"));
@@ -318,8 +318,8 @@ fn a_kill_is_a_cause_where_memory_was_waited_for() {
         made.incident.oom = never_there().incident.oom;
         explained(&made).causes.iter().any(|cause| cause.finding.rule == "oom-kill")
     };
-    assert!(slow(Kind::Waiting(Wait::DirectReclaim)));
-    assert!(!slow(Kind::Waiting(Wait::FileRead)));
+    assert!(slow(TimeKind::Waiting(Wait::DirectReclaim)));
+    assert!(!slow(TimeKind::Waiting(Wait::FileRead)));
     let untraced = |memory, io| {
         let mut made = Made::on(HEALTHY)
             .counts(Counter::OomKill, 0.37)
@@ -418,9 +418,9 @@ fn who_reserves_huge_pages_is_named() {
     let expected = "sh (77) reserved huge pages";
     assert!(explanation.verdict.contains(expected), "{}", explanation.verdict);
     assert_eq!(explanation.causing[0].pid, 77);
-    let beside = made(&[(Kind::Waiting(Wait::Sleep), 95)]).stack(SHELL, 6000, RESERVES);
+    let beside = made(&[(TimeKind::Waiting(Wait::Sleep), 95)]).stack(SHELL, 6000, RESERVES);
     assert_eq!(first(&beside).as_deref(), Some("not-memory"));
-    let one = made(&[(Kind::Waiting(Wait::FileRead), 95)]).stack(SHELL, 10, RESERVES).stack(
+    let one = made(&[(TimeKind::Waiting(Wait::FileRead), 95)]).stack(SHELL, 10, RESERVES).stack(
         (0, "swapper"),
         6000,
         &["do_idle"],
@@ -450,7 +450,7 @@ fn reclaim_before_the_stall_is_a_cause_only_of_what_is_read_again() {
 /// A shell compacts memory all the time, while tasks wait for something else.
 #[test]
 fn compaction_by_hand_is_no_cause_of_what_did_not_wait_for_it() {
-    let own = made(&[(Kind::Waiting(Wait::Compaction), 90)]).stack(SHELL, 6000, COMPACTS);
+    let own = made(&[(TimeKind::Waiting(Wait::Compaction), 90)]).stack(SHELL, 6000, COMPACTS);
     let explanation = explained(&own);
     assert!(!explanation.causes.iter().any(|cause| cause.finding.rule == "proactive-compaction"));
     let untraced = Made::on(HEALTHY)

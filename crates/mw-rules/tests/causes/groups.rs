@@ -2,7 +2,7 @@
 
 use crate::made::Made;
 use crate::paths::{GROUP, explained, group, made, task, with_group};
-use mw_critical_path::{CpuHolder, Kind, PathTask, Wait};
+use mw_critical_path::{CpuHolder, PathTask, TimeKind, Wait};
 use mw_model::{GroupIo, GroupUse, Subject};
 
 const SLICE: &str = "/system.slice";
@@ -32,7 +32,7 @@ fn a_working_set_that_does_not_fit_is_that_of_the_group_whose_limit_was_met() {
     let thrash = |own: GroupUse, above: GroupUse| {
         let io =
             || vec![GroupIo { device: "sda".to_owned(), read_bytes: 400 << 20, written_bytes: 0 }];
-        let made = made(&[(Kind::Waiting(Wait::FileRead), 95)]);
+        let made = made(&[(TimeKind::Waiting(Wait::FileRead), 95)]);
         let made = with_group(made, GroupUse { refaults_file: Some(91_000), io: io(), ..above });
         with_group(made, GroupUse { refaults_file: Some(90_000), io: io(), ..own })
     };
@@ -46,7 +46,7 @@ fn a_working_set_that_does_not_fit_is_that_of_the_group_whose_limit_was_met() {
 fn a_group_is_throttled_by_the_limit_that_it_exceeded() {
     let over = |group: GroupUse| GroupUse { high_events: Some(300), ..group };
     let calm = |group: GroupUse| GroupUse { high_events: Some(0), ..group };
-    let waits = || made(&[(Kind::Waiting(Wait::MemoryHigh), 90)]);
+    let waits = || made(&[(TimeKind::Waiting(Wait::MemoryHigh), 90)]);
     let of_own = with_group(with_group(waits(), calm(slice())), over(group()));
     assert_eq!(named(&of_own), is("cgroup-throttled", GROUP));
     let of_slice = with_group(with_group(waits(), over(slice())), calm(group()));
@@ -63,7 +63,7 @@ fn a_group_is_throttled_by_the_limit_that_it_exceeded() {
 /// The groups below a frozen one are frozen, too.
 #[test]
 fn the_group_that_was_frozen_is_named() {
-    let sleeps = || made(&[(Kind::Waiting(Wait::Sleep), 97)]);
+    let sleeps = || made(&[(TimeKind::Waiting(Wait::Sleep), 97)]);
     let frozen = |group: GroupUse| GroupUse { frozen: true, ..group };
     let both = with_group(with_group(sleeps(), frozen(group())), frozen(slice()));
     let verdict = explained(&both).verdict;
@@ -78,8 +78,8 @@ fn the_group_that_was_frozen_is_named() {
 #[test]
 fn who_reclaims_for_a_limit_on_the_cpu_is_the_limits_work() {
     let share = |holder_group: &str, groups: &[GroupUse]| {
-        let waits = (Kind::Runnable(CpuHolder::CgroupReclaimer(1)), 40);
-        let mut made = made(&[waits, (Kind::Waiting(Wait::MemoryHigh), 50)]);
+        let waits = (TimeKind::Runnable(CpuHolder::CgroupReclaimer(1)), 40);
+        let mut made = made(&[waits, (TimeKind::Waiting(Wait::MemoryHigh), 50)]);
         for part in made.incident.path.iter_mut().flat_map(|path| &mut path.parts) {
             part.holder = Some(PathTask { cgroup: Some(holder_group.to_owned()), ..task(1, "sh") });
         }
@@ -113,8 +113,10 @@ fn reads_of_reclaimed_pages_are_told_from_swap_ins() {
             io: vec![io("swap", swapped_in), io("sda", read_pages)],
             ..group()
         };
-        let made =
-            made(&[(Kind::Waiting(Wait::FileRead), 60), (Kind::Waiting(Wait::MemoryHigh), 30)]);
+        let made = made(&[
+            (TimeKind::Waiting(Wait::FileRead), 60),
+            (TimeKind::Waiting(Wait::MemoryHigh), 30),
+        ]);
         named(&with_group(made, use_of)).0
     };
     assert_eq!(first(590, 600), "cgroup-throttled");

@@ -3,8 +3,8 @@
 use crate::made::Made;
 use crate::stalls::{HEALTHY, Stall};
 use mw_critical_path::{
-    CpuHolder, KernelWork, Kind, Link, PathPart, PathSummary, PathTask, RunMode, Unseen, Wait,
-    outside_tid,
+    CpuHolder, KernelWork, PathPart, PathSummary, PathTask, RunMode, TimeKind, UnseenReason, Wait,
+    WaitLink, outside_tid,
 };
 use mw_model::{
     CpuUse, EndKind, FailureKind, GroupIo, GroupUse, Incident, ListenQueue, Outage, ProcessEnd,
@@ -23,8 +23,8 @@ pub(crate) fn task(tid: u32, name: &str) -> PathTask {
 }
 
 /// Shares of the request in percent, all of one backend.
-fn path(parts: &[(Kind, u64)]) -> PathSummary {
-    let part = |(kind, percent): &(Kind, u64)| PathPart {
+fn path(parts: &[(TimeKind, u64)]) -> PathSummary {
+    let part = |(kind, percent): &(TimeKind, u64)| PathPart {
         kind: *kind,
         total_ns: TOTAL_MS * MS * percent / 100,
         task: task(812, "postgres"),
@@ -38,7 +38,7 @@ fn path(parts: &[(Kind, u64)]) -> PathSummary {
         task: PathTask { cgroup: None, ..task(5, "mw-probe-db") },
         total_ns: TOTAL_MS * MS,
         parts: parts.iter().map(part).collect(),
-        chain: vec![Link {
+        chain: vec![WaitLink {
             waiter: task(5, "mw-probe-db"),
             wait: Wait::Poll,
             other: task(812, "postgres"),
@@ -48,7 +48,7 @@ fn path(parts: &[(Kind, u64)]) -> PathSummary {
     }
 }
 
-pub(crate) fn made(parts: &[(Kind, u64)]) -> Made {
+pub(crate) fn made(parts: &[(TimeKind, u64)]) -> Made {
     let mut made = Made::on(HEALTHY);
     made.incident.path = Some(path(parts));
     made
@@ -85,27 +85,27 @@ pub(crate) fn all() -> Vec<Stall> {
         is("unmap", made(&[(kernel(KernelWork::Unmap), 90)]), "slow-population"),
         is("populate", made(&[(kernel(KernelWork::Populate), 90)]), "slow-population"),
         is("row lock", row_lock(), "lock-wait"),
-        is("fsync", made(&[(Kind::Waiting(Wait::Journal), 92)]), "journal-commit"),
+        is("fsync", made(&[(TimeKind::Waiting(Wait::Journal), 92)]), "journal-commit"),
         is("memory.max", memory_max(), "cgroup-limit"),
-        is("sleep", made(&[(Kind::Waiting(Wait::Sleep), 99)]), "not-memory"),
-        is("stop", made(&[(Kind::Stopped, 98)]), "not-memory"),
+        is("sleep", made(&[(TimeKind::Waiting(Wait::Sleep), 99)]), "not-memory"),
+        is("stop", made(&[(TimeKind::Stopped, 98)]), "not-memory"),
         is("contention", contention(), "not-memory"),
-        is("slow disk", made(&[(Kind::Waiting(Wait::FileRead), 90)]), "not-memory"),
+        is("slow disk", made(&[(TimeKind::Waiting(Wait::FileRead), 90)]), "not-memory"),
     ]
 }
 
-fn kernel(work: KernelWork) -> Kind {
-    Kind::Running(RunMode::Kernel(work))
+fn kernel(work: KernelWork) -> TimeKind {
+    TimeKind::Running(RunMode::Kernel(work))
 }
 
 fn quota() -> Made {
     let runnable =
-        made(&[(Kind::Runnable(CpuHolder::Idle), 90), (Kind::Running(RunMode::User), 10)]);
+        made(&[(TimeKind::Runnable(CpuHolder::Idle), 90), (TimeKind::Running(RunMode::User), 10)]);
     with_group(runnable, GroupUse { throttled_us: Some(7_200_000), ..group() })
 }
 
 fn contention() -> Made {
-    let mut made = made(&[(Kind::Runnable(CpuHolder::Task(9)), 90)]);
+    let mut made = made(&[(TimeKind::Runnable(CpuHolder::Task(9)), 90)]);
     if let Some(part) = made.incident.path.as_mut().and_then(|path| path.parts.first_mut()) {
         part.holder = Some(task(9, "stress"));
     }
@@ -113,12 +113,13 @@ fn contention() -> Made {
 }
 
 fn memory_high() -> Made {
-    let made = made(&[(Kind::Waiting(Wait::MemoryHigh), 80), (Kind::Waiting(Wait::SwapIn), 10)]);
+    let made =
+        made(&[(TimeKind::Waiting(Wait::MemoryHigh), 80), (TimeKind::Waiting(Wait::SwapIn), 10)]);
     with_group(made, GroupUse { high_events: Some(300), ..group() })
 }
 
 fn memory_max() -> Made {
-    let made = made(&[(Kind::Waiting(Wait::CgroupReclaim), 85)]);
+    let made = made(&[(TimeKind::Waiting(Wait::CgroupReclaim), 85)]);
     with_group(made, GroupUse { max_events: Some(900), ..group() })
 }
 
@@ -126,12 +127,12 @@ fn memory_max() -> Made {
 fn working_set() -> Made {
     let io = GroupIo { device: "sda".to_owned(), read_bytes: 400 << 20, written_bytes: 0 };
     let use_of = GroupUse { refaults_file: Some(90_000), io: vec![io], ..group() };
-    with_group(made(&[(Kind::Waiting(Wait::FileRead), 95)]), use_of)
+    with_group(made(&[(TimeKind::Waiting(Wait::FileRead), 95)]), use_of)
 }
 
 /// A child that was forked shares the pages that the request writes, and frees page tables on its CPU.
 fn copies_after_fork(has_child: bool) -> Made {
-    let (copies, child) = (kernel(KernelWork::CopyOnWrite), Kind::Runnable(CpuHolder::Copy(0)));
+    let (copies, child) = (kernel(KernelWork::CopyOnWrite), TimeKind::Runnable(CpuHolder::Copy(0)));
     let mut made = made(&[(copies, 60), (child, if has_child { 30 } else { 0 })]);
     if let Some(path) = made.incident.path.as_mut().filter(|_| has_child) {
         path.parts.iter_mut().for_each(|part| part.holder = Some(task(900, "postgres")));
@@ -143,7 +144,7 @@ fn teardown() -> Made {
     let mut made = made(&[(kernel(KernelWork::Exit), 93)]).level("nr_free_pages", 1000, 1000);
     let Some(path) = made.incident.path.as_mut() else { return made };
     let ending = task(900, "old");
-    path.chain.push(Link {
+    path.chain.push(WaitLink {
         waiter: task(812, "postgres"),
         wait: Wait::Child,
         other: ending.clone(),
@@ -154,7 +155,7 @@ fn teardown() -> Made {
 }
 
 fn numa_balancing() -> Made {
-    made(&[(Kind::Waiting(Wait::Migration), 90)])
+    made(&[(TimeKind::Waiting(Wait::Migration), 90)])
         .counts(Counter::NumaPagesMigrated, 90_000.0)
         .counts(Counter::PgmigrateSuccess, 92_000.0)
 }
@@ -163,7 +164,7 @@ fn mmap_lock() -> Made {
     let mut made = made(&[(kernel(KernelWork::Populate), 97)]);
     let Some(path) = made.incident.path.as_mut() else { return made };
     let populating = PathTask { tid: 820, process: 812, ..task(812, "postgres") };
-    path.chain.push(Link {
+    path.chain.push(WaitLink {
         waiter: task(812, "postgres"),
         wait: Wait::Semaphore,
         other: populating.clone(),
@@ -176,9 +177,9 @@ fn mmap_lock() -> Made {
 }
 
 fn row_lock() -> Made {
-    let mut made = made(&[(Kind::Waiting(Wait::Sleep), 97)]);
+    let mut made = made(&[(TimeKind::Waiting(Wait::Sleep), 97)]);
     let Some(path) = made.incident.path.as_mut() else { return made };
-    path.chain.push(Link {
+    path.chain.push(WaitLink {
         waiter: task(812, "postgres"),
         wait: Wait::Poll,
         other: task(813, "postgres"),
@@ -220,7 +221,7 @@ fn what_strangers_wait_for_is_no_evidence() {
         (WaitKind::Compaction, Wait::FileWrite, Counter::CompactStall),
         (WaitKind::CgroupReclaim, Wait::Sleep, Counter::PgscanDirect),
     ] {
-        let made = made(&[(Kind::Waiting(wait), 99)])
+        let made = made(&[(TimeKind::Waiting(wait), 99)])
             .waits((4711, "stranger"), kind, 7900, 900)
             .counts(counter, 5000.0)
             .pressed(60, 10, 10);
@@ -233,7 +234,10 @@ fn what_strangers_wait_for_is_no_evidence() {
 /// Promise (The recorder): What explains less than half of a request contributed, and is not its cause.
 #[test]
 fn what_explains_less_than_half_contributed() {
-    let parts = [(Kind::Waiting(Wait::CgroupReclaim), 35), (Kind::Unseen(Unseen::NeverRan), 55)];
+    let parts = [
+        (TimeKind::Waiting(Wait::CgroupReclaim), 35),
+        (TimeKind::Unseen(UnseenReason::NeverRan), 55),
+    ];
     let made = with_group(made(&parts), GroupUse { max_events: Some(900), ..group() });
     let explanation = explained(&made);
     assert!(explanation.causes.is_empty(), "{}", explanation.verdict);
@@ -251,7 +255,7 @@ fn what_explains_less_than_half_contributed() {
 /// A limit makes its group reclaim, and read and swap in what it reclaimed: no form takes half of the request.
 #[test]
 fn all_forms_of_a_limit_count_for_it() {
-    let cause = |parts: &[(Kind, u64)]| {
+    let cause = |parts: &[(TimeKind, u64)]| {
         let io = GroupIo { device: "sda".to_owned(), read_bytes: 40 << 20, written_bytes: 0 };
         let use_of =
             GroupUse { max_events: Some(900), refaults_file: Some(9000), io: vec![io], ..group() };
@@ -260,11 +264,11 @@ fn all_forms_of_a_limit_count_for_it() {
         cause.map(|cause| (cause.finding.rule.clone(), cause.explains_percent))
     };
     let (reclaims, swaps, reads) = (
-        Kind::Waiting(Wait::CgroupReclaim),
-        Kind::Waiting(Wait::SwapIn),
-        Kind::Waiting(Wait::FileRead),
+        TimeKind::Waiting(Wait::CgroupReclaim),
+        TimeKind::Waiting(Wait::SwapIn),
+        TimeKind::Waiting(Wait::FileRead),
     );
-    let other = Kind::Runnable(CpuHolder::Task(9));
+    let other = TimeKind::Runnable(CpuHolder::Task(9));
     let is = |rule: &str, explains| Some((rule.to_owned(), Some(explains)));
     assert_eq!(
         cause(&[(reclaims, 24), (swaps, 20), (reads, 20), (other, 36)]),
@@ -280,7 +284,7 @@ fn all_forms_of_a_limit_count_for_it() {
 #[test]
 fn a_limit_swapped_out_what_the_machine_did_not() {
     let first = |pages_per_row, memory_max_bytes| {
-        let made = made(&[(Kind::Waiting(Wait::SwapIn), 90)]).scans(pages_per_row);
+        let made = made(&[(TimeKind::Waiting(Wait::SwapIn), 90)]).scans(pages_per_row);
         let group = GroupUse { memory_max_bytes, ..group() };
         let cause = explained(&with_group(made, group)).causes.into_iter().next();
         cause.map(|cause| cause.finding.rule)
@@ -293,7 +297,7 @@ fn a_limit_swapped_out_what_the_machine_did_not() {
 /// The records of a part were lost, the rest was spent in reclaim, and the group was short of memory throughout.
 #[test]
 fn a_shortage_explains_what_was_lost_where_pressure_confirms_it() {
-    let lost = (Kind::Unseen(Unseen::Untraced), 65);
+    let lost = (TimeKind::Unseen(UnseenReason::Untraced), 65);
     let first = |kind, pressed_percent| {
         let group = GroupUse {
             memory_pressure_us: Some(TOTAL_MS * 10 * pressed_percent),
@@ -303,17 +307,20 @@ fn a_shortage_explains_what_was_lost_where_pressure_confirms_it() {
         let explanation = explained(&with_group(made(&[lost, (kind, 35)]), group));
         explanation.causes.into_iter().next()
     };
-    let reclaims = Kind::Waiting(Wait::DirectReclaim);
+    let reclaims = TimeKind::Waiting(Wait::DirectReclaim);
     let cause = first(reclaims, 80).unwrap();
     assert_eq!(cause.finding.rule, "reclaim-storm");
     assert!((60..80).contains(&cause.score()), "{}", cause.score());
     assert_eq!(first(reclaims, 20), None);
-    assert_eq!(first(Kind::Waiting(Wait::Sleep), 80), None);
+    assert_eq!(first(TimeKind::Waiting(Wait::Sleep), 80), None);
 }
 
 #[test]
 fn a_path_of_which_next_to_nothing_was_traced_does_not_decide() {
-    let mut made = made(&[(Kind::Waiting(Wait::Sleep), 10), (Kind::Unseen(Unseen::Untraced), 90)]);
+    let mut made = made(&[
+        (TimeKind::Waiting(Wait::Sleep), 10),
+        (TimeKind::Unseen(UnseenReason::Untraced), 90),
+    ]);
     if let Some(path) = made.incident.path.as_mut() {
         path.untraced_ns = TOTAL_MS * MS * 9 / 10;
     }
@@ -324,7 +331,7 @@ fn a_path_of_which_next_to_nothing_was_traced_does_not_decide() {
 
 #[test]
 fn a_frozen_group_is_not_explained_by_who_thaws_it() {
-    let made = made(&[(Kind::Waiting(Wait::Sleep), 97)]);
+    let made = made(&[(TimeKind::Waiting(Wait::Sleep), 97)]);
     let explanation = explained(&with_group(made, GroupUse { frozen: true, ..group() }));
     let subject = explanation.causes.first().map(|cause| cause.finding.subject.to_string());
     assert_eq!(subject.as_deref(), Some("frozen cgroup"), "{}", explanation.verdict);
@@ -334,7 +341,7 @@ fn a_frozen_group_is_not_explained_by_who_thaws_it() {
 #[test]
 fn refaults_of_others_are_not_the_requests() {
     let thrash = |refaults| {
-        let made = made(&[(Kind::Waiting(Wait::FileRead), 95)])
+        let made = made(&[(TimeKind::Waiting(Wait::FileRead), 95)])
             .counts(Counter::WorkingsetRefaultFile, 5000.0)
             .counts(Counter::Pgpgin, 22_000.0);
         let group = GroupUse { refaults_file: Some(refaults), memory_max_bytes: None, ..group() };
@@ -349,22 +356,25 @@ fn refaults_of_others_are_not_the_requests() {
 #[test]
 fn what_was_not_traced_is_no_lock() {
     let lock = |unseen| {
-        let mut made = made(&[(Kind::Unseen(unseen), 88), (Kind::Running(RunMode::User), 10)]);
+        let mut made =
+            made(&[(TimeKind::Unseen(unseen), 88), (TimeKind::Running(RunMode::User), 10)]);
         if let Some(path) = made.incident.path.as_mut() {
             path.chain[0].waiter = task(811, "postgres");
             path.chain[0].wait = Wait::Futex;
         }
         explained(&made).causes.first().map(|cause| cause.finding.rule.clone())
     };
-    assert_eq!(lock(Unseen::Untraced), None);
-    assert_eq!(lock(Unseen::NotWoken(Wait::Poll)).as_deref(), Some("lock-wait"));
+    assert_eq!(lock(UnseenReason::Untraced), None);
+    assert_eq!(lock(UnseenReason::NotWoken(Wait::Poll)).as_deref(), Some("lock-wait"));
 }
 
 #[test]
 fn what_memwright_takes_itself_is_subtracted() {
     let explained = |own: u64, rest: u64| {
-        let parts =
-            [(Kind::Runnable(CpuHolder::Tracer), own), (Kind::Waiting(Wait::CgroupReclaim), rest)];
+        let parts = [
+            (TimeKind::Runnable(CpuHolder::Tracer), own),
+            (TimeKind::Waiting(Wait::CgroupReclaim), rest),
+        ];
         let made = with_group(made(&parts), GroupUse { max_events: Some(900), ..group() });
         let cause = explained(&made).causes.into_iter().next().unwrap();
         (cause.finding.rule, cause.explains_percent, cause.finding.headline)
@@ -383,7 +393,7 @@ pub(crate) fn first_rule(made: &Made) -> String {
 /// The canary shares its address space with all threads of the recorder, and waits for those that reclaim.
 #[test]
 fn a_thread_of_the_recorder_is_no_sufferer_in_a_headline() {
-    let mut made = made(&[(Kind::Waiting(Wait::DirectReclaim), 95)]).trigger(
+    let mut made = made(&[(TimeKind::Waiting(Wait::DirectReclaim), 95)]).trigger(
         TriggerKind::Canary,
         "canary",
         13_400.0,
@@ -413,7 +423,7 @@ fn a_thread_of_the_recorder_is_no_sufferer_in_a_headline() {
     let suffering: Vec<&str> = beside.suffering.iter().map(|role| role.task.as_str()).collect();
     assert_eq!(suffering, ["postgres"]);
     if let Some(path) = made.incident.path.as_mut() {
-        path.parts.iter_mut().for_each(|part| part.kind = Kind::Waiting(Wait::FileRead));
+        path.parts.iter_mut().for_each(|part| part.kind = TimeKind::Waiting(Wait::FileRead));
     }
     let evidence = format!("{:?}", explained(&made).causes[0].finding.evidence);
     assert!(evidence.contains("a thread of memwright's own"), "{evidence}");
@@ -426,8 +436,8 @@ fn a_thread_of_the_recorder_is_no_sufferer_in_a_headline() {
 fn a_cause_of_half_of_the_request_does_not_precede_one_of_nearly_all() {
     let waits = |flush, writeback| {
         first_rule(&made(&[
-            (Kind::Waiting(Wait::FileWrite), flush),
-            (Kind::Waiting(Wait::Writeback), writeback),
+            (TimeKind::Waiting(Wait::FileWrite), flush),
+            (TimeKind::Waiting(Wait::Writeback), writeback),
         ]))
     };
     assert_eq!(waits(52, 46), "not-memory");
@@ -441,14 +451,14 @@ fn a_cause_of_half_of_the_request_does_not_precede_one_of_nearly_all() {
 #[test]
 fn another_program_that_sleeps_is_not_the_service_itself() {
     let finding = |processes: &[u32]| {
-        let mut made = made(&[(Kind::Waiting(Wait::Sleep), 99)]);
+        let mut made = made(&[(TimeKind::Waiting(Wait::Sleep), 99)]);
         let process = |pid: &u32| ServiceProcess { pid: *pid, name: "python3".to_owned() };
         made.incident.service = Some(Service {
             processes: processes.iter().map(process).collect(),
             ..Service::default()
         });
         let path = made.incident.path.as_mut().unwrap();
-        let link = |waiter: &PathTask, wait, other: &PathTask| Link {
+        let link = |waiter: &PathTask, wait, other: &PathTask| WaitLink {
             waiter: waiter.clone(),
             wait,
             other: other.clone(),
@@ -477,7 +487,7 @@ fn another_program_that_sleeps_is_not_the_service_itself() {
 /// On a virtual CPU that the host does not run, the thread that asks computes: the service did not.
 #[test]
 fn a_probe_that_computes_is_not_taken_for_the_service() {
-    let mut made = made(&[(Kind::Running(RunMode::User), 90)]);
+    let mut made = made(&[(TimeKind::Running(RunMode::User), 90)]);
     let path = made.incident.path.as_mut().unwrap();
     path.parts[0].task = path.task.clone();
     let cause = &explained(&made).causes[0];
@@ -490,7 +500,7 @@ fn a_probe_that_computes_is_not_taken_for_the_service() {
 #[test]
 fn a_process_in_a_debugger_is_told_from_a_stopped_one() {
     let remedy = |functions: &[&str]| {
-        let mut made = made(&[(Kind::Stopped, 98)]);
+        let mut made = made(&[(TimeKind::Stopped, 98)]);
         let path = made.incident.path.as_mut().unwrap();
         path.parts[0].stack = functions.iter().map(|function| (*function).to_owned()).collect();
         format!("{:?}", explained(&made).causes[0].finding.remedy)
@@ -502,7 +512,7 @@ fn a_process_in_a_debugger_is_told_from_a_stopped_one() {
 /// Its cgroup is not that of the service, its number is another task's here, and the cause has less confidence.
 #[test]
 fn a_task_outside_of_the_pid_namespace_is_named_as_one() {
-    let outside = |kind: Kind| {
+    let outside = |kind: TimeKind| {
         let mut made = made(&[(kind, 98)]);
         let path = made.incident.path.as_mut().unwrap();
         path.parts[0].task =
@@ -511,16 +521,17 @@ fn a_task_outside_of_the_pid_namespace_is_named_as_one() {
         with_group(made, GroupUse { throttled_us: Some(7_200_000), ..group() })
     };
     let cause = |made: &Made| explained(made).causes[0].clone();
-    let (far, near) = (cause(&outside(Kind::Stopped)), cause(&made(&[(Kind::Stopped, 98)])));
+    let (far, near) =
+        (cause(&outside(TimeKind::Stopped)), cause(&made(&[(TimeKind::Stopped, 98)])));
     let remedy = format!("{:?}", far.finding.remedy);
     assert!(remedy.contains("kill -CONT PID") && !remedy.contains("812"), "{remedy}");
     assert!(far.score() < near.score(), "{} {}", far.score(), near.score());
-    let slept = cause(&outside(Kind::Waiting(Wait::Sleep)));
+    let slept = cause(&outside(TimeKind::Waiting(Wait::Sleep)));
     let headline = &slept.finding.headline;
     assert!(headline.contains("postgres (812 in the initial PID namespace)"), "{headline}");
     let remedy = format!("{:?}", slept.finding.remedy);
     assert!(remedy.contains("on the host") && !remedy.contains("812"), "{remedy}");
-    let runnable = outside(Kind::Runnable(CpuHolder::Idle));
+    let runnable = outside(TimeKind::Runnable(CpuHolder::Idle));
     let explanation = explained(&runnable);
     assert!(explanation.causes.is_empty(), "another group's quota: {}", explanation.verdict);
 }
@@ -552,7 +563,8 @@ fn the_holder_of_a_lock_is_found_by_what_the_server_is() {
 #[test]
 fn the_oom_killer_ends_what_was_slow_before() {
     let first = |how| {
-        let made = made(&[(Kind::Waiting(Wait::CgroupReclaim), 90)]).failed("connection refused");
+        let made =
+            made(&[(TimeKind::Waiting(Wait::CgroupReclaim), 90)]).failed("connection refused");
         let mut made = with_group(made, GroupUse { max_events: Some(900), ..group() });
         made.incident.trigger.failure_kind = Some(FailureKind::Refused);
         let process = ServiceProcess { pid: 812, name: "postgres".to_owned() };
@@ -589,7 +601,7 @@ fn a_thread_that_populates_held_mmap_lock_whatever_the_wait_for_it_looked_like()
 #[test]
 fn a_full_listen_queue_is_not_the_network() {
     let first = |waiting| {
-        let mut made = made(&[(Kind::Waiting(Wait::Network), 98)]);
+        let mut made = made(&[(TimeKind::Waiting(Wait::Network), 98)]);
         if let Some(path) = made.incident.path.as_mut() {
             path.parts[0].task = path.task.clone();
         }
@@ -609,7 +621,7 @@ fn a_full_listen_queue_is_not_the_network() {
 /// A client without a service waits for a process that is stopped, and is not answered.
 #[test]
 fn a_stopped_process_explains_a_request_of_which_nothing_is_known() {
-    let unseen = [(Kind::Unseen(Unseen::NotWoken(Wait::Poll)), 100)];
+    let unseen = [(TimeKind::Unseen(UnseenReason::NotWoken(Wait::Poll)), 100)];
     let stopped = made(&unseen).blocked((77, "server"), 'T', 20, &[]);
     let explanation = explained(&stopped);
     let cause = explanation.causes.first().unwrap();
@@ -687,7 +699,7 @@ fn a_process_that_ends_is_named_with_the_memory_that_it_freed() {
     assert_eq!(finding.headline, "old (900) exited and freed its memory");
     assert!(format!("{:?}", finding.evidence).contains("postgres (812)"), "{finding:?}");
     assert!(finding.evidence.iter().any(|evidence| evidence.what.contains("free memory")));
-    let mut runnable = self::made(&[(Kind::Runnable(CpuHolder::Exiting(0)), 80)]);
+    let mut runnable = self::made(&[(TimeKind::Runnable(CpuHolder::Exiting(0)), 80)]);
     runnable.incident.path.as_mut().unwrap().parts[0].holder = Some(task(900, "old"));
     let finding = explained(&runnable).causes[0].finding.clone();
     assert_eq!(finding.rule, "exit-teardown");
@@ -703,7 +715,7 @@ fn a_process_that_ends_is_named_with_the_memory_that_it_freed() {
 #[test]
 fn a_wait_for_a_page_on_the_move_is_explained_by_who_moves_pages() {
     let first = |balanced, compacted, functions: &[&str]| {
-        let mut made = made(&[(Kind::Waiting(Wait::Migration), 90)])
+        let mut made = made(&[(TimeKind::Waiting(Wait::Migration), 90)])
             .counts(Counter::NumaPagesMigrated, balanced)
             .counts(Counter::CompactMigrateScanned, compacted)
             .counts(Counter::CompactStall, compacted / 100.0)
@@ -734,16 +746,16 @@ fn stolen_time_is_the_hypervisors_where_the_counters_of_these_seconds_say_so() {
         let cause = explanation.causes.first().map(|cause| cause.finding.clone())?;
         Some((cause.subject.to_string(), format!("{:?}", cause.evidence)))
     };
-    let computes = Kind::Running(RunMode::User);
+    let computes = TimeKind::Running(RunMode::User);
     let (of, evidence) = subject(computes, 9000, 2000).unwrap();
     assert_eq!(of, "hypervisor");
     assert!(evidence.contains("postgres (812)"), "{evidence}");
-    for kind in [Kind::Runnable(CpuHolder::Task(9)), Kind::Runnable(CpuHolder::Idle)] {
+    for kind in [TimeKind::Runnable(CpuHolder::Task(9)), TimeKind::Runnable(CpuHolder::Idle)] {
         assert_eq!(subject(kind, 9000, 2000).unwrap().0, "hypervisor", "{kind:?}");
     }
     assert_eq!(subject(computes, 3000, 9000).unwrap().0, "service", "a quarter of it");
     assert_eq!(subject(computes, 0, 0).unwrap().0, "service");
-    let waits = Kind::Waiting(Wait::FileRead);
+    let waits = TimeKind::Waiting(Wait::FileRead);
     assert_eq!(subject(waits, 9000, 2000).unwrap().0, "disk", "it needed no CPU");
     let mut throttled = quota();
     throttled.incident.cpus = Some(CpuUse { stolen_ms: 9000, busy_ms: 2000 });
@@ -756,7 +768,7 @@ fn stolen_time_is_the_hypervisors_where_the_counters_of_these_seconds_say_so() {
 #[test]
 fn a_probe_that_gave_up_is_not_the_service() {
     let gave_up = |by_probe: bool| {
-        let mut made = made(&[(Kind::TimedOut(Wait::Poll), 98)]);
+        let mut made = made(&[(TimeKind::TimedOut(Wait::Poll), 98)]);
         let path = made.incident.path.as_mut().unwrap();
         if by_probe {
             path.parts[0].task = path.task.clone();

@@ -2,12 +2,12 @@
 
 use crate::made::Made;
 use crate::paths::{TOTAL_MS, made};
-use mw_critical_path::{Basis, CpuHolder, KernelWork, Kind, RunMode};
+use mw_critical_path::{Basis, CpuHolder, KernelWork, RunMode, TimeKind};
 use mw_model::{CpuUse, Finding};
 
 /// The service was ready to run, and its clocks do not say who had the CPU.
 fn ready() -> Made {
-    let mut made = made(&[(Kind::Runnable(CpuHolder::Unknown), 95)]);
+    let mut made = made(&[(TimeKind::Runnable(CpuHolder::Unknown), 95)]);
     made.incident.path.as_mut().unwrap().basis = Basis::Polling;
     made
 }
@@ -44,7 +44,7 @@ fn who_is_ready_while_nobody_runs_was_not_run_by_the_hypervisor_or_is_unknown() 
 fn who_runs_in_page_faults_populates_memory() {
     let runs =
         |function: &str, samples| {
-            let mut made = made(&[(Kind::Running(RunMode::Kernel(KernelWork::Other)), 95)]);
+            let mut made = made(&[(TimeKind::Running(RunMode::Kernel(KernelWork::Other)), 95)]);
             made.incident.path.as_mut().unwrap().basis = Basis::Polling;
             made.stack((812, "postgres"), samples, &["entry_SYSCALL_64", function, "clear_page"])
                 .uses((812, "postgres"), TOTAL_MS, 4 << 30)

@@ -6,7 +6,7 @@ mod pages;
 mod simulated;
 
 use mw_model::{Exhaustion, SizeHistory, Supply};
-use mw_rules::trend::{Growth, Point, growth};
+use mw_rules::trend::{Growth, TrendPoint, growth};
 use mw_rules::{exhausted, exhaustion, supplies};
 use proptest::prelude::*;
 use simulated::{DECOYS, LEAKS, Random, decoy, leak};
@@ -148,10 +148,10 @@ fn nothing_is_forecast_where_huge_pages_come_back() {
     assert!(share <= MAX_FALSE_ALARMS, "{share}");
 }
 
-fn line(rate: f64, base: f64, count: usize) -> Vec<Point> {
+fn line(rate: f64, base: f64, count: usize) -> Vec<TrendPoint> {
     (0..count)
         .map(|at| at as f64 * 60.0)
-        .map(|at_s| Point { at_s, value: base + rate * at_s })
+        .map(|at_s| TrendPoint { at_s, value: base + rate * at_s })
         .collect()
 }
 
@@ -171,8 +171,8 @@ proptest! {
     /// Promise (Trends): Any numbers are judged without a panic.
     #[test]
     fn any_numbers_are_judged(values in proptest::collection::vec(any::<(f64, f64)>(), 0..300)) {
-        let points: Vec<Point> =
-            values.iter().map(|(at_s, value)| Point { at_s: *at_s, value: *value }).collect();
+        let points: Vec<TrendPoint> =
+            values.iter().map(|(at_s, value)| TrendPoint { at_s: *at_s, value: *value }).collect();
         let mut sorted = points.clone();
         sorted.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
         for points in [points, sorted] {

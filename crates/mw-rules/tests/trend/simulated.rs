@@ -1,6 +1,6 @@
 //! Simulated histories: leaks, and decoys that look like one for a while.
 
-use mw_rules::trend::Point;
+use mw_rules::trend::TrendPoint;
 
 /// Seconds between two points, as the recorder takes them.
 pub(crate) const STEP_S: f64 = 60.0;
@@ -36,7 +36,7 @@ impl Random {
 
 /// A simulated history, and what comes after it.
 pub(crate) struct History {
-    pub(crate) points: Vec<Point>,
+    pub(crate) points: Vec<TrendPoint>,
     /// The limit, and when it is reached, from the end of the history on.
     pub(crate) reaches: Option<(f64, f64)>,
 }
@@ -104,7 +104,7 @@ pub(crate) fn leak(kind: &str, random: &mut Random) -> History {
     let mut points = Vec::new();
     let mut at_s = 0.0;
     while at_s <= history_s {
-        points.push(Point { at_s, value: value(at_s, random) });
+        points.push(TrendPoint { at_s, value: value(at_s, random) });
         at_s += STEP_S;
     }
     let most = points.iter().map(|point| point.value).fold(0.0, f64::max);
@@ -161,7 +161,7 @@ pub(crate) fn decoy(kind: &str, random: &mut Random) -> History {
             "pulses" => f64::from((at / scale).fract() < 0.3) * height,
             _ => walk,
         };
-        points.push(Point { at_s, value: base + shape + random.normal() * noise });
+        points.push(TrendPoint { at_s, value: base + shape + random.normal() * noise });
         at_s += STEP_S;
     }
     History { points, reaches: None }

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test uses a part")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use mw_segment::{Kind, Options, PageSize};
+use mw_segment::{Options, PageSize, SegmentKind};
 use std::fs;
 
 pub(crate) const MIB: usize = 1 << 20;
@@ -73,11 +73,15 @@ pub(crate) fn assert_shmem_returns(before: u64, slack_bytes: u64) {
 }
 
 /// Options of a segment; one of kind posix gets a unique name.
-pub(crate) fn options(kind: Kind, page: impl Into<Option<PageSize>>, bytes: usize) -> Options {
+pub(crate) fn options(
+    kind: SegmentKind,
+    page: impl Into<Option<PageSize>>,
+    bytes: usize,
+) -> Options {
     use std::sync::atomic::{AtomicU32, Ordering};
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let options = Options::new(bytes).kind(kind).page_size(page);
-    if kind == Kind::Posix {
+    if kind == SegmentKind::Posix {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         options.name(format!("mw-test-{}-{number}", std::process::id()))
     } else {

@@ -1,6 +1,6 @@
 //! Opens files for reading.
 
-use super::walk::{self, ForeignLinks, Found, LastLink, Refused, Walked};
+use super::walk::{self, ForeignLinks, LastLink, NameKind, ResolvedName, UntrustedName};
 use rustix::fs::{Dir, Mode, OFlags, Stat, fstat, openat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -14,10 +14,10 @@ use std::path::Path;
 const READ: OFlags =
     OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
-/// Opens a regular file. It may wait for its file system; [`super::Reader`] does not.
+/// Opens a regular file. It may wait for its file system; [`super::FileReader`] does not.
 ///
 /// # Errors
-/// Those of open(2); [`Refused`]; it is no regular file.
+/// Those of open(2); [`UntrustedName`]; it is no regular file.
 pub fn open(path: &Path) -> io::Result<File> {
     let found = find(path)?;
     let stat = found.found.ok_or(Errno::NOENT)?;
@@ -31,7 +31,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// regular file is read without blocking.
 ///
 /// # Errors
-/// Those of open(2); [`Refused`].
+/// Those of open(2); [`UntrustedName`].
 pub fn open_input(path: &Path) -> io::Result<File> {
     let found = find(path)?;
     let stat = found.found.ok_or(Errno::NOENT)?;
@@ -42,7 +42,7 @@ pub fn open_input(path: &Path) -> io::Result<File> {
 /// Opens a directory to look for files in it (`O_PATH`).
 ///
 /// # Errors
-/// Those of open(2); [`Refused`].
+/// Those of open(2); [`UntrustedName`].
 pub fn open_dir(path: &Path) -> io::Result<OwnedFd> {
     walk::walk_to_dir(path, ForeignLinks::Refused)
 }
@@ -92,41 +92,41 @@ pub fn read_to_string(path: &Path, max_bytes: u64) -> io::Result<String> {
     text.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.utf8_error()))
 }
 
-fn find(path: &Path) -> io::Result<Walked> {
+fn find(path: &Path) -> io::Result<ResolvedName> {
     let found = walk::walk(path, ForeignLinks::Judged, LastLink::Followed)?;
     found.check_readable()?;
     Ok(found)
 }
 
 /// Opens what was looked at.
-fn reopen(found: &Walked, looked_at: &Stat) -> io::Result<File> {
+fn reopen(found: &ResolvedName, looked_at: &Stat) -> io::Result<File> {
     let flags = if found.is_magic { READ } else { READ | OFlags::NOFOLLOW };
     let file = openat(&found.dir, &found.name, flags, Mode::empty())?;
     found.check_same(looked_at, &fstat(&file)?)?;
     Ok(File::from(file))
 }
 
-impl Walked {
+impl ResolvedName {
     /// Whether whoever chose a name may read the file, too.
-    fn check_readable(&self) -> Result<(), Refused> {
+    fn check_readable(&self) -> Result<(), UntrustedName> {
         let Some(found) = &self.found else { return Ok(()) };
-        let refused = |what, user| Refused { path: self.path.clone(), what, user };
+        let refused = |what, user| UntrustedName { path: self.path.clone(), what, user };
         let is_own = |user: &&Option<u32>| **user == Some(found.st_uid);
         if let Some(other) = self.chosen_by.iter().find(|user| !is_own(user)) {
-            return Err(refused(Found::Link, *other));
+            return Err(refused(NameKind::Link, *other));
         }
         let dir = &self.dir_stat;
         let is_of_dir = !walk::is_trusted(dir.st_uid) && found.st_uid == dir.st_uid;
         let is_linked = !walk::kind(found).is_dir() && found.st_nlink > 1;
         if is_linked && walk::others_may_write(dir) && !is_of_dir && !self.is_magic {
             let owner = Some(dir.st_uid).filter(|user| !walk::is_trusted(*user));
-            return Err(refused(Found::HardLink, owner));
+            return Err(refused(NameKind::HardLink, owner));
         }
         Ok(())
     }
 
     /// Whether a FIFO, socket or device is nobody else's.
-    pub(super) fn check_special(&self) -> Result<(), Refused> {
+    pub(super) fn check_special(&self) -> Result<(), UntrustedName> {
         let Some(found) = &self.found else { return Ok(()) };
         let kind = walk::kind(found);
         let is_foreign = !walk::is_trusted(found.st_uid) && walk::others_may_write(&self.dir_stat);
@@ -134,7 +134,7 @@ impl Walked {
             return Ok(());
         }
         let user = Some(found.st_uid);
-        Err(Refused { path: self.path.clone(), what: Found::Special, user })
+        Err(UntrustedName { path: self.path.clone(), what: NameKind::Special, user })
     }
 
     /// Whether what was opened is what was looked at before.

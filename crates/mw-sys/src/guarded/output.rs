@@ -1,6 +1,6 @@
 //! Writes files that appear under their names once they are complete.
 
-use super::walk::{self, ForeignLinks, Found, LastLink, Refused, Walked};
+use super::walk::{self, ForeignLinks, LastLink, NameKind, ResolvedName, UntrustedName};
 use rustix::fs::{
     AtFlags, Mode, OFlags, fchmod, fstat, fsync, mkdirat, openat, renameat, unlinkat,
 };
@@ -18,16 +18,16 @@ const MAX_NAMES: usize = 64;
 
 /// Destination of the output.
 #[derive(Debug)]
-pub enum Output {
+pub enum OutputTarget {
     /// A FIFO, a device, or an open file of /proc such as /dev/stdout: opened, and written to behind what is there.
     Special(File),
     /// A file that is made or replaced.
-    File(Place),
+    File(FilePlace),
 }
 
 /// A name in a directory, where a file can be put.
 #[derive(Debug)]
-pub struct Place {
+pub struct FilePlace {
     dir: OwnedFd,
     name: OsString,
 }
@@ -35,48 +35,48 @@ pub struct Place {
 /// The target of a path, for a writer. Opening a FIFO waits for its reader.
 ///
 /// # Errors
-/// Those of open(2); [`Refused`]: a symbolic link that another user may have put there, or another user's FIFO or
+/// Those of open(2); [`UntrustedName`]: a symbolic link that another user may have put there, or another user's FIFO or
 /// file in a directory in which it cannot be told who put it there.
-pub fn output(path: &Path) -> io::Result<Output> {
+pub fn output(path: &Path) -> io::Result<OutputTarget> {
     let walked = walk::walk(path, ForeignLinks::Refused, LastLink::Followed)?;
-    let Some(found) = walked.found else { return Ok(Output::File(Place::from(walked))) };
+    let Some(found) = walked.found else { return Ok(OutputTarget::File(FilePlace::from(walked))) };
     let kind = walk::kind(&found);
     if kind.is_dir() {
         return Err(Errno::ISDIR.into());
     }
     if kind.is_file() && !walked.is_magic {
         walked.check_replaceable()?;
-        return Ok(Output::File(Place::from(walked)));
+        return Ok(OutputTarget::File(FilePlace::from(walked)));
     }
     walked.check_special()?;
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NOCTTY | OFlags::CLOEXEC;
     let flags = if walked.is_magic { flags } else { flags | OFlags::NOFOLLOW };
     let opened = openat(&walked.dir, &walked.name, flags, Mode::empty())?;
     walked.check_same(&found, &fstat(&opened)?)?;
-    Ok(Output::Special(File::from(opened)))
+    Ok(OutputTarget::Special(File::from(opened)))
 }
 
 /// The target of a path, for a file that is created or replaced.
 ///
 /// # Errors
 /// As [`output`]; what is there is no regular file.
-pub fn place(path: &Path) -> io::Result<Place> {
+pub fn place(path: &Path) -> io::Result<FilePlace> {
     let walked = walk::walk(path, ForeignLinks::Refused, LastLink::Followed)?;
     if walked.is_magic || walked.found.is_some_and(|found| !walk::kind(&found).is_file()) {
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, "not a regular file"));
     }
     walked.check_replaceable()?;
-    Ok(Place::from(walked))
+    Ok(FilePlace::from(walked))
 }
 
 /// The name itself that a path ends with, for a file that is made or replaced; a link there would be replaced.
 ///
 /// # Errors
-/// Those of opening the directory; [`Refused`]: a link in its path, or another user's file in a directory like /tmp.
-pub fn entry(path: &Path) -> io::Result<Place> {
+/// Those of opening the directory; [`UntrustedName`]: a link in its path, or another user's file in a directory like /tmp.
+pub fn entry(path: &Path) -> io::Result<FilePlace> {
     let walked = walk::walk(path, ForeignLinks::Refused, LastLink::Kept)?;
     walked.check_replaceable()?;
-    Ok(Place::from(walked))
+    Ok(FilePlace::from(walked))
 }
 
 /// Puts a file with these bytes in place of another, or of a link. The file and its name are on disk afterwards.
@@ -95,7 +95,7 @@ pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
 /// Has the names of a directory written to disk.
 ///
 /// # Errors
-/// Those of open(2) and fsync(2); [`Refused`].
+/// Those of open(2) and fsync(2); [`UntrustedName`].
 pub fn sync_dir(path: &Path) -> io::Result<()> {
     sync(&walk::walk_to_dir(path, ForeignLinks::Refused)?)
 }
@@ -108,13 +108,13 @@ fn sync(dir: &OwnedFd) -> io::Result<()> {
 /// Makes a directory with those above it, where they are missing, with the mode 0777 less the umask.
 ///
 /// # Errors
-/// Those of mkdir(2); [`Refused`].
+/// Those of mkdir(2); [`UntrustedName`].
 pub fn create_dirs(path: &Path) -> io::Result<()> {
     let mut all = PathBuf::new();
     for part in path.components() {
         all.push(part);
         let Component::Normal(_) = part else { continue };
-        let Walked { dir, name, found, .. } =
+        let ResolvedName { dir, name, found, .. } =
             walk::walk(&all, ForeignLinks::Refused, LastLink::Followed)?;
         match found {
             None => match mkdirat(&dir, &name, Mode::from_raw_mode(0o777)) {
@@ -128,32 +128,32 @@ pub fn create_dirs(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-impl Walked {
+impl ResolvedName {
     /// Whether what is there may be replaced by a new file: not another user's in a directory like /tmp.
-    fn check_replaceable(&self) -> Result<(), Refused> {
+    fn check_replaceable(&self) -> Result<(), UntrustedName> {
         let Some(found) = &self.found else { return Ok(()) };
         let is_foreign = !walk::is_trusted(found.st_uid) && walk::others_may_write(&self.dir_stat);
         let refused = |what| {
             let user = Some(found.st_uid);
-            Err(Refused { path: self.path.clone(), what, user })
+            Err(UntrustedName { path: self.path.clone(), what, user })
         };
         if is_foreign && found.st_nlink > 1 {
-            return refused(Found::HardLink);
+            return refused(NameKind::HardLink);
         }
         if is_foreign && walk::is_sticky(&self.dir_stat) {
-            return refused(Found::File);
+            return refused(NameKind::File);
         }
         Ok(())
     }
 }
 
-impl From<Walked> for Place {
-    fn from(walked: Walked) -> Self {
+impl From<ResolvedName> for FilePlace {
+    fn from(walked: ResolvedName) -> Self {
         Self { dir: walked.dir, name: walked.name }
     }
 }
 
-impl Place {
+impl FilePlace {
     /// A new file of this mode, less the umask, in the same directory, which has the place's name once it is persisted.
     ///
     /// # Errors
@@ -196,7 +196,7 @@ impl Place {
 /// A temporary file, which is removed unless it is persisted.
 #[derive(Debug)]
 pub struct NewFile<'a> {
-    place: &'a Place,
+    place: &'a FilePlace,
     name: OsString,
     file: File,
     is_persisted: bool,
@@ -221,7 +221,7 @@ impl NewFile<'_> {
     /// # Errors
     /// Those of rename(2).
     pub fn persist(mut self) -> io::Result<()> {
-        let Place { dir, name } = self.place;
+        let FilePlace { dir, name } = self.place;
         renameat(dir, &self.name, dir, name)?;
         self.is_persisted = true;
         Ok(())

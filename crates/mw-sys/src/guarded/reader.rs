@@ -19,15 +19,15 @@ const PIECE_BYTES: usize = 256 << 10;
 
 /// Limit of the bytes read of a file, and of the time. It may take longer by one call, two seconds.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct ReadLimits {
     pub bytes: u64,
     pub time: Duration,
 }
 
 /// A regular file, which is opened and read on a thread that is abandoned where the file system does not respond.
 #[derive(Debug)]
-pub struct Reader {
-    helper: HelperThread<Request, io::Result<Answer>>,
+pub struct FileReader {
+    helper: HelperThread<ReadRequest, io::Result<ReadReply>>,
     path: PathBuf,
     file: Arc<File>,
     file_bytes: u64,
@@ -40,49 +40,49 @@ pub struct Reader {
 }
 
 #[derive(Debug, Clone)]
-enum Request {
+enum ReadRequest {
     Open(PathBuf),
     Read { file: Arc<File>, at: u64, bytes: usize },
 }
 
 #[derive(Debug)]
-enum Answer {
+enum ReadReply {
     Opened { file: Arc<File>, bytes: u64 },
     Piece(Vec<u8>),
 }
 
-fn answer(request: &Request) -> io::Result<Answer> {
+fn answer(request: &ReadRequest) -> io::Result<ReadReply> {
     match request {
-        Request::Open(path) => {
+        ReadRequest::Open(path) => {
             let file = super::open(path)?;
             let bytes = file.metadata()?.len();
-            Ok(Answer::Opened { file: Arc::new(file), bytes })
+            Ok(ReadReply::Opened { file: Arc::new(file), bytes })
         }
-        Request::Read { file, at, bytes } => {
+        ReadRequest::Read { file, at, bytes } => {
             let mut piece = vec![0; *bytes];
             let read = file.read_at(&mut piece, *at)?;
             piece.truncate(read);
-            Ok(Answer::Piece(piece))
+            Ok(ReadReply::Piece(piece))
         }
     }
 }
 
-impl Reader {
+impl FileReader {
     /// Opens a file.
     ///
     /// # Errors
     /// As [`super::open`]; `TimedOut` where its file system does not respond, or has not responded to an earlier
     /// call for the same path that still waits.
-    pub fn open(path: &Path, limits: Limits) -> io::Result<Self> {
+    pub fn open(path: &Path, limits: ReadLimits) -> io::Result<Self> {
         let deadline = Instant::now() + limits.time;
         check_blocked(path)?;
         let own = path.to_owned();
         let mut helper = HelperThread::new(PATIENCE.min(limits.time), move |_, request| {
-            let _call = Call::begin(&own);
+            let _call = PendingCall::begin(&own);
             answer(request)
         })?;
-        let Answer::Opened { file, bytes: file_bytes } =
-            call(&mut helper, Request::Open(path.to_owned()))?
+        let ReadReply::Opened { file, bytes: file_bytes } =
+            call(&mut helper, ReadRequest::Open(path.to_owned()))?
         else {
             return Err(io::ErrorKind::Other.into());
         };
@@ -102,8 +102,8 @@ impl Reader {
             return Err(io::Error::new(io::ErrorKind::TimedOut, "reading it took too long"));
         }
         let bytes = usize::try_from(self.left_bytes).unwrap_or(PIECE_BYTES).min(PIECE_BYTES);
-        let request = Request::Read { file: Arc::clone(&self.file), at: self.position, bytes };
-        let Answer::Piece(piece) = call(&mut self.helper, request)? else {
+        let request = ReadRequest::Read { file: Arc::clone(&self.file), at: self.position, bytes };
+        let ReadReply::Piece(piece) = call(&mut self.helper, request)? else {
             return Err(io::ErrorKind::Other.into());
         };
         self.position += piece.len() as u64;
@@ -118,7 +118,7 @@ impl Reader {
     }
 }
 
-impl Read for Reader {
+impl Read for FileReader {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         if self.fetched == self.piece.len() && self.left_bytes > 0 {
             self.fill()?;
@@ -133,9 +133,9 @@ impl Read for Reader {
 /// Reads the last `limits.bytes` of a regular file.
 ///
 /// # Errors
-/// As [`Reader::open`], and those of read(2).
-pub fn read_tail(path: &Path, limits: Limits) -> io::Result<Vec<u8>> {
-    let mut reader = Reader::open(path, limits)?;
+/// As [`FileReader::open`], and those of read(2).
+pub fn read_tail(path: &Path, limits: ReadLimits) -> io::Result<Vec<u8>> {
+    let mut reader = FileReader::open(path, limits)?;
     reader.skip_to_last();
     let mut tail = Vec::new();
     reader.read_to_end(&mut tail)?;
@@ -143,9 +143,9 @@ pub fn read_tail(path: &Path, limits: Limits) -> io::Result<Vec<u8>> {
 }
 
 fn call(
-    helper: &mut HelperThread<Request, io::Result<Answer>>,
-    request: Request,
-) -> io::Result<Answer> {
+    helper: &mut HelperThread<ReadRequest, io::Result<ReadReply>>,
+    request: ReadRequest,
+) -> io::Result<ReadReply> {
     let answer = helper.run(&[(0, request)]).pop().flatten();
     answer.unwrap_or_else(|| Err(no_response()))
 }
@@ -177,9 +177,9 @@ fn check_blocked(path: &Path) -> io::Result<()> {
 }
 
 /// A call under way.
-struct Call(Instant);
+struct PendingCall(Instant);
 
-impl Call {
+impl PendingCall {
     fn begin(path: &Path) -> Self {
         let begun = Instant::now();
         calls().push((path.to_owned(), begun));
@@ -187,7 +187,7 @@ impl Call {
     }
 }
 
-impl Drop for Call {
+impl Drop for PendingCall {
     fn drop(&mut self) {
         let mut calls = calls();
         if let Some(at) = calls.iter().position(|(_, begun)| *begun == self.0) {

@@ -21,17 +21,17 @@ const OTHERS_MAY_WRITE: u32 = 0o022;
 
 /// A name that is not used, since another user may have chosen what it stands for.
 #[derive(Debug)]
-pub struct Refused {
+pub struct UntrustedName {
     /// Its path.
     pub path: PathBuf,
-    pub what: Found,
+    pub what: NameKind,
     /// The user who may have put it there; `None` is any user.
     pub user: Option<u32>,
 }
 
 /// Its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
+pub enum NameKind {
     Link,
     HardLink,
     File,
@@ -39,13 +39,13 @@ pub enum Found {
     Special,
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for UntrustedName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (what, refused) = match self.what {
-            Found::Link => ("a symbolic link", "is not followed"),
-            Found::HardLink => ("a file with several names", "is not used"),
-            Found::File => ("a file", "is not replaced"),
-            Found::Special => ("a FIFO, socket or device", "is not opened"),
+            NameKind::Link => ("a symbolic link", "is not followed"),
+            NameKind::HardLink => ("a file with several names", "is not used"),
+            NameKind::File => ("a file", "is not replaced"),
+            NameKind::Special => ("a FIFO, socket or device", "is not opened"),
         };
         write!(f, "{} is {what} of ", self.path.display())?;
         match self.user {
@@ -56,10 +56,10 @@ impl fmt::Display for Refused {
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for UntrustedName {}
 
-impl From<Refused> for io::Error {
-    fn from(refused: Refused) -> Self {
+impl From<UntrustedName> for io::Error {
+    fn from(refused: UntrustedName) -> Self {
         Self::new(io::ErrorKind::PermissionDenied, refused)
     }
 }
@@ -68,7 +68,7 @@ impl From<Refused> for io::Error {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ForeignLinks {
     Refused,
-    /// They are followed to a file of the user who chose them, and to no other ([`Walked::chosen_by`]).
+    /// They are followed to a file of the user who chose them, and to no other ([`ResolvedName::chosen_by`]).
     Judged,
 }
 
@@ -82,7 +82,7 @@ pub(super) enum LastLink {
 
 /// The last name of a path in its directory.
 #[derive(Debug)]
-pub(super) struct Walked {
+pub(super) struct ResolvedName {
     pub(super) dir: OwnedFd,
     pub(super) dir_stat: Stat,
     pub(super) name: OsString,
@@ -117,9 +117,9 @@ pub(super) fn kind(stat: &Stat) -> FileType {
 /// The last name of a path and its directory, with what is there.
 ///
 /// # Errors
-/// Those of opening the directories; `ELOOP`; [`Refused`]; the path ends with no name (`EISDIR`).
-pub(super) fn walk(path: &Path, foreign: ForeignLinks, last: LastLink) -> io::Result<Walked> {
-    let mut walk = Walk::start(path, foreign)?;
+/// Those of opening the directories; `ELOOP`; [`UntrustedName`]; the path ends with no name (`EISDIR`).
+pub(super) fn walk(path: &Path, foreign: ForeignLinks, last: LastLink) -> io::Result<ResolvedName> {
+    let mut walk = NameResolution::start(path, foreign)?;
     while let Some(name) = walk.left.pop() {
         let is_last = walk.left.is_empty();
         if name == ".." {
@@ -143,7 +143,7 @@ pub(super) fn walk(path: &Path, foreign: ForeignLinks, last: LastLink) -> io::Re
 /// # Errors
 /// As [`walk`], and `ENOTDIR`.
 pub(super) fn walk_to_dir(path: &Path, foreign: ForeignLinks) -> io::Result<OwnedFd> {
-    let mut walk = Walk::start(path, foreign)?;
+    let mut walk = NameResolution::start(path, foreign)?;
     while let Some(name) = walk.left.pop() {
         if name == ".." { walk.enter_parent()? } else { walk.enter(&name)? }
     }
@@ -151,7 +151,7 @@ pub(super) fn walk_to_dir(path: &Path, foreign: ForeignLinks) -> io::Result<Owne
 }
 
 /// A path on its way.
-struct Walk {
+struct NameResolution {
     foreign: ForeignLinks,
     dir: OwnedFd,
     path: PathBuf,
@@ -170,7 +170,7 @@ fn open_at(dir: impl AsFd, name: &OsStr, flags: OFlags) -> Result<OwnedFd, Errno
     openat(dir, name, flags, Mode::empty())
 }
 
-impl Walk {
+impl NameResolution {
     fn start(path: &Path, foreign: ForeignLinks) -> io::Result<Self> {
         if path.as_os_str().is_empty() {
             return Err(Errno::NOENT.into());
@@ -250,7 +250,8 @@ impl Walk {
         if self.links > MAX_LINKS {
             return Err(Errno::LOOP.into());
         }
-        let refused = |user| Refused { path: self.path.join(name), what: Found::Link, user };
+        let refused =
+            |user| UntrustedName { path: self.path.join(name), what: NameKind::Link, user };
         if fstatfs(&self.dir)?.f_type == PROC_SUPER_MAGIC {
             // Which open file or root of which process that is, only those may say who are trusted.
             return match self.chosen_by.first() {
@@ -286,7 +287,7 @@ impl Walk {
         }
     }
 
-    fn ended(self, name: OsString, is_magic: bool) -> io::Result<Walked> {
+    fn ended(self, name: OsString, is_magic: bool) -> io::Result<ResolvedName> {
         let flags = if is_magic { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
         let found = match statat(&self.dir, &name, flags) {
             Err(Errno::NOENT) => None,
@@ -294,6 +295,6 @@ impl Walk {
         };
         let (dir_stat, path) = (fstat(&self.dir)?, self.path.join(&name));
         let Self { dir, chosen_by, .. } = self;
-        Ok(Walked { dir, dir_stat, name, path, found, is_magic, chosen_by })
+        Ok(ResolvedName { dir, dir_stat, name, path, found, is_magic, chosen_by })
     }
 }

@@ -2,8 +2,8 @@
 
 use super::Pen;
 use super::hazards::folded;
-use super::row::Row;
-use crate::face::Role;
+use super::row::TextRow;
+use crate::face::TextRole;
 use crate::keys::BINDINGS;
 
 /// A column of keys with what they do.
@@ -19,50 +19,50 @@ const LEGEND: &[&str] = &[
 
 impl Pen<'_> {
     /// The keys, in as many columns as there is room for.
-    pub(super) fn help(&self, width: usize, room: usize) -> Vec<Row> {
+    pub(super) fn help(&self, width: usize, room: usize) -> Vec<TextRow> {
         let columns = (width / HELP_COLUMN).clamp(1, 2);
         let lines = BINDINGS.len().div_ceil(columns);
-        let mut rows: Vec<Row> = Vec::new();
+        let mut rows: Vec<TextRow> = Vec::new();
         for line in 0..lines {
-            let mut row = Row::new();
+            let mut row = TextRow::new();
             for column in 0..columns {
                 let Some(binding) = BINDINGS.get(column * lines + line) else { continue };
                 row.fill_to(column * HELP_COLUMN);
-                row.left(binding.label, 11, Role::Accent).put(binding.help, Role::Plain);
+                row.left(binding.label, 11, TextRole::Accent).put(binding.help, TextRole::Plain);
             }
             rows.push(row);
         }
-        rows.push(Row::new());
+        rows.push(TextRow::new());
         let legend = LEGEND.join(". ");
-        rows.extend(folded(&legend, width, 0, Role::Faint));
+        rows.extend(folded(&legend, width, 0, TextRole::Faint));
         self.scrolled(rows, room)
     }
 
-    pub(super) fn page(&self, text: &str, width: usize, room: usize) -> Vec<Row> {
+    pub(super) fn page(&self, text: &str, width: usize, room: usize) -> Vec<TextRow> {
         let mut rows = Vec::new();
         for paragraph in paragraphs(text) {
             rows.extend(match paragraph.strip_prefix('#') {
                 Some(heading) => {
-                    folded(heading.trim_start_matches(['#', ' ']), width, 0, Role::Strong)
+                    folded(heading.trim_start_matches(['#', ' ']), width, 0, TextRole::Strong)
                 }
-                None => folded(&paragraph, width, 0, Role::Plain),
+                None => folded(&paragraph, width, 0, TextRole::Plain),
             });
         }
         self.scrolled(rows, room)
     }
 
     /// The incident that is shown, or the hazard that is selected.
-    pub(super) fn details(&self, width: usize, room: usize) -> Vec<Row> {
+    pub(super) fn details(&self, width: usize, room: usize) -> Vec<TextRow> {
         let mut rows = Vec::new();
         if let Some(incident) = &self.screen.incident {
             rows.extend(self.incident(incident, width));
-            rows.push(Row::new());
+            rows.push(TextRow::new());
         }
         if let Some(finding) = self.moment().findings.get(self.top.selected) {
             rows.extend(self.finding(finding, width));
         }
         if rows.is_empty() {
-            rows.push(Row::from_text("nothing is selected", Role::Faint));
+            rows.push(TextRow::from_text("nothing is selected", TextRole::Faint));
         }
         self.scrolled(rows, room)
     }

@@ -2,9 +2,9 @@
 
 use super::Pen;
 use super::parts::pressure;
-use super::row::Row;
-use crate::face::Role;
-use crate::measure::{MEASURES, Measure, Unit};
+use super::row::TextRow;
+use crate::face::TextRole;
+use crate::measure::{MEASURES, Measure, MeasureUnit};
 use crate::short;
 
 /// Columns of name, number, highest number and unit.
@@ -16,21 +16,21 @@ const CURVE: (usize, usize) = (12, 60);
 const WORDS: usize = 40;
 
 impl Pen<'_> {
-    pub(super) fn reclaim(&self, width: usize, room: usize) -> Vec<Row> {
+    pub(super) fn reclaim(&self, width: usize, room: usize) -> Vec<TextRow> {
         let free = width.saturating_sub(NUMBERS + 1);
         let words = free >= CURVE.0 + WORDS;
         let curve = if words { (free - WORDS).clamp(CURVE.0, CURVE.1) } else { free };
-        let mut heading = Row::new();
-        heading.left("", 15, Role::Plain).right("now", 7, Role::Faint);
-        heading.right("peak", 7, Role::Faint).fill_to(NUMBERS);
-        heading.put(&self.cut("last 2 min", curve), Role::Faint);
+        let mut heading = TextRow::new();
+        heading.left("", 15, TextRole::Plain).right("now", 7, TextRole::Faint);
+        heading.right("peak", 7, TextRole::Faint).fill_to(NUMBERS);
+        heading.put(&self.cut("last 2 min", curve), TextRole::Faint);
         let mut rows = vec![heading];
         for measure in &MEASURES {
             let mut row = self.measure(measure, curve);
             if words {
                 row.fill_to(NUMBERS + curve + 1);
                 let left = width.saturating_sub(row.width());
-                row.put(&self.cut(measure.says, left), Role::Faint);
+                row.put(&self.cut(measure.says, left), TextRole::Faint);
             }
             rows.push(row);
         }
@@ -38,23 +38,23 @@ impl Pen<'_> {
         self.scrolled(rows, room)
     }
 
-    fn measure(&self, measure: &Measure, curve: usize) -> Row {
+    fn measure(&self, measure: &Measure, curve: usize) -> TextRow {
         let series = measure.series;
-        let mut row = Row::new();
-        row.left(measure.label, 15, Role::Plain);
+        let mut row = TextRow::new();
+        row.left(measure.label, 15, TextRole::Plain);
         let mut pressures = self.moment().pressure.iter();
         let (now, role) = match pressures.find(|of| of.name == measure.label) {
             Some(of) => pressure(series, of.some),
             None => self.value(series),
         };
         let (peak, peak_role) = self.peak(series);
-        row.right(&now, 7, role).right(&peak, 7, peak_role).put(" ", Role::Plain);
-        row.left(unit(measure.unit), 9, Role::Faint).fill_to(NUMBERS);
+        row.right(&now, 7, role).right(&peak, 7, peak_role).put(" ", TextRole::Plain);
+        row.left(unit(measure.unit), 9, TextRole::Faint).fill_to(NUMBERS);
         row.append(self.curve(series, curve));
         row
     }
 
-    fn limits(&self) -> Row {
+    fn limits(&self) -> TextRow {
         let text = match self.moment().dirty_limits {
             Some((limit, background)) => format!(
                 "dirty pages: background writeback from {}, writers throttled from {}",
@@ -63,15 +63,15 @@ impl Pen<'_> {
             ),
             None => "dirty limits: not reported by this kernel (nr_dirty_threshold)".to_owned(),
         };
-        Row::from_text(&text, Role::Faint)
+        TextRow::from_text(&text, TextRole::Faint)
     }
 }
 
-fn unit(unit: Unit) -> &'static str {
+fn unit(unit: MeasureUnit) -> &'static str {
     match unit {
-        Unit::Percent => "",
-        Unit::Pages => "pages/s",
-        Unit::Events => "/s",
-        Unit::Bytes => "",
+        MeasureUnit::Percent => "",
+        MeasureUnit::Pages => "pages/s",
+        MeasureUnit::Events => "/s",
+        MeasureUnit::Bytes => "",
     }
 }

@@ -1,23 +1,23 @@
 //! One line of the screen, built from left to right.
 
-use crate::face::{Face, Role};
+use crate::face::{Face, TextRole};
 use ratatui::text::{Line, Span};
 
 /// A line that is being built: text and what it means. The face decides at the end what that
 /// looks like.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Row {
-    pieces: Vec<(String, Role)>,
+pub(super) struct TextRow {
+    pieces: Vec<(String, TextRole)>,
     width: usize,
 }
 
-impl Row {
+impl TextRow {
     pub(super) fn new() -> Self {
         Self::default()
     }
 
     /// A row of one piece.
-    pub(super) fn from_text(text: &str, role: Role) -> Self {
+    pub(super) fn from_text(text: &str, role: TextRole) -> Self {
         let mut row = Self::new();
         row.put(text, role);
         row
@@ -28,7 +28,7 @@ impl Row {
         self.width
     }
 
-    pub(super) fn put(&mut self, text: &str, role: Role) -> &mut Self {
+    pub(super) fn put(&mut self, text: &str, role: TextRole) -> &mut Self {
         // What a program calls itself must not move the cursor.
         let text: String = text.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
         self.width += Span::raw(text.as_str()).width();
@@ -37,14 +37,14 @@ impl Row {
     }
 
     /// Adds text in a column of its own, at its left, with a blank behind it.
-    pub(super) fn left(&mut self, text: &str, width: usize, role: Role) -> &mut Self {
+    pub(super) fn left(&mut self, text: &str, width: usize, role: TextRole) -> &mut Self {
         let end = self.width + width;
         self.put(&cut(text, width.saturating_sub(1), '.'), role);
         self.fill_to(end)
     }
 
     /// Adds text in a column of its own, at its right.
-    pub(super) fn right(&mut self, text: &str, width: usize, role: Role) -> &mut Self {
+    pub(super) fn right(&mut self, text: &str, width: usize, role: TextRole) -> &mut Self {
         let taken = Span::raw(text).width();
         self.fill_to(self.width + width.saturating_sub(taken));
         self.put(text, role)
@@ -54,7 +54,7 @@ impl Row {
     pub(super) fn fill_to(&mut self, column: usize) -> &mut Self {
         if column > self.width {
             let blanks = " ".repeat(column - self.width);
-            self.put(&blanks, Role::Plain);
+            self.put(&blanks, TextRole::Plain);
         }
         self
     }
@@ -70,14 +70,14 @@ impl Row {
     pub(super) fn selected(&mut self, width: usize) {
         self.fill_to(width);
         for (_, role) in &mut self.pieces {
-            *role = Role::Selected;
+            *role = TextRole::Selected;
         }
     }
 
     /// The line as the face shows it.
     pub(super) fn line(self, face: Face) -> Line<'static> {
         let shown = |c: char| if face.glyphs.ascii && !c.is_ascii() { '?' } else { c };
-        let span = |(text, role): (String, Role)| {
+        let span = |(text, role): (String, TextRole)| {
             let text: String = text.chars().map(shown).collect();
             Span::styled(text, face.style(role))
         };
@@ -86,11 +86,11 @@ impl Row {
 }
 
 /// Two columns of rows, the second from column `at` on.
-pub(super) fn beside(left: Vec<Row>, at: usize, right: Vec<Row>) -> Vec<Row> {
+pub(super) fn beside(left: Vec<TextRow>, at: usize, right: Vec<TextRow>) -> Vec<TextRow> {
     let count = left.len().max(right.len());
     let mut right = right.into_iter();
-    let mut rows: Vec<Row> = left;
-    rows.resize(count, Row::new());
+    let mut rows: Vec<TextRow> = left;
+    rows.resize(count, TextRow::new());
     for row in &mut rows {
         row.fill_to(at);
         if let Some(more) = right.next() {
@@ -130,11 +130,11 @@ mod tests {
 
     #[test]
     fn columns_stay_where_they_are() {
-        let mut row = Row::new();
-        row.left("name", 8, Role::Plain).right("7", 4, Role::Plain).left(
+        let mut row = TextRow::new();
+        row.left("name", 8, TextRole::Plain).right("7", 4, TextRole::Plain).left(
             "a\x1b[2J",
             9,
-            Role::Plain,
+            TextRole::Plain,
         );
         let text = row.line(Face::plain()).to_string();
         assert_eq!(text, "name       7a?[2J    ");

@@ -1,8 +1,8 @@
 //! Cgroups by how near they are to their limits, and tasks.
 
 use super::Pen;
-use super::row::Row;
-use crate::face::Role;
+use super::row::TextRow;
+use crate::face::TextRole;
 use crate::moment::{GroupRow, TaskRow};
 use crate::short;
 use mw_model::{Incident, Reading, Role as Part};
@@ -13,7 +13,7 @@ const FAST_GROWTH: f64 = 64.0 * 1024.0 * 1024.0;
 const GAUGE: usize = 12;
 
 impl Pen<'_> {
-    pub(super) fn tasks(&self, width: usize, room: usize) -> Vec<Row> {
+    pub(super) fn tasks(&self, width: usize, room: usize) -> Vec<TextRow> {
         let mut rows = self
             .screen
             .incident
@@ -22,50 +22,54 @@ impl Pen<'_> {
         let left = room.saturating_sub(rows.len() + 1);
         let groups = self.moment().groups.value().map_or(1, Vec::len).max(1);
         rows.extend(self.group_rows(width, (groups + 1).min(left / 2)));
-        rows.push(Row::new());
+        rows.push(TextRow::new());
         let left = room.saturating_sub(rows.len());
         rows.extend(self.task_rows(width, left, self.top.scroll));
         rows
     }
 
     /// Victims and culprits of an incident.
-    pub(super) fn parts_in(&self, incident: &Incident, width: usize, lines: usize) -> Vec<Row> {
+    pub(super) fn parts_in(&self, incident: &Incident, width: usize, lines: usize) -> Vec<TextRow> {
         let mut rows = Vec::new();
-        let parts: [(&str, &[Part], Role); 2] = [
-            ("suffering", &incident.suffering, Role::Warn),
-            ("causing", &incident.causing, Role::Bad),
+        let parts: [(&str, &[Part], TextRole); 2] = [
+            ("suffering", &incident.suffering, TextRole::Warn),
+            ("causing", &incident.causing, TextRole::Bad),
         ];
         for (title, tasks, role) in parts {
             for part in tasks.iter().take(lines.saturating_sub(2) / 2) {
-                let mut row = Row::new();
-                row.left(title, 11, Role::Strong).right(&part.pid.to_string(), 8, Role::Plain);
-                row.put(" ", Role::Plain).left(&part.task, 17, role);
+                let mut row = TextRow::new();
+                row.left(title, 11, TextRole::Strong).right(
+                    &part.pid.to_string(),
+                    8,
+                    TextRole::Plain,
+                );
+                row.put(" ", TextRole::Plain).left(&part.task, 17, role);
                 let room = width.saturating_sub(row.width());
-                row.put(&self.cut(&part.why, room), Role::Plain);
+                row.put(&self.cut(&part.why, room), TextRole::Plain);
                 rows.push(row);
             }
         }
         if !rows.is_empty() {
-            rows.push(Row::new());
+            rows.push(TextRow::new());
         }
         rows
     }
 
     /// Groups, the nearest to its limit first, under a heading.
-    pub(super) fn group_rows(&self, width: usize, lines: usize) -> Vec<Row> {
+    pub(super) fn group_rows(&self, width: usize, lines: usize) -> Vec<TextRow> {
         let wide = width >= 70;
         let path = width.saturating_sub(if wide { 50 } else { 28 });
-        let mut heading = Row::new();
-        heading.left("cgroup", path, Role::Strong).right("charged", 8, Role::Faint);
-        heading.right("limit", 7, Role::Faint);
+        let mut heading = TextRow::new();
+        heading.left("cgroup", path, TextRole::Strong).right("charged", 8, TextRole::Faint);
+        heading.right("limit", 7, TextRole::Faint);
         if wide {
-            heading.right("high", 7, Role::Faint).right("max", 7, Role::Faint);
-            heading.right("oom", 7, Role::Faint);
+            heading.right("high", 7, TextRole::Faint).right("max", 7, TextRole::Faint);
+            heading.right("oom", 7, TextRole::Faint);
         }
         let mut rows = vec![heading];
         match &self.moment().groups {
             Reading::Value(groups) if groups.is_empty() => {
-                rows.push(Row::from_text("no group has a limit", Role::Faint));
+                rows.push(TextRow::from_text("no group has a limit", TextRole::Faint));
             }
             Reading::Value(groups) => {
                 let room = lines.saturating_sub(1);
@@ -77,47 +81,48 @@ impl Pen<'_> {
         rows
     }
 
-    fn group(&self, group: &GroupRow, path: usize, wide: bool) -> Row {
+    fn group(&self, group: &GroupRow, path: usize, wide: bool) -> TextRow {
         let share = group.share();
         let role = match share {
-            share if share >= 0.95 => Role::Bad,
-            share if share >= 0.8 => Role::Warn,
-            _ => Role::Good,
+            share if share >= 0.95 => TextRole::Bad,
+            share if share >= 0.8 => TextRole::Warn,
+            _ => TextRole::Good,
         };
-        let mut row = Row::new();
-        row.left(&tail(&group.path, path.saturating_sub(1)), path, Role::Plain);
-        row.right(&short::bytes(group.current), 8, Role::Plain);
-        row.right(&short::bytes(group.limit), 7, Role::Plain);
+        let mut row = TextRow::new();
+        row.left(&tail(&group.path, path.saturating_sub(1)), path, TextRole::Plain);
+        row.right(&short::bytes(group.current), 8, TextRole::Plain);
+        row.right(&short::bytes(group.limit), 7, TextRole::Plain);
         if wide {
             for met in group.met {
                 let text = met.map_or_else(|| "-".to_owned(), |met| short::count(met as f64));
-                let role = if met.is_some_and(|met| met > 0) { Role::Warn } else { Role::Faint };
+                let role =
+                    if met.is_some_and(|met| met > 0) { TextRole::Warn } else { TextRole::Faint };
                 row.right(&text, 7, role);
             }
         }
         let filled = ((share * (GAUGE - 4) as f64) as usize).min(GAUGE - 4);
         let glyphs = self.face.glyphs;
-        row.put(" ", Role::Plain).put(&glyphs.full.to_string().repeat(filled), role);
-        row.put(&glyphs.empty.to_string().repeat(GAUGE - 4 - filled), Role::Faint);
+        row.put(" ", TextRole::Plain).put(&glyphs.full.to_string().repeat(filled), role);
+        row.put(&glyphs.empty.to_string().repeat(GAUGE - 4 - filled), TextRole::Faint);
         row.right(&format!("{:.0}%", (share * 100.0).min(999.0)), 5, role);
         row
     }
 
     /// Tasks, blocked ones first, under a heading; from row `from` on.
-    pub(super) fn task_rows(&self, width: usize, lines: usize, from: usize) -> Vec<Row> {
+    pub(super) fn task_rows(&self, width: usize, lines: usize, from: usize) -> Vec<TextRow> {
         let wide = width >= 60;
-        let mut heading = Row::new();
-        heading.left("task", 8, Role::Strong).left("state", 7, Role::Faint);
-        heading.right("resident", 8, Role::Faint).right("growth/s", 9, Role::Faint);
+        let mut heading = TextRow::new();
+        heading.left("task", 8, TextRole::Strong).left("state", 7, TextRole::Faint);
+        heading.right("resident", 8, TextRole::Faint).right("growth/s", 9, TextRole::Faint);
         if wide {
-            heading.right("swapped", 9, Role::Faint).right("locked", 8, Role::Faint);
+            heading.right("swapped", 9, TextRole::Faint).right("locked", 8, TextRole::Faint);
         }
-        heading.put("  name", Role::Faint);
+        heading.put("  name", TextRole::Faint);
         let (present, unseen) = self.moment().tasks_unseen;
         if unseen > 0 {
             let text = format!("   {unseen} of {present} not sampled");
             let room = width.saturating_sub(heading.width());
-            heading.put(&self.cut(&text, room), Role::Warn);
+            heading.put(&self.cut(&text, room), TextRole::Warn);
         }
         let mut rows = vec![heading];
         match &self.moment().tasks {
@@ -133,35 +138,35 @@ impl Pen<'_> {
     }
 }
 
-fn row_of(task: &TaskRow, wide: bool) -> Row {
-    let mut row = Row::new();
+fn row_of(task: &TaskRow, wide: bool) -> TextRow {
+    let mut row = TextRow::new();
     let (state, role) = match task.state {
-        'D' => ("blocked", Role::Bad),
-        'R' => ("runs", Role::Plain),
-        'T' | 't' => ("stopped", Role::Warn),
-        'Z' => ("zombie", Role::Faint),
-        _ => ("sleeps", Role::Faint),
+        'D' => ("blocked", TextRole::Bad),
+        'R' => ("runs", TextRole::Plain),
+        'T' | 't' => ("stopped", TextRole::Warn),
+        'Z' => ("zombie", TextRole::Faint),
+        _ => ("sleeps", TextRole::Faint),
     };
-    row.left(&task.pid.to_string(), 8, Role::Plain);
+    row.left(&task.pid.to_string(), 8, TextRole::Plain);
     row.put(state, role).fill_to(15);
-    row.right(&short::bytes(task.resident), 8, Role::Plain);
+    row.right(&short::bytes(task.resident), 8, TextRole::Plain);
     let (growth, role) = match task.growth_per_s {
-        None => ("-".to_owned(), Role::Faint),
-        Some(rate) if rate.abs() < 1024.0 => ("0".to_owned(), Role::Faint),
+        None => ("-".to_owned(), TextRole::Faint),
+        Some(rate) if rate.abs() < 1024.0 => ("0".to_owned(), TextRole::Faint),
         Some(rate) => {
             let sign = if rate < 0.0 { "-" } else { "+" };
-            let role = if rate >= FAST_GROWTH { Role::Warn } else { Role::Plain };
+            let role = if rate >= FAST_GROWTH { TextRole::Warn } else { TextRole::Plain };
             (format!("{sign}{}", short::bytes(rate.abs() as u64)), role)
         }
     };
     row.right(&growth, 9, role);
     if wide {
         for (bytes, width) in [(task.swap, 9), (task.locked, 8)] {
-            let role = if bytes > 0 { Role::Plain } else { Role::Faint };
+            let role = if bytes > 0 { TextRole::Plain } else { TextRole::Faint };
             row.right(&short::bytes(bytes), width, role);
         }
     }
-    row.put("  ", Role::Plain).put(&task.name, Role::Plain);
+    row.put("  ", TextRole::Plain).put(&task.name, TextRole::Plain);
     row
 }
 

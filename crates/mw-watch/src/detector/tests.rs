@@ -3,7 +3,7 @@
 use super::*;
 use std::time::Duration;
 
-const LIMITS: Limits = Limits { canary_ms: 100.0, token_ms: None };
+const LIMITS: MonitorLimits = MonitorLimits { canary_ms: 100.0, token_ms: None };
 
 const LIMIT: Duration = Duration::from_millis(500);
 const ALARM: Duration = Duration::from_millis(100);
@@ -26,7 +26,7 @@ fn answered(sequence: u64, took_ms: f64, failed: bool) -> ProbeReading {
     probe(None, Some(ProbeRequest { sequence, elapsed, failed, ..ProbeRequest::default() }))
 }
 
-fn detector(limits: Limits, probes: usize) -> Detector {
+fn detector(limits: MonitorLimits, probes: usize) -> Detector {
     Detector::new(limits, (0..probes).map(|_| "db".to_owned()))
 }
 
@@ -41,7 +41,7 @@ fn turn(detector: &mut Detector, now_ms: f64, readings: MonitorReadings<'_>) -> 
 /// Result of each turn, if any.
 #[track_caller]
 fn check(
-    limits: Limits,
+    limits: MonitorLimits,
     turns: &[(f64, ProbeReading, CanaryReading, bool)],
     expected: &[(f64, &str)],
 ) {
@@ -121,7 +121,7 @@ fn memory_is_told_from_processors_by_the_pair() {
 
 #[test]
 fn a_heartbeat_is_warned_of_at_a_quarter_of_its_token() {
-    let limits = Limits { token_ms: Some(1000.0), ..LIMITS };
+    let limits = MonitorLimits { token_ms: Some(1000.0), ..LIMITS };
     let late = |late_ms| CanaryReading { touching_ms: 0.0, late_ms };
     let fine = answered(1, 1.0, false);
     check(

@@ -5,7 +5,7 @@
 use crate::series::Series;
 use mw_model::{Host, Table};
 use mw_record::{Recording, Retention, Writer};
-use mw_watch::{Options, Watch};
+use mw_watch::{Watch, WatchOptions};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -19,7 +19,8 @@ pub(crate) const HOUR_S: u64 = 3_600;
 pub(crate) fn recorded(seconds: u64) -> Table {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("recording.db");
-    let watch = Watch::start(Options { profile: false, ..Options::new(path.clone()) }).unwrap();
+    let watch =
+        Watch::start(WatchOptions { profile: false, ..WatchOptions::new(path.clone()) }).unwrap();
     std::thread::sleep(Duration::from_secs(seconds));
     drop(watch);
     Recording::open(&path).unwrap().table(0, u64::MAX).unwrap()

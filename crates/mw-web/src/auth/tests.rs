@@ -1,31 +1,31 @@
 use super::*;
 use std::time::{Duration, Instant};
 
-fn policy(users: &[(&str, &str, u32)]) -> Policy {
+fn policy(users: &[(&str, &str, u32)]) -> ConnectionPolicy {
     let hashed = |(user, password, cost): &(&str, &str, u32)| {
         let text = bcrypt::hash(password, *cost).unwrap();
         ((*user).to_owned(), PasswordHash { text, cost: *cost })
     };
     let most = users.iter().map(|(.., cost)| *cost).max().unwrap();
-    Policy { tls: None, users: users.iter().map(hashed).collect(), max_cost: most }
+    ConnectionPolicy { tls: None, users: users.iter().map(hashed).collect(), max_cost: most }
 }
 
 fn header(text: &str) -> String {
     format!("Basic {}", BASE64_STANDARD.encode(text))
 }
 
-fn is_right(remembered: &Remembered, policy: &Policy, header: Option<&str>) -> bool {
+fn is_right(remembered: &CredentialCache, policy: &ConnectionPolicy, header: Option<&str>) -> bool {
     match remembered.verdict(policy, header) {
-        Verdict::Right => true,
-        Verdict::Wrong => false,
-        Verdict::Unverified(question) => remembered.is_right(&question),
+        AuthOutcome::Right => true,
+        AuthOutcome::Wrong => false,
+        AuthOutcome::Unverified(question) => remembered.is_right(&question),
     }
 }
 
 #[test]
 fn a_password_is_compared_with_its_hash() {
     let users = policy(&[("prom", "secret", 4)]);
-    let remembered = Remembered::new().unwrap();
+    let remembered = CredentialCache::new().unwrap();
     for _ in 0..2 {
         assert!(is_right(&remembered, &users, Some(&header("prom:secret"))));
         for wrong in ["prom:Secret", "prom:", "nobody:secret", "prom"] {
@@ -41,17 +41,17 @@ fn a_password_is_compared_with_its_hash() {
 #[test]
 fn a_password_that_was_right_is_not_verified_again() {
     let users = policy(&[("prom", "secret", 4)]);
-    let remembered = Remembered::new().unwrap();
+    let remembered = CredentialCache::new().unwrap();
     let verdict = |text: &str| remembered.verdict(&users, Some(&header(text)));
-    let Verdict::Unverified(question) = verdict("prom:secret") else { unreachable!("unknown") };
+    let AuthOutcome::Unverified(question) = verdict("prom:secret") else { unreachable!("unknown") };
     assert!(remembered.is_right(&question));
-    assert!(matches!(verdict("prom:secret"), Verdict::Right));
-    assert!(matches!(verdict("prom:wrong"), Verdict::Unverified(_)));
+    assert!(matches!(verdict("prom:secret"), AuthOutcome::Right));
+    assert!(matches!(verdict("prom:wrong"), AuthOutcome::Unverified(_)));
 }
 
 /// The least of some runs: what the machine does beside it only adds.
-fn refusal(policy: &Policy, user: &str) -> Duration {
-    let remembered = Remembered::new().unwrap();
+fn refusal(policy: &ConnectionPolicy, user: &str) -> Duration {
+    let remembered = CredentialCache::new().unwrap();
     let header = header(&format!("{user}:wrong"));
     let time = |_| {
         let start = Instant::now();

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test program uses a part")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use mw_web::{Request, Response, Server, Service, WebConfig};
+use mw_web::{HttpRequest, HttpService, Response, WebConfig, WebServer};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
@@ -28,8 +28,8 @@ pub(crate) struct Page {
     large: Arc<str>,
 }
 
-impl Service for Page {
-    fn answer(&self, request: &Request) -> Option<Response> {
+impl HttpService for Page {
+    fn answer(&self, request: &HttpRequest) -> Option<Response> {
         let text = format!("page {}\n", request.path);
         match &*request.path {
             "/never" => None,
@@ -45,16 +45,17 @@ impl Service for Page {
     }
 }
 
-pub(crate) fn start(config: Option<WebConfig>) -> (Server, SocketAddr, Arc<Page>) {
+pub(crate) fn start(config: Option<WebConfig>) -> (WebServer, SocketAddr, Arc<Page>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let page = Arc::new(Page { told: Mutex::default(), large: "x".repeat(LARGE_BYTES).into() });
-    let server = Server::start(listener, config, Arc::clone(&page) as Arc<dyn Service>).unwrap();
+    let server =
+        WebServer::start(listener, config, Arc::clone(&page) as Arc<dyn HttpService>).unwrap();
     (server, address, page)
 }
 
 /// A server that asks for the password `secret` of the user `prom`, and its directory.
-pub(crate) fn start_with_password(cost: u32) -> (Server, SocketAddr, tempfile::TempDir) {
+pub(crate) fn start_with_password(cost: u32) -> (WebServer, SocketAddr, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("web.yml");
     let hash = bcrypt::hash("secret", cost).unwrap();

@@ -1,8 +1,8 @@
 //! Other methods of creating a segment, for comparison: an equal share for each thread, one call for each
 //! page, and the chunks of memwright with one slow thread.
 
-use super::sample::{Sample, ms_per_gib};
-use mw_segment::{Kind, NumaPolicy, PageSize, Phase, StdThreads, ThreadSpawner, Workers};
+use super::sample::{SegmentTimes, ms_per_gib};
+use mw_segment::{NumaPolicy, PageSize, Phase, SegmentKind, StdThreads, ThreadSpawner, Workers};
 use mw_sys::{Region, SysvSegment, ThpAdvice};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use std::cell::Cell;
@@ -28,9 +28,9 @@ pub(crate) enum Split {
 
 /// A segment that is created without mw-segment.
 #[derive(Debug, Clone)]
-pub(crate) struct Baseline {
+pub(crate) struct BaselineSegment {
     pub(crate) split: Split,
-    pub(crate) kind: Kind,
+    pub(crate) kind: SegmentKind,
     pub(crate) page: PageSize,
     pub(crate) threads: usize,
     /// The factor by which the last thread is slower; 1 for none.
@@ -39,9 +39,9 @@ pub(crate) struct Baseline {
     pub(crate) policies: Vec<(Range<usize>, NumaPolicy)>,
 }
 
-impl Baseline {
+impl BaselineSegment {
     /// Creates, locks and destroys one segment.
-    pub(crate) fn measure(&self, bytes: usize) -> io::Result<Sample> {
+    pub(crate) fn measure(&self, bytes: usize) -> io::Result<SegmentTimes> {
         let granule = self.page.hugetlb_bytes().unwrap_or_else(mw_sys::page_bytes);
         let bytes = bytes.next_multiple_of(granule);
         let start = Instant::now();
@@ -54,7 +54,7 @@ impl Baseline {
         let start = Instant::now();
         drop(region);
         drop(file);
-        Ok(Sample {
+        Ok(SegmentTimes {
             create: ms_per_gib(create, bytes),
             // It is locked while it is populated.
             lock: 0.0,
@@ -173,8 +173,8 @@ impl ThreadSpawner for MarkLastThread {
 }
 
 /// Plain system calls: mlock(2) creates and locks the pages in one call, munmap(2) and close(2) free them.
-pub(crate) fn plain(kind: Kind, bytes: usize) -> io::Result<Sample> {
-    let kind = if kind == Kind::Hugetlb { Kind::Memfd } else { kind };
+pub(crate) fn plain(kind: SegmentKind, bytes: usize) -> io::Result<SegmentTimes> {
+    let kind = if kind == SegmentKind::Hugetlb { SegmentKind::Memfd } else { kind };
     let start = Instant::now();
     let region = Region::reserve(bytes, mw_sys::page_bytes(), THP_BYTES)?;
     let file = map(kind, PageSize::Base, &region)?;
@@ -187,7 +187,7 @@ pub(crate) fn plain(kind: Kind, bytes: usize) -> io::Result<Sample> {
     let start = Instant::now();
     drop(region);
     drop(file);
-    Ok(Sample {
+    Ok(SegmentTimes {
         create: ms_per_gib(create, bytes),
         lock: ms_per_gib(lock, bytes),
         destroy: ms_per_gib(start.elapsed(), bytes),
@@ -198,17 +198,17 @@ pub(crate) fn plain(kind: Kind, bytes: usize) -> io::Result<Sample> {
     })
 }
 
-fn map(kind: Kind, page: PageSize, region: &Region) -> io::Result<Option<OwnedFd>> {
+fn map(kind: SegmentKind, page: PageSize, region: &Region) -> io::Result<Option<OwnedFd>> {
     let (all, hugetlb) = (0..region.bytes(), page.hugetlb_bytes());
     match kind {
-        Kind::Ism | Kind::Dism => {
+        SegmentKind::Ism | SegmentKind::Dism => {
             let segment = SysvSegment::create(0, region.bytes(), hugetlb)?;
             let attached = region.attach(segment);
             segment.remove()?;
             attached.map(|()| None)
         }
-        Kind::Anon => region.map_anonymous(all, hugetlb.is_some()).map(|()| None),
-        Kind::Memfd | Kind::Hugetlb | Kind::Posix => {
+        SegmentKind::Anon => region.map_anonymous(all, hugetlb.is_some()).map(|()| None),
+        SegmentKind::Memfd | SegmentKind::Hugetlb | SegmentKind::Posix => {
             let flags = MemfdFlags::CLOEXEC | mw_sys::memfd_page_flags(page);
             let file = memfd_create("memwright", flags)?;
             ftruncate(&file, region.bytes() as u64)?;
@@ -224,16 +224,16 @@ mod tests {
 
     const MIB: usize = 1 << 20;
 
-    fn baseline(split: Split, slowed: u32) -> Baseline {
-        let (kind, page) = (Kind::Memfd, PageSize::Base);
-        Baseline { split, kind, page, threads: 3, slowed, policies: Vec::new() }
+    fn baseline(split: Split, slowed: u32) -> BaselineSegment {
+        let (kind, page) = (SegmentKind::Memfd, PageSize::Base);
+        BaselineSegment { split, kind, page, threads: 3, slowed, policies: Vec::new() }
     }
 
     #[test]
     fn every_split_populates_the_whole_segment() {
         for split in [Split::Chunks, Split::EqualShare, Split::PageByPage] {
             let region = Region::reserve(20 * MIB, 4096, 2 * MIB).unwrap();
-            let _file = map(Kind::Memfd, PageSize::Base, &region).unwrap();
+            let _file = map(SegmentKind::Memfd, PageSize::Base, &region).unwrap();
             baseline(split, 1).populate(&region).unwrap();
             let shares = region.node_shares();
             let sum: f64 = shares.map_or(1.0, |shares| shares.values().sum());

@@ -1,7 +1,7 @@
 //! The latency of mmap(2) in another thread of the process while a segment is created.
 
-use super::baseline::{Baseline, Split};
-use mw_segment::{Kind, Options, PageSize};
+use super::baseline::{BaselineSegment, Split};
+use mw_segment::{Options, PageSize, SegmentKind};
 use mw_sys::Region;
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,13 +24,14 @@ pub(crate) struct Latency {
 }
 
 /// Measures memwright and an equal share for each thread, on base pages.
-pub(crate) fn measure(kind: Kind, bytes: u64) -> Vec<Latency> {
+pub(crate) fn measure(kind: SegmentKind, bytes: u64) -> Vec<Latency> {
     let Ok(bytes) = usize::try_from(bytes) else { return Vec::new() };
-    let (kind, page) = (if kind == Kind::Hugetlb { Kind::Memfd } else { kind }, PageSize::Base);
+    let (kind, page) =
+        (if kind == SegmentKind::Hugetlb { SegmentKind::Memfd } else { kind }, PageSize::Base);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = threads.min(mw_segment::MAX_WORKERS);
     let split = Split::EqualShare;
-    let shares = Baseline { split, kind, page, threads, slowed: 1, policies: Vec::new() };
+    let shares = BaselineSegment { split, kind, page, threads, slowed: 1, policies: Vec::new() };
     let ours = Options::new(bytes).kind(kind).page_size(page).locked(true);
     let ours = measure_one("memwright", || ours.create().is_ok());
     let shares = measure_one("equal shares", || shares.measure(bytes).is_ok());

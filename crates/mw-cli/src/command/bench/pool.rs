@@ -1,8 +1,8 @@
 //! Huge pages that are reserved for the bench.
 
 use crate::Failure;
-use crate::args::Place;
-use crate::command::reserved::{Reserved, Reserver};
+use crate::args::PlacementArg;
+use crate::command::reserved::{PoolReservation, Reserver};
 use mw_memory::huge_pool_dir;
 use mw_sys::kernel_file;
 use std::path::Path;
@@ -12,16 +12,16 @@ const RESERVER: Reserver = Reserver { owner: "bench", name: "--reserve" };
 /// Has the pools of this page size hold `bytes` more than they have promised: an equal part on each of the
 /// nodes that the memory is to come from.
 pub(super) fn reserve_for(
-    place: &Place,
+    place: &PlacementArg,
     page_bytes: u64,
     bytes: u64,
     state_dir: &Path,
-) -> Result<Vec<Reserved>, Failure> {
+) -> Result<Vec<PoolReservation>, Failure> {
     let reserve =
         |node, bytes| reserve(&huge_pool_dir(page_bytes, node), page_bytes, bytes, state_dir);
     let nodes = match place {
-        Place::Uniform(policy) => policy.nodes(),
-        Place::Split(nodes) => nodes,
+        PlacementArg::Uniform(policy) => policy.nodes(),
+        PlacementArg::Split(nodes) => nodes,
     };
     if nodes.is_empty() {
         return Ok(vec![reserve(None, bytes)?]);
@@ -30,16 +30,21 @@ pub(super) fn reserve_for(
     nodes.iter().map(|node| reserve(Some(*node), part)).collect()
 }
 
-fn reserve(dir: &str, page_bytes: u64, bytes: u64, state_dir: &Path) -> Result<Reserved, Failure> {
+fn reserve(
+    dir: &str,
+    page_bytes: u64,
+    bytes: u64,
+    state_dir: &Path,
+) -> Result<PoolReservation, Failure> {
     let read = |name: &str| number(&format!("{dir}/{name}"));
     let promised = read("resv_hugepages").unwrap_or(0);
     let free = read("free_hugepages").unwrap_or(0).saturating_sub(promised);
     let missing = bytes.div_ceil(page_bytes).saturating_sub(free);
     if missing == 0 {
-        return Ok(Reserved::nothing());
+        return Ok(PoolReservation::nothing());
     }
     let pages = read("nr_hugepages").unwrap_or(0) + missing;
-    Reserved::pages(
+    PoolReservation::pages(
         &format!("{dir}/nr_hugepages"),
         pages,
         &RESERVER,

@@ -1,8 +1,8 @@
 //! The measurements, and the ratios between them.
 
 use super::mmap_latency::Latency;
-use super::sample::{Sample, Spread};
-use super::variant::{Method, Variant};
+use super::sample::{BenchSpread, SegmentTimes};
+use super::variant::{BenchVariant, Method};
 use super::zeroing_bandwidth::ZeroingBandwidth;
 use crate::args::BenchArgs;
 use mw_segment::PageSize;
@@ -14,28 +14,28 @@ pub(crate) const SCHEMA: u32 = 1;
 
 /// A variant and its samples so far.
 #[derive(Debug)]
-pub(crate) struct Row {
-    pub(crate) variant: Variant,
-    samples: Vec<Sample>,
+pub(crate) struct BenchRow {
+    pub(crate) variant: BenchVariant,
+    samples: Vec<SegmentTimes>,
     /// The reason that it cannot be measured on this machine.
     pub(crate) missing: Option<String>,
 }
 
-impl Row {
-    pub(crate) fn new(variant: Variant) -> Self {
+impl BenchRow {
+    pub(crate) fn new(variant: BenchVariant) -> Self {
         Self { variant, samples: Vec::new(), missing: None }
     }
 
-    pub(crate) fn add(&mut self, sample: Sample) {
+    pub(crate) fn add(&mut self, sample: SegmentTimes) {
         self.samples.push(sample);
     }
 
-    fn spread(&self, of: impl Fn(&Sample) -> f64) -> Option<Spread> {
-        Spread::from_samples(&self.samples.iter().map(of).collect::<Vec<_>>())
+    fn spread(&self, of: impl Fn(&SegmentTimes) -> f64) -> Option<BenchSpread> {
+        BenchSpread::from_samples(&self.samples.iter().map(of).collect::<Vec<_>>())
     }
 
-    fn result(&self, plain: Option<&Self>) -> Option<Measured> {
-        Some(Measured {
+    fn result(&self, plain: Option<&Self>) -> Option<VariantResult> {
+        Some(VariantResult {
             method: self.variant.method,
             variant: self.variant.name(),
             page: self.variant.page.name(),
@@ -44,7 +44,7 @@ impl Row {
             create_ms_per_gib: self.spread(|sample| sample.create)?,
             lock_ms_per_gib: self.spread(|sample| sample.lock)?,
             destroy_ms_per_gib: self.spread(|sample| sample.destroy)?,
-            total_ms_per_gib: self.spread(Sample::total)?,
+            total_ms_per_gib: self.spread(SegmentTimes::total)?,
             speedup: plain.and_then(|plain| speedup(plain, self)),
             node_shares: self.samples.last()?.nodes.clone(),
             page_shares: self.samples.last()?.page_shares.clone(),
@@ -54,14 +54,14 @@ impl Row {
 }
 
 /// Speed of `row`, as a multiple, all steps together; medians of the same rounds.
-fn speedup(plain: &Row, row: &Row) -> Option<f64> {
-    Some(plain.spread(Sample::total)?.median / row.spread(Sample::total)?.median)
+fn speedup(plain: &BenchRow, row: &BenchRow) -> Option<f64> {
+    Some(plain.spread(SegmentTimes::total)?.median / row.spread(SegmentTimes::total)?.median)
 }
 
 /// A variant that was measured.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(crate) struct Measured {
+pub(crate) struct VariantResult {
     #[serde(skip)]
     method: Method,
     #[serde(rename = "way")]
@@ -69,10 +69,10 @@ pub(crate) struct Measured {
     pub(crate) page: String,
     pub(crate) threads: usize,
     pub(crate) slowed: u32,
-    pub(crate) create_ms_per_gib: Spread,
-    pub(crate) lock_ms_per_gib: Spread,
-    pub(crate) destroy_ms_per_gib: Spread,
-    pub(crate) total_ms_per_gib: Spread,
+    pub(crate) create_ms_per_gib: BenchSpread,
+    pub(crate) lock_ms_per_gib: BenchSpread,
+    pub(crate) destroy_ms_per_gib: BenchSpread,
+    pub(crate) total_ms_per_gib: BenchSpread,
     pub(crate) speedup: Option<f64>,
     /// The share of each node in the memory of the last round.
     pub(crate) node_shares: Option<BTreeMap<u32, f64>>,
@@ -86,7 +86,7 @@ pub(crate) struct Measured {
 /// A variant that cannot be measured on this machine.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(crate) struct Absent {
+pub(crate) struct MissingVariant {
     #[serde(rename = "way")]
     pub(crate) variant: String,
     #[serde(rename = "why")]
@@ -96,7 +96,7 @@ pub(crate) struct Absent {
 /// A ratio between variants.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(crate) struct Figure {
+pub(crate) struct BenchRatio {
     pub(crate) name: &'static str,
     pub(crate) value: f64,
     pub(crate) unit: &'static str,
@@ -105,7 +105,7 @@ pub(crate) struct Figure {
 /// The report of a run.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(crate) struct Report {
+pub(crate) struct BenchReport {
     /// The version of this format.
     pub(crate) schema: u32,
     pub(crate) kind: &'static str,
@@ -120,32 +120,32 @@ pub(crate) struct Report {
     /// CPUs that other programs kept busy during the measurement, on average.
     #[serde(rename = "others_processors")]
     pub(crate) other_cpus: Option<f64>,
-    pub(crate) rows: Vec<Measured>,
-    pub(crate) absent: Vec<Absent>,
+    pub(crate) rows: Vec<VariantResult>,
+    pub(crate) absent: Vec<MissingVariant>,
     /// Zeroing bandwidth: the time to zero resident memory with the largest number of threads.
     #[serde(rename = "ceiling_ms_per_gib")]
-    pub(crate) zeroing_ms_per_gib: Option<Spread>,
+    pub(crate) zeroing_ms_per_gib: Option<BenchSpread>,
     /// The same with stores that bypass the caches, which the kernel does not use to clear pages.
     #[serde(rename = "ceiling_uncached_ms_per_gib")]
-    pub(crate) zeroing_uncached_ms_per_gib: Option<Spread>,
-    pub(crate) figures: Vec<Figure>,
+    pub(crate) zeroing_uncached_ms_per_gib: Option<BenchSpread>,
+    pub(crate) figures: Vec<BenchRatio>,
     /// Latency of mmap(2) in another thread while a segment is created.
     #[serde(rename = "mmap_beside")]
     pub(crate) mmap_latency: Vec<Latency>,
 }
 
-impl Report {
+impl BenchReport {
     pub(crate) fn new(
         bytes: u64,
         args: &BenchArgs,
-        rows: Vec<Row>,
+        rows: Vec<BenchRow>,
         zeroing: ZeroingBandwidth,
         mmap_latency: Vec<Latency>,
     ) -> Self {
         let plain = rows.iter().find(|row| row.variant.method == Method::PlainCalls);
-        let absent = |row: &Row| {
+        let absent = |row: &BenchRow| {
             let reason = row.missing.clone()?;
-            Some(Absent { variant: row.variant.name(), reason })
+            Some(MissingVariant { variant: row.variant.name(), reason })
         };
         let kernel =
             mw_sys::kernel_file::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -170,7 +170,7 @@ impl Report {
     }
 
     /// The fastest variant of memwright.
-    pub(crate) fn best(&self) -> Option<&Measured> {
+    pub(crate) fn best(&self) -> Option<&VariantResult> {
         let ours = self.rows.iter().filter(|row| row.method == Method::Memwright);
         ours.filter(|row| row.speedup.is_some())
             .max_by(|a, b| f64::total_cmp(&a.speedup.unwrap_or(0.0), &b.speedup.unwrap_or(0.0)))
@@ -183,8 +183,8 @@ fn nodes() -> usize {
 }
 
 /// Each variant once, whatever its number of threads.
-fn absent_once(all: impl Iterator<Item = Absent>) -> Vec<Absent> {
-    let mut once: Vec<Absent> = Vec::new();
+fn absent_once(all: impl Iterator<Item = MissingVariant>) -> Vec<MissingVariant> {
+    let mut once: Vec<MissingVariant> = Vec::new();
     for absent in all {
         if once.iter().all(|known| known.variant != absent.variant) {
             once.push(absent);
@@ -194,7 +194,7 @@ fn absent_once(all: impl Iterator<Item = Absent>) -> Vec<Absent> {
 }
 
 /// The ratios to plain system calls and to the methods of other programs.
-fn figures(rows: &[Row], zeroing: Option<Spread>) -> Vec<Figure> {
+fn figures(rows: &[BenchRow], zeroing: Option<BenchSpread>) -> Vec<BenchRatio> {
     // With the largest number of threads, which comes last.
     let find = |method, page: Option<PageSize>, slowed| {
         let mut found = rows.iter().filter(|row| {
@@ -211,10 +211,11 @@ fn figures(rows: &[Row], zeroing: Option<Spread>) -> Vec<Figure> {
     let slow_ours = find(Method::Memwright, None, super::variant::SLOWED);
     let ours = |page| find(Method::Memwright, Some(page), 1);
     let peer = equal.and_then(|equal| ours(equal.variant.page));
-    let ratio = |a: Option<&Row>, b: Option<&Row>| speedup(a?, b?);
-    let destroy = |row: Option<&Row>| Some(row?.spread(|sample| sample.destroy)?.median);
-    let median = |row: Option<&Row>, of: fn(&Sample) -> f64| Some(row?.spread(of)?.median);
-    let create_ratio = |a: Option<&Row>, b: Option<&Row>| {
+    let ratio = |a: Option<&BenchRow>, b: Option<&BenchRow>| speedup(a?, b?);
+    let destroy = |row: Option<&BenchRow>| Some(row?.spread(|sample| sample.destroy)?.median);
+    let median =
+        |row: Option<&BenchRow>, of: fn(&SegmentTimes) -> f64| Some(row?.spread(of)?.median);
+    let create_ratio = |a: Option<&BenchRow>, b: Option<&BenchRow>| {
         Some(median(a, |sample| sample.create)? / median(b, |sample| sample.create)?)
     };
     let huge = ours(PageSize::HUGE_2M).or_else(|| ours(PageSize::Thp));
@@ -234,6 +235,6 @@ fn figures(rows: &[Row], zeroing: Option<Spread>) -> Vec<Figure> {
         ("creating huge pages, of the zeroing bandwidth", share, "%"),
     ]
     .into_iter()
-    .filter_map(|(name, value, unit)| Some(Figure { name, value: value?, unit }))
+    .filter_map(|(name, value, unit)| Some(BenchRatio { name, value: value?, unit }))
     .collect()
 }

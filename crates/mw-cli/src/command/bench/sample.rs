@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// The times of one segment, in milliseconds for each GiB.
 #[derive(Debug, Clone)]
-pub(crate) struct Sample {
+pub(crate) struct SegmentTimes {
     pub(crate) create: f64,
     pub(crate) lock: f64,
     pub(crate) destroy: f64,
@@ -21,7 +21,7 @@ pub(crate) struct Sample {
     pub(crate) no_folios: Option<String>,
 }
 
-impl Sample {
+impl SegmentTimes {
     pub(crate) fn total(&self) -> f64 {
         self.create + self.lock + self.destroy
     }
@@ -36,13 +36,13 @@ pub(crate) fn ms_per_gib(time: Duration, bytes: usize) -> f64 {
 /// The median and the extremes of some measurements.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(crate) struct Spread {
+pub(crate) struct BenchSpread {
     pub(crate) median: f64,
     pub(crate) min: f64,
     pub(crate) max: f64,
 }
 
-impl Spread {
+impl BenchSpread {
     pub(crate) fn from_samples(samples: &[f64]) -> Option<Self> {
         let plot::Spread { median, min, max } = plot::Spread::from_samples(samples)?;
         Some(Self { median, min, max })

@@ -1,11 +1,11 @@
 //! The table as an SVG chart.
 
-use super::report::{Measured, Report};
-use super::sample::Spread;
+use super::report::{BenchReport, VariantResult};
+use super::sample::BenchSpread;
 use super::table;
 use crate::output::{self, Readers};
 use crate::{Exit, Failure};
-use mw_render::plot::{self, Bar, Bars, Mark, Outcome};
+use mw_render::plot::{self, Bar, BarOutcome, Bars, Mark};
 use mw_sys::guarded;
 use std::io;
 use std::path::Path;
@@ -24,7 +24,7 @@ pub(crate) fn check(path: &Path) -> Result<(), Failure> {
 }
 
 /// Writes the chart of a report.
-pub(crate) fn write(report: &Report, path: &Path) -> Result<(), Failure> {
+pub(crate) fn write(report: &BenchReport, path: &Path) -> Result<(), Failure> {
     let drawn = plot::bars(&bars(report)).map_err(|error| failure(path, &error))?;
     let failed = |error: &io::Error| Failure::of_output(path, error, "--svg");
     output::write(path, Readers::Everybody, &failed, |file| {
@@ -36,11 +36,11 @@ fn failure(path: &Path, error: &dyn std::fmt::Display) -> Failure {
     Failure::new(Exit::CouldNotCheck, format!("{}: {error}", path.display()))
 }
 
-fn bars(report: &Report) -> Bars {
+fn bars(report: &BenchReport) -> Bars {
     let measured = report.rows.iter().map(bar);
     let absent = report.absent.iter().map(|absent| Bar {
         name: absent.variant.clone(),
-        outcome: Outcome::Missing(absent.reason.clone()),
+        outcome: BarOutcome::Missing(absent.reason.clone()),
     });
     let zeroing = report
         .zeroing_ms_per_gib
@@ -55,14 +55,17 @@ fn bars(report: &Report) -> Bars {
     }
 }
 
-fn bar(row: &Measured) -> Bar {
+fn bar(row: &VariantResult) -> Bar {
     let threads = if row.threads == 1 { "thread" } else { "threads" };
-    let spread =
-        |spread: Spread| plot::Spread { median: spread.median, min: spread.min, max: spread.max };
+    let spread = |spread: BenchSpread| plot::Spread {
+        median: spread.median,
+        min: spread.min,
+        max: spread.max,
+    };
     let parts = [row.create_ms_per_gib, row.lock_ms_per_gib, row.destroy_ms_per_gib];
     Bar {
         name: format!("{}, {} {threads}", row.variant, row.threads),
-        outcome: Outcome::Measured {
+        outcome: BarOutcome::Measured {
             parts: parts.map(|part| part.median).to_vec(),
             total: spread(row.total_ms_per_gib),
             ratio: row.speedup,

@@ -1,7 +1,7 @@
 //! The report as text: the result in one line, the table, the ratios.
 
-use super::report::{Measured, Report};
-use super::sample::Spread;
+use super::report::{BenchReport, VariantResult};
+use super::sample::BenchSpread;
 use mw_model::{format_bytes, format_count};
 use std::fmt::Write;
 
@@ -9,14 +9,14 @@ use std::fmt::Write;
 const BUSY_CPUS: f64 = 0.15;
 
 /// A report as text.
-pub(crate) fn text(report: &Report) -> String {
+pub(crate) fn text(report: &BenchReport) -> String {
     let mut out = String::new();
     // Writing to a string does not fail.
     let _ = write(&mut out, report);
     out
 }
 
-fn write(out: &mut String, report: &Report) -> std::fmt::Result {
+fn write(out: &mut String, report: &BenchReport) -> std::fmt::Result {
     writeln!(out, "{}\n", verdict(report))?;
     rows(out, report)?;
     for absent in &report.absent {
@@ -48,7 +48,7 @@ fn write(out: &mut String, report: &Report) -> std::fmt::Result {
 }
 
 /// The machine and the size of the measurement.
-pub(crate) fn machine(report: &Report) -> String {
+pub(crate) fn machine(report: &BenchReport) -> String {
     let hypervisor = if report.hypervisor == Some(true) { ", under a hypervisor" } else { "" };
     format!(
         "{}{hypervisor}, kernel {}, {} of {}",
@@ -60,7 +60,7 @@ pub(crate) fn machine(report: &Report) -> String {
 }
 
 /// The result in a sentence.
-pub(crate) fn verdict(report: &Report) -> String {
+pub(crate) fn verdict(report: &BenchReport) -> String {
     let size = format_bytes(report.size_bytes);
     let Some(best) = report.best() else { return "Nothing could be measured.".to_owned() };
     format!(
@@ -74,7 +74,7 @@ pub(crate) fn verdict(report: &Report) -> String {
     )
 }
 
-fn rows(out: &mut String, report: &Report) -> std::fmt::Result {
+fn rows(out: &mut String, report: &BenchReport) -> std::fmt::Result {
     let zeroing = [
         ("zeroing bandwidth", report.zeroing_ms_per_gib),
         ("zeroing, non-temporal stores", report.zeroing_uncached_ms_per_gib),
@@ -107,11 +107,11 @@ fn rows(out: &mut String, report: &Report) -> std::fmt::Result {
 }
 
 /// Composition of each variant of folios.
-fn page_sizes(report: &Report) -> Vec<(String, String)> {
+fn page_sizes(report: &BenchReport) -> Vec<(String, String)> {
     let share = |(size, share): (&usize, &f64)| {
         format!("{:.0}% of {}", share * 100.0, format_bytes(*size as u64))
     };
-    let line = |row: &Measured| {
+    let line = |row: &VariantResult| {
         let shares: Vec<String> = row.page_shares.as_ref()?.iter().rev().map(share).collect();
         let why = row.no_folios.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
         Some((
@@ -123,9 +123,9 @@ fn page_sizes(report: &Report) -> Vec<(String, String)> {
 }
 
 /// The nodes of each variant's pages, on a machine with several nodes.
-fn placement(report: &Report) -> Vec<(String, String)> {
+fn placement(report: &BenchReport) -> Vec<(String, String)> {
     let share = |(node, share): (&u32, &f64)| format!("{:.0}% on node {node}", share * 100.0);
-    let line = |row: &Measured| {
+    let line = |row: &VariantResult| {
         let shares: Vec<String> = row.node_shares.as_ref()?.iter().map(share).collect();
         Some((row.variant.clone(), shares.join(", ")))
     };
@@ -133,6 +133,6 @@ fn placement(report: &Report) -> Vec<(String, String)> {
     report.rows.iter().filter(|row| several && row.slowed == 1).filter_map(line).collect()
 }
 
-fn spread(spread: &Spread) -> String {
+fn spread(spread: &BenchSpread) -> String {
     format!("{:.0} ({:.0}-{:.0})", spread.median, spread.min, spread.max)
 }

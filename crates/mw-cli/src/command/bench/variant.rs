@@ -1,9 +1,9 @@
 //! Variants of creating, locking and destroying a segment.
 
-use super::baseline::{self, Baseline, Split};
-use super::sample::{Sample, ms_per_gib};
-use crate::args::Place;
-use mw_segment::{Cancel, Kind, NumaPolicy, Options, PageSize, Placement};
+use super::baseline::{self, BaselineSegment, Split};
+use super::sample::{SegmentTimes, ms_per_gib};
+use crate::args::PlacementArg;
+use mw_segment::{Cancel, NumaPolicy, Options, PageSize, Placement, SegmentKind};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -24,18 +24,18 @@ pub(crate) enum Method {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Variant {
+pub(crate) struct BenchVariant {
     pub(crate) method: Method,
-    pub(crate) kind: Kind,
+    pub(crate) kind: SegmentKind,
     pub(crate) page: PageSize,
     /// The maximum number of threads; the CPUs limit it as well.
     pub(crate) threads: usize,
     /// The factor by which the last thread is slower; 1 for none.
     pub(crate) slowed: u32,
-    pub(crate) place: Place,
+    pub(crate) place: PlacementArg,
 }
 
-impl Variant {
+impl BenchVariant {
     pub(crate) fn name(&self) -> String {
         let method = match self.method {
             Method::PlainCalls => "plain calls",
@@ -53,7 +53,7 @@ impl Variant {
         bytes: u64,
         cancel: &Cancel,
         check_interrupt: &dyn Fn(),
-    ) -> Result<Sample, String> {
+    ) -> Result<SegmentTimes, String> {
         let bytes = usize::try_from(bytes).map_err(|error| error.to_string())?;
         let split = match self.method {
             Method::PlainCalls => {
@@ -68,7 +68,7 @@ impl Variant {
         };
         // These calls check no limit: the OOM killer would run where memwright reports an error.
         self.options(bytes).check().map_err(|error| error.to_string())?;
-        let baseline = Baseline {
+        let baseline = BaselineSegment {
             split,
             kind: self.kind,
             page: self.page,
@@ -93,7 +93,7 @@ impl Variant {
         bytes: usize,
         cancel: &Cancel,
         check_interrupt: &dyn Fn(),
-    ) -> Result<Sample, String> {
+    ) -> Result<SegmentTimes, String> {
         let options = self.options(bytes).cancel(cancel);
         let segment =
             options.create_with(&mut |_| check_interrupt()).map_err(|error| error.to_string())?;
@@ -103,7 +103,7 @@ impl Variant {
         let page_shares: BTreeMap<_, _> = segment.folio_bytes().iter().map(share).collect();
         let no_folios = segment.why_no_folios().map(str::to_owned);
         let destroy = segment.destroy();
-        Ok(Sample {
+        Ok(SegmentTimes {
             create: ms_per_gib(times.reserve + times.populate, bytes),
             lock: ms_per_gib(times.confirm, bytes),
             destroy: ms_per_gib(destroy, bytes),
@@ -116,19 +116,19 @@ impl Variant {
 
     fn placement(&self, bytes: usize) -> Placement {
         match &self.place {
-            Place::Uniform(policy) => Placement::Uniform(policy.clone()),
-            Place::Split(nodes) => Placement::Ranges(self.equal_parts(nodes, bytes)),
+            PlacementArg::Uniform(policy) => Placement::Uniform(policy.clone()),
+            PlacementArg::Split(nodes) => Placement::Ranges(self.equal_parts(nodes, bytes)),
         }
     }
 
     fn policies(&self, bytes: usize) -> Vec<(Range<usize>, NumaPolicy)> {
         match &self.place {
-            Place::Uniform(NumaPolicy::Default) => Vec::new(),
-            Place::Uniform(policy) => {
+            PlacementArg::Uniform(NumaPolicy::Default) => Vec::new(),
+            PlacementArg::Uniform(policy) => {
                 let page = self.page.hugetlb_bytes().unwrap_or_else(mw_sys::page_bytes);
                 vec![(0..bytes.next_multiple_of(page), policy.clone())]
             }
-            Place::Split(nodes) => {
+            PlacementArg::Split(nodes) => {
                 let parts = self.equal_parts(nodes, bytes).into_iter();
                 parts.map(|(range, nodes)| (range, NumaPolicy::Bind(nodes))).collect()
             }

@@ -1,7 +1,7 @@
 //! Zeroing bandwidth: how fast resident memory is zeroed in parallel. It is the upper bound for creating
 //! pages, because the kernel zeroes them with the same instructions.
 
-use super::sample::{Spread, ms_per_gib};
+use super::sample::{BenchSpread, ms_per_gib};
 use mw_sys::{Region, ThpAdvice};
 use std::io;
 use std::ops::Range;
@@ -33,12 +33,12 @@ impl ZeroingBandwidth {
         self.uncached.extend(zero(&region, self.threads, Region::zero_uncached).ok());
     }
 
-    pub(crate) fn uncached(&self) -> Option<Spread> {
-        Spread::from_samples(&self.uncached)
+    pub(crate) fn uncached(&self) -> Option<BenchSpread> {
+        BenchSpread::from_samples(&self.uncached)
     }
 
-    pub(crate) fn spread(&self) -> Option<Spread> {
-        Spread::from_samples(&self.samples)
+    pub(crate) fn spread(&self) -> Option<BenchSpread> {
+        BenchSpread::from_samples(&self.samples)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Running programs that have the library loaded, and their control pages (`mw_iotune`).
 
 use mw_iotune::environment::LIBRARY;
-use mw_iotune::{FLOOR_OFFSET, MAGIC, PAGE_BYTES, READ_AGAIN, Seen};
+use mw_iotune::{ControlSnapshot, FLOOR_OFFSET, MAGIC, PAGE_BYTES, READ_AGAIN};
 use mw_sys::HelperThread;
 use mw_sys::kernel_file;
 use std::fs::{File, OpenOptions};
@@ -20,16 +20,16 @@ const PROCESSES_MAX: usize = 65_536;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-pub(super) struct Program {
+pub(super) struct IotuneProgram {
     pub(super) id: u32,
     pub(super) name: String,
     /// Contents of its page; none where it cannot be read.
-    pub(super) seen: Option<Seen>,
+    pub(super) seen: Option<ControlSnapshot>,
 }
 
 /// All that have loaded the library, and those that did not respond.
-pub(super) fn all() -> Vec<Program> {
-    let unresponsive = |id| Some(Program { id, name: String::new(), seen: None });
+pub(super) fn all() -> Vec<IotuneProgram> {
+    let unresponsive = |id| Some(IotuneProgram { id, name: String::new(), seen: None });
     each(program)
         .into_iter()
         .filter_map(|(id, found)| found.unwrap_or_else(|| unresponsive(id)))
@@ -37,9 +37,9 @@ pub(super) fn all() -> Vec<Program> {
 }
 
 /// A process; `None` if it has not loaded the library.
-fn program(id: u32) -> Option<Program> {
+fn program(id: u32) -> Option<IotuneProgram> {
     let page = page_of(id, OpenOptions::new().read(true))?;
-    let mut seen = page.ok().and_then(|page| Seen::parse(&page.bytes));
+    let mut seen = page.ok().and_then(|page| ControlSnapshot::parse(&page.bytes));
     if let Some(seen) = &mut seen
         && Some(seen.process) != own_id(id)
     {
@@ -49,7 +49,7 @@ fn program(id: u32) -> Option<Program> {
         }
     }
     let name = mw_sys::kernel_file::read(format!("/proc/{id}/comm")).unwrap_or_default();
-    Some(Program { id, name: String::from_utf8_lossy(&name).trim().to_owned(), seen })
+    Some(IotuneProgram { id, name: String::from_utf8_lossy(&name).trim().to_owned(), seen })
 }
 
 /// Has all programs read the table again: how many were notified, and how many could not be.

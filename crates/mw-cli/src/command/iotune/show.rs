@@ -1,10 +1,10 @@
 //! `memwright iotune show`: what holds where, where that comes from, and what programs did.
 
-use super::programs::{self, Program};
-use super::tables::{self, Table};
+use super::programs::{self, IotuneProgram};
+use super::tables::{self, IotuneTable};
 use crate::command::print_json;
 use crate::{Exit, Failure, terminal};
-use mw_iotune::{LIVE, SAVED, SeenSlot, Setting};
+use mw_iotune::{LIVE, LineSetting, SAVED, SeenSlot};
 use mw_model::{format_bytes, visible};
 use serde::Serialize;
 use std::fmt::Write;
@@ -16,15 +16,15 @@ pub(crate) const SCHEMA: u32 = 1;
 /// Settings by path, their source, and what programs did.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(crate) struct Shown {
+pub(crate) struct IotuneReport {
     /// The version of this format.
     schema: u32,
     /// The path that was asked for; none: all that have a setting.
     path: Option<String>,
     /// The paths that have a setting; of a path that was asked for, the one whose setting it has.
-    paths: Vec<Row>,
+    paths: Vec<PathRow>,
     /// Transfers of the running programs that transferred anything.
-    programs: Vec<Did>,
+    programs: Vec<ProgramTransfers>,
     /// Processes whose page could not be read: permission denied, or no response.
     not_looked_at: usize,
     /// Lines of the table that hold for nothing.
@@ -34,7 +34,7 @@ pub(crate) struct Shown {
 /// A path that has a setting.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-struct Row {
+struct PathRow {
     /// A file or directory, with blanks as in /proc/mounts.
     path: String,
     /// From how many bytes on transfers go uncached; 0: none do; none: the size of `--direct-io`.
@@ -42,7 +42,7 @@ struct Row {
     /// True if reads do too; none: as by `--direct-io-reads`.
     discovered_direct_reads: Option<bool>,
     /// Source of the setting.
-    source: Source,
+    source: SettingSource,
     /// Bytes that running programs moved through the page cache.
     cached_bytes: u64,
     /// Bytes that they kept out of it.
@@ -55,7 +55,7 @@ struct Row {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-enum Source {
+enum SettingSource {
     /// Of the table, until the next reboot.
     Set,
     /// Of the table, and saved.
@@ -65,7 +65,7 @@ enum Source {
 /// Transfers of one program at and below one path.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-struct Did {
+struct ProgramTransfers {
     /// Its process.
     pid: u32,
     /// Its name.
@@ -93,9 +93,9 @@ pub(super) fn run(path: Option<&Path>, json: bool) -> Result<Exit, Failure> {
     Ok(Exit::Fine)
 }
 
-fn collect(path: Option<String>) -> Result<Shown, Failure> {
-    let table = Table::in_force()?;
-    let saved = Table::read(SAVED)?.unwrap_or_default();
+fn collect(path: Option<String>) -> Result<IotuneReport, Failure> {
+    let table = IotuneTable::in_force()?;
+    let saved = IotuneTable::read(SAVED)?.unwrap_or_default();
     let programs = programs::all();
     let not_looked_at = programs.iter().filter(|program| program.seen.is_none()).count();
     let mut settings = table.settings();
@@ -110,7 +110,7 @@ fn collect(path: Option<String>) -> Result<Shown, Failure> {
     let file = if Path::new(LIVE).exists() { LIVE } else { SAVED };
     let wrong = table.wrong().into_iter();
     let wrong_lines = wrong.map(|(number, why)| format!("{file} line {number}: {why}")).collect();
-    Ok(Shown { schema: SCHEMA, path, paths, programs: did, not_looked_at, wrong_lines })
+    Ok(IotuneReport { schema: SCHEMA, path, paths, programs: did, not_looked_at, wrong_lines })
 }
 
 /// A path as the kernel knows it.
@@ -119,7 +119,7 @@ fn unescape(path: &[u8]) -> Vec<u8> {
 }
 
 /// Transfers of each program at and below these paths, and by `--direct-io`.
-fn did(programs: &[Program], settings: &[(String, Setting)]) -> Vec<Did> {
+fn did(programs: &[IotuneProgram], settings: &[(String, LineSetting)]) -> Vec<ProgramTransfers> {
     let path_of = |slot: &SeenSlot| {
         if slot.key == mw_iotune::key(b"") {
             return Some(None);
@@ -127,10 +127,10 @@ fn did(programs: &[Program], settings: &[(String, Setting)]) -> Vec<Did> {
         let named = settings.iter().find(|(path, _)| mw_iotune::key(path.as_bytes()) == slot.key);
         named.map(|(path, _)| Some(path.clone()))
     };
-    let of_program = |program: &Program| {
+    let of_program = |program: &IotuneProgram| {
         let slots = program.seen.iter().flat_map(|seen| seen.slots.clone());
         let did = slots.filter_map(|slot| {
-            Some(Did {
+            Some(ProgramTransfers {
                 pid: program.id,
                 program: program.name.clone(),
                 path: path_of(&slot)?,
@@ -143,16 +143,23 @@ fn did(programs: &[Program], settings: &[(String, Setting)]) -> Vec<Did> {
         did.collect::<Vec<_>>()
     };
     let all = programs.iter().flat_map(of_program);
-    let bytes = |did: &Did| [did.cached_bytes, did.uncached_bytes, did.unverified_bytes];
+    let bytes =
+        |did: &ProgramTransfers| [did.cached_bytes, did.uncached_bytes, did.unverified_bytes];
     all.filter(|did| bytes(did).iter().any(|bytes| *bytes > 0)).collect()
 }
 
-fn row(path: &str, setting: &Setting, saved: &Table, did: &[Did]) -> Row {
-    let source = if saved.get(path) == Some(*setting) { Source::Saved } else { Source::Set };
+fn row(
+    path: &str,
+    setting: &LineSetting,
+    saved: &IotuneTable,
+    did: &[ProgramTransfers],
+) -> PathRow {
+    let source =
+        if saved.get(path) == Some(*setting) { SettingSource::Saved } else { SettingSource::Set };
     let at = || did.iter().filter(|did| did.path.as_deref() == Some(path));
     // The numbers are what programs say: of any user, and whatever they like.
-    let sum = |bytes: fn(&Did) -> u64| at().map(bytes).fold(0, u64::saturating_add);
-    Row {
+    let sum = |bytes: fn(&ProgramTransfers) -> u64| at().map(bytes).fold(0, u64::saturating_add);
+    PathRow {
         path: path.to_owned(),
         discovered_direct_iosz: setting.size,
         discovered_direct_reads: setting.reads,
@@ -172,14 +179,14 @@ fn transfers(uncached: u64, unverified: u64, cached: u64) -> String {
     format!("{} uncached{not_verified}, {} cached", format_bytes(uncached), format_bytes(cached))
 }
 
-fn text(shown: &Shown) -> String {
+fn text(shown: &IotuneReport) -> String {
     let mut text = verdict(shown);
     for row in &shown.paths {
         let setting =
-            Setting { size: row.discovered_direct_iosz, reads: row.discovered_direct_reads };
+            LineSetting { size: row.discovered_direct_iosz, reads: row.discovered_direct_reads };
         let source = match row.source {
-            Source::Set => "until the next reboot",
-            Source::Saved => "saved",
+            SettingSource::Set => "until the next reboot",
+            SettingSource::Saved => "saved",
         };
         let _ = writeln!(text, "  {} {setting}   ({source})", visible::line(&row.path));
         let transfers = transfers(row.uncached_bytes, row.unverified_bytes, row.cached_bytes);
@@ -206,7 +213,7 @@ fn text(shown: &Shown) -> String {
     text
 }
 
-fn verdict(shown: &Shown) -> String {
+fn verdict(shown: &IotuneReport) -> String {
     match (&shown.path, shown.paths.as_slice()) {
         (Some(path), []) => {
             let path = visible::line(path);

@@ -3,18 +3,18 @@
 use super::directory::Directory;
 use crate::output::without_interruption;
 use crate::{Exit, Failure};
-use mw_iotune::{LIVE, SAVED, Setting, TABLE_MAX_BYTES};
+use mw_iotune::{LIVE, LineSetting, SAVED, TABLE_MAX_BYTES};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
 /// A table, with whatever lines it has: comments, and what is wrong, stay as they are.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Table {
+pub(super) struct IotuneTable {
     lines: Vec<String>,
 }
 
-impl Table {
+impl IotuneTable {
     /// The one that programs obey.
     pub(super) fn in_force() -> Result<Self, Failure> {
         let live = Self::read(LIVE)?;
@@ -44,9 +44,9 @@ impl Table {
     }
 
     /// The paths, as they are written, and their settings; of two lines of a path the last.
-    pub(super) fn settings(&self) -> Vec<(String, Setting)> {
+    pub(super) fn settings(&self) -> Vec<(String, LineSetting)> {
         let text = self.text();
-        let mut settings: Vec<(String, Setting)> = Vec::new();
+        let mut settings: Vec<(String, LineSetting)> = Vec::new();
         for line in mw_iotune::lines(text.as_bytes()).filter_map(|(_, line)| line.ok()) {
             let path = String::from_utf8_lossy(line.path).into_owned();
             settings.retain(|(known, _)| *known != path);
@@ -63,12 +63,12 @@ impl Table {
     }
 
     /// The setting of a path itself.
-    pub(super) fn get(&self, path: &str) -> Option<Setting> {
+    pub(super) fn get(&self, path: &str) -> Option<LineSetting> {
         let settings = self.settings();
         settings.into_iter().find(|(known, _)| known == path).map(|(_, setting)| setting)
     }
 
-    pub(super) fn put(&mut self, path: &str, setting: Setting) {
+    pub(super) fn put(&mut self, path: &str, setting: LineSetting) {
         let line = format!("{path} {setting}");
         match self.lines.iter().position(|line| is_of(line, path)) {
             Some(at) => self.lines[at] = line,

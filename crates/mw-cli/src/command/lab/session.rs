@@ -7,9 +7,9 @@ use crate::{Exit, Failure};
 use mw_lab::interrupt::is_interrupted;
 use mw_lab::report::outcome_word;
 use mw_lab::vm::accel::Accel;
-use mw_lab::vm::guest::Role;
-use mw_lab::vm::port::Step;
-use mw_lab::{CaseRun, Kernel, Lab, LabError, Outcome, Variant, logs};
+use mw_lab::vm::guest::GuestRole;
+use mw_lab::vm::port::GuestStep;
+use mw_lab::{CaseRun, GuestKernel, Lab, LabError, Outcome, Variant, logs};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -19,7 +19,7 @@ use std::time::Duration;
 /// Interval at which the display is updated.
 const REFRESH: Duration = Duration::from_millis(50);
 
-pub(super) struct Planned<'a> {
+pub(super) struct PlannedRun<'a> {
     pub(super) variant: &'a Variant,
     /// As requested: a series, or the path of an image.
     pub(super) kernel: String,
@@ -27,16 +27,16 @@ pub(super) struct Planned<'a> {
     pub(super) round: u16,
 }
 
-impl Planned<'_> {
+impl PlannedRun<'_> {
     fn name(&self) -> String {
         format!("{} on {}", self.variant.full_name(), self.kernel)
     }
 }
 
-pub(super) struct Session<'a> {
+pub(super) struct LabSession<'a> {
     lab: Lab,
     /// Each requested kernel, or why it is not available.
-    kernels: BTreeMap<String, Result<Kernel, String>>,
+    kernels: BTreeMap<String, Result<GuestKernel, String>>,
     args: &'a LabArgs,
 }
 
@@ -66,16 +66,16 @@ impl Drop for Seat<'_> {
     }
 }
 
-impl<'a> Session<'a> {
+impl<'a> LabSession<'a> {
     /// Finds the kernels, and out whether hardware virtualisation works.
-    pub(super) fn new(args: &'a LabArgs, planned: &[Planned<'_>]) -> Result<Self, Failure> {
+    pub(super) fn new(args: &'a LabArgs, planned: &[PlannedRun<'_>]) -> Result<Self, Failure> {
         let binary = std::env::current_exe().map_err(could_not)?;
         let mut lab = Lab::new(&binary).map_err(failure)?;
         let mut kernels = BTreeMap::new();
         for wanted in planned.iter().map(|play| &play.kernel) {
             if !kernels.contains_key(wanted) {
                 let _spinner = Spinner::start(&format!("kernel {wanted}"));
-                let found = Kernel::find(wanted).map_err(|error| error.to_string());
+                let found = GuestKernel::find(wanted).map_err(|error| error.to_string());
                 kernels.insert(wanted.clone(), found);
             }
         }
@@ -86,7 +86,7 @@ impl<'a> Session<'a> {
     }
 
     /// The plays, in the order in which they were planned.
-    pub(super) fn play_all(&self, planned: &[Planned<'_>]) -> Result<Vec<CaseRun>, Failure> {
+    pub(super) fn play_all(&self, planned: &[PlannedRun<'_>]) -> Result<Vec<CaseRun>, Failure> {
         let players = self.args.jobs.min(planned.len()).max(1);
         let board = Board {
             next: AtomicUsize::new(0),
@@ -113,7 +113,7 @@ impl<'a> Session<'a> {
     }
 
     /// Work of one thread: run after run, until none is left.
-    fn play_some(&self, planned: &[Planned<'_>], board: &Board, player: usize) {
+    fn play_some(&self, planned: &[PlannedRun<'_>], board: &Board, player: usize) {
         let _seat = Seat { board, player };
         while !board.has_ended() {
             let number = board.next.fetch_add(1, SeqCst);
@@ -138,7 +138,7 @@ impl<'a> Session<'a> {
     /// As often as is allowed.
     fn play_until_it_passes(
         &self,
-        planned: &Planned<'_>,
+        planned: &PlannedRun<'_>,
         board: &Board,
         say: &mut dyn FnMut(&str),
     ) -> Result<CaseRun, Failure> {
@@ -157,22 +157,22 @@ impl<'a> Session<'a> {
 
     fn play(
         &self,
-        planned: &Planned<'_>,
+        planned: &PlannedRun<'_>,
         board: &Board,
         say: &mut dyn FnMut(&str),
     ) -> Result<CaseRun, Failure> {
-        let Planned { variant, kernel: wanted, round } = planned;
+        let PlannedRun { variant, kernel: wanted, round } = planned;
         let kernel = match self.kernels.get(wanted) {
             Some(Ok(kernel)) => kernel,
             Some(Err(why)) => return Ok(CaseRun::skipped(variant, wanted, why.clone())),
             None => return Ok(CaseRun::skipped(variant, wanted, "not looked for".to_owned())),
         };
         let called = if wanted.contains('/') { &kernel.release } else { wanted };
-        let mut watch = |step: Option<&Step>| {
+        let mut watch = |step: Option<&GuestStep>| {
             say(step.map_or("boot", |step| &step.name));
             !board.has_ended()
         };
-        let role = if self.args.watch { Role::Watch } else { Role::Check };
+        let role = if self.args.watch { GuestRole::Watch } else { GuestRole::Check };
         let (play, run) = self.lab.run(variant, kernel, called, role, &mut watch);
         if let (Some(dir), Some(run)) = (&self.args.keep_logs, &run) {
             let dir = match self.args.rounds {
@@ -198,7 +198,7 @@ fn show_progress(board: &Board) {
     }
 }
 
-fn settle_accel(lab: &mut Lab, wanted: Acceleration, kernel: &Kernel) -> Result<(), Failure> {
+fn settle_accel(lab: &mut Lab, wanted: Acceleration, kernel: &GuestKernel) -> Result<(), Failure> {
     if wanted == Acceleration::Tcg {
         return Ok(());
     }

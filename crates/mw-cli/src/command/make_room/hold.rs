@@ -1,12 +1,12 @@
 //! Memory held for a time, or for a command.
 
-use super::kept::Kept;
+use super::kept::ProvidedMemory;
 use super::stop::Stop;
 use crate::command::child;
 use crate::{Exit, Failure};
 use mw_model::Request;
-use mw_rules::room::Part;
-use mw_segment::{Cancel, Kind, NumaPolicy, Options, Segment};
+use mw_rules::room::RequestPart;
+use mw_segment::{Cancel, NumaPolicy, Options, Segment, SegmentKind};
 use mw_sys::SignalsBlocked;
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
@@ -14,11 +14,11 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 /// Takes the memory that is free now, so that nobody else does.
-pub(super) fn segment(request: &Request, parts: &[Part]) -> Result<Segment, Stop> {
+pub(super) fn segment(request: &Request, parts: &[RequestPart]) -> Result<Segment, Stop> {
     let bytes = usize::try_from(request.size_bytes).unwrap_or(usize::MAX);
     let cancel = Cancel::new();
     let mut options = Options::new(bytes)
-        .kind(Kind::Anon)
+        .kind(SegmentKind::Anon)
         .page_size(request.page)
         .locked(request.lock)
         .cancel(&cancel);
@@ -40,7 +40,7 @@ pub(super) fn segment(request: &Request, parts: &[Part]) -> Result<Segment, Stop
 }
 
 /// Keeps it until the time is over or a signal comes.
-pub(super) fn keep(time: Duration, kept: Kept, signals: &SignalsBlocked) {
+pub(super) fn keep(time: Duration, kept: ProvidedMemory, signals: &SignalsBlocked) {
     let until = Instant::now() + time;
     while !signals.is_termination_requested() {
         let left = until.saturating_duration_since(Instant::now());
@@ -56,13 +56,13 @@ pub(super) fn keep(time: Duration, kept: Kept, signals: &SignalsBlocked) {
 /// its start on.
 pub(super) fn command(
     words: &[OsString],
-    kept: Kept,
+    kept: ProvidedMemory,
     signals: &SignalsBlocked,
 ) -> Result<Exit, Failure> {
     let Some((name, rest)) = words.split_first() else { return Ok(Exit::Fine) };
     let pool = match kept {
-        Kept::Pool(reserved) => reserved,
-        Kept::Free | Kept::Segment { .. } => {
+        ProvidedMemory::Pool(reserved) => reserved,
+        ProvidedMemory::Free | ProvidedMemory::Segment { .. } => {
             drop(kept);
             Vec::new()
         }

@@ -1,6 +1,6 @@
 //! What this kernel offers for making room, and the writes that do a step.
 
-use super::measure::Measure;
+use super::measure::RoomSampler;
 use super::stop::Stop;
 use crate::args::MakeRoomArgs;
 use crate::{Exit, Failure};
@@ -38,7 +38,7 @@ pub(super) struct Facilities {
 }
 
 impl Facilities {
-    pub(super) fn find(measure: &Measure, args: &MakeRoomArgs) -> Self {
+    pub(super) fn find(measure: &RoomSampler, args: &MakeRoomArgs) -> Self {
         let snapshot = &measure.snapshot;
         let mut unseen = Vec::new();
         let has_swap = snapshot.swaps.value().is_some_and(|swaps| !swaps.is_empty());
@@ -66,7 +66,7 @@ impl Facilities {
     }
 
     fn reclaim_by(
-        measure: &Measure,
+        measure: &RoomSampler,
         args: &MakeRoomArgs,
         unseen: &mut Vec<Missing>,
     ) -> Option<ReclaimBy> {

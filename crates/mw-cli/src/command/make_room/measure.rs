@@ -6,18 +6,18 @@ use mw_collect::{
     sequential_files, snapshot,
 };
 use mw_model::{Absence, Missing, PageSize, Request, Sample, Snapshot, derived};
-use mw_rules::room::{self, Consent, NodeState};
+use mw_rules::room::{self, NodeState, RoomConsent};
 use std::time::Duration;
 
 /// Time for sampling page blocks.
 const BLOCKS_TIME: Duration = Duration::from_millis(200);
 
-pub(super) struct Measure {
+pub(super) struct RoomSampler {
     source: Source,
     sampler: Sampler,
     pub(super) snapshot: Snapshot,
     request: Request,
-    pub(super) consent: Consent,
+    pub(super) consent: RoomConsent,
     /// Files with cache behind a sequential reader or writer, those with the most first; taken when dropped.
     pub(super) files: Vec<SequentialFile>,
     /// Memory that can be moved from the requested node; read when it is needed first, and taken when moved.
@@ -26,8 +26,8 @@ pub(super) struct Measure {
     pub(super) unseen: Vec<Missing>,
 }
 
-impl Measure {
-    pub(super) fn start(request: &Request, consent: Consent) -> Result<Self, Failure> {
+impl RoomSampler {
+    pub(super) fn start(request: &Request, consent: RoomConsent) -> Result<Self, Failure> {
         let source = live::source()?;
         let mut snapshot = snapshot(&source);
         let mut unseen = Vec::new();

@@ -31,11 +31,11 @@ pub(super) struct Meter {
     began: Instant,
     cost: RoomCost,
     /// Counters before the step.
-    before: Counts,
+    before: ReclaimCounts,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Counts {
+struct ReclaimCounts {
     stolen: u64,
     swapped: u64,
     migrated: u64,
@@ -45,17 +45,24 @@ struct Counts {
 impl Meter {
     pub(super) fn start(limits: MaxCost, page_bytes: u64, usual: f64) -> Self {
         let cost = RoomCost { stall_ms: stalled_us().map(|_| 0.0), ..RoomCost::default() };
-        Self { limits, page_bytes, usual, began: Instant::now(), cost, before: Counts::default() }
+        Self {
+            limits,
+            page_bytes,
+            usual,
+            began: Instant::now(),
+            cost,
+            before: ReclaimCounts::default(),
+        }
     }
 
     /// Before a step.
-    pub(super) fn begin(&mut self, sample: &Sample) -> Begun {
-        self.before = Counts::of(sample);
-        Begun { at: Instant::now(), stalled_us: stalled_us() }
+    pub(super) fn begin(&mut self, sample: &Sample) -> StepStart {
+        self.before = ReclaimCounts::of(sample);
+        StepStart { at: Instant::now(), stalled_us: stalled_us() }
     }
 
     /// After a step; pauses while others stall. How long the step has taken.
-    pub(super) fn end(&mut self, begun: &Begun, dropped_bytes: u64) -> Duration {
+    pub(super) fn end(&mut self, begun: &StepStart, dropped_bytes: u64) -> Duration {
         let took = begun.at.elapsed();
         self.cost.dropped_bytes += dropped_bytes;
         let (Some(before), Some(after)) = (begun.stalled_us, stalled_us()) else { return took };
@@ -74,7 +81,7 @@ impl Meter {
 
     /// Counts what the step has cost, by the sample after it.
     pub(super) fn count(&mut self, sample: &Sample) {
-        let after = Counts::of(sample);
+        let after = ReclaimCounts::of(sample);
         let bytes = |after: u64, before: u64| after.saturating_sub(before) * self.page_bytes;
         self.cost.dropped_bytes += bytes(after.stolen, self.before.stolen);
         self.cost.swapped_bytes += bytes(after.swapped, self.before.swapped);
@@ -125,12 +132,12 @@ impl Meter {
 }
 
 /// The beginning of a step.
-pub(super) struct Begun {
+pub(super) struct StepStart {
     at: Instant,
     stalled_us: Option<u64>,
 }
 
-impl Counts {
+impl ReclaimCounts {
     fn of(sample: &Sample) -> Self {
         let get = |counter| sample.vmstat.value().and_then(|vmstat| vmstat.get(counter));
         let by_reclaimer = || {

@@ -1,32 +1,32 @@
 //! Pages of a hugetlb pool: each node's part is one change of the journal, which is written in many steps.
 
 use super::stop::Stop;
-use super::work::Work;
-use crate::command::reserved::{Reserved, Reserver};
+use super::work::RoomWork;
+use crate::command::reserved::{PoolReservation, Reserver};
 use crate::{Exit, Failure};
 use mw_memory::huge_pool_dir;
 use mw_remedy::{Kernel, KernelError, PlannedChange};
-use mw_rules::room::Part;
+use mw_rules::room::RequestPart;
 use std::path::Path;
 
 const RESERVER: Reserver = Reserver { owner: "make-room", name: "make-room" };
 
 /// Has the pools hold the parts; what was added is released when it is dropped.
 pub(super) fn grow(
-    work: &mut Work,
+    work: &mut RoomWork,
     page_bytes: u64,
-    parts: &[Part],
+    parts: &[RequestPart],
     state_dir: &Path,
-) -> Result<Vec<Reserved>, Stop> {
+) -> Result<Vec<PoolReservation>, Stop> {
     parts.iter().map(|part| grow_node(work, page_bytes, part, state_dir)).collect()
 }
 
 fn grow_node(
-    work: &mut Work,
+    work: &mut RoomWork,
     page_bytes: u64,
-    part: &Part,
+    part: &RequestPart,
     state_dir: &Path,
-) -> Result<Reserved, Stop> {
+) -> Result<PoolReservation, Stop> {
     let path = [Some(part.node), None]
         .map(|node| format!("{}/nr_hugepages", huge_pool_dir(page_bytes, node)))
         .into_iter()
@@ -42,7 +42,7 @@ fn grow_node(
         .map_err(|error| Stop::Failed(Failure::new(Exit::CouldNotCheck, error)))?;
     if missing == 0 {
         work.provided_bytes += part.bytes;
-        return Ok(Reserved::nothing());
+        return Ok(PoolReservation::nothing());
     }
     let target = present.saturating_add(missing);
     let mut stop = None;
@@ -66,7 +66,7 @@ fn grow_node(
             }
         }
     };
-    let reserved = Reserved::pages(&path, target, &RESERVER, state_dir, &mut write);
+    let reserved = PoolReservation::pages(&path, target, &RESERVER, state_dir, &mut write);
     reserved.map_err(|failure| stop.unwrap_or(Stop::Failed(failure)))
 }
 

@@ -5,7 +5,7 @@ use crate::advice;
 use mw_model::{
     Answer, Request, RoomCost, RoomReport, RoomStep, format_bytes, format_count, format_duration_ms,
 };
-use mw_rules::room::Plan;
+use mw_rules::room::RoomPlan;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -22,7 +22,7 @@ pub(super) fn not_reached(request: &Request, provided_bytes: u64, stop: &Stop) -
     format!("not reached: {request}: {provided} could be provided, {missing} missing: {stop}")
 }
 
-pub(super) fn forecast(request: &Request, plan: &Plan) -> String {
+pub(super) fn forecast(request: &Request, plan: &RoomPlan) -> String {
     let (certain, possible) = (plan.certain_bytes, plan.possible_bytes);
     match plan.answer() {
         Answer::Yes | Answer::Slowly if plan.steps.is_empty() => {

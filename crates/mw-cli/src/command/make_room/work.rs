@@ -1,7 +1,7 @@
 //! Step after step, until a node has its part or no step remains.
 
 use super::kernel::{Facilities, drop_read};
-use super::measure::Measure;
+use super::measure::RoomSampler;
 use super::meter::Meter;
 use super::migrate::migrate;
 use super::stop::Stop;
@@ -10,15 +10,15 @@ use crate::progress::Spinner;
 use crate::{Exit, Failure};
 use mw_model::{RoomStep, RoomStepKind, Share, format_bytes};
 use mw_remedy::KernelError;
-use mw_rules::room::{NodeState, Part, Tried, join, next};
+use mw_rules::room::{FailedSteps, NodeState, RequestPart, join, next};
 use mw_sys::is_termination_requested;
 use std::time::Duration;
 
 /// Adds a number of bytes to the pool of the part's node.
 pub(super) type Grow<'a> = &'a mut dyn FnMut(u64) -> Result<(), KernelError>;
 
-pub(super) struct Work {
-    pub(super) measure: Measure,
+pub(super) struct RoomWork {
+    pub(super) measure: RoomSampler,
     pub(super) facilities: Facilities,
     pub(super) meter: Meter,
     pub(super) steps: Vec<RoomStep>,
@@ -27,11 +27,11 @@ pub(super) struct Work {
     spinner: Spinner,
 }
 
-impl Work {
+impl RoomWork {
     /// `usual` is the share of the time in which tasks stall for memory anyway.
     pub(super) fn new(
         args: &MakeRoomArgs,
-        measure: Measure,
+        measure: RoomSampler,
         facilities: Facilities,
         usual: f64,
     ) -> Self {
@@ -47,15 +47,15 @@ impl Work {
     }
 
     /// Takes steps until the node has its part.
-    pub(super) fn reach(&mut self, part: &Part, grow: Grow<'_>) -> Result<(), Stop> {
+    pub(super) fn reach(&mut self, part: &RequestPart, grow: Grow<'_>) -> Result<(), Stop> {
         let reached = self.steps_for(part, grow);
         let available = self.state(part.node).map_or(0, |state| state.available);
         self.provided_bytes += available.min(part.bytes);
         reached
     }
 
-    fn steps_for(&mut self, part: &Part, grow: Grow<'_>) -> Result<(), Stop> {
-        let mut tried = Tried::default();
+    fn steps_for(&mut self, part: &RequestPart, grow: Grow<'_>) -> Result<(), Stop> {
+        let mut tried = FailedSteps::default();
         self.measure.refresh();
         let mut state = self.state(part.node).map_err(Stop::Failed)?;
         loop {

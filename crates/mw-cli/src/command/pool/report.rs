@@ -5,7 +5,7 @@ use crate::Failure;
 use mw_model::{format_bytes, format_count};
 use mw_pool::protocol::LeasePhase;
 use mw_pool::protocol::{LeaseStatus, PoolStatus};
-use mw_pool::{Client, Name, NumaPolicy};
+use mw_pool::{Client, NumaPolicy, PoolName};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -15,21 +15,21 @@ pub(crate) const SCHEMA: u32 = 1;
 /// A server and its pools.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(crate) struct Report {
+pub(crate) struct PoolReport {
     /// The version of this format.
     schema: u32,
     /// The server.
-    server: Server,
+    server: ServerRow,
     /// The pools that the asker may use, by name.
-    pools: Vec<Pool>,
+    pools: Vec<PoolRow>,
     /// The asker's leases; all of them if root asks.
-    leases: Vec<Lease>,
+    leases: Vec<LeaseRow>,
 }
 
 /// A lease.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-struct Lease {
+struct LeaseRow {
     /// Its number.
     id: u64,
     /// The pool that it is of.
@@ -51,7 +51,7 @@ struct Lease {
 /// A server.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-struct Server {
+struct ServerRow {
     /// The bytes that pools may have together.
     budget_bytes: u64,
     /// The bytes that they have.
@@ -77,7 +77,7 @@ struct Server {
 /// A pool. Its bytes add up to its size.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-struct Pool {
+struct PoolRow {
     /// Its name.
     name: String,
     /// Its size.
@@ -118,9 +118,9 @@ struct Pool {
     trouble: String,
 }
 
-impl Report {
+impl PoolReport {
     /// A server with all pools and leases, or with those of one pool.
-    pub(crate) fn fetch(client: &Client, only: Option<&Name>) -> Result<Self, Failure> {
+    pub(crate) fn fetch(client: &Client, only: Option<&PoolName>) -> Result<Self, Failure> {
         let server = client.server().map_err(failure)?;
         let pools = match only {
             Some(name) => client.pool(name).map(|pool| vec![pool]),
@@ -131,7 +131,7 @@ impl Report {
         leases.retain(|lease| only.is_none_or(|name| lease.pool == *name));
         Ok(Self {
             schema: SCHEMA,
-            server: Server {
+            server: ServerRow {
                 budget_bytes: server.budget_bytes,
                 pools_bytes: server.pools_bytes,
                 leases_total: server.leases_total,
@@ -272,7 +272,7 @@ impl Report {
             }
         }
         for (name, kind, value) in [
-            ("leases", "gauge", (|pool| pool.leases.into()) as fn(&Pool) -> u64),
+            ("leases", "gauge", (|pool| pool.leases.into()) as fn(&PoolRow) -> u64),
             ("leases_total", "counter", |pool| pool.leases_total),
             ("scrubbed_bytes_total", "counter", |pool| pool.scrubbed_bytes_total),
             ("in_trouble", "gauge", |pool| (!pool.trouble.is_empty()).into()),
@@ -287,8 +287,8 @@ impl Report {
     }
 }
 
-fn lease(state: LeaseStatus) -> Lease {
-    Lease {
+fn lease(state: LeaseStatus) -> LeaseRow {
+    LeaseRow {
         id: state.id,
         pool: state.pool.to_string(),
         user: state.user,
@@ -304,9 +304,9 @@ fn lease(state: LeaseStatus) -> Lease {
     }
 }
 
-fn pool(state: PoolStatus) -> Pool {
+fn pool(state: PoolStatus) -> PoolRow {
     let list = |nodes: &[u32]| nodes.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-    Pool {
+    PoolRow {
         name: state.spec.name.to_string(),
         bytes: state.spec.bytes,
         pages: state.spec.pages.name(),

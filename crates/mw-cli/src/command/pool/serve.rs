@@ -2,11 +2,11 @@
 
 use crate::args::PoolServeArgs;
 use crate::config::Config;
-use crate::journal_log::Log;
+use crate::journal_log::JournalLog;
 use crate::{Exit, Failure};
 use mw_collect::Source;
 use mw_model::{Answer, Request};
-use mw_pool::{Level, NumaPolicy, Server, Spec, StartError};
+use mw_pool::{Level, NumaPolicy, PoolSpec, Server, StartError};
 use mw_render::preflight_words::describe;
 use mw_sys::{Capability, has_capability};
 use sd_notify::NotifyState;
@@ -28,16 +28,16 @@ pub(crate) fn run(args: &PoolServeArgs, socket: PathBuf, config: &Config) -> Res
     }
     let usage = |why| Failure::new(Exit::Usage, format!("[[pool.create]]: {why}"));
     let pools = config.pool().create().map_err(usage)?;
-    let pools: Result<Vec<Spec>, String> = pools.iter().map(super::spec::spec).collect();
+    let pools: Result<Vec<PoolSpec>, String> = pools.iter().map(super::spec::spec).collect();
     let budget_bytes = match args.budget.or(config.pool().budget) {
         Some(budget) => budget,
         None => usual_budget()?,
     };
-    let log = Log::to_stderr();
+    let log = JournalLog::to_stderr();
     if let Some(folder) = socket.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         prepare_folder(folder, &log)?;
     }
-    let mut server = Server::start(mw_pool::Config {
+    let mut server = Server::start(mw_pool::PoolServerConfig {
         socket,
         budget_bytes,
         pools: pools.map_err(usage)?,
@@ -64,7 +64,7 @@ fn signals(error: std::io::Error) -> Failure {
 
 /// Makes the socket's directory where it is missing, and says so where others could put a socket of
 /// theirs in the server's place.
-fn prepare_folder(folder: &Path, log: &Log) -> Result<(), Failure> {
+fn prepare_folder(folder: &Path, log: &JournalLog) -> Result<(), Failure> {
     // Nobody but root can make one where sockets usually are.
     let made = DirBuilder::new().mode(0o755).create(folder);
     if let Err(error) = made.or_else(|error| match error.kind() {
@@ -102,7 +102,7 @@ fn usual_budget() -> Result<u64, Failure> {
 }
 
 /// Result of `check --for`, without a measurement: the client of the server waits for it.
-fn preflight(spec: &Spec, bytes: u64) -> Result<(), String> {
+fn preflight(spec: &PoolSpec, bytes: u64) -> Result<(), String> {
     let source = Source::live().map_err(|error| error.to_string())?;
     let request = Request {
         size_bytes: bytes,

@@ -2,7 +2,7 @@
 
 use crate::args::PoolCreateArgs;
 use mw_pool::spec::MAX_OWNERS;
-use mw_pool::{Owners, PageSize, Spec};
+use mw_pool::{Owners, PageSize, PoolSpec};
 use mw_sys::guarded;
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use std::path::Path;
 const MAX_FILE_BYTES: u64 = 16 << 20;
 
 /// The requested pool, with names of users and groups as numbers.
-pub(super) fn spec(args: &PoolCreateArgs) -> Result<Spec, String> {
+pub(super) fn spec(args: &PoolCreateArgs) -> Result<PoolSpec, String> {
     let numbers = |names: &[String], file: &str| -> Result<Vec<u32>, String> {
         if names.len() > MAX_OWNERS {
             return Err(format!("too many names: {} (at most {MAX_OWNERS})", names.len()));
@@ -22,7 +22,7 @@ pub(super) fn spec(args: &PoolCreateArgs) -> Result<Spec, String> {
         true => vec![rustix::process::geteuid().as_raw()],
         false => numbers(&args.owner, "/etc/passwd")?,
     };
-    Ok(Spec {
+    Ok(PoolSpec {
         name: args.name.clone(),
         bytes: args.size,
         pages: args.huge.unwrap_or(PageSize::Base),

@@ -9,22 +9,22 @@ const SHARED_OBJECT: u16 = 3;
 
 /// Machine that runs it: the class (32 or 64 bits), the order of bytes and the architecture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Machine {
+pub(super) struct ElfMachine {
     class: u8,
     order: u8,
     processor: u16,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ExecutableKind {
     /// A program that libraries are loaded into.
-    Dynamic(Machine),
+    Dynamic(ElfMachine),
     /// A program that is all of one piece.
-    Static(Machine),
+    Static(ElfMachine),
     /// A program that the Go compiler made, which asks the kernel itself.
-    Go(Machine),
+    Go(ElfMachine),
     /// A shared library.
-    Library(Machine),
+    Library(ElfMachine),
     /// A text that another program reads.
     Script,
     /// None of these, or not readable.
@@ -33,19 +33,19 @@ pub(super) enum Kind {
 
 /// Kind of a file that begins with these bytes. The headers and notes of a program are in its first
 /// pages.
-pub(super) fn kind(start: &[u8]) -> Kind {
+pub(super) fn kind(start: &[u8]) -> ExecutableKind {
     if start.starts_with(b"#!") {
-        return Kind::Script;
+        return ExecutableKind::Script;
     }
-    read(start).unwrap_or(Kind::Unknown)
+    read(start).unwrap_or(ExecutableKind::Unknown)
 }
 
-fn read(start: &[u8]) -> Option<Kind> {
-    let file = File { bytes: start, order: *start.get(5)?, wide: *start.get(4)? == 2 };
+fn read(start: &[u8]) -> Option<ExecutableKind> {
+    let file = ElfFile { bytes: start, order: *start.get(5)?, wide: *start.get(4)? == 2 };
     if !start.starts_with(b"\x7fELF") || !matches!(file.order, 1 | 2) {
         return None;
     }
-    let machine = Machine { class: *start.get(4)?, order: file.order, processor: file.u16(18)? };
+    let machine = ElfMachine { class: *start.get(4)?, order: file.order, processor: file.u16(18)? };
     let (headers, size, count) = if file.wide {
         (file.u64(32)?, file.u16(54)?, file.u16(56)?)
     } else {
@@ -61,15 +61,15 @@ fn read(start: &[u8]) -> Option<Kind> {
         }
     }
     Some(match (go, interpreted) {
-        (true, _) => Kind::Go(machine),
-        (false, true) => Kind::Dynamic(machine),
-        (false, false) if file.u16(16)? == SHARED_OBJECT => Kind::Library(machine),
-        (false, false) => Kind::Static(machine),
+        (true, _) => ExecutableKind::Go(machine),
+        (false, true) => ExecutableKind::Dynamic(machine),
+        (false, false) if file.u16(16)? == SHARED_OBJECT => ExecutableKind::Library(machine),
+        (false, false) => ExecutableKind::Static(machine),
     })
 }
 
 /// The beginning of an ELF file.
-struct File<'a> {
+struct ElfFile<'a> {
     bytes: &'a [u8],
     /// 1: the least significant byte comes first.
     order: u8,
@@ -77,7 +77,7 @@ struct File<'a> {
     wide: bool,
 }
 
-impl File<'_> {
+impl ElfFile<'_> {
     /// True if the notes of this header have one whose name is `Go`.
     fn is_note_of_go(&self, header: usize) -> bool {
         let place = if self.wide {
@@ -120,11 +120,11 @@ mod tests {
     #[test]
     fn this_program_is_dynamic_and_text_is_none() {
         let own = own();
-        let Kind::Dynamic(machine) = kind(&own) else { panic!("{:?}", kind(&own)) };
+        let ExecutableKind::Dynamic(machine) = kind(&own) else { panic!("{:?}", kind(&own)) };
         assert_eq!(machine.class, 2);
-        assert_eq!(kind(b"#!/bin/sh\n"), Kind::Script);
-        assert_eq!(kind(b""), Kind::Unknown);
-        assert_eq!(kind(b"\x7fELF"), Kind::Unknown);
+        assert_eq!(kind(b"#!/bin/sh\n"), ExecutableKind::Script);
+        assert_eq!(kind(b""), ExecutableKind::Unknown);
+        assert_eq!(kind(b"\x7fELF"), ExecutableKind::Unknown);
     }
 
     #[test]
@@ -152,12 +152,12 @@ mod tests {
         file[32] = 64;
         file[54] = 56;
         file[56] = 1;
-        let machine = Machine { class: 2, order: 1, processor: 62 };
-        assert_eq!(kind(&file), Kind::Static(machine));
+        let machine = ElfMachine { class: 2, order: 1, processor: 62 };
+        assert_eq!(kind(&file), ExecutableKind::Static(machine));
         file[64] = 4;
         file[72] = 128;
         file[96] = 16;
         file[140..144].copy_from_slice(b"Go\0\0");
-        assert_eq!(kind(&file), Kind::Go(machine));
+        assert_eq!(kind(&file), ExecutableKind::Go(machine));
     }
 }

@@ -1,9 +1,9 @@
 //! What would be done for a command, and what keeps it from being done.
 
-use super::elf::Kind;
+use super::elf::ExecutableKind;
 use super::library::Library;
 use super::preload::fits;
-use super::program::Program;
+use super::program::Executable;
 use super::seccomp::{filter_allows, filters};
 use crate::args::{HugePolicy, Prefault, RunArgs};
 use mw_iotune::environment::{RELEASE_FACTOR, THRESHOLD_DEFAULT_BYTES};
@@ -11,7 +11,11 @@ use mw_model::format_bytes;
 use std::fmt::Write;
 
 /// The verdict, then what is done, then what keeps it from being done.
-pub(super) fn text(args: &RunArgs, program: &Program, library: &Result<Library, String>) -> String {
+pub(super) fn text(
+    args: &RunArgs,
+    program: &Executable,
+    library: &Result<Library, String>,
+) -> String {
     let obstacles = obstacles(program, library);
     let name = program.path.display();
     let verdict = match obstacles.len() {
@@ -33,22 +37,22 @@ pub(super) fn text(args: &RunArgs, program: &Program, library: &Result<Library, 
 }
 
 /// Obstacles that keep the library from helping.
-fn obstacles(program: &Program, library: &Result<Library, String>) -> Vec<String> {
+fn obstacles(program: &Executable, library: &Result<Library, String>) -> Vec<String> {
     let mut obstacles = Vec::new();
     match (&program.kind, library) {
-        (Kind::Static(_), _) => {
+        (ExecutableKind::Static(_), _) => {
             obstacles.push("a static program: no library is loaded into it".into())
         }
-        (Kind::Go(_), _) => {
+        (ExecutableKind::Go(_), _) => {
             obstacles.push("a Go program: it makes its own system calls".into());
         }
-        (Kind::Unknown | Kind::Script | Kind::Library(_), _) => {
+        (ExecutableKind::Unknown | ExecutableKind::Script | ExecutableKind::Library(_), _) => {
             obstacles.push("not a program that libraries are loaded into".into());
         }
-        (Kind::Dynamic(_), Ok(library)) => {
+        (ExecutableKind::Dynamic(_), Ok(library)) => {
             obstacles.extend(fits(program, library).err());
         }
-        (Kind::Dynamic(_), Err(_)) => {}
+        (ExecutableKind::Dynamic(_), Err(_)) => {}
     }
     obstacles.extend(library.as_ref().err().cloned());
     if program.is_privileged {

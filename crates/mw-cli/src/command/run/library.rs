@@ -1,6 +1,6 @@
 //! Where the library is.
 
-use super::elf::{self, Kind, Machine};
+use super::elf::{self, ElfMachine, ExecutableKind};
 use mw_iotune::environment::LIBRARY;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ const START_BYTES: u64 = 4096;
 #[derive(Debug)]
 pub(super) struct Library {
     pub(super) path: PathBuf,
-    pub(super) machine: Machine,
+    pub(super) machine: ElfMachine,
 }
 
 impl Library {
@@ -35,7 +35,7 @@ impl Library {
             .and_then(|file| file.take(START_BYTES).read_to_end(&mut start));
         read.map_err(|error| format!("{}: {error}", path.display()))?;
         match elf::kind(&start) {
-            Kind::Library(machine) => Ok(Self { path, machine }),
+            ExecutableKind::Library(machine) => Ok(Self { path, machine }),
             _ => Err(format!(
                 "{} is no library; build it (cargo build --release -p mw-preload)",
                 path.display()

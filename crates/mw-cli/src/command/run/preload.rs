@@ -1,9 +1,9 @@
 //! Whether the library can be loaded into a program, and how.
 
-use super::elf::Kind;
+use super::elf::ExecutableKind;
 use super::library::Library;
 use super::needed;
-use super::program::Program;
+use super::program::Executable;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
@@ -11,12 +11,12 @@ use std::path::Path;
 pub(super) const PRELOAD: &str = "LD_PRELOAD";
 
 /// Whether the library can be loaded into the program.
-pub(super) fn fits(program: &Program, library: &Library) -> Result<(), String> {
+pub(super) fn fits(program: &Executable, library: &Library) -> Result<(), String> {
     match &program.kind {
-        Kind::Dynamic(machine) if *machine != library.machine => {
+        ExecutableKind::Dynamic(machine) if *machine != library.machine => {
             Err(format!("built for another architecture than {}", library.path.display()))
         }
-        Kind::Dynamic(_) => {
+        ExecutableKind::Dynamic(_) => {
             let runs = program.interpreter.as_ref().unwrap_or(&program.path);
             match needed::first(runs).filter(|_| !is_preloaded_first(std::env::var_os(PRELOAD))) {
                 Some(first) => Err(format!(

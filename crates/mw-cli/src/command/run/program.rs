@@ -1,6 +1,6 @@
 //! The program that a command names.
 
-use super::elf::{self, Kind};
+use super::elf::{self, ExecutableKind};
 use crate::{Exit, Failure};
 use std::ffi::OsStr;
 use std::fs::File;
@@ -17,10 +17,10 @@ const SET_ID: u32 = 0o6000;
 const MAY_EXECUTE: u32 = 0o111;
 
 #[derive(Debug)]
-pub(super) struct Program {
+pub(super) struct Executable {
     pub(super) path: PathBuf,
     /// Its kind; of a script, that of its interpreter.
-    pub(super) kind: Kind,
+    pub(super) kind: ExecutableKind,
     /// The program that reads it, where it is a script.
     pub(super) interpreter: Option<PathBuf>,
     /// True if it runs with other privileges than who starts it: the dynamic linker then ignores
@@ -28,7 +28,7 @@ pub(super) struct Program {
     pub(super) is_privileged: bool,
 }
 
-impl Program {
+impl Executable {
     /// As execvp(3) looks for it.
     pub(super) fn find(name: &OsStr) -> Result<Self, Failure> {
         let path = look_up(name).ok_or_else(|| not_executable(name))?;
@@ -39,7 +39,7 @@ impl Program {
             is_privileged: is_privileged(&path),
             path,
         };
-        if program.kind == Kind::Script {
+        if program.kind == ExecutableKind::Script {
             program.follow(&start);
         }
         Ok(program)
@@ -118,10 +118,13 @@ mod tests {
 
     #[test]
     fn programs_are_found_as_the_shell_finds_them() {
-        let shell = Program::find(OsStr::new("sh")).unwrap();
-        assert!(shell.path.is_absolute() && matches!(shell.kind, Kind::Dynamic(_)), "{shell:?}");
-        assert!(Program::find(OsStr::new("no-such-program-at-all")).is_err());
-        assert!(Program::find(OsStr::new("/etc/passwd")).is_err(), "not executable");
+        let shell = Executable::find(OsStr::new("sh")).unwrap();
+        assert!(
+            shell.path.is_absolute() && matches!(shell.kind, ExecutableKind::Dynamic(_)),
+            "{shell:?}"
+        );
+        assert!(Executable::find(OsStr::new("no-such-program-at-all")).is_err());
+        assert!(Executable::find(OsStr::new("/etc/passwd")).is_err(), "not executable");
     }
 
     #[test]
@@ -131,8 +134,8 @@ mod tests {
         for line in ["#!/bin/sh\n", "#! /usr/bin/env sh\n"] {
             std::fs::write(&script, line).unwrap();
             std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
-            let program = Program::find(script.as_os_str()).unwrap();
-            assert!(matches!(program.kind, Kind::Dynamic(_)), "{program:?}");
+            let program = Executable::find(script.as_os_str()).unwrap();
+            assert!(matches!(program.kind, ExecutableKind::Dynamic(_)), "{program:?}");
             assert!(program.interpreter.is_some());
         }
     }

@@ -5,15 +5,15 @@
 //! configuration that is wrong closes connections until it is right: the recorder goes on.
 
 use crate::args::Listen;
-use crate::journal_log::Log;
+use crate::journal_log::JournalLog;
 use crate::{Exit, Failure, secret_files};
 use listenfd::ListenFd;
 use mw_collect::Source;
-use mw_metrics::{Exposition, Page, Stalls};
+use mw_metrics::{Exposition, MetricsPage, StallMetrics};
 use mw_model::{Calibration, PageSize, Request as Wanted, Trigger, Window};
 use mw_rules::preflight;
 use mw_sys::HelperThread;
-use mw_web::{Protection, Request, Response, Server, Service, WebConfig};
+use mw_web::{HttpRequest, HttpService, Protection, Response, WebConfig, WebServer};
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -37,7 +37,7 @@ const NICE: i32 = 19;
 
 /// Address of the metrics.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Options {
+pub(crate) struct MetricsOptions {
     pub(crate) listen: Listen,
     pub(crate) web_config: Option<PathBuf>,
     /// Names of all that may stall, for series that begin with 0.
@@ -58,36 +58,36 @@ pub(crate) struct Recorder {
 /// The metrics of a recorder; dropping it closes the listener.
 #[derive(Debug)]
 pub(crate) struct Metrics {
-    shared: Arc<Shared>,
+    shared: Arc<SharedMetrics>,
     /// Its end ends the thread.
     wake: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
-struct Shared {
-    state: Mutex<State>,
-    log: Log,
+struct SharedMetrics {
+    state: Mutex<MetricsState>,
+    log: JournalLog,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    stalls: Stalls,
+struct MetricsState {
+    stalls: StallMetrics,
     recorder: Recorder,
     text: Arc<str>,
     open_metrics: Arc<str>,
 }
 
 impl Metrics {
-    pub(crate) fn start(options: Options, log: Log) -> Result<Self, Failure> {
-        let mut state = State::default();
+    pub(crate) fn start(options: MetricsOptions, log: JournalLog) -> Result<Self, Failure> {
+        let mut state = MetricsState::default();
         options.probes.iter().for_each(|probe| state.stalls.watch(probe));
-        let shared = Arc::new(Shared { state: Mutex::new(state), log });
+        let shared = Arc::new(SharedMetrics { state: Mutex::new(state), log });
         let (wake, woken) = channel();
         let theirs = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("mw-metrics".to_owned())
-            .spawn(move || Publisher::new(options, theirs).run(&woken))
+            .spawn(move || MetricsPublisher::new(options, theirs).run(&woken))
             .map_err(|error| Failure::new(Exit::CouldNotCheck, format!("metrics: {error}")))?;
         Ok(Self { shared, wake: Some(wake), thread: Some(thread) })
     }
@@ -125,15 +125,15 @@ impl Drop for Metrics {
     }
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl SharedMetrics {
+    fn state(&self) -> MutexGuard<'_, MetricsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Service for Shared {
+impl HttpService for SharedMetrics {
     /// None before the first look at the machine: the request that started the recorder by its socket finds none.
-    fn answer(&self, request: &Request) -> Option<Response> {
+    fn answer(&self, request: &HttpRequest) -> Option<Response> {
         let response = match &*request.path {
             "/metrics" => {
                 let exposition = Exposition::negotiate(&request.accept);
@@ -160,23 +160,23 @@ impl Service for Shared {
 }
 
 /// The thread that looks, and listens as soon as it can.
-struct Publisher {
-    options: Options,
-    shared: Arc<Shared>,
+struct MetricsPublisher {
+    options: MetricsOptions,
+    shared: Arc<SharedMetrics>,
     look: Option<HelperThread<(), Window>>,
-    server: Option<Server>,
+    server: Option<WebServer>,
     /// Last message about an address that cannot be bound.
     trouble: Option<String>,
-    machine: Page,
+    machine: MetricsPage,
     calibrated: Option<(Instant, Option<Calibration>)>,
 }
 
-impl Publisher {
-    fn new(options: Options, shared: Arc<Shared>) -> Self {
+impl MetricsPublisher {
+    fn new(options: MetricsOptions, shared: Arc<SharedMetrics>) -> Self {
         let look = Source::live().ok().and_then(|source| {
             HelperThread::new(PATIENCE, move |_, ()| mw_collect::window(&source)).ok()
         });
-        let machine = Page::default();
+        let machine = MetricsPage::default();
         Self { options, shared, look, server: None, trouble: None, machine, calibrated: None }
     }
 
@@ -226,10 +226,10 @@ impl Publisher {
             return;
         }
         let config = self.options.web_config.clone().map(WebConfig::new);
-        let service = Arc::clone(&self.shared) as Arc<dyn Service>;
+        let service = Arc::clone(&self.shared) as Arc<dyn HttpService>;
         let log = self.shared.log;
         let started = listener(&self.options.listen).and_then(|listener| {
-            Ok((listener.local_addr()?, Server::start(listener, config, service)?))
+            Ok((listener.local_addr()?, WebServer::start(listener, config, service)?))
         });
         match started {
             Ok((address, server)) => {
@@ -259,7 +259,7 @@ impl Publisher {
     fn look(&mut self) {
         let window = self.look.as_mut().and_then(|look| look.run(&[(0, ())]).pop().flatten());
         let Some(window) = window else {
-            self.machine = Page::default();
+            self.machine = MetricsPage::default();
             mw_metrics::with_build(&mut self.machine, env!("CARGO_PKG_VERSION"));
             mw_metrics::unseen(&mut self.machine);
             return;
@@ -274,7 +274,7 @@ impl Publisher {
     }
 
     /// Speed of allocation, measured now and then.
-    fn speed(&mut self, window: &Window, page: &mut Page) {
+    fn speed(&mut self, window: &Window, page: &mut MetricsPage) {
         let wanted =
             Wanted { size_bytes: CALIBRATED_BYTES, lock: false, page: PageSize::Base, node: None };
         if self.calibrated.as_ref().is_none_or(|(at, _)| at.elapsed() >= CALIBRATION_INTERVAL) {
@@ -334,7 +334,7 @@ fn listener(listen: &Listen) -> std::io::Result<TcpListener> {
     TcpListener::bind(address)
 }
 
-fn pools(socket: &std::path::Path, page: &mut Page) {
+fn pools(socket: &std::path::Path, page: &mut MetricsPage) {
     // Most machines have no pools.
     if !socket.exists() {
         return;
@@ -360,8 +360,8 @@ mod tests {
     /// Promise (Metrics): A request waits for the first look at the machine, 5 s at most.
     #[test]
     fn a_request_before_the_first_page_is_asked_again() {
-        let shared = Shared { state: Mutex::default(), log: Log::to_stderr() };
-        let mut request = Request::default();
+        let shared = SharedMetrics { state: Mutex::default(), log: JournalLog::to_stderr() };
+        let mut request = HttpRequest::default();
         request.path = "/metrics".to_owned();
         assert!(shared.answer(&request).is_none());
         shared.state().text = "page".into();

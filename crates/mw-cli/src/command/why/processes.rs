@@ -19,7 +19,7 @@ const LISTEN: &str = "0A";
 
 /// The processes of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Processes {
+pub(super) struct ProgramProcesses {
     /// For people.
     pub(super) name: String,
     pub(super) pids: Vec<u32>,
@@ -27,7 +27,7 @@ pub(super) struct Processes {
     pub(super) listen: bool,
 }
 
-impl Processes {
+impl ProgramProcesses {
     /// Those that the arguments name; `None` where they name a command.
     ///
     /// # Errors

@@ -1,8 +1,10 @@
 //! Traces a running program for a while.
 
-use super::processes::{Processes, with_cgroups};
+use super::processes::{ProgramProcesses, with_cgroups};
 use crate::{Exit, Failure, terminal};
-use mw_critical_path::{Cycle, Path, Program, ProgramTime, Request, Trace, critical_path};
+use mw_critical_path::{
+    CriticalPath, Cycle, ProgramTime, RequestSpan, Trace, TracedProgram, critical_path,
+};
 use mw_profile::{SchedTracer, TraceOptions};
 use mw_render::text::{self, ProgramReport, SlowCycle};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -18,20 +20,23 @@ const ROUND: Duration = Duration::from_millis(100);
 const EXPLAINED: usize = 3;
 
 /// The trace, and the report of it.
-pub(super) struct Traced {
+pub(super) struct TraceReport {
     pub(super) page: String,
     trace: Trace,
-    busy: Path,
+    busy: CriticalPath,
 }
 
-impl Traced {
+impl TraceReport {
     pub(super) fn json(&self) -> String {
         mw_render::trace_event::json(&self.trace, &self.busy)
     }
 }
 
 /// Traces until the time is over, the program has ended, or a signal comes.
-pub(super) fn trace(processes: &Processes, duration: Option<Duration>) -> Result<Traced, Failure> {
+pub(super) fn trace(
+    processes: &ProgramProcesses,
+    duration: Option<Duration>,
+) -> Result<TraceReport, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))
@@ -59,7 +64,7 @@ pub(super) fn trace(processes: &Processes, duration: Option<Duration>) -> Result
     }
     let trace = tracer.finish();
     let listens = processes.listen;
-    let program = Program { processes: processes.pids.clone(), listens };
+    let program = TracedProgram { processes: processes.pids.clone(), listens };
     let ProgramTime { threads, idle, busy, cycle_count, cycles } = program.time(&trace);
     let explain = |cycle: &Cycle| SlowCycle {
         began_ns: cycle.from.saturating_sub(trace.from),
@@ -76,10 +81,10 @@ pub(super) fn trace(processes: &Processes, duration: Option<Duration>) -> Result
         listens,
         slowest: cycles.iter().take(EXPLAINED).map(explain).collect(),
     };
-    Ok(Traced { page: text::program(&report, terminal::layout(false)), trace, busy })
+    Ok(TraceReport { page: text::program(&report, terminal::layout(false)), trace, busy })
 }
 
-fn explained(trace: &Trace, cycle: &Cycle) -> Path {
+fn explained(trace: &Trace, cycle: &Cycle) -> CriticalPath {
     let Cycle { task, from, to } = *cycle;
-    critical_path(trace, Request { task, from, to, ..Request::default() })
+    critical_path(trace, RequestSpan { task, from, to, ..RequestSpan::default() })
 }

@@ -24,7 +24,7 @@ pub(crate) fn memories(source: &Source) -> Result<GroupMemories, Missing> {
 /// As [`memories`], within so much CPU time.
 pub(crate) fn memories_within(source: &Source, budget: Duration) -> Result<GroupMemories, Missing> {
     let mount = hierarchy::find(source)?.mount;
-    let mut walk = Walk {
+    let mut walk = MemoryWalk {
         source,
         mount,
         deadline: thread_time() + source.budget(budget),
@@ -34,7 +34,7 @@ pub(crate) fn memories_within(source: &Source, budget: Duration) -> Result<Group
     Ok(walk.found)
 }
 
-struct Walk<'a> {
+struct MemoryWalk<'a> {
     source: &'a Source,
     mount: String,
     /// The [`thread_time`] at which it ends.
@@ -42,7 +42,7 @@ struct Walk<'a> {
     found: GroupMemories,
 }
 
-impl Walk<'_> {
+impl MemoryWalk<'_> {
     fn descend(&mut self, path: &str, depth: usize) {
         if self.found.list.len() >= MAX_GROUPS || thread_time() > self.deadline {
             self.found.complete = false;

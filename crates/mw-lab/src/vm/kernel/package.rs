@@ -9,17 +9,17 @@ use crate::error::LabError;
 use crate::workdir;
 
 /// Command line of apt that knows the packages of a series.
-enum Origin {
+enum PackageOrigin {
     Machine,
     Backports,
 }
 
 /// The series that cases may name, oldest first.
-const SERIES: &[(&str, Origin)] = &[
-    ("6.1", Origin::Machine),
-    ("6.12", Origin::Machine),
-    ("6.18", Origin::Backports),
-    ("7.3", Origin::Backports),
+const SERIES: &[(&str, PackageOrigin)] = &[
+    ("6.1", PackageOrigin::Machine),
+    ("6.12", PackageOrigin::Machine),
+    ("6.18", PackageOrigin::Backports),
+    ("7.3", PackageOrigin::Backports),
 ];
 
 const BACKPORTS: &str = "deb http://deb.debian.org/debian trixie-backports main\n";
@@ -43,12 +43,12 @@ pub(super) fn download(cache: &Path, series: &str) -> Result<PathBuf, LabError> 
     })
 }
 
-fn download_from(cache: &Path, series: &str, origin: &Origin) -> Result<PathBuf, LabError> {
+fn download_from(cache: &Path, series: &str, origin: &PackageOrigin) -> Result<PathBuf, LabError> {
     std::fs::create_dir_all(cache).map_err(LabError::io(cache))?;
     let work = workdir::new_in(cache)?;
     let (apt, advice) = match origin {
-        Origin::Machine => (Apt(Vec::new()), "; run apt-get update"),
-        Origin::Backports => (Apt::of_backports(&work.path().join("apt"))?, ""),
+        PackageOrigin::Machine => (Apt(Vec::new()), "; run apt-get update"),
+        PackageOrigin::Backports => (Apt::of_backports(&work.path().join("apt"))?, ""),
     };
     let image = newest(&apt.images()?, series).ok_or_else(|| LabError::Command {
         command: "apt-cache search linux-image".to_owned(),

@@ -7,7 +7,7 @@ use mw_model::{
 };
 use mw_proc::buddyinfo::Buddyinfo;
 use mw_proc::choice::Choice;
-use mw_proc::limits::Limits;
+use mw_proc::limits::Rlimits;
 use mw_proc::meminfo::Meminfo;
 use mw_proc::version::KernelVersion;
 use mw_proc::zoneinfo::Zoneinfo;
@@ -90,7 +90,7 @@ impl Machine {
     }
 
     pub(super) fn limits(mut self, text: &str) -> Self {
-        self.snapshot.limits = Reading::Value(Limits::parse(text.as_bytes()).unwrap());
+        self.snapshot.limits = Reading::Value(Rlimits::parse(text.as_bytes()).unwrap());
         self
     }
 
