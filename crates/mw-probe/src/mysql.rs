@@ -401,6 +401,14 @@ fn packet(link: &mut Link, deadline: &Deadline<'_>) -> Result<(u8, Vec<u8>), Lin
 mod tests {
     use super::*;
 
+    #[test]
+    fn errors_are_told_by_their_number() {
+        use FailureKind::{Authentication, NoSpace, OutOfMemory, ServiceError};
+        let kind = |number: u16| refusal(&[&number.to_le_bytes()[..], b"#HY000no"].concat()).kind();
+        let kinds = [Authentication, OutOfMemory, NoSpace, ServiceError];
+        assert_eq!([1045, 1041, DISK_FULL, 1064].map(kind), kinds);
+    }
+
     /// Computed with Python's hashlib after the manuals' formulas.
     #[test]
     fn passwords_are_proved() {
