@@ -31,9 +31,9 @@
 #include <stdint.h>
 
 /** The version of this header; mw_version() is that of the library. */
-#define MW_VERSION "0.1.0"
+#define MW_VERSION "0.2.0"
 #define MW_VERSION_MAJOR 0
-#define MW_VERSION_MINOR 1
+#define MW_VERSION_MINOR 2
 #define MW_VERSION_PATCH 0
 
 /**
@@ -400,7 +400,7 @@ extern "C" {
 #endif // __cplusplus
 
 /**
- * The version of the running library, such as "0.1.0", which may be newer than the header that a
+ * The version of the running library, such as "0.2.0", which may be newer than the header that a
  * program was compiled with (MW_VERSION).
  *
  * Returns: a static text.

@@ -9,7 +9,7 @@ const VERSION: &CStr =
         Err(_) => c"",
     };
 
-/// The version of the running library, such as "0.1.0", which may be newer than the header that a
+/// The version of the running library, such as "0.2.0", which may be newer than the header that a
 /// program was compiled with (MW_VERSION).
 ///
 /// Returns: a static text.
