@@ -23,7 +23,7 @@ pub(crate) struct TestPrograms {
     pub(crate) preflight: TestTarget,
 }
 
-/// The bench that is run.
+/// The bench that is run. No other command of cargo builds it unless it is named.
 const PREFLIGHT: &str = "preflight_accuracy";
 
 /// Builds everything that the tests need with one set of features, so that nothing is built twice, and lints it:
@@ -32,7 +32,7 @@ const PREFLIGHT: &str = "preflight_accuracy";
 pub(crate) fn build() -> anyhow::Result<TestPrograms> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["build", "--locked", "--workspace", "--all-targets"])
+        .args(["build", "--locked", "--workspace", "--all-targets", "--bench", PREFLIGHT])
         .args(["--message-format", "json-render-diagnostics"])
         .env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver")
         .env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__")
