@@ -23,16 +23,31 @@ pub(crate) struct TestPrograms {
     pub(crate) preflight: TestTarget,
 }
 
-/// The bench that is run. No other command of cargo builds it unless it is named.
+/// The bench that is run.
 const PREFLIGHT: &str = "preflight_accuracy";
 
 /// Builds everything that the tests need with one set of features, so that nothing is built twice, and lints it:
 /// clippy-driver is rustc with more lints, whose warnings are errors by CLIPPY_ARGS, as `cargo clippy -- -D warnings`
 /// sets it. Beside the build, clippy would check each dependency and each crate a second time.
 pub(crate) fn build() -> anyhow::Result<TestPrograms> {
+    // All targets leave out a bench that is to be named, also where it is named beside them.
+    let messages =
+        [cargo_build(&["--all-targets"])?, cargo_build(&["--bench", PREFLIGHT])?].concat();
+    let is_bench = |message: &&Value| message["target"]["kind"][0] == "bench";
+    let (benches, others): (Vec<_>, Vec<_>) = messages.iter().partition(is_bench);
+    let preflight = benches.into_iter().find(|message| message["target"]["name"] == PREFLIGHT);
+    Ok(TestPrograms {
+        tests: others.into_iter().filter_map(target).collect(),
+        preflight: preflight.and_then(target).with_context(|| format!("no {PREFLIGHT}"))?,
+    })
+}
+
+/// Builds targets of the workspace; returns cargo's messages.
+fn cargo_build(targets: &[&str]) -> anyhow::Result<Vec<Value>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["build", "--locked", "--workspace", "--all-targets", "--bench", PREFLIGHT])
+        .args(["build", "--locked", "--workspace"])
+        .args(targets)
         .args(["--message-format", "json-render-diagnostics"])
         .env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver")
         .env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__")
@@ -42,14 +57,7 @@ pub(crate) fn build() -> anyhow::Result<TestPrograms> {
         .context("cargo build")?;
     anyhow::ensure!(output.status.success(), "cargo build failed");
     let messages = String::from_utf8(output.stdout)?;
-    let messages = messages.lines().map(serde_json::from_str).collect::<Result<Vec<_>, _>>()?;
-    let is_bench = |message: &&Value| message["target"]["kind"][0] == "bench";
-    let (benches, others): (Vec<_>, Vec<_>) = messages.iter().partition(is_bench);
-    let preflight = benches.into_iter().find(|message| message["target"]["name"] == PREFLIGHT);
-    Ok(TestPrograms {
-        tests: others.into_iter().filter_map(target).collect(),
-        preflight: preflight.and_then(target).with_context(|| format!("no {PREFLIGHT}"))?,
-    })
+    Ok(messages.lines().map(serde_json::from_str).collect::<Result<_, _>>()?)
 }
 
 /// The test program or bench of one of cargo's messages.
