@@ -36,6 +36,8 @@ const SINGLE: [&str; 8] = [
 
 /// A page whose table of crates alone is generated.
 const ARCHITECTURE: &str = "docs/ARCHITECTURE.md";
+const CRATES: &str = "<!-- crates: cargo xtask docs -->\n";
+const END_OF_CRATES: &str = "<!-- end of crates -->";
 
 pub(crate) fn run(check: bool) -> anyhow::Result<()> {
     let wanted = all()?;
@@ -72,7 +74,7 @@ fn all() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
     rule_pages(&mut files);
     files.insert("eval/results/namespaces.md".into(), mw_model::namespaces_page().into());
     files.insert("docs/profiles.md".into(), profiles_page().into());
-    files.insert("xtask/PROMISES.md".into(), promises::page(&root())?.into());
+    files.insert("xtask/PROMISES.md".into(), promises::page()?.into());
     files.insert(ARCHITECTURE.into(), architecture()?.into());
     files.insert("docs/schema/ship-tables.md".into(), ship_tables().into());
     man_pages(&mut files)?;
@@ -95,11 +97,9 @@ fn all() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
 /// The page with the table of crates, which stands between two marks.
 fn architecture() -> anyhow::Result<String> {
     let page = fs::read_to_string(root().join(ARCHITECTURE))?;
-    let begin = page.split_once("<!-- crates: cargo xtask docs -->\n");
-    let (before, rest) = begin.context("docs/ARCHITECTURE.md: no mark of its table of crates")?;
-    let end = rest.split_once("<!-- end of crates -->").context("no end of the table of crates")?;
-    let table = xtask::arch::table()?;
-    Ok(format!("{before}<!-- crates: cargo xtask docs -->\n{table}<!-- end of crates -->{}", end.1))
+    let (before, rest) = page.split_once(CRATES).context("no mark of the table of crates")?;
+    let (_, after) = rest.split_once(END_OF_CRATES).context("no end of the table of crates")?;
+    Ok(format!("{before}{CRATES}{}{END_OF_CRATES}{after}", xtask::arch::table()?))
 }
 
 fn rule_pages(files: &mut BTreeMap<PathBuf, Vec<u8>>) {

@@ -1,7 +1,7 @@
 //! Holds the workspace against the rules of docs/ARCHITECTURE.md: which crate may use which, and
 //! where unsafe code may be.
 
-use crate::workspace::{EVAL_MANIFEST, read, root};
+use crate::workspace::{EVAL_MANIFEST, output, read, root};
 use anyhow::Context;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -194,8 +194,7 @@ fn packages() -> anyhow::Result<Vec<Package>> {
         let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         command.args(["metadata", "--no-deps", "--locked", "--format-version", "1"]);
         command.args(["--manifest-path", manifest]).current_dir(root());
-        let output = command.output().context("cargo metadata")?;
-        let metadata: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+        let metadata: serde_json::Value = serde_json::from_str(&output(&mut command)?)?;
         let packages = metadata["packages"].as_array().context("no packages in cargo metadata")?;
         all.extend(packages.iter().map(package));
     }
@@ -217,9 +216,8 @@ fn package(package: &serde_json::Value) -> Package {
 fn threads() -> anyhow::Result<Vec<String>> {
     let mut command = Command::new("git");
     command.args(["grep", "-h", "\"mw-", "--", "crates/*/src/*.rs"]).current_dir(root());
-    command.args(THREADS_OF_OTHERS);
-    let output = String::from_utf8(command.output().context("git grep")?.stdout)?;
-    let started: BTreeSet<&str> = output.lines().filter_map(started).collect();
+    let lines = output(command.args(THREADS_OF_OTHERS))?;
+    let started: BTreeSet<&str> = lines.lines().filter_map(started).collect();
     let page = read(&root().join(PAGE))?;
     let (_, table) = page.split_once(THREADS).with_context(|| format!("{PAGE}: {THREADS}"))?;
     let rows = table.trim_start().lines().take_while(|line| line.starts_with('|'));
@@ -235,11 +233,9 @@ fn threads() -> anyhow::Result<Vec<String>> {
 
 /// The name of the thread that a line starts.
 fn started(line: &str) -> Option<&str> {
-    let (before, name) = line.split_once("\"mw-")?;
-    let is_start = THREAD_NAMED_BY.iter().any(|end| before.ends_with(end));
-    is_start
-        .then(|| &line[before.len() + 1..line.len() - name.len() + name.find('"').unwrap_or(0)])
-        .map(stem)
+    let name = line.find("\"mw-")?;
+    let is_start = THREAD_NAMED_BY.iter().any(|end| line[..name].ends_with(end));
+    line.get(name..)?.split('"').nth(1).filter(|_| is_start).map(stem)
 }
 
 /// What the names of all threads of a kind begin with.

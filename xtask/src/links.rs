@@ -1,10 +1,9 @@
 //! Links of the documentation lead to files that exist and to headings of theirs, docs/README.md has every page of
 //! docs/, and docs/benchmarks.md every record of an evaluation.
 
-use crate::workspace::{output, read, root};
+use crate::workspace::{read, root, tracked};
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
-use std::process::Command;
 
 const INDEX: &str = "docs/README.md";
 /// The page that lists the records of evaluations.
@@ -19,11 +18,9 @@ const NO_PAGES: &[&str] = &["CHANGELOG.md", "docgen/", "eval/src/"];
 const WHOLE: &[&str] = &["docs/evaluations/", "docs/rules/"];
 
 pub(crate) fn run() -> anyhow::Result<()> {
-    let listed = output(Command::new("git").args(["ls-files", "-z", "*.md"]).current_dir(root()))?;
-    let is_page = |page: &&str| {
-        root().join(page).exists() && !NO_PAGES.iter().any(|not| page.starts_with(not))
-    };
-    let pages: Vec<&str> = listed.split_terminator('\0').filter(is_page).collect();
+    let listed = tracked("*.md")?;
+    let is_page = |page: &&str| !NO_PAGES.iter().any(|not| page.starts_with(not));
+    let pages: Vec<&str> = listed.iter().map(String::as_str).filter(is_page).collect();
     let mut problems = Vec::new();
     for page in &pages {
         problems.extend(broken(&root(), page, &read(&root().join(page))?));

@@ -1,9 +1,8 @@
 //! Names of types: one name is one thing in the whole workspace, and a noun. Definitions that are indented are local to a
 //! function, an implementation or a test module, and do not count; nor do files of tests.
 
-use crate::workspace::{output, read, root};
+use crate::workspace::{read, root, tracked};
 use std::collections::BTreeMap;
-use std::process::Command;
 
 /// Names that several types have, and the reason.
 const SHARED: &[(&str, &str)] = &[
@@ -27,14 +26,12 @@ const NO_NOUNS: &str = "Begun Broken Built Chosen Did Doing Done Drawn Found Fro
     Shown Spoken Standing Stuck Taken Taking Told Undoing Undone Unknown Unseen Viewing When Which Why Woken Written";
 
 pub(crate) fn run() -> anyhow::Result<()> {
-    let files = output(Command::new("git").args(["ls-files", "-z", "*.rs"]).current_dir(root()))?;
+    let files = tracked("*.rs")?;
     let is_source =
         |file: &&str| file.contains("src/") && !file.starts_with("eval/") && !is_test(file);
     let mut texts = BTreeMap::new();
-    for file in files.split_terminator('\0').filter(is_source) {
-        if root().join(file).exists() {
-            texts.insert(file, read(&root().join(file))?);
-        }
+    for file in files.iter().map(String::as_str).filter(is_source) {
+        texts.insert(file, read(&root().join(file))?);
     }
     let problems = problems(&texts);
     anyhow::ensure!(problems.is_empty(), "{}", problems.join("\n"));

@@ -1,7 +1,6 @@
 //! Words of pages, messages and doc comments: docs/GLOSSARY.md binds them, and a doc comment begins with its noun.
 
-use crate::workspace::{output, read, root};
-use std::process::Command;
+use crate::workspace::{read, root, tracked};
 
 /// Words that are not used, and those that are.
 const BANNED: &[(&str, &str)] = &[
@@ -49,15 +48,8 @@ const QUESTIONS: &[&str] =
     &["what", "how", "whether", "where", "why", "who", "whose", "whom", "when", "which"];
 
 pub(crate) fn run() -> anyhow::Result<()> {
-    let listed = |pattern: &str| {
-        let files =
-            output(Command::new("git").args(["ls-files", "-z", pattern]).current_dir(root()))?;
-        let there = |file: &&str| root().join(file).exists();
-        let files = files.split_terminator('\0').filter(there).map(str::to_owned);
-        Ok::<Vec<String>, anyhow::Error>(files.collect())
-    };
     let mut problems = Vec::new();
-    for page in listed("*.md")? {
+    for page in tracked("*.md")? {
         if !NO_PAGES.iter().any(|not| page.starts_with(not)) {
             let text = read(&root().join(&page))?;
             let lines = prose(&text);
@@ -69,7 +61,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
         }
     }
     let (mut comments, mut questions) = (0, 0);
-    for file in listed("*.rs")? {
+    for file in tracked("*.rs")? {
         let text = read(&root().join(&file))?;
         let firsts = first_lines(&text);
         comments += firsts.len();

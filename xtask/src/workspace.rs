@@ -67,6 +67,13 @@ pub fn output(command: &mut Command) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
+/// Files that git tracks and that exist, by their paths from [`root`]; `pattern` is a pathspec such as `*.md`.
+pub fn tracked(pattern: &str) -> anyhow::Result<Vec<String>> {
+    let listed = output(Command::new("git").args(["ls-files", "-z", pattern]).current_dir(root()))?;
+    let exists = |file: &&str| root().join(file).exists();
+    Ok(listed.split_terminator('\0').filter(exists).map(str::to_owned).collect())
+}
+
 /// Reads a text file of the repository.
 pub fn read(path: &Path) -> anyhow::Result<String> {
     std::fs::read_to_string(path).with_context(|| path.display().to_string())

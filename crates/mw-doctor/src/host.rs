@@ -53,7 +53,7 @@ pub struct Tracepoint {
     pub is_of_own_mount: bool,
 }
 
-/// RequirementState of memwright's own parts.
+/// State of memwright's own parts.
 #[derive(Debug, Clone)]
 pub struct Installation {
     /// The file that is read, or what is wrong with it.

@@ -317,7 +317,7 @@ fn open_files_of_a_process_are_written_to_by_whoever_names_them() {
 /// Promise (The recorder): A FIFO, a device, a link to a file of somebody else, a file without end or a file system
 /// that hangs in place of a configured log delays nothing, and the other logs are read.
 #[test]
-fn a_reader_gets_what_whoever_chose_it_may_read() {
+fn a_reader_gets_what_the_user_who_chose_it_may_read() {
     if !mw_test::is_root() {
         return;
     }
