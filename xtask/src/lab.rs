@@ -21,7 +21,7 @@ impl std::fmt::Display for FailedRun {
     }
 }
 
-/// The quick list's cases that are checked (quick.rs), two guests at once, with the program that `cargo build
+/// The quick list's cases that are checked (quick.rs), with the program that `cargo build
 /// --workspace` makes: it passes the same bounds as the optimised one, whose build takes longer than the runs. Returns
 /// what failed, for [`again`].
 pub(crate) fn checked() -> anyhow::Result<Vec<FailedRun>> {
@@ -41,8 +41,13 @@ fn quick(runs: &[quick::QuickRun], watched: bool) -> anyhow::Result<Vec<FailedRu
     for run in runs {
         println!("{}: {}", run.name, run.reason);
     }
-    let names: Vec<&str> = runs.iter().map(|run| run.name).collect();
-    failed_of(&names, watched, 2)
+    let (alone, beside): (Vec<_>, Vec<_>) = runs.iter().partition(|run| run.alone);
+    let mut failed = Vec::new();
+    for (runs, guests) in [(beside, 2), (alone, 1)] {
+        let names: Vec<&str> = runs.iter().map(|run| run.name).collect();
+        failed.extend(failed_of(&names, watched, guests)?);
+    }
+    Ok(failed)
 }
 
 /// Runs what failed once more, with nothing beside it.
@@ -58,9 +63,12 @@ pub(crate) fn again(failed: &[FailedRun]) -> anyhow::Result<()> {
 }
 
 /// The runs with `names` that do not pass; one that cannot run here does not pass either.
-fn failed_of(names: &[&str], watched: bool, jobs: u16) -> anyhow::Result<Vec<FailedRun>> {
+fn failed_of(names: &[&str], watched: bool, guests: u16) -> anyhow::Result<Vec<FailedRun>> {
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
     let mut command = Command::new(built("memwright"));
-    command.args(["lab", "--json", &format!("--jobs={jobs}")]).args(names);
+    command.args(["lab", "--json", &format!("--jobs={guests}")]).args(names);
     command.args(watched.then_some("--watch"));
     let output = command.stderr(Stdio::inherit()).output().context("memwright lab")?;
     let report: serde_json::Value = serde_json::from_slice(&output.stdout)

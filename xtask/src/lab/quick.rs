@@ -7,6 +7,8 @@ pub(super) struct QuickRun {
     pub(super) name: &'static str,
     /// Claim that it proves and no other run of this list proves.
     pub(super) reason: &'static str,
+    /// What it measures changes with another guest on the same CPUs.
+    pub(super) alone: bool,
 }
 
 /// Finding of `check`, and changes of `fix` and `undo`.
@@ -14,26 +16,32 @@ pub(super) const CHECKED: &[QuickRun] = &[
     QuickRun {
         name: "ram-starved-cluster/128k",
         reason: "field report 4: dirty limits, heartbeats missed, fixed and reverted",
+        alone: false,
     },
     QuickRun {
         name: "fragmented-node/pinned",
         reason: "field report 1: no huge pages after a job that thrashed; a fix that says it has not helped",
+        alone: true,
     },
     QuickRun {
         name: "mysql-stall/redis",
         reason: "field report 3: compaction in page faults, fixed and reverted",
+        alone: false,
     },
     QuickRun {
         name: "vmtasks/cpus-4",
         reason: "field report 5: segments of every kind, by all CPUs of two nodes",
+        alone: false,
     },
     QuickRun {
         name: "slow-shared-memory/ramfs",
         reason: "field report 2: zone reclaim on a node that a ramdisk fills",
+        alone: true,
     },
     QuickRun {
         name: "make-room/copy",
         reason: "make-room drops what a copy has read, and not what a database uses",
+        alone: false,
     },
 ];
 
@@ -42,10 +50,12 @@ pub(super) const WATCHED: &[QuickRun] = &[
     QuickRun {
         name: "forced-reclaim/firing",
         reason: "the cause, and who makes the kernel reclaim",
+        alone: false,
     },
     QuickRun {
         name: "decoy-stopped-process/stopped",
         reason: "the recorder does not blame memory for a stopped server",
+        alone: false,
     },
 ];
 
