@@ -221,7 +221,7 @@ fn documentation() -> anyhow::Result<()> {
 
 /// The program as `cargo build` makes it; everything else is built and tested with all features.
 fn default_features() -> anyhow::Result<()> {
-    cargo(&["check", "--quiet", "--locked", "--package", "mw-cli"])
+    tests::build_library("mw-cli")
 }
 
 /// With the profile that is built already: it is the kernel that takes the time.

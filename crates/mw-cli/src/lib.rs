@@ -14,13 +14,11 @@ mod journal_log;
 mod live;
 mod output;
 mod progress;
-#[cfg(feature = "schema")]
 mod schemas;
 mod secret_files;
 mod terminal;
 
 pub use exit::{Exit, Failure};
-#[cfg(feature = "schema")]
 pub use schemas::schemas;
 
 use args::{Args, Command};

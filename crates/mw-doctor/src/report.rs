@@ -11,8 +11,7 @@ pub const DOCTOR_SCHEMA: u32 = 1;
 const WIDTH: usize = 96;
 
 /// Requirements of memwright on this machine.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 pub struct DoctorReport {
     /// The version of this form.
     pub schema: u32,
@@ -24,8 +23,7 @@ pub struct DoctorReport {
 }
 
 /// One thing that is needed.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Requirement {
     /// Its name, which does not change.
     pub name: String,
@@ -41,8 +39,7 @@ pub struct Requirement {
     pub log: Vec<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RequirementState {
     Works,

@@ -4,9 +4,8 @@ use crate::asking::{json, line};
 use serde::{Deserialize, Serialize};
 
 /// Outcome of a query, the best first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum NodeVerdict {
     Yes,
     Slowly,
@@ -49,8 +48,7 @@ struct NodeTime {
 }
 
 /// A node's answer.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct NodeAnswer {
     /// The node.
     pub node: String,

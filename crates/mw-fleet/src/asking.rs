@@ -24,8 +24,7 @@ const MAX_MEMORY_BYTES_OF_ALL: usize = 1 << 30;
 const MAX_LINE_CHARS: usize = 300;
 
 /// A node that did not answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct SilentNode {
     /// The node.
     pub node: String,

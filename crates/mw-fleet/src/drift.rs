@@ -28,8 +28,7 @@ const MAX_LISTED: usize = 1 << 20;
 const MAX_VALUES: usize = 6;
 
 /// Output of `fleet drift --json`.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 pub struct FleetDrift {
     /// The version of the format.
     schema: u32,
@@ -46,8 +45,7 @@ pub struct FleetDrift {
 }
 
 /// A fact that differs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub(crate) struct FactDifference {
     /// Its name, see `fleet facts`.
     fact: String,
@@ -56,8 +54,7 @@ pub(crate) struct FactDifference {
 }
 
 /// A value, and the nodes that have it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub(crate) struct FactValue {
     /// Absent where these nodes lack the fact.
     value: Option<String>,

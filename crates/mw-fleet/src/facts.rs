@@ -11,8 +11,7 @@ use std::path::Path;
 pub const FACTS_SCHEMA: u32 = 1;
 
 /// Output of `fleet facts --json`.
-#[derive(Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct NodeFacts {
     /// The version of the format.
     schema: u32,

@@ -39,8 +39,7 @@ pub(crate) struct IncidentsOfNodes {
 }
 
 /// Output of `fleet incidents --json`.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 pub struct FleetIncidents {
     /// The version of the format.
     schema: u32,
@@ -55,8 +54,7 @@ pub struct FleetIncidents {
 }
 
 /// Incidents with the same cause that follow each other closely.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub(crate) struct JoinedIncidents {
     /// The rule of their first cause, or unknown.
     pub(crate) cause: String,

@@ -21,8 +21,7 @@ const MAX_NAME_CHARS: usize = 80;
 const NO_HOST: &str = "not queried: invalid host name";
 
 /// Output of `fleet room --json`.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 pub struct FleetRoom {
     /// The version of the format.
     schema: u32,

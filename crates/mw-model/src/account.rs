@@ -10,8 +10,7 @@ use serde::Serialize;
 pub const ACCOUNT_SCHEMA: u32 = 1;
 
 /// The account of all memory of a machine.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct MemoryAccount {
     /// [`ACCOUNT_SCHEMA`].
     pub schema: u32,
@@ -40,8 +39,7 @@ pub struct MemoryAccount {
 }
 
 /// A part of memory.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct AccountEntry {
     /// The name for programs, or empty for a holder such as a cgroup or a file.
     #[serde(skip_serializing_if = "String::is_empty", default)]
@@ -61,8 +59,7 @@ pub struct AccountEntry {
 }
 
 /// Memory that a process has mapped.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct ProcessUse {
     pub pid: u32,
     pub name: String,

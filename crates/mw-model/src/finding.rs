@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Severity of a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// A condition worth knowing that stalls nothing by itself.
@@ -29,15 +30,14 @@ impl fmt::Display for Severity {
 }
 
 /// A hazard or a cause: its evidence, its impact on services and its remedy.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Finding {
     /// The rule's id in kebab-case, such as `zone-reclaim`.
     pub rule: String,
     /// Its severity.
     pub severity: Severity,
     /// Its subject: `node 0 zone Normal`, `/dev/shm`, `vm.zone_reclaim_mode`.
-    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    #[schemars(with = "String")]
     pub subject: Subject,
     /// One sentence with the numbers that matter.
     pub headline: String,
@@ -93,8 +93,7 @@ impl Finding {
 }
 
 /// One piece of evidence.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Evidence {
     /// Name of the value, the kernel's name if it has one.
     pub what: String,
@@ -105,8 +104,7 @@ pub struct Evidence {
 }
 
 /// A change that removes a finding.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Remedy {
     /// Effect, in the imperative: `set vm.zone_reclaim_mode to 0`.
     pub summary: String,
@@ -117,8 +115,7 @@ pub struct Remedy {
 }
 
 /// Whether the user has to name the rule to apply its remedy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Consent {
     /// `memwright fix` applies it: it only sets a setting to a value that suits every workload.
@@ -128,8 +125,7 @@ pub enum Consent {
 }
 
 /// One step of a remedy.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Step {
     /// Writes a setting; the former value can be restored.

@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 /// Meaning of a line of cluster software.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum HeartbeatKind {
     /// This machine was late.
@@ -15,8 +16,7 @@ pub enum HeartbeatKind {
 }
 
 /// Lines of one software that follow each other closely: one report.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct HeartbeatReport {
     /// Time of the first line, in milliseconds since 1970.

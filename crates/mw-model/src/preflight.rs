@@ -8,8 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// A request for memory: `32G,lock,huge=2M,node=0`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Request {
     /// Size, in bytes.
     pub size_bytes: u64,
@@ -161,8 +160,7 @@ pub struct PoolRoom {
 }
 
 /// The answer to a [`Request`].
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Preflight {
     /// The request.
     pub request: Request,
@@ -186,8 +184,7 @@ pub struct Preflight {
 }
 
 /// Possible growth of a hugetlb pool. All sizes in bytes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct PoolGrowth {
     /// By free blocks above the high watermarks, without reclaim or compaction.
     pub now_bytes: u64,
@@ -199,8 +196,7 @@ pub struct PoolGrowth {
 }
 
 /// Free memory for folios of one size, without reclaim and compaction.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct FolioSupply {
     /// The size in bytes.
     pub page_bytes: u64,
@@ -213,8 +209,7 @@ pub struct FolioSupply {
 }
 
 /// Share of a request that consists of folios of one size.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct FolioShare {
     /// In bytes.
     pub bytes: u64,
@@ -223,8 +218,7 @@ pub struct FolioShare {
 }
 
 /// Yes, slowly, no or unknown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Answer {
     /// From free memory and clean page cache.
@@ -250,8 +244,7 @@ impl fmt::Display for Answer {
 }
 
 /// One node's memory and what a request takes of it. All sizes in bytes.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct NodeAccount {
     /// The node's number.
     pub node: u32,
@@ -274,8 +267,7 @@ pub struct NodeAccount {
 }
 
 /// A part of a node's unreclaimable memory.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Share {
     /// The mount, segment or kind of memory.
     pub holder: String,
@@ -284,8 +276,7 @@ pub struct Share {
 }
 
 /// Time that it will take.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct TimeEstimate {
     /// The expected time in milliseconds.
     pub likely_ms: f64,
@@ -300,8 +291,7 @@ pub struct TimeEstimate {
 }
 
 /// Confidence of an estimate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Confidence {
     /// The longest time is at most twice the shortest.
@@ -313,8 +303,7 @@ pub enum Confidence {
 }
 
 /// A limit or condition that refuses a request or slows it down.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Obstacle {
     /// True if it refuses the request; otherwise it slows the request down.
     pub blocks: bool,
@@ -332,8 +321,7 @@ pub struct Obstacle {
 /// The speed of this machine with one thread, measured in at most 50 ms. What was not measured is
 /// absent. All speeds are for memory that is not short and that, in a virtual machine, the host has
 /// backed; [`Backing`] has the additional cost.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Calibration {
     /// Duration of the measurement in milliseconds.
     pub took_ms: f64,
@@ -365,8 +353,7 @@ pub const UNBACKED_NS_PER_BYTE: f64 = 2.7;
 
 /// Whether the host of a virtual machine has backed its memory: it may do so only on first touch, and
 /// reclaim free memory. Touching unbacked memory costs up to ten times as much.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Backing {
     /// True if this is a virtual machine.
     pub virtual_machine: bool,
@@ -387,8 +374,7 @@ pub struct Backing {
 }
 
 /// Free memory of one node that is allocated after the layers before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct FreeLayer {
     /// The node's number.
     pub node: u32,

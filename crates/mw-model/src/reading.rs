@@ -16,8 +16,7 @@ pub enum Reading<T> {
 }
 
 /// The reason why there is no value.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Missing {
     /// The kind of absence.
     pub absence: Absence,
@@ -28,8 +27,7 @@ pub struct Missing {
 }
 
 /// The kinds of absence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Absence {
     /// This kernel, or this captured tree, does not have it.

@@ -8,8 +8,7 @@ use std::fmt;
 pub const ROOM_SCHEMA: u32 = 1;
 
 /// Steps that `make-room` would take or has taken.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct RoomReport {
     /// [`ROOM_SCHEMA`].
     pub schema: u32,
@@ -35,8 +34,7 @@ pub struct RoomReport {
 }
 
 /// A step on the way to the requested memory.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct RoomStep {
     pub kind: RoomStepKind,
     /// The node that it is done on.
@@ -50,8 +48,7 @@ pub struct RoomStep {
 }
 
 /// The kinds of steps, the cheapest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RoomStepKind {
     /// Pages are added to the hugetlb pool from free blocks.
@@ -85,8 +82,7 @@ impl fmt::Display for RoomStepKind {
 }
 
 /// The cost of making room. Counters of the whole machine include others' work of that time.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct RoomCost {
     /// Page cache that was dropped or reclaimed.
     pub dropped_bytes: u64,

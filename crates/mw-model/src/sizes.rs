@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A size that is recorded: of a holder of memory, or of the huge pages that are left.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum SizedHolder {
     /// All memory that is not available: MemTotal less MemAvailable.

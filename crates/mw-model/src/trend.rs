@@ -7,8 +7,7 @@ use serde::{Deserialize, Serialize};
 pub const TRENDS_SCHEMA: u32 = 1;
 
 /// A steady growth.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Trends {
     /// [`TRENDS_SCHEMA`].
     pub schema: u32,
@@ -31,8 +30,7 @@ pub struct Trends {
 }
 
 /// Pages that run out.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Exhaustion {
     pub supply: Supply,
     /// None for base pages.
@@ -56,8 +54,7 @@ pub struct Exhaustion {
 }
 
 /// Source of the memory for a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Supply {
     /// Base pages: memory that is available without swap.
@@ -103,8 +100,7 @@ pub struct Decline {
 }
 
 /// A holder that grows steadily until the last sample.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Trend {
     pub holder: SizedHolder,
     /// In words: who grows, and how fast.
@@ -124,8 +120,7 @@ pub struct Trend {
 }
 
 /// The limit, or the memory, that is full.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FullKind {
     /// No memory of the machine is available without swap.
@@ -135,8 +130,7 @@ pub enum FullKind {
 }
 
 /// A number with the range that holds the true one in nine of ten cases.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Estimate {
     pub expected: f64,
     pub least: f64,

@@ -82,8 +82,7 @@ pub fn format_duration_ms(ms: f64) -> String {
 }
 
 /// A number with its unit.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "unit", content = "value", rename_all = "snake_case")]
 pub enum Quantity {
     /// Bytes of memory or of a device.

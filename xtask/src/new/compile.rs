@@ -1,4 +1,5 @@
-//! The skeletons compile: each is created in one copy of the crates, which cargo then checks.
+//! The skeletons compile: each is created in one copy of the crates, which cargo then builds: beside what the tests were
+//! built with, a check would have to check every dependency.
 
 use super::{SkeletonKind, create_under};
 use crate::workspace::{read, root, target_dir};
@@ -20,13 +21,13 @@ pub(crate) fn run() -> anyhow::Result<()> {
     std::fs::rename(copy.path().join("crates"), copy.path().join(FOLDER))?;
     std::fs::write(copy.path().join("Cargo.toml"), manifest(&read(&root().join("Cargo.toml"))?)?)?;
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(["check", "--quiet", "--offline", "--lib"]).current_dir(copy.path());
+    command.args(["build", "--quiet", "--offline", "--lib"]).current_dir(copy.path());
     command.args(CHECKED.iter().flat_map(|package| ["--package", package]));
     // The tests of probes, which a skeleton adds to as well.
     command.args(["--test", "probes"]);
     command.env("CARGO_TARGET_DIR", std::path::absolute(target_dir())?);
     command.env("CARGO_INCREMENTAL", "0");
-    let status = command.status().context("cargo check")?;
+    let status = command.status().context("cargo build")?;
     anyhow::ensure!(status.success(), "a skeleton of 'cargo xtask new' does not compile");
     Ok(())
 }
@@ -42,7 +43,7 @@ fn create_all(copy: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The manifest of the copy: crates alone, and no warnings.
+/// The manifest of the copy: crates alone, unoptimised, and no warnings.
 fn manifest(repository: &str) -> anyhow::Result<String> {
     let (_, rest) = repository.split_once("\nmembers = ").context("no members")?;
     let (_, rest) = rest.split_once("\n\n").context("no end of the members")?;
@@ -50,6 +51,7 @@ fn manifest(repository: &str) -> anyhow::Result<String> {
     anyhow::ensure!(rest.contains(lints), "no {lints}");
     let rest = rest
         .replace("\"crates/", &format!("\"{FOLDER}/"))
+        .replace("opt-level = 1", "opt-level = 0")
         .replace(lints, &format!("{lints}warnings = \"deny\"\n"));
     Ok(format!("[workspace]\nresolver = \"3\"\nmembers = [\"{FOLDER}/*\"]\n\n{rest}"))
 }

@@ -31,8 +31,11 @@ const PREFLIGHT: &str = "preflight_accuracy";
 /// sets it. Beside the build, clippy would check each dependency and each crate a second time.
 pub(crate) fn build() -> anyhow::Result<TestPrograms> {
     // All targets leave out a bench that is to be named, also where it is named beside them.
-    let messages =
-        [cargo_build(&["--all-targets"])?, cargo_build(&["--bench", PREFLIGHT])?].concat();
+    let messages = [
+        cargo_build(&["--workspace", "--all-targets"])?,
+        cargo_build(&["--workspace", "--bench", PREFLIGHT])?,
+    ]
+    .concat();
     let is_bench = |message: &&Value| message["target"]["kind"][0] == "bench";
     let (benches, others): (Vec<_>, Vec<_>) = messages.iter().partition(is_bench);
     let preflight = benches.into_iter().find(|message| message["target"]["name"] == PREFLIGHT);
@@ -42,11 +45,17 @@ pub(crate) fn build() -> anyhow::Result<TestPrograms> {
     })
 }
 
-/// Builds targets of the workspace; returns cargo's messages.
+/// Builds the library of a package with its default features, beside what [`build`] made, of which it uses all that
+/// has the same features.
+pub(crate) fn build_library(package: &str) -> anyhow::Result<()> {
+    cargo_build(&["--package", package, "--lib"]).map(drop)
+}
+
+/// Builds targets; returns cargo's messages.
 fn cargo_build(targets: &[&str]) -> anyhow::Result<Vec<Value>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["build", "--locked", "--workspace"])
+        .args(["build", "--locked"])
         .args(targets)
         .args(["--message-format", "json-render-diagnostics"])
         .env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver")

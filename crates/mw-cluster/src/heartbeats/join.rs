@@ -25,8 +25,7 @@ const TOGETHER_MS: u64 = 10_000;
 const LONGEST_MS: u64 = 60_000;
 
 /// Output of `heartbeats --json`.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 pub struct LateHeartbeats {
     /// The version of the format.
     schema: u32,
@@ -39,8 +38,7 @@ pub struct LateHeartbeats {
 }
 
 /// A report, and what is recorded of the time before it.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 pub struct ExplainedReport {
     #[serde(flatten)]
     report: HeartbeatReport,
@@ -55,8 +53,7 @@ pub struct ExplainedReport {
 }
 
 /// Shares of time in which some task waited, in percent, as of /proc/pressure.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 struct WaitShares {
     /// For memory.
     memory_percent: f64,

@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 const INTERVAL: Duration = Duration::from_micros(200);
 
 /// The latency of small mmap(2) calls while a segment was created.
-#[derive(Debug, Clone, Copy, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, Serialize, schemars::JsonSchema)]
 pub(crate) struct Latency {
     /// The method of creating it.
     #[serde(rename = "way")]

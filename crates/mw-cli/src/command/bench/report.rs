@@ -59,8 +59,7 @@ fn speedup(plain: &BenchRow, row: &BenchRow) -> Option<f64> {
 }
 
 /// A variant that was measured.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 pub(crate) struct VariantResult {
     #[serde(skip)]
     method: Method,
@@ -84,8 +83,7 @@ pub(crate) struct VariantResult {
 }
 
 /// A variant that cannot be measured on this machine.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 pub(crate) struct MissingVariant {
     #[serde(rename = "way")]
     pub(crate) variant: String,
@@ -94,8 +92,7 @@ pub(crate) struct MissingVariant {
 }
 
 /// A ratio between variants.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 pub(crate) struct BenchRatio {
     pub(crate) name: &'static str,
     pub(crate) value: f64,
@@ -103,8 +100,7 @@ pub(crate) struct BenchRatio {
 }
 
 /// The report of a run.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 pub(crate) struct BenchReport {
     /// The version of this format.
     pub(crate) schema: u32,

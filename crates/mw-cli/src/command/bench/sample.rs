@@ -34,8 +34,7 @@ pub(crate) fn ms_per_gib(time: Duration, bytes: usize) -> f64 {
 }
 
 /// The median and the extremes of some measurements.
-#[derive(Debug, Clone, Copy, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, Serialize, schemars::JsonSchema)]
 pub(crate) struct BenchSpread {
     pub(crate) median: f64,
     pub(crate) min: f64,

@@ -14,8 +14,7 @@ use std::path::Path;
 pub(crate) const SCHEMA: u32 = 1;
 
 /// Settings by path, their source, and what programs did.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 pub(crate) struct IotuneReport {
     /// The version of this format.
     schema: u32,
@@ -32,8 +31,7 @@ pub(crate) struct IotuneReport {
 }
 
 /// A path that has a setting.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 struct PathRow {
     /// A file or directory, with blanks as in /proc/mounts.
     path: String,
@@ -52,8 +50,7 @@ struct PathRow {
 }
 
 /// Source of a setting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum SettingSource {
     /// Of the table, until the next reboot.
@@ -63,8 +60,7 @@ enum SettingSource {
 }
 
 /// Transfers of one program at and below one path.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 struct ProgramTransfers {
     /// Its process.
     pid: u32,

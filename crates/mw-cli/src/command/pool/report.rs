@@ -13,8 +13,7 @@ use std::fmt::Write;
 pub(crate) const SCHEMA: u32 = 1;
 
 /// A server and its pools.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 pub(crate) struct PoolReport {
     /// The version of this format.
     schema: u32,
@@ -27,8 +26,7 @@ pub(crate) struct PoolReport {
 }
 
 /// A lease.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 struct LeaseRow {
     /// Its number.
     id: u64,
@@ -49,8 +47,7 @@ struct LeaseRow {
 }
 
 /// A server.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 struct ServerRow {
     /// The bytes that pools may have together.
     budget_bytes: u64,
@@ -75,8 +72,7 @@ struct ServerRow {
 }
 
 /// A pool. Its bytes add up to its size.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Serialize, schemars::JsonSchema)]
 struct PoolRow {
     /// Its name.
     name: String,
