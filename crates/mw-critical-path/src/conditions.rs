@@ -154,7 +154,7 @@ pub(crate) struct WaitRow {
     /// In words, to follow "waiting for" or "waiting in".
     label: &'static str,
     time: TimeClass,
-    functions: &'static [FunctionSet],
+    pub(crate) functions: &'static [FunctionSet],
     is_for_task: bool,
     is_held_in_kernel: bool,
     is_memory_work: bool,
@@ -544,9 +544,9 @@ pub(crate) const WAITS: &[WaitRow] = &[
 pub(crate) struct WorkRow {
     pub(crate) work: KernelWork,
     /// In words, to follow "running in the kernel:".
-    label: &'static str,
+    pub(crate) label: &'static str,
     time: TimeClass,
-    functions: &'static [FunctionSet],
+    pub(crate) functions: &'static [FunctionSet],
 }
 
 const fn work(

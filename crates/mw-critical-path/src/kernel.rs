@@ -15,6 +15,24 @@ fn is_suffix(rest: &str) -> bool {
     rest.is_empty() || rest.starts_with(['.', '+']) || rest.starts_with("_noprof")
 }
 
+/// A function's name, or a beginning that several have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FunctionName(&'static str);
+
+impl FunctionName {
+    /// True if a function has this name or begins with it.
+    pub fn is_of(self, function: &str) -> bool {
+        match self.0.strip_suffix(WHOLE) {
+            Some(name) => function.strip_prefix(name).is_some_and(is_suffix),
+            None => function.starts_with(self.0),
+        }
+    }
+
+    pub fn as_str(self) -> &'static str {
+        self.0.trim_end_matches(WHOLE)
+    }
+}
+
 /// Functions that do the same.
 #[derive(Debug, Clone, Copy)]
 pub struct FunctionSet(&'static [&'static str]);
@@ -24,12 +42,13 @@ impl FunctionSet {
         Self(prefixes)
     }
 
+    pub fn names(self) -> impl Iterator<Item = FunctionName> {
+        self.0.iter().copied().map(FunctionName)
+    }
+
     /// True if a function is one of these.
     pub fn has(self, function: &str) -> bool {
-        self.0.iter().any(|prefix| match prefix.strip_suffix(WHOLE) {
-            Some(name) => function.strip_prefix(name).is_some_and(is_suffix),
-            None => function.starts_with(prefix),
-        })
+        self.names().any(|name| name.is_of(function))
     }
 
     /// True if a stack has one of these.
@@ -48,176 +67,379 @@ pub fn is_in(stack: &[String], groups: &[FunctionSet]) -> bool {
     groups.iter().any(|group| group.are_in(stack))
 }
 
-/// An allocation that reclaims by itself, and what makes it wait.
-pub const DIRECT_RECLAIM: FunctionSet = FunctionSet(&[
-    "try_to_free_pages",
-    "throttle_direct_reclaim",
-    "__alloc_pages_direct_reclaim",
-    "__perform_reclaim",
-]);
+/// Defines sets, and a list of all of them: `cargo xtask kernel` compares each with the kernels.
+macro_rules! function_sets {
+    ($($(#[$doc:meta])* $vis:vis const $name:ident = [$($function:literal),* $(,)?];)*) => {
+        $($(#[$doc])* $vis const $name: FunctionSet = FunctionSet(&[$($function),*]);)*
 
-/// Reclaim within a node, for zone_reclaim_mode.
-pub const NODE_RECLAIM: FunctionSet =
-    FunctionSet(&["node_reclaim$", "__node_reclaim$", "zone_reclaim$", "__zone_reclaim$"]);
+        /// Every set of this file, by its name.
+        pub(crate) const SETS: &[(&str, FunctionSet)] = &[$((stringify!($name), $name)),*];
+    };
+}
 
-/// Reclaim by any task, kswapd included.
-pub const SHRINKING: FunctionSet =
-    FunctionSet(&["balance_pgdat", "shrink_node", "shrink_lruvec", "reclaim_throttle"]);
+function_sets! {
+    /// An allocation that reclaims by itself, and what makes it wait.
+    pub const DIRECT_RECLAIM = [
+        "try_to_free_pages",
+        "throttle_direct_reclaim",
+        "__alloc_pages_direct_reclaim",
+        "__perform_reclaim",
+    ];
 
-/// The work of reclaim, which no blocked task is told from others by.
-const RECLAIM_WORK: FunctionSet = FunctionSet(&[
-    "kswapd$",
-    "do_try_to_free_pages",
-    "shrink_zone",
-    "try_to_shrink_lruvec",
-    "evict_folios",
-    "shrink_inactive_list",
-    "shrink_folio_list",
-    "shrink_page_list",
-]);
+    /// Reclaim within a node, for zone_reclaim_mode.
+    pub const NODE_RECLAIM = [
+        "node_reclaim$",
+        "__node_reclaim$",
+        "zone_reclaim$",
+        "__zone_reclaim$",
+    ];
+
+    /// Reclaim by any task, kswapd included.
+    pub const SHRINKING = ["balance_pgdat", "shrink_node", "shrink_lruvec", "reclaim_throttle"];
+
+    /// The work of reclaim, which no blocked task is told from others by.
+    const RECLAIM_WORK = [
+        "kswapd$",
+        "do_try_to_free_pages",
+        "shrink_zone",
+        "try_to_shrink_lruvec",
+        "evict_folios",
+        "shrink_inactive_list",
+        "shrink_folio_list",
+        "shrink_page_list",
+    ];
+
+    /// The wait of a task whose cgroup is over memory.high.
+    pub const MEMORY_HIGH = ["mem_cgroup_handle_over_high", "__mem_cgroup_handle_over_high"];
+
+    /// Reclaim within a memory cgroup's limit.
+    pub const CGROUP_RECLAIM = [
+        "try_to_free_mem_cgroup_pages",
+        "mem_cgroup_reclaim",
+        "reclaim_high",
+        "mem_cgroup_out_of_memory",
+        "mem_cgroup_oom_synchronize",
+    ];
+
+    /// Compaction by the task that allocates.
+    pub const DIRECT_COMPACTION = ["try_to_compact_pages", "__alloc_pages_direct_compact"];
+
+    const COMPACT_ZONE = ["compact_zone"];
+
+    /// Scanners of compaction; allocations of contiguous ranges use them as well.
+    const COMPACTION_SCANNERS = ["compaction_alloc", "isolate_migratepages", "isolate_freepages"];
+
+    /// Making pages for a pool of huge pages.
+    pub const HUGE_POOL = [
+        "set_max_huge_pages",
+        "__nr_hugepages_store_common",
+        "alloc_pool_huge_folio",
+        "alloc_pool_huge_page",
+        "alloc_fresh_hugetlb_folio",
+        "alloc_fresh_huge_page",
+    ];
+
+    /// Writers that are held to the speed of their device.
+    pub const DIRTY_THROTTLING = ["balance_dirty_pages"];
+
+    pub const SWAP_IN = [
+        "swap_readpage",
+        "swap_read_folio",
+        "swapin_",
+        "swap_cluster_readahead",
+        "swap_vma_readahead",
+        "do_swap_page",
+        "shmem_swapin",
+        "read_swap_cache_async",
+    ];
+
+    const SWAP_OUT = ["swap_writepage", "swap_writeout"];
+
+    /// Freeing the kernel's own objects.
+    pub const SLAB_RECLAIM = [
+        "shrink_slab",
+        "do_shrink_slab",
+        "super_cache_scan",
+        "prune_dcache_sb",
+        "prune_icache_sb",
+        "shrink_dentry_list",
+    ];
+
+    /// Collecting huge pages in the background.
+    pub const COLLAPSE = [
+        "khugepaged$",
+        "khugepaged_scan",
+        "hpage_collapse_scan",
+        "collapse_huge_page",
+        "collapse_scan_",
+        "collapse_single_pmd",
+        "collapse_file",
+        "madvise_collapse",
+    ];
+
+    /// The slow paths of a semaphore.
+    pub const SEMAPHORE = [
+        "rwsem_down_read_slowpath",
+        "rwsem_down_write_slowpath",
+        "rwsem_down_read_failed",
+        "rwsem_down_write_failed",
+    ];
+
+    /// Functions that take mmap_lock: page faults and calls that change the address space. `/proc/PID/stack` and `wchan` omit
+    /// the scheduler's functions, to which those of semaphores and mutexes belong: where one of these is the innermost function,
+    /// its task waits for that lock.
+    const MMAP_LOCK_TAKERS = [
+        "lock_mm_and_find_vma",
+        "do_user_addr_fault",
+        "exc_page_fault",
+        "vm_mmap_pgoff",
+        "__vm_munmap",
+        "vm_munmap",
+        "vm_brk_flags",
+        "do_page_fault",
+        "do_madvise",
+        "madvise_lock",
+        "do_mprotect_pkey",
+        "__do_sys_brk",
+        "__x64_sys_brk",
+        "__arm64_sys_brk",
+        "__do_sys_mremap",
+        "__x64_sys_mremap",
+        "__arm64_sys_mremap",
+        "do_mremap",
+        "do_mlock$",
+        "__do_sys_mlockall",
+        "__x64_sys_mlockall",
+        "__arm64_sys_mlockall",
+        "__do_sys_munlock",
+        "__x64_sys_munlock",
+        "__arm64_sys_munlock",
+        "__get_user_pages_locked",
+        "get_user_pages_unlocked",
+        "__gup_longterm_locked",
+        "fixup_user_fault",
+        "do_mbind",
+        "do_pages_move",
+        "ksys_shmdt",
+        "do_shmat",
+        "show_smaps_rollup",
+        "m_start$",
+        "__mm_populate",
+        "dup_mmap",
+        "exit_mmap",
+    ];
+
+    /// Functions in which a task sleeps for a semaphore, whichever it is; PREEMPT_RT has others.
+    const SEMAPHORE_SLEEP = [
+        "schedule",
+        "__schedule",
+        "rwsem_",
+        "down_read",
+        "down_write",
+        "rwbase_",
+        "__rwbase_",
+        "rt_mutex_",
+        "__rt_mutex_",
+    ];
+
+    /// Functions that read the mappings of another process, and hold its mmap_lock meanwhile.
+    pub const MMAP_LOCK_READERS = [
+        "show_map",
+        "show_smap",
+        "show_numa_map",
+        "pagemap_read",
+        "do_pagemap_scan",
+        "clear_refs_write",
+        "__access_remote_vm",
+        "process_vm_rw",
+    ];
+
+    /// Finding pages on other nodes than their task's, and moving them.
+    pub const NUMA_BALANCING = [
+        "do_numa_page",
+        "do_huge_pmd_numa_page",
+        "numa_migrate_prep",
+        "numa_migrate_check",
+        "migrate_misplaced_page",
+        "migrate_misplaced_folio",
+        "task_numa_work",
+        "change_prot_numa",
+    ];
+
+    /// A wait for a page that is being moved.
+    pub const MIGRATION_WAIT = [
+        "migration_entry_wait",
+        "__migration_entry_wait",
+        "pmd_migration_entry_wait",
+        "softleaf_entry_wait",
+    ];
+
+    /// Bringing a page back from a device's memory, in a fault on it (heterogeneous memory management).
+    pub(crate) const DEVICE_PAGES = [
+        "svm_migrate_to_ram",
+        "nouveau_dmem_migrate_to_ram",
+        "drm_pagemap_migrate_to_ram",
+        "dmirror_devmem_fault",
+    ];
+
+    /// Populating memory, page faults, and unmapping.
+    pub const POPULATE = [
+        "populate_vma_page_range",
+        "__mm_populate",
+        "faultin_page_range",
+        "madvise_populate",
+    ];
+
+    pub const PAGE_FAULT = [
+        "handle_mm_fault",
+        "do_user_addr_fault",
+        "exc_page_fault",
+        "do_page_fault",
+    ];
+
+    pub const UNMAP = [
+        "unmap_vmas",
+        "zap_page",
+        "zap_pte",
+        "zap_pmd",
+        "zap_pud",
+        "zap_huge",
+        "zap_vma",
+        "__vm_munmap",
+        "do_munmap",
+    ];
+
+    /// Stopped by a debugger.
+    pub const TRACED_STOP = ["ptrace_stop"];
+
+    /// Functions that wait for a block device or a journal on it.
+    pub const BLOCK_LAYER = [
+        "blk_",
+        "bio_",
+        "submit_bio",
+        "rq_qos_",
+        "wbt_",
+        "jbd2_",
+        "ext4_",
+        "xfs_",
+        "xlog_",
+        "btrfs_",
+        "f2fs_",
+        "nvme_",
+        "scsi_",
+        "dm_",
+        "io_schedule",
+        "folio_wait_bit",
+        "folio_wait_writeback",
+        "folio_wait_stable",
+        "wait_on_page_",
+        "wait_on_buffer",
+        "__wait_on_buffer",
+        "sync_dirty_buffer",
+    ];
+
+    /// Frees an address space.
+    pub(crate) const EXIT = ["exit_mmap"];
+
+    /// Functions that wake the other end of a socket because there is room again: its data was read, not answered.
+    pub(crate) const ROOM = ["unix_write_space", "sock_def_write_space", "sk_stream_write_space"];
+
+    /// Functions beneath which a task sends to another, although the wake-up comes from a softirq.
+    pub(crate) const SENDERS = [
+        "tcp_sendmsg",
+        "udp_sendmsg",
+        "sock_sendmsg",
+        "__sock_sendmsg",
+        "sock_write_iter",
+        "__sys_send",
+        "__x64_sys_sendto",
+        "__x64_sys_sendm",
+        "unix_stream",
+        "inet_shutdown",
+        "tcp_close",
+        "__sock_release",
+        "__sys_connect",
+        "inet_stream_connect",
+    ];
+
+    /// Functions by which a task opens a connection.
+    pub(crate) const CONNECTS = ["__inet_stream_connect", "unix_stream_connect", "__sys_connect"];
+
+    /// Functions by which a task sends a signal of its own accord.
+    pub(crate) const KILLS = [
+        "kill_something_info",
+        "kill_pid_info",
+        "kill_proc_info",
+        "do_send_specific",
+        "do_tkill",
+        "__do_sys_pidfd_send_signal",
+        "__x64_sys_pidfd_send_signal",
+        "__arm64_sys_pidfd_send_signal",
+    ];
+
+    /// Functions of an interrupt that completes disk I/O.
+    pub(crate) const DISK_COMPLETIONS = [
+        "blk_mq_",
+        "blk_done",
+        "blk_complete",
+        "nvme_",
+        "bio_endio",
+        "end_page_writeback",
+        "folio_end_writeback",
+        "virtblk_",
+        "scsi_",
+        "ata_",
+    ];
+
+    /// Functions by which a frozen task is thawed where it slept: it does not enter the freezer's own wait (version 1,
+    /// and suspend, from 6.1 on).
+    pub(crate) const THAWS = ["__thaw_task", "thaw_task", "unfreeze_cgroup"];
+
+    /// Functions of the memory manager's own threads, which no program's stack has.
+    pub(crate) const RECLAIM_THREADS = ["kswapd", "kcompactd"];
+
+    /// In these a thread of the kernel waits for work.
+    pub(crate) const IDLE_THREADS = [
+        "worker_thread",
+        "rescuer_thread",
+        "kthread_worker_fn",
+        "smpboot_thread_fn",
+        "io_wq_worker",
+        "kjournald2",
+        "kswapd_try_to_sleep",
+        "kcompactd",
+    ];
+
+    /// Functions of an interval timer's signal.
+    pub(crate) const TIMER_SIGNALS = ["it_real_fn", "posix_timer_fn", "posix_timer_event"];
+
+    /// Functions of an interrupt of a timer.
+    pub(crate) const TIMERS = [
+        "hrtimer_wakeup",
+        "process_timeout",
+        "call_timer_fn",
+        "it_real_fn",
+        "posix_timer_fn",
+        "timerfd_",
+        "alarm_",
+    ];
+
+    /// Functions of an interrupt that delivers a packet.
+    pub(crate) const PACKETS = [
+        "net_rx_action",
+        "__netif_receive_skb",
+        "tcp_v4_rcv",
+        "tcp_v6_rcv",
+        "udp_queue_rcv",
+    ];
+}
 
 pub const RECLAIM: &[FunctionSet] = &[DIRECT_RECLAIM, SHRINKING, RECLAIM_WORK];
-
-/// The wait of a task whose cgroup is over memory.high.
-pub const MEMORY_HIGH: FunctionSet =
-    FunctionSet(&["mem_cgroup_handle_over_high", "__mem_cgroup_handle_over_high"]);
-
-/// Reclaim within a memory cgroup's limit.
-pub const CGROUP_RECLAIM: FunctionSet = FunctionSet(&[
-    "try_to_free_mem_cgroup_pages",
-    "mem_cgroup_reclaim",
-    "reclaim_high",
-    "mem_cgroup_out_of_memory",
-    "mem_cgroup_oom_synchronize",
-]);
-
-/// Compaction by the task that allocates.
-pub const DIRECT_COMPACTION: FunctionSet =
-    FunctionSet(&["try_to_compact_pages", "__alloc_pages_direct_compact"]);
-
-const COMPACT_ZONE: FunctionSet = FunctionSet(&["compact_zone"]);
-
-/// Scanners of compaction; allocations of contiguous ranges use them as well.
-const COMPACTION_SCANNERS: FunctionSet =
-    FunctionSet(&["compaction_alloc", "isolate_migratepages", "isolate_freepages"]);
 
 /// Compaction by any task, kcompactd included.
 pub const COMPACTION: &[FunctionSet] = &[DIRECT_COMPACTION, COMPACT_ZONE, COMPACTION_SCANNERS];
 
-/// Making pages for a pool of huge pages.
-pub const HUGE_POOL: FunctionSet = FunctionSet(&[
-    "set_max_huge_pages",
-    "__nr_hugepages_store_common",
-    "alloc_pool_huge_folio",
-    "alloc_pool_huge_page",
-    "alloc_fresh_hugetlb_folio",
-    "alloc_fresh_huge_page",
-]);
-
-/// Writers that are held to the speed of their device.
-pub const DIRTY_THROTTLING: FunctionSet = FunctionSet(&["balance_dirty_pages"]);
-
-pub const SWAP_IN: FunctionSet = FunctionSet(&[
-    "swap_readpage",
-    "swap_read_folio",
-    "swapin_",
-    "swap_cluster_readahead",
-    "swap_vma_readahead",
-    "do_swap_page",
-    "shmem_swapin",
-    "read_swap_cache_async",
-]);
-
-const SWAP_OUT: FunctionSet = FunctionSet(&["swap_writepage", "swap_writeout"]);
-
 pub const SWAP: &[FunctionSet] = &[SWAP_IN, SWAP_OUT];
-
-/// Freeing the kernel's own objects.
-pub const SLAB_RECLAIM: FunctionSet = FunctionSet(&[
-    "shrink_slab",
-    "do_shrink_slab",
-    "super_cache_scan",
-    "prune_dcache_sb",
-    "prune_icache_sb",
-    "shrink_dentry_list",
-]);
-
-/// Collecting huge pages in the background.
-pub const COLLAPSE: FunctionSet = FunctionSet(&[
-    "khugepaged$",
-    "khugepaged_scan",
-    "hpage_collapse_scan",
-    "collapse_huge_page",
-    "collapse_scan_",
-    "collapse_single_pmd",
-    "collapse_file",
-    "madvise_collapse",
-]);
-
-/// The slow paths of a semaphore.
-pub const SEMAPHORE: FunctionSet = FunctionSet(&[
-    "rwsem_down_read_slowpath",
-    "rwsem_down_write_slowpath",
-    "rwsem_down_read_failed",
-    "rwsem_down_write_failed",
-]);
-
-/// Functions that take mmap_lock: page faults and calls that change the address space. `/proc/PID/stack` and `wchan` omit
-/// the scheduler's functions, to which those of semaphores and mutexes belong: where one of these is the innermost function,
-/// its task waits for that lock.
-const MMAP_LOCK_TAKERS: FunctionSet = FunctionSet(&[
-    "lock_mm_and_find_vma",
-    "do_user_addr_fault",
-    "exc_page_fault",
-    "vm_mmap_pgoff",
-    "__vm_munmap",
-    "vm_munmap",
-    "vm_brk_flags",
-    "do_page_fault",
-    "do_madvise",
-    "madvise_lock",
-    "do_mprotect_pkey",
-    "__do_sys_brk",
-    "__x64_sys_brk",
-    "__arm64_sys_brk",
-    "__do_sys_mremap",
-    "__x64_sys_mremap",
-    "__arm64_sys_mremap",
-    "do_mremap",
-    "do_mlock$",
-    "__do_sys_mlockall",
-    "__x64_sys_mlockall",
-    "__arm64_sys_mlockall",
-    "__do_sys_munlock",
-    "__x64_sys_munlock",
-    "__arm64_sys_munlock",
-    "__get_user_pages_locked",
-    "get_user_pages_unlocked",
-    "__gup_longterm_locked",
-    "fixup_user_fault",
-    "do_mbind",
-    "do_pages_move",
-    "ksys_shmdt",
-    "do_shmat",
-    "show_smaps_rollup",
-    "m_start$",
-    "__mm_populate",
-    "dup_mmap",
-    "exit_mmap",
-]);
-
-/// Functions in which a task sleeps for a semaphore, whichever it is; PREEMPT_RT has others.
-const SEMAPHORE_SLEEP: FunctionSet = FunctionSet(&[
-    "schedule",
-    "__schedule",
-    "rwsem_",
-    "down_read",
-    "down_write",
-    "rwbase_",
-    "__rwbase_",
-    "rt_mutex_",
-    "__rt_mutex_",
-]);
 
 /// True for a task that waits for mmap_lock: the innermost function that is not of the semaphore itself takes it. Other
 /// semaphores are taken below the same calls (invalidate_lock in a fault, i_mmap_rwsem in munmap and fork).
@@ -225,191 +447,3 @@ pub fn is_wait_for_mmap_lock(stack: &[String]) -> bool {
     let taker = stack.iter().find(|function| !SEMAPHORE_SLEEP.has(function));
     taker.is_some_and(|function| MMAP_LOCK_TAKERS.has(function))
 }
-
-/// Functions that read the mappings of another process, and hold its mmap_lock meanwhile.
-pub const MMAP_LOCK_READERS: FunctionSet = FunctionSet(&[
-    "show_map",
-    "show_smap",
-    "show_numa_map",
-    "pagemap_read",
-    "do_pagemap_scan",
-    "clear_refs_write",
-    "__access_remote_vm",
-    "process_vm_rw",
-]);
-
-/// Finding pages on other nodes than their task's, and moving them.
-pub const NUMA_BALANCING: FunctionSet = FunctionSet(&[
-    "do_numa_page",
-    "do_huge_pmd_numa_page",
-    "numa_migrate_prep",
-    "numa_migrate_check",
-    "migrate_misplaced_page",
-    "migrate_misplaced_folio",
-    "task_numa_work",
-    "change_prot_numa",
-]);
-
-/// A wait for a page that is being moved.
-pub const MIGRATION_WAIT: FunctionSet = FunctionSet(&[
-    "migration_entry_wait",
-    "__migration_entry_wait",
-    "pmd_migration_entry_wait",
-    "softleaf_entry_wait",
-]);
-
-/// Bringing a page back from a device's memory, in a fault on it (heterogeneous memory management).
-pub(crate) const DEVICE_PAGES: FunctionSet = FunctionSet(&[
-    "svm_migrate_to_ram",
-    "nouveau_dmem_migrate_to_ram",
-    "drm_pagemap_migrate_to_ram",
-    "dmirror_devmem_fault",
-]);
-
-/// Populating memory, page faults, and unmapping.
-pub const POPULATE: FunctionSet = FunctionSet(&[
-    "populate_vma_page_range",
-    "__mm_populate",
-    "faultin_page_range",
-    "madvise_populate",
-]);
-pub const PAGE_FAULT: FunctionSet =
-    FunctionSet(&["handle_mm_fault", "do_user_addr_fault", "exc_page_fault", "do_page_fault"]);
-pub const UNMAP: FunctionSet = FunctionSet(&[
-    "unmap_vmas",
-    "zap_page",
-    "zap_pte",
-    "zap_pmd",
-    "zap_pud",
-    "zap_huge",
-    "zap_vma",
-    "__vm_munmap",
-    "do_munmap",
-]);
-
-/// Stopped by a debugger.
-pub const TRACED_STOP: FunctionSet = FunctionSet(&["ptrace_stop"]);
-
-/// Functions that wait for a block device or a journal on it.
-pub const BLOCK_LAYER: FunctionSet = FunctionSet(&[
-    "blk_",
-    "bio_",
-    "submit_bio",
-    "rq_qos_",
-    "wbt_",
-    "jbd2_",
-    "ext4_",
-    "xfs_",
-    "xlog_",
-    "btrfs_",
-    "f2fs_",
-    "nvme_",
-    "scsi_",
-    "dm_",
-    "io_schedule",
-    "folio_wait_bit",
-    "folio_wait_writeback",
-    "folio_wait_stable",
-    "wait_on_page_",
-    "wait_on_buffer",
-    "__wait_on_buffer",
-    "sync_dirty_buffer",
-]);
-
-/// Frees an address space.
-pub(crate) const EXIT: FunctionSet = FunctionSet(&["exit_mmap"]);
-
-/// Functions that wake the other end of a socket because there is room again: its data was read, not answered.
-pub(crate) const ROOM: FunctionSet =
-    FunctionSet(&["unix_write_space", "sock_def_write_space", "sk_stream_write_space"]);
-
-/// Functions beneath which a task sends to another, although the wake-up comes from a softirq.
-pub(crate) const SENDERS: FunctionSet = FunctionSet(&[
-    "tcp_sendmsg",
-    "udp_sendmsg",
-    "sock_sendmsg",
-    "__sock_sendmsg",
-    "sock_write_iter",
-    "__sys_send",
-    "__x64_sys_sendto",
-    "__x64_sys_sendm",
-    "unix_stream",
-    "inet_shutdown",
-    "tcp_close",
-    "__sock_release",
-    "__sys_connect",
-    "inet_stream_connect",
-]);
-
-/// Functions by which a task opens a connection.
-pub(crate) const CONNECTS: FunctionSet =
-    FunctionSet(&["__inet_stream_connect", "unix_stream_connect", "__sys_connect"]);
-
-/// Functions by which a task sends a signal of its own accord.
-pub(crate) const KILLS: FunctionSet = FunctionSet(&[
-    "kill_something_info",
-    "kill_pid_info",
-    "kill_proc_info",
-    "do_send_specific",
-    "do_tkill",
-    "__do_sys_pidfd_send_signal",
-    "__x64_sys_pidfd_send_signal",
-    "__arm64_sys_pidfd_send_signal",
-]);
-
-/// Functions of an interrupt that completes disk I/O.
-pub(crate) const DISK_COMPLETIONS: FunctionSet = FunctionSet(&[
-    "blk_mq_",
-    "blk_done",
-    "blk_complete",
-    "nvme_",
-    "bio_endio",
-    "end_page_writeback",
-    "folio_end_writeback",
-    "virtblk_",
-    "scsi_",
-    "ata_",
-]);
-
-/// Functions by which a frozen task is thawed where it slept: it does not enter the freezer's own wait (version 1,
-/// and suspend, from 6.1 on).
-pub(crate) const THAWS: FunctionSet = FunctionSet(&["__thaw_task", "thaw_task", "unfreeze_cgroup"]);
-
-/// Functions of the memory manager's own threads, which no program's stack has.
-pub(crate) const RECLAIM_THREADS: FunctionSet = FunctionSet(&["kswapd", "kcompactd"]);
-
-/// In these a thread of the kernel waits for work.
-pub(crate) const IDLE_THREADS: FunctionSet = FunctionSet(&[
-    "worker_thread",
-    "rescuer_thread",
-    "kthread_worker_fn",
-    "smpboot_thread_fn",
-    "io_wq_worker",
-    "kjournald2",
-    "kswapd_try_to_sleep",
-    "kcompactd",
-]);
-
-/// Functions of an interval timer's signal.
-pub(crate) const TIMER_SIGNALS: FunctionSet =
-    FunctionSet(&["it_real_fn", "posix_timer_fn", "posix_timer_event"]);
-
-/// Functions of an interrupt of a timer.
-pub(crate) const TIMERS: FunctionSet = FunctionSet(&[
-    "hrtimer_wakeup",
-    "process_timeout",
-    "call_timer_fn",
-    "it_real_fn",
-    "posix_timer_fn",
-    "timerfd_",
-    "alarm_",
-]);
-
-/// Functions of an interrupt that delivers a packet.
-pub(crate) const PACKETS: FunctionSet = FunctionSet(&[
-    "net_rx_action",
-    "__netif_receive_skb",
-    "tcp_v4_rcv",
-    "tcp_v6_rcv",
-    "udp_queue_rcv",
-]);

@@ -25,6 +25,7 @@ mod conditions;
 mod copies;
 mod filled;
 pub mod kernel;
+mod names;
 mod needed;
 mod path;
 mod polled;
@@ -42,6 +43,7 @@ mod wait;
 mod walk;
 
 pub use filled::filled_path;
+pub use names::{ListedSet, listed_sets, listed_waits};
 pub use path::{
     CpuHolder, CriticalPath, Hop, PathPiece, RunMode, SiblingWait, TimeKind, TimeShare,
     UnseenReason,

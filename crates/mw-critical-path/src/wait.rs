@@ -126,7 +126,7 @@ const INTERRUPTS: &[(WakeSource, FunctionSet)] = &[
 ];
 
 /// Functions of a file system that send the wake-up at the end of its I/O.
-const REMOTE_COMPLETIONS: &[(Wait, FunctionSet)] = &[
+pub(crate) const REMOTE_COMPLETIONS: &[(Wait, FunctionSet)] = &[
     (Wait::Fuse, FunctionSet::new(&["fuse_dev_", "fuse_request_end", "virtio_fs_"])),
     (Wait::Nfs, FunctionSet::new(&["rpc_", "nfs_", "nfs4_", "xprt_"])),
     (Wait::RemoteFs, FunctionSet::new(&["cifs_", "smb2_", "ceph_", "p9_", "netfs_"])),
