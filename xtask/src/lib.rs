@@ -1,6 +1,6 @@
-//! The development tasks that need nothing of the program, so that `cargo xtask` is built in seconds. The campaigns, which
-//! use its crates, are the programs accuracy and eval, and the generated documentation is that of docgen: they are built
-//! when they are first asked for.
+//! The development tasks, which need only pure tables of the program, so that `cargo xtask` is built in seconds. The
+//! campaigns, which use its crates, are the programs accuracy and eval, and the generated documentation is that of docgen:
+//! they are built when they are first asked for.
 
 pub mod ages;
 pub mod arch;
@@ -11,6 +11,7 @@ mod defences;
 pub mod dist;
 #[cfg(test)]
 mod install;
+mod kernel;
 mod lab;
 mod links;
 mod locks;

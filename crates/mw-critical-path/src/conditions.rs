@@ -291,6 +291,7 @@ pub(crate) const WAITS: &[WaitRow] = &[
     wait(Wait::RemoteFs, "a file server", TimeClass::Nfs).by(&[functions![
         "compound_send_recv",
         "wait_for_response",
+        "wait_for_free_request",
         "cifs_",
         "ceph_osdc_wait_request",
         "ceph_mdsc_wait_request",
@@ -350,7 +351,6 @@ pub(crate) const WAITS: &[WaitRow] = &[
                 "percpu_down_write",
                 "__percpu_down_read",
                 // PREEMPT_RT.
-                "rwbase_read_lock",
                 "__rwbase_read_lock",
                 "rwbase_write_lock",
                 "__vma_start_write",
@@ -404,7 +404,6 @@ pub(crate) const WAITS: &[WaitRow] = &[
         "blk_queue_enter",
         "io_schedule",
         "bit_wait_io",
-        "wait_on_buffer",
         "__wait_on_buffer",
         "wait_for_completion_io",
         "__iomap_dio_rw",
@@ -435,7 +434,14 @@ pub(crate) const WAITS: &[WaitRow] = &[
         "timerfd_read"
     ]]),
     wait(Wait::Futex, "a lock (futex or semaphore)", TimeClass::Lock).lock().may_time_out().by(&[
-        functions!["futex_wait", "__futex_wait", "do_futex", "do_semtimedop", "__do_semtimedop"],
+        functions![
+            "futex_wait",
+            "__futex_wait",
+            "futex_do_wait",
+            "do_futex",
+            "do_semtimedop",
+            "__do_semtimedop"
+        ],
     ]),
     wait(Wait::Poll, "poll", TimeClass::Unknown).for_work().may_time_out().by(&[functions![
         "ep_poll",
@@ -505,7 +511,6 @@ pub(crate) const WAITS: &[WaitRow] = &[
         "do_sigtimedwait",
         "sigsuspend",
         "signalfd",
-        "do_pause",
         "__x64_sys_pause",
         "__do_sys_pause"
     ]]),
@@ -604,7 +609,7 @@ pub(crate) const WORKS: &[WorkRow] = &[
         KernelWork::OtherCpus,
         "waiting for other CPUs (TLB flush)",
         TimeClass::Computing,
-        &[functions!["smp_call_function_many_cond", "smp_call_function_single", "csd_lock_wait"]],
+        &[functions!["smp_call_function_many_cond", "smp_call_function_single"]],
     ),
     work(KernelWork::Unmap, "unmapping memory", TimeClass::Population, &[kernel::UNMAP]),
     work(KernelWork::Populate, "populating memory", TimeClass::Population, &[kernel::POPULATE]),

@@ -136,6 +136,7 @@ function_sets! {
         "alloc_pool_huge_folio",
         "alloc_pool_huge_page",
         "alloc_fresh_hugetlb_folio",
+        "only_alloc_fresh_hugetlb_folio",
         "alloc_fresh_huge_page",
     ];
 
@@ -333,7 +334,6 @@ function_sets! {
         "folio_wait_writeback",
         "folio_wait_stable",
         "wait_on_page_",
-        "wait_on_buffer",
         "__wait_on_buffer",
         "sync_dirty_buffer",
     ];

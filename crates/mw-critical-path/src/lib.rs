@@ -43,6 +43,7 @@ mod wait;
 mod walk;
 
 pub use filled::filled_path;
+pub use kernel::FunctionName;
 pub use names::{ListedSet, listed_sets, listed_waits};
 pub use path::{
     CpuHolder, CriticalPath, Hop, PathPiece, RunMode, SiblingWait, TimeKind, TimeShare,

@@ -306,4 +306,47 @@ mod tests {
         assert_eq!(zones.node(zones.0[0].0), Some(zones.0[0].1));
         assert_eq!(zones.node(u64::MAX), None);
     }
+
+    /// Tracepoints of a kernel in kernels/, each with its fields.
+    fn stored_points(keys: &str) -> Vec<(&str, TracepointFormat)> {
+        let (_, section) = keys.split_once("[tracepoints]\n").unwrap();
+        let section = section.split("\n[").next().unwrap();
+        let points = section.split("== ").filter_map(|point| point.split_once('\n'));
+        let with_fields = points.filter(|(_, fields)| fields.contains("field:"));
+        let format = |fields: &str| TracepointFormat::parse(&format!("ID:1\n{fields}")).unwrap();
+        with_fields.map(|(path, fields)| (path, format(fields))).collect()
+    }
+
+    fn has_fields(decoder: &Decoder) -> bool {
+        let own = match decoder.meaning {
+            Meaning::Begins(WaitKind::Compaction) => decoder.zone_start.is_some(),
+            Meaning::Begins(WaitKind::NodeReclaim) => decoder.node.is_some(),
+            Meaning::Begins(_) | Meaning::Wants => decoder.order.is_some(),
+            Meaning::Ends(_) => true,
+            Meaning::Pauses | Meaning::Throttles => decoder.lasted.is_some(),
+            Meaning::Chooses => decoder.pid.is_some(),
+            Meaning::Caches => decoder.device.is_some() && decoder.inode.is_some(),
+        };
+        own && decoder.current.is_some()
+    }
+
+    #[test]
+    fn stored_kernels_have_the_points_and_their_fields() {
+        let kernels = concat!(env!("CARGO_MANIFEST_DIR"), "/../../kernels");
+        for entry in std::fs::read_dir(kernels).unwrap() {
+            let dir = entry.unwrap().path();
+            let keys = std::fs::read_to_string(dir.join("keys.txt")).unwrap();
+            let stored = stored_points(&keys);
+            for point in WAITS.iter().chain([&FLOOD]) {
+                let format = stored.iter().find(|(path, _)| *path == point.path);
+                // Added in 5.16.
+                let is_absent = point.path == "vmscan/mm_vmscan_throttled"
+                    && dir.to_string_lossy().contains("/5.10-");
+                assert_eq!(format.is_none(), is_absent, "{} of {}", point.path, dir.display());
+                let complete =
+                    format.is_none_or(|(_, format)| has_fields(&Decoder::new(point, format)));
+                assert!(complete, "{} of {}", point.path, dir.display());
+            }
+        }
+    }
 }
