@@ -414,6 +414,8 @@ pub(crate) const WAITS: &[WaitRow] = &[
         "dm_wait_",
         "dm_bufio_",
         "__wait_for_free_buffer",
+        // An inode that another task reads.
+        "wait_on_new_inode",
         "sync_io",
         "bch_",
         "md_handle_request",

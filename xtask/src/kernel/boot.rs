@@ -41,7 +41,10 @@ struct Emulator {
     program: &'static str,
     package: &'static str,
     arguments: &'static [&'static str],
+    /// Of the kernel's messages.
     console: &'static str,
+    /// Of the frames.
+    port: &'static str,
 }
 
 fn emulator(name: &KernelName) -> Emulator {
@@ -51,6 +54,7 @@ fn emulator(name: &KernelName) -> Emulator {
             package: "qemu-system-arm",
             arguments: &["-M", "virt", "-cpu", "cortex-a72"],
             console: "ttyAMA0",
+            port: "ttyAMA0",
         },
         // Features that slow emulation down are off.
         _ => Emulator {
@@ -58,6 +62,7 @@ fn emulator(name: &KernelName) -> Emulator {
             package: "qemu-system-x86",
             arguments: &["-cpu", "max,la57=off,erms=off,fsrm=off"],
             console: "ttyS0",
+            port: "ttyS1",
         },
     }
 }
@@ -90,10 +95,13 @@ pub(crate) fn texts(
 fn boot(name: &KernelName, kernel: &UnpackedKernel) -> anyhow::Result<BTreeMap<String, String>> {
     let dir = tempfile::tempdir()?;
     let initramfs = pack(dir.path(), &kernel.busybox)?;
-    let console = dir.path().join("console");
     let machine = emulator(name);
-    let parameters =
-        format!("console={} rdinit=/init panic=-1 quiet loglevel=1 psi=1", machine.console);
+    let files = ["console", "frames"].map(|file| dir.path().join(file));
+    let ports = if machine.console == machine.port { &files[1..] } else { &files[..] };
+    let parameters = format!(
+        "console={} port={} rdinit=/init panic=-1 quiet loglevel=1 nosoftlockup psi=1",
+        machine.console, machine.port
+    );
     let child = Command::new(machine.program)
         .args(machine.arguments)
         .args(["-accel", "tcg", "-m", "768M", "-smp", "2", "-nodefaults", "-no-reboot"])
@@ -102,8 +110,11 @@ fn boot(name: &KernelName, kernel: &UnpackedKernel) -> anyhow::Result<BTreeMap<S
         .arg(&kernel.image)
         .arg("-initrd")
         .arg(initramfs)
-        .arg("-serial")
-        .arg(format!("file:{}", console.display()))
+        .args(
+            ports
+                .iter()
+                .flat_map(|file| ["-serial".to_owned(), format!("file:{}", file.display())]),
+        )
         .stdin(Stdio::null())
         .spawn()
         .with_context(|| format!("{} (apt install {})", machine.program, machine.package))?;
@@ -113,20 +124,14 @@ fn boot(name: &KernelName, kernel: &UnpackedKernel) -> anyhow::Result<BTreeMap<S
         std::thread::sleep(POLL);
     }
     drop(guest);
-    let printed = String::from_utf8_lossy(&std::fs::read(&console)?).into_owned();
-    let texts = unpack(&printed, dir.path())?;
-    let tail = || {
-        printed
-            .lines()
-            .rev()
-            .take(15)
-            .collect::<Vec<_>>()
-            .into_iter()
-            .rev()
-            .collect::<Vec<_>>()
-            .join("\n")
+    let text = |file: &Path| {
+        String::from_utf8_lossy(&std::fs::read(file).unwrap_or_default()).into_owned()
     };
-    anyhow::ensure!(texts.contains_key("end"), "the guest did not finish:\n{}", tail());
+    let texts = unpack(&text(&files[1]), dir.path())?;
+    let console = text(&files[0]);
+    let lines: Vec<&str> = console.lines().collect();
+    let tail = lines[lines.len().saturating_sub(15)..].join("\n");
+    anyhow::ensure!(texts.contains_key("end"), "the guest did not finish:\n{tail}");
     Ok(texts)
 }
 

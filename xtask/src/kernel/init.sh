@@ -8,7 +8,8 @@ mount -t sysfs sysfs /sys
 mount -t devtmpfs devtmpfs /dev
 mount -t tracefs tracefs /sys/kernel/tracing
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
-exec </dev/null >/dev/console 2>&1
+# The kernel says where, so that its own messages do not come between.
+exec </dev/null >"/dev/$port" 2>/dev/null
 
 # frame NAME: standard input, compressed.
 frame() {

@@ -40,6 +40,9 @@ const WORDS: &[&str] = &[
     "writeback",
 ];
 
+/// Modules of which only functions that the tables name are stored: drivers of GPUs wait for hardware.
+const DRIVERS: &[&str] = &["amdgpu", "drm_gpusvm_helper", "nouveau", "xe"];
+
 /// Functions that are stored for a name which many begin with (`ext4_`).
 const OF_BEGINNING: usize = 4;
 
@@ -149,7 +152,9 @@ fn relevant(functions: &FunctionsByModule) -> FunctionsByModule {
             all.iter().filter(move |function| name.is_of(function)).take(limit)
         };
         let mut kept: BTreeSet<String> = names.iter().flat_map(of_name).cloned().collect();
-        kept.extend(all.iter().filter(|name| is_of_subject(name)).cloned());
+        if !DRIVERS.contains(&module.as_str()) {
+            kept.extend(all.iter().filter(|name| is_of_subject(name)).cloned());
+        }
         if !kept.is_empty() {
             stored.insert(module.clone(), kept);
         }
