@@ -8,6 +8,7 @@ mod check;
 mod package;
 mod store;
 mod symbols;
+mod waits;
 
 use package::KernelName;
 use store::StoredKernel;

@@ -2,7 +2,7 @@
 //! /proc/PID/stack and of the profile.
 //!
 //! Names are matched by prefix, since suffixes (`_noprof`, `.constprop`, `.part`, `+0x12/0x90`) differ between builds and
-//! sources. They were compared with the symbols of Debian's kernels 6.1 and 6.12 and of 6.18, and with the sources since
+//! sources. They are compared with the symbols of the kernels in kernels/ (docs/kernels.md), and were with the sources since
 //! 2.6.32. A function that the compiler inlines on one of them stands beside the one that it is inlined into.
 //!
 //! A function that only one condition has is in the row of that condition (`conditions.rs`).

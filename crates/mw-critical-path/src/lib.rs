@@ -57,5 +57,5 @@ pub use trace::{
     Basis, Event, EventKind, Nanos, StackId, Task, TaskState, Tid, Trace, UNKNOWN_OUTSIDE,
     WakeContext, outside_number, outside_tid,
 };
-pub use wait::{KernelWork, TimeClass, Wait};
+pub use wait::{KernelWork, TimeClass, Wait, wait_of};
 pub use walk::critical_path;

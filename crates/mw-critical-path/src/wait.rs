@@ -149,6 +149,11 @@ pub(crate) fn classes(stacks: &[Vec<String>]) -> Vec<WaitClass> {
     stacks.iter().map(|stack| class(stack, &mut known)).collect()
 }
 
+/// What a blocked task with this stack waits for.
+pub fn wait_of(stack: &[String]) -> Option<Wait> {
+    class(stack, &mut HashMap::new()).wait
+}
+
 fn class<'a>(stack: &'a [String], known: &mut HashMap<&'a str, FunctionClass>) -> WaitClass {
     let mut all = FunctionClass {
         wait: WAITS.len(),

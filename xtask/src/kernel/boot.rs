@@ -94,12 +94,12 @@ pub(crate) fn texts(
 
 fn boot(name: &KernelName, kernel: &UnpackedKernel) -> anyhow::Result<BTreeMap<String, String>> {
     let dir = tempfile::tempdir()?;
-    let initramfs = pack(dir.path(), &kernel.busybox)?;
+    let initramfs = pack(dir.path(), name.architecture(), &kernel.busybox)?;
     let machine = emulator(name);
     let files = ["console", "frames"].map(|file| dir.path().join(file));
     let ports = if machine.console == machine.port { &files[1..] } else { &files[..] };
     let parameters = format!(
-        "console={} port={} rdinit=/init panic=-1 quiet loglevel=1 nosoftlockup psi=1",
+        "console={} port={} rdinit=/init panic=-1 quiet loglevel=1 nosoftlockup noirqdebug psi=1",
         machine.console, machine.port
     );
     let child = Command::new(machine.program)
@@ -135,11 +135,12 @@ fn boot(name: &KernelName, kernel: &UnpackedKernel) -> anyhow::Result<BTreeMap<S
     Ok(texts)
 }
 
-/// The guest's file system: busybox and a script.
-fn pack(dir: &Path, busybox: &Path) -> anyhow::Result<std::path::PathBuf> {
+/// The guest's file system: busybox, a script, and the program that waits.
+fn pack(dir: &Path, architecture: &str, busybox: &Path) -> anyhow::Result<std::path::PathBuf> {
     let root = dir.join("root");
     std::fs::create_dir_all(root.join("bin"))?;
     std::fs::copy(busybox, root.join("bin/busybox"))?;
+    super::waits::compile(architecture, &root.join("bin"))?;
     let init = INIT.replace("@TRACEPOINTS@", &TRACEPOINTS.join(" "));
     std::fs::write(root.join("init"), init)?;
     run(Command::new("chmod").args(["755", "init"]).current_dir(&root))?;

@@ -97,7 +97,8 @@ fn alike(one: &str, other: &str) -> f64 {
 }
 
 fn keys(new: &StoredKernel, old: &StoredKernel) -> Vec<String> {
-    let files: BTreeSet<&String> = new.files.keys().chain(old.files.keys()).collect();
+    let files = new.files.keys().chain(old.files.keys()).filter(|file| *file != "waits");
+    let files: BTreeSet<&String> = files.collect();
     let mut lines = Vec::new();
     for file in files {
         let (before, after) = (keyed(old.file(file)), keyed(new.file(file)));

@@ -38,6 +38,7 @@ const PRESSURE_FILES: &[&str] = &["cpu", "io", "memory"];
 pub(crate) fn problems(kernels: &[StoredKernel]) -> anyhow::Result<Vec<String>> {
     let mut problems = functions(kernels);
     problems.extend(waits(kernels));
+    problems.extend(kernels.iter().flat_map(super::waits::problems));
     problems.extend(keys(kernels, &counters_in_use()?)?);
     Ok(problems)
 }

@@ -6,6 +6,8 @@ export PATH=/bin
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mount -t devtmpfs devtmpfs /dev
+mkdir /dev/pts
+mount -t devpts devpts /dev/pts
 mount -t tracefs tracefs /sys/kernel/tracing
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
 # The kernel says where, so that its own messages do not come between.
@@ -37,6 +39,7 @@ for point in @TRACEPOINTS@; do
 	echo "== $point"
 	cat "/sys/kernel/tracing/events/$point/format" 2>/dev/null
 done | frame tracepoints
+[ -x /bin/waits ] && waits | frame waits
 echo | frame end
 sync
 poweroff -f
