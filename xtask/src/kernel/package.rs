@@ -79,7 +79,7 @@ pub(crate) struct UnpackedKernel {
 pub(crate) fn download(name: &KernelName) -> anyhow::Result<UnpackedKernel> {
     let work = std::path::absolute(target_dir())?.join("kernels");
     for suite in SUITES {
-        let apt = Apt::new(&work, suite, name.architecture())?;
+        let apt = AptSuite::new(&work, suite, name.architecture())?;
         if let Some(package) = apt.newest(name)? {
             println!("{package} of {suite}");
             let dir = work.join(name.to_string());
@@ -90,11 +90,16 @@ pub(crate) fn download(name: &KernelName) -> anyhow::Result<UnpackedKernel> {
 }
 
 /// Apt for the suite that has busybox: backports do not, and that of bullseye encodes no base64.
-fn tools(work: &Path, name: &KernelName) -> anyhow::Result<Apt> {
-    Apt::new(work, "bookworm", name.architecture())
+fn tools(work: &Path, name: &KernelName) -> anyhow::Result<AptSuite> {
+    AptSuite::new(work, "bookworm", name.architecture())
 }
 
-fn unpack(apt: &Apt, tools: &Apt, package: &str, dir: &Path) -> anyhow::Result<UnpackedKernel> {
+fn unpack(
+    apt: &AptSuite,
+    tools: &AptSuite,
+    package: &str,
+    dir: &Path,
+) -> anyhow::Result<UnpackedKernel> {
     if dir.exists() {
         std::fs::remove_dir_all(dir)?;
     }
@@ -122,7 +127,7 @@ fn unpack(apt: &Apt, tools: &Apt, package: &str, dir: &Path) -> anyhow::Result<U
     })
 }
 
-fn download_to(dir: &Path, apt: &Apt, packages: &[String]) -> anyhow::Result<()> {
+fn download_to(dir: &Path, apt: &AptSuite, packages: &[String]) -> anyhow::Result<()> {
     run(apt.command("apt-get").args(["-qq", "download"]).args(packages).current_dir(dir))
 }
 
@@ -133,9 +138,9 @@ fn find(dir: &Path, wanted: impl Fn(&str) -> bool) -> Option<PathBuf> {
 }
 
 /// Apt for one suite and architecture.
-struct Apt(Vec<String>);
+struct AptSuite(Vec<String>);
 
-impl Apt {
+impl AptSuite {
     fn new(work: &Path, suite: &str, architecture: &str) -> anyhow::Result<Self> {
         let dir = work.join(format!("apt/{suite}-{architecture}"));
         for folder in ["lists/partial", "cache/archives/partial"] {
