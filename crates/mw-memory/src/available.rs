@@ -235,7 +235,8 @@ mod tests {
             zone
         };
         let files = Zone { active_file_pages: Some(3), inactive_file_pages: Some(4), ..zone(0, 0) };
-        let info = Zoneinfo { zones: vec![zone(0, 1000), files, zone(1, 400)] };
+        let info =
+            Zoneinfo { zones: vec![zone(0, 1000), files, zone(1, 400)], ..Zoneinfo::default() };
         let pages = |nodes: &[u32]| nodes_available_bytes(nodes, &Meminfo::default(), &info, 1);
         assert_eq!(pages(&[0]), Some(857));
         assert_eq!(pages(&[0, 1]), Some(1107));

@@ -109,7 +109,7 @@ mod tests {
             zone(0, "Movable", 0, 0, 0),
             zone(1, "Normal", 24, 16, 2),
         ];
-        let info = Zoneinfo { zones };
+        let info = Zoneinfo { zones, ..Zoneinfo::default() };
         let deferred = DeferredInit::new(&meminfo(23 + 24, 6 + 24), &info, 4096);
         assert_eq!(deferred.bytes(), 24 * GIB);
         assert_eq!((deferred.node_bytes(0), deferred.node_bytes(1)), (16 * GIB, 8 * GIB));
@@ -120,15 +120,15 @@ mod tests {
     #[test]
     fn a_balloon_and_offlined_memory_are_not_deferred() {
         // MemTotal is what the zones manage, however much less than what is present.
-        let balloon = Zoneinfo { zones: vec![zone(0, "Normal", 16, 4, 2)] };
+        let balloon = Zoneinfo { zones: vec![zone(0, "Normal", 16, 4, 2)], ..Zoneinfo::default() };
         assert_eq!(DeferredInit::new(&meminfo(4, 2), &balloon, 4096).bytes(), 0);
-        let offlined = Zoneinfo { zones: vec![zone(0, "Normal", 8, 8, 6)] };
+        let offlined = Zoneinfo { zones: vec![zone(0, "Normal", 8, 8, 6)], ..Zoneinfo::default() };
         assert_eq!(DeferredInit::new(&meminfo(8, 6), &offlined, 4096).bytes(), 0);
     }
 
     #[test]
     fn both_files_must_count_it() {
-        let info = Zoneinfo { zones: vec![zone(0, "Normal", 16, 8, 2)] };
+        let info = Zoneinfo { zones: vec![zone(0, "Normal", 16, 8, 2)], ..Zoneinfo::default() };
         // MemFree does not count it: nothing gives it to programs.
         assert_eq!(DeferredInit::new(&meminfo(16, 2), &info, 4096).bytes(), 0);
         // Much was allocated between the two readings.
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn absurd_numbers_do_not_overflow() {
         let most = Zone { present_pages: u64::MAX, ..zone(0, "Normal", 0, 0, 0) };
-        let info = Zoneinfo { zones: vec![most; 3] };
+        let info = Zoneinfo { zones: vec![most; 3], ..Zoneinfo::default() };
         let huge = Some(u64::MAX);
         let meminfo = Meminfo { mem_total_bytes: huge, mem_free_bytes: huge, ..meminfo(0, 0) };
         let deferred = DeferredInit::new(&meminfo, &info, u64::MAX);

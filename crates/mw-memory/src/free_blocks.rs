@@ -52,8 +52,7 @@ impl FreeBlocks<'_> {
 }
 
 fn kept_pages(zone: &Zone) -> u64 {
-    let boost = zone.boost_pages.unwrap_or(0);
-    zone.high_pages.saturating_add(zone.reserve_pages()).saturating_add(boost)
+    zone.unboosted_high_pages().saturating_add(zone.reserve_pages())
 }
 
 fn pages_in_blocks(blocks: &[u64], from_order: usize) -> u64 {
@@ -96,6 +95,13 @@ mod tests {
         assert_eq!(pages(&now, &[zone(0, 0)], 2, None), 20, "a zone without a known watermark");
     }
 
+    #[test]
+    fn a_boosted_watermark_withholds_no_more_than_the_usual_one() {
+        let now = Buddyinfo { zones: vec![blocks(0, &[0, 0, 100])] };
+        let boosted = Zone { high_pages: 250, boost_pages: Some(150), ..Zone::default() };
+        assert_eq!(pages(&now, &[boosted], 2, None), pages(&now, &[zone(0, 100)], 2, None));
+    }
+
     /// Promise (Segments): Folios count as free in memory that no zone manages yet, as far as it is above the
     /// watermarks.
     #[test]
@@ -108,7 +114,7 @@ mod tests {
             high_pages: pages_of(64),
             ..Zone::default()
         };
-        let zoneinfo = Zoneinfo { zones: vec![own] };
+        let zoneinfo = Zoneinfo { zones: vec![own], ..Zoneinfo::default() };
         let (mem_total_bytes, mem_free_bytes) = (Some(4 << 30), Some(3584 << 20));
         let meminfo = Meminfo { mem_total_bytes, mem_free_bytes, ..Meminfo::default() };
         let buddyinfo = Buddyinfo { zones: vec![blocks(0, &[pages_of(512)])] };

@@ -40,6 +40,7 @@ mod tick;
 mod trend;
 mod units;
 pub mod visible;
+mod vm_activity;
 mod waiters;
 mod window;
 pub mod zones;
@@ -103,5 +104,6 @@ pub use trend::{
     Decline, Estimate, Exhaustion, FullKind, Supply, SupplyTrend, TRENDS_SCHEMA, Trend, Trends,
 };
 pub use units::{Quantity, SizeError, format_duration_ms, parse_size};
+pub use vm_activity::{CounterMeaning, CounterRise, MEANINGS, ReclaimScope, VmActivity};
 pub use waiters::{Waiter, Waiters};
 pub use window::Window;

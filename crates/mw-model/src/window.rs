@@ -67,13 +67,22 @@ impl Window {
     /// # Errors
     /// There is only one sample, or the counter is missing from it.
     pub fn rate(&self, counter: Counter) -> Result<f64, Missing> {
+        let rise = self.rise(counter)?;
+        Ok(self.span_ms().map_or(0.0, |span_ms| rise as f64 * 1000.0 / span_ms))
+    }
+
+    /// The increase of a counter, from the oldest sample to the latest.
+    ///
+    /// # Errors
+    /// There is only one sample, or the counter is missing from it.
+    pub fn rise(&self, counter: Counter) -> Result<u64, Missing> {
         let no_rate = || {
             Missing::absent(
                 format!("/proc/vmstat {}", counter.name()),
                 "a rate needs two samples, and there is only one",
             )
         };
-        let span_ms = self.span_ms().ok_or_else(no_rate)?;
+        self.span_ms().ok_or_else(no_rate)?;
         let before = self.earlier.first().ok_or_else(no_rate)?.vmstat.required()?;
         let after = self.now.sample.vmstat.required()?;
         let (Some(before), Some(after)) = (before.get(counter), after.get(counter)) else {
@@ -82,7 +91,7 @@ impl Window {
                 "this kernel does not count it",
             ));
         };
-        Ok(after.saturating_sub(before) as f64 * 1000.0 / span_ms)
+        Ok(after.saturating_sub(before))
     }
 
     /// The sum of several rates, leaving out counters that this kernel does not have.

@@ -242,7 +242,8 @@ mod tests {
         let total = Meminfo { mem_total_bytes: Some(managed * GIB), ..of };
         let of_node = Meminfo { mem_free_bytes: Some(free * GIB), ..total };
         snapshot.sample.meminfo = Reading::Value(of);
-        snapshot.sample.zoneinfo = Reading::Value(Zoneinfo { zones: vec![zone] });
+        snapshot.sample.zoneinfo =
+            Reading::Value(Zoneinfo { zones: vec![zone], ..Zoneinfo::default() });
         snapshot.sample.nodes = vec![NodeSample { node: 0, meminfo: Reading::Value(of_node) }];
         let mut buddyinfo = Buddyinfo::default();
         let line = format!("Node 0, zone Normal {} 0 0 0 0 0 0 0 0 0 0\n", free << 18);

@@ -16,6 +16,9 @@ pub struct Zoneinfo {
     /// In the kernel's order: by node, lowest zone first. Kernels from 4.12 on list unpopulated
     /// zones too.
     pub zones: Vec<Zone>,
+    /// True if the nodes' statistics have `pgscan_kswapd` and the like: then /proc/vmstat adds up what is counted by
+    /// node and cgroup, reclaim at the limit of a cgroup included (7.1 and later).
+    pub counts_scans_by_node: bool,
 }
 
 /// One zone of one node.
@@ -82,16 +85,31 @@ impl Zone {
         self.protection().iter().max().copied().unwrap_or(0)
     }
 
+    /// The high watermark without its temporary increase, which the kernel prints as part of it (`high_wmark_pages()`
+    /// in include/linux/mmzone.h) and drops when kswapd has reclaimed once. Linux 5.10 does not print how much it is.
+    #[must_use]
+    pub fn unboosted_high_pages(&self) -> u64 {
+        self.high_pages.saturating_sub(self.boost_pages.unwrap_or(0))
+    }
+
+    /// The min watermark without its temporary increase.
+    #[must_use]
+    pub fn unboosted_min_pages(&self) -> u64 {
+        self.min_pages.saturating_sub(self.boost_pages.unwrap_or(0))
+    }
+
     /// Free pages above the high watermark and the reserve.
     #[must_use]
     pub fn free_above_high_pages(&self) -> u64 {
-        self.free_pages.saturating_sub(self.high_pages.saturating_add(self.reserve_pages()))
+        let kept = self.unboosted_high_pages().saturating_add(self.reserve_pages());
+        self.free_pages.saturating_sub(kept)
     }
 
     /// Free pages above the min watermark and the reserve: all that an allocation can get.
     #[must_use]
     pub fn free_above_min_pages(&self) -> u64 {
-        self.free_pages.saturating_sub(self.min_pages.saturating_add(self.reserve_pages()))
+        let kept = self.unboosted_min_pages().saturating_add(self.reserve_pages());
+        self.free_pages.saturating_sub(kept)
     }
 
     /// True if the zone has any page.
@@ -149,12 +167,17 @@ impl Zoneinfo {
     /// # Errors
     /// When a number is none, a zone lacks a line, or the text ends within a zone.
     pub fn parse_into(&mut self, text: &[u8]) -> Result<(), ParseError> {
-        self.zones.clear();
+        self.clear();
         let result = self.read(text);
         if result.is_err() {
-            self.zones.clear();
+            self.clear();
         }
         result
+    }
+
+    fn clear(&mut self) {
+        self.zones.clear();
+        self.counts_scans_by_node = false;
     }
 
     fn read(&mut self, text: &[u8]) -> Result<(), ParseError> {
@@ -170,8 +193,12 @@ impl Zoneinfo {
                 if let Some(zone) = std::mem::replace(&mut open, next) {
                     self.push(zone, &line)?;
                 }
-            } else if let Some(zone) = &mut open {
-                zone.read(&line)?;
+            } else {
+                self.counts_scans_by_node |=
+                    line.text.trim_ascii_start().starts_with(SCANS_BY_NODE);
+                if let Some(zone) = &mut open {
+                    zone.read(&line)?;
+                }
             }
         }
         match open {
@@ -195,6 +222,8 @@ impl Zoneinfo {
         Ok(())
     }
 }
+
+const SCANS_BY_NODE: &[u8] = b"pgscan_kswapd ";
 
 /// A zone that is being read.
 struct OpenZone {
@@ -460,8 +489,20 @@ Node 1, zone   Normal
         assert_eq!(problem(&[V3_10, &heading[..]].concat()), Problem::Truncated);
     }
 
+    #[test]
+    fn nodes_count_scans_from_7_1_on() {
+        let by_node = |statistics: &str| {
+            let text = [b"Node 0, per-node stats\n", statistics.as_bytes(), V3_10].concat();
+            let mut info = Zoneinfo::default();
+            info.parse_into(&text).unwrap();
+            info.counts_scans_by_node
+        };
+        assert!(by_node("      nr_dirtied 4\n      pgscan_kswapd 12\n"));
+        assert!(!by_node("      nr_dirtied 4\n"));
+    }
+
     fn problem(text: &[u8]) -> Problem {
-        let mut info = Zoneinfo { zones: vec![Zone::default()] };
+        let mut info = Zoneinfo { zones: vec![Zone::default()], ..Zoneinfo::default() };
         let problem = info.parse_into(text).unwrap_err().problem;
         assert_eq!(info.zones, []);
         problem

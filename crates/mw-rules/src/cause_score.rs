@@ -7,6 +7,7 @@
 //! counters show what the kernel did, not that a task waited for it: if waits were recorded and there
 //! were none, they do not make a cause plausible.
 
+use crate::outlook;
 use crate::outside_memory::named;
 use crate::request::RequestTime;
 use crate::stall_window::{CanaryVerdict, StallWindow, is_canary};
@@ -14,7 +15,8 @@ use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_critical_path::kernel::{self, FunctionSet};
 use mw_model::{
-    Evidence, FailureKind, Finding, Missing, Quantity, Resource, Subject, TriggerKind, WaitKind,
+    Evidence, FailureKind, Finding, Missing, Quantity, Resource, Subject, TriggerKind, VmActivity,
+    WaitKind,
 };
 use mw_proc::vmstat::Counter;
 
@@ -87,8 +89,8 @@ impl<'a> CauseScore<'a> {
     pub(crate) fn for_reclaim(stall: &'a StallWindow<'a>) -> Self {
         let everywhere = Self::new(stall)
             .profile(kernel::RECLAIM)
-            .rate("pages scanned", &[Counter::PgscanKswapd, Counter::PgscanDirect], 10_000.0)
-            .rate("allocstall", &[Counter::Allocstall], 10.0)
+            .scans(10_000.0)
+            .activity("allocstall", VmActivity::DirectReclaims, 10.0)
             .pressure();
         let everywhere = match stall.canary() {
             CanaryVerdict::Calm => everywhere.each_at_most(MOST_IF_NOBODY_WAITED),
@@ -107,7 +109,7 @@ impl<'a> CauseScore<'a> {
             .waits(&[WaitKind::Compaction])
             .blocked_in(&[kernel::DIRECT_COMPACTION])
             .profile(kernel::COMPACTION)
-            .rate("compact_stall", &[Counter::CompactStall], STALLS_PER_S)
+            .activity("direct compactions", VmActivity::DirectCompactions, STALLS_PER_S)
     }
 
     /// Share of the stall that a task spent in waits of these kinds.
@@ -219,8 +221,37 @@ impl<'a> CauseScore<'a> {
 
     /// The rate of counters, compared with a threshold and with the rate before the stall.
     #[must_use]
-    pub(crate) fn rate(mut self, what: &str, counters: &[Counter], threshold_per_s: f64) -> Self {
-        let rate = match self.stall.rate(counters) {
+    pub(crate) fn rate(self, what: &str, counters: &[Counter], threshold_per_s: f64) -> Self {
+        let (rate, calm) = (self.stall.rate(counters), self.stall.calm_rate(counters));
+        self.grown(what, rate, calm, threshold_per_s)
+    }
+
+    /// The rate of an activity, compared with a threshold and with the rate before the stall.
+    #[must_use]
+    pub(crate) fn activity(self, what: &str, of: VmActivity, threshold_per_s: f64) -> Self {
+        let (rate, calm) = (self.stall.activity(of), self.stall.calm_activity(of));
+        self.grown(what, rate, calm, threshold_per_s)
+    }
+
+    /// The rate of scanned pages; of kswapd's where those of tasks are counted with those of cgroups.
+    fn scans(self, threshold_per_s: f64) -> Self {
+        match self.stall.activity(VmActivity::MachineScans) {
+            Ok(_) => self.activity("pages scanned", VmActivity::MachineScans, threshold_per_s),
+            Err(_) => {
+                let what = "pages scanned by kswapd";
+                self.activity(what, VmActivity::KswapdScans, threshold_per_s)
+            }
+        }
+    }
+
+    fn grown(
+        mut self,
+        what: &str,
+        rate: Result<f64, Missing>,
+        calm: f64,
+        threshold_per_s: f64,
+    ) -> Self {
+        let rate = match rate {
             Ok(rate) => rate,
             Err(missing) => {
                 self.missing.get_or_insert(missing);
@@ -228,7 +259,6 @@ impl<'a> CauseScore<'a> {
             }
         };
         self.looked = true;
-        let calm = self.stall.calm_rate(counters);
         if rate < threshold_per_s || rate < calm * LEAST_GROWTH {
             return self;
         }
@@ -245,12 +275,13 @@ impl<'a> CauseScore<'a> {
         )
     }
 
-    /// Share of the stall in which some task waited for memory, by the kernel's pressure stall information.
+    /// Share of the stall in which some task waited for memory, by the kernel's pressure stall information, where
+    /// counters show that one other than kswapd and kcompactd did.
     #[must_use]
     pub(crate) fn pressure(mut self) -> Self {
         let Some(share) = self.stall.pressure_percent(Resource::Memory) else { return self };
         self.looked = true;
-        if share < LEAST_SHARE_PERCENT {
+        if share < LEAST_SHARE_PERCENT || !outlook::counts_waits(self.stall.window) {
             return self;
         }
         self.add(share, 1.0, MOST_OF_PRESSURE);

@@ -3,7 +3,7 @@
 
 use crate::preflight::{self, HugeSupply};
 use crate::share::pressure_percent;
-use mw_model::{Answer, PoolGrowth, Resource, Severity, Snapshot, Window, derived};
+use mw_model::{Answer, PoolGrowth, Resource, Severity, Snapshot, VmActivity, Window, derived};
 use mw_proc::vmstat::Counter;
 
 /// A large request is this share of memory, and at most half of what is ready; where that is less than a twentieth of
@@ -13,8 +13,10 @@ const LEAST_SHARE: u64 = 20;
 
 /// Direct reclaims and compactions a second over a whole second that are more than a single burst.
 const STALLS_PER_S: f64 = 10.0;
-/// Of the time, in which some task waited for memory: where systemd-oomd and Android's lmkd begin to act.
+/// Of the time, in which some task waited for memory.
 const PRESSURE_PERCENT: f64 = 10.0;
+/// Pages a second that are read or swapped in again from which on tasks wait for them.
+const AGAIN_PER_S: f64 = 256.0;
 
 /// The size of a large request in bytes.
 fn large_bytes(snapshot: &Snapshot) -> Option<u64> {
@@ -78,27 +80,47 @@ pub(crate) fn has_compaction(snapshot: &Snapshot) -> Option<bool> {
 
 /// True if direct compaction mostly fails, over a second at least.
 pub(crate) fn compaction_fails(window: &Window) -> bool {
-    let rate = |counter| window.rate(counter).unwrap_or(0.0);
-    let failed = rate(Counter::CompactFail);
-    window.is_sustained() && failed >= STALLS_PER_S && failed >= rate(Counter::CompactSuccess)
+    let failed = window.activity(VmActivity::FailedCompactions).unwrap_or(0.0);
+    let succeeded = window.rate(Counter::CompactSuccess).unwrap_or(0.0);
+    window.is_sustained() && failed >= STALLS_PER_S && failed >= succeeded
 }
 
-/// True if tasks wait for memory now: direct reclaim or compaction, or pressure, over a second at least. A short window
-/// shows bursts, which are no condition.
+/// True if tasks wait for memory now: direct reclaim or compaction, or pressure with another sign of it, over a second
+/// at least. A short window shows bursts, which are no condition.
 fn is_waited_for(window: &Window) -> bool {
     if !window.is_sustained() {
         return false;
     }
-    let rate = |counter| window.rate(counter).unwrap_or(0.0);
-    let stalls = rate(Counter::Allocstall).max(rate(Counter::CompactStall));
     let now = pressure_percent(window, Resource::Memory);
     // A captured tree has one reading of pressure, with the average of the last 10 s.
     let recent = || window.now.sample.pressure.memory.value().map(|p| p.some.avg10_percent);
-    stalls >= STALLS_PER_S || now.or_else(recent).is_some_and(|some| some >= PRESSURE_PERCENT)
+    let is_pressed = now.or_else(recent).is_some_and(|some| some >= PRESSURE_PERCENT);
+    direct_per_s(window) >= STALLS_PER_S || (is_pressed && counts_waits(window))
 }
 
-/// Whether others wait than those that use memory up, so much as systemd-oomd calls pressure; unknown where nobody
-/// watched.
+/// Direct reclaims or compactions a second, whichever are more.
+fn direct_per_s(window: &Window) -> f64 {
+    let per_s = |activity| window.activity(activity).unwrap_or(0.0);
+    per_s(VmActivity::DirectReclaims).max(per_s(VmActivity::DirectCompactions))
+}
+
+/// True if counters show that tasks waited for memory. Pressure alone does not: kswapd and kcompactd count as stalled
+/// while they run (psi_memstall_enter() in balance_pgdat() and kcompactd()).
+pub(crate) fn counts_waits(window: &Window) -> bool {
+    let again = [Counter::WorkingsetRefaultFile, Counter::Pswpin, Counter::Zswpin];
+    let again = again.iter().map(|counter| window.rate(*counter).unwrap_or(0.0)).sum::<f64>();
+    direct_per_s(window) > 0.0 || again >= AGAIN_PER_S
+}
+
+/// True if only kswapd reclaims, and most of what it scans: whatever the rate, nobody waits for it.
+fn is_kswapd_alone(window: &Window) -> bool {
+    let per_s = |activity| window.activity(activity).unwrap_or(0.0);
+    let throttled = window.rate(Counter::PgscanDirectThrottle).unwrap_or(0.0);
+    let (scans, steals) = (per_s(VmActivity::MachineScans), per_s(VmActivity::MachineSteals));
+    per_s(VmActivity::DirectReclaims) <= 0.0 && throttled <= 0.0 && steals * 2.0 >= scans
+}
+
+/// Whether others wait than those that use memory up, for a tenth of the time; unknown where nobody watched.
 pub(crate) fn others_percent(window: &Window) -> Option<f64> {
     let others = window.waiters.value()?.others_percent();
     (others >= PRESSURE_PERCENT).then_some(others)
@@ -106,9 +128,12 @@ pub(crate) fn others_percent(window: &Window) -> Option<f64> {
 
 /// The severity of reclaim that goes on now: critical where tasks wait and a large request would as well; a warning where
 /// a large request would wait, or others than those that use memory up; a note where the kernel only reclaims clean pages
-/// for their readers.
+/// for their readers, or kswapd does all of it.
 pub(crate) fn reclaim_severity(window: &Window) -> Severity {
     if !window.is_sustained() {
+        return Severity::Note;
+    }
+    if is_kswapd_alone(window) && !is_waited_for(window) && others_percent(window).is_none() {
         return Severity::Note;
     }
     match (is_waited_for(window), is_served(&window.now)) {

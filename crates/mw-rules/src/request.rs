@@ -12,7 +12,7 @@ use mw_critical_path::{
     Basis, CpuHolder, KernelWork, PathPart, PathSummary, PathTask, RunMode, TimeClass, TimeKind,
     UnseenReason, Wait, kernel,
 };
-use mw_model::{CpuUse, GroupUse, Incident, Metric, Resource, TriggerKind, Window};
+use mw_model::{CpuUse, GroupUse, Incident, Resource, TriggerKind, VmActivity, Window};
 use mw_proc::vmstat::Counter;
 
 /// Of the wait for a CPU, the share that a cgroup's throttled time must cover to be its cause.
@@ -455,15 +455,10 @@ impl ConditionEvidence<'_> {
     }
 
     /// Pages that reclaim of the whole machine scanned in all recorded rows; what a cgroup's limit scans does not
-    /// count there.
+    /// count.
     fn machine_scanned(&self) -> Option<u64> {
-        let scanned = |counter| {
-            let values = self.incident.table.values(&Metric::Vmstat(counter))?;
-            let mut values = values.flatten();
-            let first = values.next()?;
-            values.last().unwrap_or(first).checked_sub(first)
-        };
-        Some(scanned(Counter::PgscanKswapd)?.saturating_add(scanned(Counter::PgscanDirect)?))
+        let kernel = self.window.counting_kernel();
+        VmActivity::MachineScans.increase_in(&self.incident.table, kernel).ok()
     }
 
     /// The task's cgroup has an I/O limit, and some of its tasks waited for I/O.

@@ -29,9 +29,9 @@ pub(crate) fn counter(vmstat: &Vmstat, counter: Counter) -> Result<u64, Missing>
     })
 }
 
-/// The sum of the high watermarks of all zones in bytes: below it kswapd works.
+/// The sum of the high watermarks of all zones in bytes, without their temporary increase: below it kswapd works.
 pub(crate) fn high_watermark_bytes(snapshot: &Snapshot) -> Result<u64, Missing> {
     let zoneinfo = snapshot.sample.zoneinfo.required()?;
-    let pages = derived::total(zoneinfo.zones.iter().map(|zone| zone.high_pages));
+    let pages = derived::total(zoneinfo.zones.iter().map(|zone| zone.unboosted_high_pages()));
     Ok(pages.saturating_mul(snapshot.origin.page_bytes))
 }

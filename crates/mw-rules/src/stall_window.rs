@@ -7,7 +7,7 @@ use mw_critical_path::kernel::{self, FunctionSet, is_in};
 use mw_model::derived::total;
 use mw_model::{
     BlockedTask, CanaryMetric, FailureKind, GroupUse, Incident, KernelWait, Metric, Missing,
-    Resource, TaskUse, TriggerKind, WaitKind, Window, zones,
+    Resource, TaskUse, TriggerKind, VmActivity, WaitKind, Window, zones,
 };
 use mw_proc::vmstat::Counter;
 use std::cmp::Reverse;
@@ -192,6 +192,19 @@ impl<'a> StallWindow<'a> {
     /// Not counted, or there is one look only.
     pub(crate) fn rate(&self, counters: &[Counter]) -> Result<f64, Missing> {
         self.window.rate_of(counters)
+    }
+
+    /// Rate of an activity a second, during the stall.
+    ///
+    /// # Errors
+    /// This kernel does not count it, or there is one sample only.
+    pub(crate) fn activity(&self, activity: VmActivity) -> Result<f64, Missing> {
+        self.window.activity(activity)
+    }
+
+    /// The same in the minute before; 0 where nobody looked.
+    pub(crate) fn calm_activity(&self, activity: VmActivity) -> f64 {
+        self.calm.and_then(|calm| calm.activity(activity).ok()).unwrap_or(0.0)
     }
 
     /// The same in the minute before; 0 where nobody looked.

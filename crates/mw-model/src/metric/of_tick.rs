@@ -101,7 +101,7 @@ impl ZoneId {
     }
 
     fn zone_in(self, sample: &mut Sample) -> &mut Zone {
-        let Zoneinfo { zones } = seen(&mut sample.zoneinfo);
+        let Zoneinfo { zones, .. } = seen(&mut sample.zoneinfo);
         let new = || Zone { node: self.node, name: self.zone, ..Zone::default() };
         entry(zones, |zone| self.is(zone.node, zone.name), new)
     }

@@ -264,7 +264,7 @@ fn reclaim() -> Vec<ChartPlan> {
     vec![
         plan(
             "Pages scanned",
-            "a second, to reclaim memory",
+            "a second, to reclaim memory; from Linux 7.1 on those of tasks at cgroup limits as well",
             vec![
                 rate("by kswapd", Counter::PgscanKswapd),
                 rate("by allocating tasks", Counter::PgscanDirect),

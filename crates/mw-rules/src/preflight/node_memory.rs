@@ -199,7 +199,8 @@ fn node_memory(
         },
         free_above_min: last.saturating_add(per_cpu),
         doubtful: derived::total([kept, per_cpu, slab.maybe_unused.saturating_sub(slab.sure)]),
-        watermark: sum(&|zone| zone.high_pages.saturating_add(zone.reserve_pages())).min(all_free),
+        watermark: sum(&|zone| zone.unboosted_high_pages().saturating_add(zone.reserve_pages()))
+            .min(all_free),
         clean: less_reserve(file).saturating_sub(unwritten).saturating_add(less_reserve(slab.sure)),
         all_clean: file.saturating_sub(unwritten).saturating_add(slab.maybe_unused),
         pinned: slab.in_use,

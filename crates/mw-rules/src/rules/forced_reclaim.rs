@@ -15,7 +15,8 @@
 //! ## What it looks like
 //! `pgscan` of the group's memory.stat increases although neither `max` nor `high` of memory.events does
 //! and the machine reclaims nothing; from Linux 6.15 on `pgscan_proactive` increases. In /proc/vmstat, `pgsteal_file`
-//! and `pgsteal_anon` count it, `pgsteal_kswapd` and `pgsteal_direct` do not.
+//! and `pgsteal_anon` count it; `pgsteal_direct` does so from 7.1 on, and no kernel counts it in `pgsteal_kswapd`
+//! and `allocstall` (mm/vmscan.c, `shrink_inactive_list()`).
 //!
 //! ## How to fix it
 //! Have the program reclaim less, stop at the group's memory pressure, or leave out the service's group
@@ -36,10 +37,9 @@ use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_model::{
-    Area, Cause, Finding, GroupUse, Incident, Metric, Missing, Quantity, Remedy, Role, Severity,
-    Step, Subject,
+    Area, Cause, Finding, GroupUse, Incident, Missing, Quantity, Remedy, Role, Severity, Step,
+    Subject, VmActivity,
 };
-use mw_proc::vmstat::Counter;
 
 /// What a request spends its time on because of it.
 pub(crate) const AGAIN: &[TimeClass] = &[
@@ -65,7 +65,7 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
     let scanned = group.and_then(|group| group.pgscan).unwrap_or(0);
     let is_of_cpu = request.percent(&[TimeClass::ForcedReclaim]) >= request.percent(AGAIN) / 2.0;
     let is_seen = writer.is_some() && (is_of_cpu || (scanned > 0 && !own().any(has_met_limit)));
-    let before = group.and_then(|group| reclaimed_before(stall.incident, group));
+    let before = group.and_then(|group| reclaimed_before(stall, group));
     if !is_seen && before.is_none() {
         return Ok(None);
     }
@@ -135,30 +135,18 @@ struct EarlierReclaim {
 }
 
 /// The group needs pages again that were reclaimed inside cgroups, while no group met a limit.
-fn reclaimed_before(incident: &Incident, group: &GroupUse) -> Option<EarlierReclaim> {
+fn reclaimed_before(stall: &StallWindow<'_>, group: &GroupUse) -> Option<EarlierReclaim> {
+    let incident = stall.incident;
     let refaults = [group.refaults_file, group.refaults_anon].into_iter().flatten();
     let again = refaults.fold(0_u64, u64::saturating_add);
     if again < LEAST_AGAIN || incident.groups.iter().any(has_met_limit) {
         return None;
     }
-    let rise = |counter: &Counter| {
-        let values: Vec<u64> =
-            incident.table.values(&Metric::Vmstat(*counter))?.flatten().collect();
-        values.last()?.checked_sub(*values.first()?)
-    };
-    // By what was reclaimed every reclaim is counted, by who did it only that of the machine.
-    let all = rise(&Counter::PgstealFile)?.saturating_add(rise(&Counter::PgstealAnon)?);
-    let of_machine = OF_MACHINE.iter().filter_map(rise).fold(0, u64::saturating_add);
-    let freed = all.saturating_sub(of_machine);
+    let kernel = stall.window.counting_kernel();
+    let freed = VmActivity::CgroupSteals.increase_in(&incident.table, kernel).ok()?;
+    let of_machine = VmActivity::MachineSteals.increase_in(&incident.table, kernel).ok()?;
     (freed >= again / 2 && freed > of_machine).then_some(EarlierReclaim { freed, again })
 }
-
-const OF_MACHINE: &[Counter] = &[
-    Counter::PgstealKswapd,
-    Counter::PgstealDirect,
-    Counter::PgstealKhugepaged,
-    Counter::PgstealProactive,
-];
 
 /// Task that forced the reclaim.
 pub(crate) fn culprits(stall: &StallWindow<'_>, _: &Cause) -> Vec<Role> {

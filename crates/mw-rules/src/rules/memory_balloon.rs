@@ -121,7 +121,8 @@ mod tests {
             ..Meminfo::default()
         });
         let zone = Zone { present_pages: 1000 * MIB / 4096, ..Zone::default() };
-        snapshot.sample.zoneinfo = Reading::Value(Zoneinfo { zones: vec![zone] });
+        snapshot.sample.zoneinfo =
+            Reading::Value(Zoneinfo { zones: vec![zone], ..Zoneinfo::default() });
         snapshot
     }
 

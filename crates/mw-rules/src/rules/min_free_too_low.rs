@@ -32,9 +32,9 @@ use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use crate::watermark::{MIN_FREE, kernel_choice_kib};
 use mw_model::{
-    Finding, Missing, Quantity, Remedy, Severity, Step, Subject, Sysctl, Window, format_bytes,
+    Finding, Missing, Quantity, Remedy, Severity, Step, Subject, Sysctl, VmActivity, Window,
+    format_bytes,
 };
-use mw_proc::vmstat::Counter;
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let snapshot = &window.now;
@@ -77,7 +77,7 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
 
 /// True if tasks reclaimed more than kswapd, as far as the kernel counts it.
 fn kswapd_is_late(stall: &StallWindow<'_>) -> bool {
-    let direct = stall.rate(&[Counter::PgscanDirect]);
-    let background = stall.rate(&[Counter::PgscanKswapd]);
+    let direct = stall.activity(VmActivity::DirectScans);
+    let background = stall.activity(VmActivity::KswapdScans);
     direct.ok().zip(background.ok()).is_none_or(|(direct, background)| direct >= background)
 }

@@ -3,11 +3,11 @@
 //! The kernel scans memory at a high rate to find pages to reclaim.
 //!
 //! ## What it finds
-//! The kernel scans at least 10,000 pages a second; or tasks wait for memory more than 10% of the time
-//! (pressure stall information).
+//! The kernel scans at least 10,000 pages a second because the machine is short of memory; or some task waits for
+//! memory more than 10% of the time (pressure stall information) while tasks reclaim directly.
 //!
 //! As the cause of a stall: tasks waited in direct reclaim or were throttled by it, or the scan rate,
-//! memory pressure or the canary show that all tasks did. Any rule that explains *why* memory was short
+//! memory pressure with direct reclaim, or the canary show that all tasks did. Any rule that explains *why* memory was short
 //! ranks before this one. If the canary's page faults were fast, scan rates and pressure alone do not
 //! explain a stall.
 //!
@@ -19,22 +19,29 @@
 //! kswapd at 100%; `pgscan_direct` and `allocstall` in /proc/vmstat increase; `some` of
 //! /proc/pressure/memory is above 0.
 //!
+//! From Linux 7.1 on `pgscan_direct` also counts what tasks scan at the limits of their cgroups (mm/vmscan.c,
+//! `shrink_inactive_list()`); `allocstall` and `pgscan_kswapd` are the machine's on every kernel. Where
+//! `allocstall` increases on such a kernel, the rule goes by it and by `pgscan_kswapd`.
+//!
 //! ## How to fix it
 //! Find out which program uses the memory: `page-cache-flood`, `swap-thrash` or `cgroup-limit` usually
 //! report a finding at the same time. A larger distance between the watermarks
 //! (`vm.watermark_scale_factor` 100) makes kswapd start earlier.
 //!
 //! ## Threshold
-//! 10,000 pages a second is the scan rate at which heartbeats were missed in the field report "The Case
-//! of the RAM Starved Cluster". 10% of pressure is where systemd-oomd and Android's lmkd begin to act.
+//! 10,000 pages a second is a rate to look at, no more: heartbeats were missed at it in the field report "The Case
+//! of the RAM Starved Cluster", on another kernel. On Linux a program that reads 41 MB/s through a full page cache
+//! has kswapd scan as much.
 //!
 //! A high rate alone harms nobody: a program that reads a file larger than memory has the kernel drop
 //! clean pages as fast as it reads them, and every other request is still served at the speed of memory.
-//! It is a note while a large request (a quarter of memory, at most half of what is available) needs no
+//! It is a note while kswapd does all of it and reclaims at least half of what it scans, and while a large request (a quarter of memory, at most half of what is available) needs no
 //! writeback and no swap, unless other processes than those that fill the page cache wait in direct reclaim
 //! or compaction for 10% of the time or more, which the kernel's tracepoints show (needs root). Otherwise it
-//! is a warning, and critical if tasks wait as well: 10 direct
-//! reclaims or compactions a second, or 10% of pressure. All rates are those of a second at least; `check`
+//! is a warning, and critical if tasks wait as well: 10 direct reclaims or compactions a second, or 10% of pressure
+//! together with direct reclaim, compaction, or pages read or swapped in again. Pressure alone shows nothing: kswapd
+//! and kcompactd count as stalled while they run (mm/vmscan.c, `balance_pgdat()`; mm/compaction.c,
+//! `kcompactd()`). All rates are those of a second at least; `check`
 //! takes that long only where the kernel reclaims.
 //!
 //! ## References
@@ -45,8 +52,9 @@ use crate::cause_score::CauseScore;
 use crate::outlook;
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
-use mw_model::{Area, Finding, Missing, Quantity, Remedy, Severity, Step, Sysctl, Window};
-use mw_proc::vmstat::Counter;
+use mw_model::{
+    Area, Finding, Missing, Quantity, Remedy, Severity, Step, Sysctl, VmActivity, Window,
+};
 
 const SCAN_PAGES_PER_S: f64 = 10_000.0;
 const PRESSURE_PERCENT: f64 = 10.0;
@@ -57,7 +65,7 @@ const WIDER_SCALE_FACTOR: u64 = 100;
 /// The rates of reclaim, 0 where they are unknown.
 struct Storm {
     scan_per_s: f64,
-    direct_per_s: f64,
+    kswapd_per_s: f64,
     stalls_per_s: f64,
     some_percent: f64,
 }
@@ -65,18 +73,22 @@ struct Storm {
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let storm = storm(window)?;
     let scans = storm.scan_per_s >= SCAN_PAGES_PER_S;
-    if !scans && storm.some_percent < PRESSURE_PERCENT {
+    let pressed = storm.some_percent >= PRESSURE_PERCENT && storm.stalls_per_s > 0.0;
+    if !scans && !pressed {
         return Ok(Vec::new());
     }
     let severity = outlook::reclaim_severity(window);
     let headline = if scans {
         format!("the kernel scans {:.0} pages a second to reclaim memory", storm.scan_per_s)
     } else {
-        format!("tasks waited for memory for {:.0}% of the last 10 s", storm.some_percent)
+        format!(
+            "some task, kswapd included, waited for memory for {:.0}% of the last 10 s",
+            storm.some_percent
+        )
     };
     let finding = Finding::new(severity, Area::Reclaim, headline)
         .with_evidence("pages scanned", Quantity::PerSecond(storm.scan_per_s), "/proc/vmstat")
-        .with_evidence("pgscan_direct", Quantity::PerSecond(storm.direct_per_s), "/proc/vmstat")
+        .with_evidence("pgscan_kswapd", Quantity::PerSecond(storm.kswapd_per_s), "/proc/vmstat")
         .with_evidence("allocstall", Quantity::PerSecond(storm.stalls_per_s), "/proc/vmstat")
         .with_evidence(
             "memory pressure, some, 10 s",
@@ -106,16 +118,21 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
 }
 
 fn storm(window: &Window) -> Result<Storm, Missing> {
-    let scans = window.rate_of(&[Counter::PgscanKswapd, Counter::PgscanDirect]);
+    let kswapd = window.activity(VmActivity::KswapdScans);
+    let scans = window.activity(VmActivity::MachineScans).or_else(|_| kswapd.clone());
     let pressure = window.now.sample.pressure.memory.required();
-    if let (Err(missing), Err(_)) = (&scans, &pressure) {
+    let some_percent = pressure.as_ref().map_or(0.0, |p| p.some.avg10_percent);
+    // Without a rate, little pressure shows that nobody waits; much of it does not show who does.
+    if let Err(missing) = &scans
+        && (pressure.is_err() || some_percent >= PRESSURE_PERCENT)
+    {
         return Err(missing.clone());
     }
     Ok(Storm {
         scan_per_s: scans.unwrap_or(0.0),
-        direct_per_s: window.rate(Counter::PgscanDirect).unwrap_or(0.0),
-        stalls_per_s: window.rate(Counter::Allocstall).unwrap_or(0.0),
-        some_percent: pressure.as_ref().map_or(0.0, |p| p.some.avg10_percent),
+        kswapd_per_s: kswapd.unwrap_or(0.0),
+        stalls_per_s: window.activity(VmActivity::DirectReclaims).unwrap_or(0.0),
+        some_percent,
     })
 }
 

@@ -42,10 +42,9 @@ use crate::suspect::Suspect;
 use mw_critical_path::kernel::NODE_RECLAIM;
 use mw_model::{
     Finding, MemoryFilesystem, Missing, Quantity, Remedy, Severity, Snapshot, Step, Subject,
-    WaitKind, Window, derived, format_bytes, zones,
+    VmActivity, WaitKind, Window, derived, format_bytes, zones,
 };
 use mw_proc::meminfo::Meminfo;
-use mw_proc::vmstat::Counter;
 
 const WARNING_PERCENT: f64 = 25.0;
 const CRITICAL_PERCENT: f64 = 50.0;
@@ -87,14 +86,13 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
 }
 
 pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
-    const SCANNED: &[Counter] = &[Counter::PgscanDirect, Counter::PgscanKswapd];
-    const STOLEN: &[Counter] = &[Counter::PgstealDirect, Counter::PgstealKswapd];
     let score =
         CauseScore::for_reclaim(stall).waits(&[WaitKind::NodeReclaim]).blocked_in(&[NODE_RECLAIM]);
     let mut nodes = hazard(stall.window)?;
     nodes.sort_by_key(|node| std::cmp::Reverse(node.severity));
     let Some(mut finding) = nodes.into_iter().next() else { return score.no_cause() };
-    let (scanned, stolen) = (stall.rate(SCANNED), stall.rate(STOLEN));
+    let (scanned, stolen) =
+        (stall.activity(VmActivity::MachineScans), stall.activity(VmActivity::MachineSteals));
     let in_vain = scanned.ok().zip(stolen.ok()).is_some_and(|(s, got)| s > 0.0 && got * VAIN < s);
     let score = score.at_most(if in_vain { VAIN_MOST } else { LATENT_MOST });
     finding.headline = format!("files in tmpfs or ramfs filled {}", finding.subject);

@@ -1,0 +1,129 @@
+//! Counters whose meaning differs between kernels, or that count more than their name says.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+
+use mw_collect::text_archive;
+use mw_model::{Finding, Reading, Severity, Window};
+use mw_proc::pressure::{Pressure, PressureLine};
+use mw_proc::version::KernelVersion;
+use mw_proc::vmstat::Counter;
+
+/// An idle machine over two seconds.
+fn idle(fixture: &str) -> Window {
+    let source = text_archive::open(&mw_test::fixture(fixture));
+    let mut window = mw_collect::window(&source.unwrap_or_else(|error| panic!("{error}")));
+    let mut before = window.now.sample.clone();
+    before.at_ms -= 2000.0;
+    window.earlier = vec![before];
+    window
+}
+
+fn counted(mut window: Window, rates_per_s: &[(Counter, u64)]) -> Window {
+    let Reading::Value(vmstat) = &mut window.now.sample.vmstat else { panic!("no vmstat") };
+    for (counter, per_s) in rates_per_s {
+        let was = vmstat.get(*counter).unwrap_or(0);
+        vmstat.set(*counter, Some(was + per_s * 2));
+    }
+    window
+}
+
+/// Pressure of the last 10 s, which the kernel counted between the samples as well.
+fn pressed(mut window: Window, percent: u64) -> Window {
+    let some = PressureLine {
+        avg10_percent: percent as f64,
+        total_us: percent * 20_000,
+        ..PressureLine::default()
+    };
+    let rest = Pressure { some: PressureLine::default(), full: None };
+    window.earlier[0].pressure.memory = Reading::Value(rest);
+    window.now.sample.pressure.memory = Reading::Value(Pressure { some, ..rest });
+    window
+}
+
+/// Most of memory is page cache, and as much is free as the kernel keeps.
+fn full(mut window: Window) -> Window {
+    for sample in window.earlier.iter_mut().chain([&mut window.now.sample]) {
+        let Reading::Value(meminfo) = &mut sample.meminfo else { panic!("no meminfo") };
+        let free = meminfo.mem_free_bytes.unwrap();
+        meminfo.cached_bytes = Some(meminfo.cached_bytes.unwrap() + free);
+        meminfo.inactive_file_bytes = Some(meminfo.inactive_file_bytes.unwrap() + free);
+        meminfo.mem_free_bytes = Some(4 << 20);
+    }
+    window
+}
+
+fn found(window: &Window, rule: &str) -> Option<Finding> {
+    let report = mw_rules::check(window, None);
+    report.findings.into_iter().find(|finding| finding.rule == rule)
+}
+
+const IDLE: &str = "healthy/debian-6.12";
+
+/// 40,000 pages of files a second in a container that reads more than its limit.
+const AT_LIMIT: &[(Counter, u64)] = &[
+    (Counter::PgscanFile, 40_000),
+    (Counter::PgstealFile, 40_000),
+    (Counter::WorkingsetRefaultFile, 200),
+];
+
+/// Promise (Diagnosis): A container that reclaims at its own limit is no reclaim storm and no flood of the machine,
+/// whichever kernel counts its pages.
+#[test]
+fn a_container_at_its_limit_is_no_storm_and_no_flood() {
+    let old = counted(idle(IDLE), AT_LIMIT);
+    assert_eq!(found(&old, "page-cache-flood"), None);
+    assert_eq!(found(&old, "reclaim-storm"), None);
+    let direct = [(Counter::PgscanDirect, 40_000), (Counter::PgstealDirect, 40_000)];
+    let mut new = counted(counted(idle(IDLE), AT_LIMIT), &direct);
+    assert!(found(&new, "reclaim-storm").is_some(), "of the machine, before 7.1");
+    new.now.origin.kernel = Some(KernelVersion::new(7, 3, 4));
+    assert_eq!(found(&new, "reclaim-storm"), None);
+    assert_eq!(found(&full(new.clone()), "page-cache-flood"), None);
+    new.now.origin.kernel = Some(KernelVersion::new(6, 12, 0));
+    let Reading::Value(zoneinfo) = &mut new.now.sample.zoneinfo else { panic!("no zoneinfo") };
+    zoneinfo.counts_scans_by_node = true;
+    assert_eq!(found(&new, "reclaim-storm"), None, "an older kernel with the same change");
+}
+
+#[test]
+fn a_flood_is_found_by_the_machines_own_scans() {
+    let own = [(Counter::PgscanKswapd, 40_000), (Counter::PgstealKswapd, 40_000)];
+    let flood = full(counted(counted(idle(IDLE), AT_LIMIT), &own));
+    assert!(found(&flood, "page-cache-flood").is_some());
+    assert_eq!(
+        found(&counted(counted(idle(IDLE), AT_LIMIT), &own), "page-cache-flood"),
+        None,
+        "free"
+    );
+}
+
+/// Promise (Diagnosis): Reclaim that kswapd does alone is a note at most, at any rate.
+#[test]
+fn kswapd_alone_is_a_note() {
+    let rates = |steals, stalls| {
+        [
+            (Counter::PgscanKswapd, 200_000),
+            (Counter::PgstealKswapd, steals),
+            (Counter::PgscanFile, 200_000),
+            (Counter::Allocstall, stalls),
+        ]
+    };
+    // A large request does not get memory there.
+    let short = |rates: &[(Counter, u64)]| {
+        let window = counted(idle("swap-thrash/firing"), rates);
+        found(&window, "reclaim-storm").unwrap().severity
+    };
+    assert_eq!(short(&rates(199_000, 0)), Severity::Note);
+    assert_eq!(short(&rates(20_000, 0)), Severity::Warning, "in vain");
+    assert_eq!(short(&rates(199_000, 50)), Severity::Critical, "tasks reclaim as well");
+}
+
+/// Promise (Diagnosis): Memory pressure, which contains kswapd's own time, is never the only sign of a condition.
+#[test]
+fn pressure_alone_is_nothing() {
+    let scans = [(Counter::PgscanKswapd, 9000), (Counter::PgstealKswapd, 9000)];
+    assert_eq!(found(&pressed(counted(idle(IDLE), &scans), 40), "reclaim-storm"), None);
+    let direct = pressed(counted(idle(IDLE), &[(Counter::Allocstall, 3)]), 40);
+    let headline = found(&direct, "reclaim-storm").unwrap().headline;
+    assert!(headline.starts_with("some task, kswapd included, waited"), "{headline}");
+}
