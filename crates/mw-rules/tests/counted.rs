@@ -127,3 +127,47 @@ fn pressure_alone_is_nothing() {
     let headline = found(&direct, "reclaim-storm").unwrap().headline;
     assert!(headline.starts_with("some task, kswapd included, waited"), "{headline}");
 }
+
+/// Promise (Diagnosis): An allocation whose compaction was deferred is no compaction.
+#[test]
+fn only_faults_that_compact_are_compaction() {
+    let rates = |scanned, faults| {
+        [
+            (Counter::CompactStall, 100),
+            (Counter::CompactFail, 100),
+            (Counter::CompactMigrateScanned, scanned),
+            (Counter::ThpFaultFallback, faults),
+        ]
+    };
+    let is_found = |thp: &str, scanned, faults| {
+        let mut window = counted(idle("thp-compaction/firing"), &rates(scanned, faults));
+        let Reading::Value(settings) = &mut window.now.thp else { panic!("no settings") };
+        settings.enabled = mw_proc::choice::Choice::parse(thp.as_bytes()).unwrap();
+        found(&window, "thp-compaction").is_some()
+    };
+    assert!(is_found("always [madvise] never\n", 90_000, 100));
+    assert!(!is_found("always [madvise] never\n", 0, 100), "deferred");
+    assert!(!is_found("always [madvise] never\n", 90_000, 0), "of slab or the page cache");
+    assert!(!is_found("always madvise [never]\n", 90_000, 100), "no huge pages");
+}
+
+/// Promise (Diagnosis): Watermarks that the kernel increases for a while are no setting to write.
+#[test]
+fn boosted_watermarks_are_no_setting() {
+    let boosted = |is_printed: bool| {
+        let mut window = idle(IDLE);
+        let page_bytes = window.now.origin.page_bytes;
+        let Reading::Value(zoneinfo) = &mut window.now.sample.zoneinfo else { panic!("none") };
+        let pages: u64 = zoneinfo.zones.iter().map(|zone| zone.present_pages).sum();
+        let zone = zoneinfo.zones.iter_mut().max_by_key(|zone| zone.present_pages).unwrap();
+        zone.high_pages += pages / 4;
+        zone.boost_pages = is_printed.then_some(pages / 4);
+        assert!(page_bytes > 0);
+        found(&window, "min-free-too-high")
+    };
+    assert_eq!(boosted(true), None);
+    let note = boosted(false).unwrap();
+    assert_eq!(note.severity, Severity::Note);
+    assert_eq!(note.subject.to_string(), "vm.watermark_boost_factor");
+    assert_ne!(note.remedy.unwrap().consent, mw_model::Consent::Automatic);
+}

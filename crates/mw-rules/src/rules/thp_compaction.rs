@@ -7,7 +7,7 @@
 //! no free huge page compacts at once (`defrag` is `always`); or faults are compacting right now.
 //!
 //! As the cause of a stall: tasks waited in compaction for blocks of a huge page's size while the
-//! settings let faults compact, or `compact_stall` increased by at least 10 a second, or the kernel
+//! settings let faults compact, or direct compactions increased by at least 10 a second, or the kernel
 //! profile shows compaction that was not there before.
 //!
 //! ## Why it hurts
@@ -17,6 +17,11 @@
 //! ## What it looks like
 //! System time rises for seconds in all threads of the program; `compact_stall` in /proc/vmstat
 //! increases, and `compact_fail` with it when memory is badly fragmented.
+//!
+//! `compact_stall` counts any allocation of a large block, of slab, drivers and the page cache as well, and until
+//! Linux 6.12 at least also those whose compaction was deferred, for which the kernel did nothing (mm/page_alloc.c,
+//! `__alloc_pages_direct_compact()`). It counts here only while `compact_migrate_scanned` increases by more than
+//! `compact_daemon_migrate_scanned`.
 //!
 //! ## How to fix it
 //! `memwright fix thp-compaction` sets `defrag` to `defer+madvise` (kernel 4.11; `madvise` before):
@@ -28,7 +33,7 @@
 //!
 //! ## Threshold
 //! `always` for both is a warning, since the stall shows only when memory is fragmented. Faults compact
-//! now if `compact_stall` increases by 10 a second, and so do `thp_fault_alloc` and `thp_fault_fallback`
+//! now if direct compactions increase by 10 a second, and so do `thp_fault_alloc` and `thp_fault_fallback`
 //! together (in our reproduction of the field report by 108 a second), over a second at least. It is critical if
 //! half of that fails and a node cannot provide a quarter of its memory in huge pages (see
 //! fragmented-node); a program that advises huge pages and gets them is a note. The kernel's own default
@@ -42,7 +47,9 @@ use crate::cause_score::CauseScore;
 use crate::outlook;
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
-use mw_model::{Area, Finding, Missing, Quantity, Remedy, Severity, Step, Thp, Window, derived};
+use mw_model::{
+    Area, Finding, Missing, Quantity, Remedy, Severity, Step, Thp, VmActivity, Window, derived,
+};
 use mw_proc::vmstat::Counter;
 
 const DEFRAG: &str = "/sys/kernel/mm/transparent_hugepage/defrag";
@@ -52,6 +59,9 @@ const ENABLED: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 const BETTER: [&str; 3] = ["defer+madvise", "madvise", "never"];
 
 const STALLS_NOW_PER_S: f64 = 10.0;
+
+/// Page faults for huge pages.
+const FAULTS: &[Counter] = &[Counter::ThpFaultAlloc, Counter::ThpFaultFallback];
 
 /// The score's factor where the setting is mild and programs request huge pages: then the remedy is
 /// less fragmentation.
@@ -63,8 +73,10 @@ const IF_FOR_A_POOL: f64 = 0.7;
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let thp = window.now.thp.required()?;
     let every_fault = every_fault_compacts(thp);
-    let rate = window.rate(Counter::CompactStall).unwrap_or(0.0).min(faults_per_s(window));
-    let compacting = window.is_sustained() && rate >= STALLS_NOW_PER_S;
+    let rate = window.activity(VmActivity::DirectCompactions).unwrap_or(0.0);
+    let rate = rate.min(faults_per_s(window));
+    let is_off = thp.enabled.selected() == Some("never");
+    let compacting = !is_off && window.is_sustained() && rate >= STALLS_NOW_PER_S;
     if !every_fault && !compacting {
         return Ok(Vec::new());
     }
@@ -104,14 +116,17 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
         .scaled(if settings_are_the_cause { 1.0 } else { IF_REQUESTED })
         .scaled(if is_for_a_pool(stall) { IF_FOR_A_POOL } else { 1.0 });
     let who = score.longest_waiter().unwrap_or("tasks");
-    let headline = format!("{who} compacted memory for huge pages");
+    let is_fault =
+        stall.order_wanted().is_some() || stall.rate(FAULTS).map_or(true, |faults| faults > 0.0);
+    let what = if is_fault { "huge pages" } else { "large blocks" };
+    let headline = format!("{who} compacted memory for {what}");
     let failed = stall.rate(&[Counter::CompactFail]).unwrap_or(0.0);
     let selected = |choice: Option<&str>| Quantity::Text(choice.unwrap_or("none").to_owned());
     let finding = Finding::new(Severity::Critical, Area::TransparentHugePages, headline)
         .with_evidence("compact_fail", Quantity::PerSecond(failed), "/proc/vmstat")
         .with_evidence("enabled", selected(thp.enabled.selected()), ENABLED)
         .with_evidence("defrag", selected(thp.defrag.selected()), DEFRAG)
-        .with_impact("Threads blocked in page faults while the kernel moved pages.")
+        .with_impact("Threads blocked in allocations while the kernel moved pages.")
         .with_remedy(remedy(thp));
     score.cause(finding)
 }
@@ -132,7 +147,7 @@ fn severity(window: &Window, every_fault: bool, compacting: bool) -> Severity {
 
 /// Page faults a second for huge pages: the page cache and kernel objects have the kernel compact as well.
 fn faults_per_s(window: &Window) -> f64 {
-    window.rate_of(&[Counter::ThpFaultAlloc, Counter::ThpFaultFallback]).unwrap_or(0.0)
+    window.rate_of(FAULTS).unwrap_or(0.0)
 }
 
 /// True if the settings let every fault that finds no huge page compact.
