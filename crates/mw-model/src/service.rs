@@ -154,6 +154,19 @@ pub struct GroupUse {
     pub frozen: bool,
 }
 
+impl GroupUse {
+    /// The period of cpu.max where it was not read: the kernel's default.
+    const USUAL_PERIOD_US: u64 = 100_000;
+
+    /// Longest time on the clock that a task of the group can have been throttled. The kernel adds up the throttled time
+    /// of each CPU (kernel/sched/fair.c, `unthrottle_cfs_rq()`), and no throttling outlasts its period.
+    pub fn throttled_wall_us(&self) -> u64 {
+        let added = self.throttled_us.unwrap_or(0);
+        let period_us = self.cpu_period_us.unwrap_or(Self::USUAL_PERIOD_US);
+        self.throttled_periods.map_or(added, |periods| added.min(periods.saturating_mul(period_us)))
+    }
+}
+
 /// Bytes that a cgroup read from and wrote to a device; none of either where it used the device only before.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

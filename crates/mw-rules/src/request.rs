@@ -305,7 +305,7 @@ impl ConditionEvidence<'_> {
         let runnable_us = of_runnable.map(|part| part.total_ns).sum::<u64>() / 1000;
         let covers = |group: &GroupUse| {
             let over_us = group.over_ms.saturating_mul(1000);
-            percent(group.throttled_us.unwrap_or(0), runnable_us.min(over_us).max(1))
+            percent(group.throttled_wall_us(), runnable_us.min(over_us).max(1))
         };
         let is_throttled = |group: &GroupUse| covers(group) >= THROTTLED_PERCENT;
         // Only a throttled task does not run beside an idle CPU.

@@ -19,9 +19,14 @@ fn idle(fixture: &str) -> Window {
 }
 
 fn counted(mut window: Window, rates_per_s: &[(Counter, u64)]) -> Window {
-    let Reading::Value(vmstat) = &mut window.now.sample.vmstat else { panic!("no vmstat") };
+    let before = &mut window.earlier[0].vmstat;
+    let (Reading::Value(before), Reading::Value(vmstat)) = (before, &mut window.now.sample.vmstat)
+    else {
+        panic!("no vmstat")
+    };
     for (counter, per_s) in rates_per_s {
-        let was = vmstat.get(*counter).unwrap_or(0);
+        let was = before.get(*counter).unwrap_or(0);
+        before.set(*counter, Some(was));
         vmstat.set(*counter, Some(was + per_s * 2));
     }
     window
@@ -170,4 +175,25 @@ fn boosted_watermarks_are_no_setting() {
     assert_eq!(note.severity, Severity::Note);
     assert_eq!(note.subject.to_string(), "vm.watermark_boost_factor");
     assert_ne!(note.remedy.unwrap().consent, mw_model::Consent::Automatic);
+}
+
+/// Promise (Diagnosis): zswap that serves what it holds is no thrashing; one that spills to the device is.
+#[test]
+fn zswap_thrashes_when_it_spills_or_takes_a_cpu() {
+    let rates = |both_ways, written_back| {
+        let rates = [
+            (Counter::Zswpin, both_ways),
+            (Counter::Zswpout, both_ways),
+            (Counter::Zswpwb, written_back),
+            (Counter::Pswpout, written_back),
+        ];
+        let finding = found(&counted(idle("swap-thrash/firing"), &rates), "swap-thrash");
+        finding.map(|finding| (finding.severity, finding.headline))
+    };
+    assert_eq!(rates(5000, 0), None);
+    let (severity, headline) = rates(60_000, 0).unwrap();
+    assert_eq!(severity, Severity::Warning);
+    assert!(headline.starts_with("zswap compresses 60000 pages a second"), "{headline}");
+    let (_, headline) = rates(5000, 900).unwrap();
+    assert!(headline.starts_with("900 pages a second are swapped out"), "{headline}");
 }

@@ -19,10 +19,11 @@
 //!
 //! ## Threshold
 //! The group's throttled time during the stall covers 40% of the time that the request waited for a
-//! CPU, and that wait is at least half of the request.
+//! CPU, and that wait is at least half of the request. `throttled_usec` is added up over the CPUs, so that it counts
+//! for no more than the throttled periods lasted.
 //!
 //! ## References
-//! Linux, Documentation/scheduler/sched-bwc.rst; Documentation/admin-guide/cgroup-v2.rst, "CPU
+//! Linux, kernel/sched/fair.c, unthrottle_cfs_rq(); Documentation/scheduler/sched-bwc.rst; Documentation/admin-guide/cgroup-v2.rst, "CPU
 //! Interface Files".
 
 use crate::request::is_within;
@@ -58,7 +59,11 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
     if let Some(group) = group {
         let ms = group.throttled_us.unwrap_or(0) as f64 / 1000.0;
         let source = "cpu.stat";
-        finding = finding.with_evidence("throttled", Quantity::Milliseconds(ms), source);
+        finding = finding.with_evidence(
+            "throttled, all CPUs together",
+            Quantity::Milliseconds(ms),
+            source,
+        );
         if let Some(count) = group.throttled_periods {
             finding = finding.with_evidence("periods throttled", Quantity::Count(count), source);
         }

@@ -3,9 +3,9 @@
 //! Pages are swapped out and needed again at once.
 //!
 //! ## What it finds
-//! At least 256 pages a second (1 MiB/s) are swapped in while as many are swapped out; or, where there
-//! is only one sample, half of the swap is used and memory pressure stopped all programs for a tenth of
-//! the last minute.
+//! At least 256 pages a second (1 MiB/s) are swapped in while as many are written to a swap device; or 25,600 a second
+//! (100 MiB/s) are compressed by zswap and decompressed again. Where there is only one sample, a note: half of the
+//! swap is used and memory pressure (kswapd's own time included) was `full` for a tenth of the last minute.
 //!
 //! As the cause of a stall: pages were swapped in and out at such rates and tasks waited for memory; or
 //! tasks waited for their own pages to be swapped in.
@@ -17,7 +17,8 @@
 //!
 //! ## What it looks like
 //! `si` and `so` of vmstat(8) are both large; one CPU is busy with system time while programs make no
-//! progress.
+//! progress. Pages in zswap are not in `pswpin` and `pswpout`, but in `zswpin` and `zswpout` (mm/page_io.c,
+//! `swap_writeout()` and `swap_read_folio()`); `zswpwb` counts what zswap writes to the device.
 //!
 //! ## How to fix it
 //! Limit the program that outgrew the machine: with its cgroup
@@ -27,7 +28,8 @@
 //!
 //! ## Threshold
 //! Traffic in one direction is harmless: idle pages are swapped out, or come back after a peak. 1 MiB/s
-//! in both directions, over a second at least, is more than such an exchange causes on an idle machine. Ten
+//! in both directions, over a second at least, is more than such an exchange causes on an idle machine. zswap serves a
+//! page in microseconds, without a device: only 100 times that rate takes a large part of a CPU, and is a warning. Ten
 //! times that, or memory pressure above 10%, is critical, unless a large request is served without swap
 //! all the same: then a cgroup thrashes at its own limit.
 //!
@@ -44,6 +46,7 @@ use mw_model::{Area, Finding, Missing, Quantity, Remedy, Severity, Step, WaitKin
 use mw_proc::vmstat::Counter;
 
 const PAGES_PER_S: f64 = 256.0;
+const COMPRESSED_PAGES_PER_S: f64 = 25_600.0;
 const CRITICAL_PAGES_PER_S: f64 = 2560.0;
 const PRESSURE_PERCENT: f64 = 10.0;
 const USED_PERCENT: f64 = 50.0;
@@ -58,34 +61,31 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     }
     let pressure = window.now.sample.pressure.memory.required();
     let some = pressure.as_ref().map_or(0.0, |p| p.some.avg10_percent);
-    let rates = window.rate(Counter::Pswpin).and_then(|i| Ok((i, window.rate(Counter::Pswpout)?)));
-    let (pages_in, pages_out) = match (rates, pressure) {
-        (Ok(rates), _) => rates,
+    let traffic = match (SwapTraffic::new(|counters| window.rate_of(counters)), pressure) {
+        (Ok(traffic), _) => traffic,
         (Err(_), Ok(pressure)) => {
             let stopped = pressure.full.map_or(0.0, |full| full.avg60_percent);
             return Ok(after_the_fact(window, stopped).into_iter().collect());
         }
         (Err(missing), Err(_)) => return Err(missing),
     };
-    if pages_in < PAGES_PER_S || pages_out < PAGES_PER_S {
+    if !traffic.is_on_device() && !traffic.is_compressed() {
         return Ok(Vec::new());
     }
-    let heavy = pages_in + pages_out >= CRITICAL_PAGES_PER_S || some >= PRESSURE_PERCENT;
+    let per_s = traffic.device_in + traffic.device_out;
+    let heavy = per_s >= CRITICAL_PAGES_PER_S || some >= PRESSURE_PERCENT;
+    let heavy = heavy && traffic.is_on_device();
     let severity = match (window.is_sustained(), outlook::is_served(&window.now)) {
         (false, _) => Severity::Note,
         (true, false) if heavy => Severity::Critical,
         _ => Severity::Warning,
     };
-    let headline =
-        format!("{pages_out:.0} pages a second are swapped out while {pages_in:.0} are swapped in");
-    let finding = Finding::new(severity, Area::Swap, headline)
-        .with_evidence("pswpin", Quantity::PerSecond(pages_in), "/proc/vmstat")
-        .with_evidence("pswpout", Quantity::PerSecond(pages_out), "/proc/vmstat")
-        .with_evidence(
-            "memory pressure, some, 10 s",
-            Quantity::Percent(some),
-            "/proc/pressure/memory",
-        );
+    let finding = Finding::new(severity, Area::Swap, traffic.headline());
+    let finding = traffic.add_evidence(finding).with_evidence(
+        "memory pressure, some, 10 s",
+        Quantity::Percent(some),
+        "/proc/pressure/memory",
+    );
     Ok(vec![complete(finding)])
 }
 
@@ -93,15 +93,18 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
     if stall.window.now.swaps.required()?.is_empty() {
         return Ok(None);
     }
-    let (pages_in, pages_out) = (stall.rate(&[Counter::Pswpin]), stall.rate(&[Counter::Pswpout]));
-    let both_ways = [&pages_in, &pages_out]
-        .iter()
-        .all(|rate| rate.as_ref().is_ok_and(|pages| *pages >= PAGES_PER_S));
+    let traffic = SwapTraffic::new(|counters| stall.rate(counters)).unwrap_or_default();
+    let both_ways = traffic.is_on_device() || traffic.is_compressed();
     let base = if both_ways { CauseScore::for_reclaim(stall) } else { CauseScore::new(stall) };
     let score = base
         .waits(&[WaitKind::Swap])
         .blocked_in(SWAP)
         .rate("pswpin and pswpout", &[Counter::Pswpin, Counter::Pswpout], PAGES_PER_S * 2.0)
+        .rate(
+            "zswpin and zswpout",
+            &[Counter::Zswpin, Counter::Zswpout],
+            COMPRESSED_PAGES_PER_S * 2.0,
+        )
         .at_most(if both_ways { 100.0 } else { ONE_WAY_MOST });
     let waited = score.longest_waiter().is_some() || stall.blocked_in(SWAP).is_some();
     if !both_ways && !waited {
@@ -109,13 +112,74 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
     }
     let headline =
         if both_ways { "pages were swapped out and in again" } else { "tasks waited for swap-in" };
-    let finding = Finding::new(Severity::Critical, Area::Swap, headline)
-        .with_evidence("pswpin", Quantity::PerSecond(pages_in.unwrap_or(0.0)), "/proc/vmstat")
-        .with_evidence("pswpout", Quantity::PerSecond(pages_out.unwrap_or(0.0)), "/proc/vmstat");
-    score.cause(complete(finding))
+    let finding = Finding::new(Severity::Critical, Area::Swap, headline);
+    score.cause(complete(traffic.add_evidence(finding)))
 }
 
-/// Without a rate: swap that is in use and pressure that has stopped all tasks.
+/// Pages a second that go to swap and come back.
+#[derive(Default)]
+struct SwapTraffic {
+    device_in: f64,
+    device_out: f64,
+    decompressed: f64,
+    compressed: f64,
+    written_back: f64,
+}
+
+impl SwapTraffic {
+    fn new(rate: impl Fn(&[Counter]) -> Result<f64, Missing>) -> Result<Self, Missing> {
+        // A kernel without zswap lacks its counters.
+        let of_zswap = |counter| rate(&[counter]).unwrap_or(0.0);
+        Ok(Self {
+            device_in: rate(&[Counter::Pswpin])?,
+            device_out: rate(&[Counter::Pswpout])?,
+            decompressed: of_zswap(Counter::Zswpin),
+            compressed: of_zswap(Counter::Zswpout),
+            written_back: of_zswap(Counter::Zswpwb),
+        })
+    }
+
+    /// True if a swap device is written to while pages come back, if only from zswap, which is too small then.
+    fn is_on_device(&self) -> bool {
+        let from_device = self.device_in.min(self.device_out);
+        let from_zswap = self.decompressed.min(self.written_back);
+        from_device >= PAGES_PER_S || from_zswap >= PAGES_PER_S
+    }
+
+    /// True if zswap takes a large part of a CPU.
+    fn is_compressed(&self) -> bool {
+        self.decompressed.min(self.compressed) >= COMPRESSED_PAGES_PER_S
+    }
+
+    fn headline(&self) -> String {
+        match self.is_on_device() {
+            true => format!(
+                "{:.0} pages a second are swapped out while {:.0} are swapped in",
+                self.device_out,
+                self.device_in + self.decompressed
+            ),
+            false => format!(
+                "zswap compresses {:.0} pages a second while it decompresses {:.0}",
+                self.compressed, self.decompressed
+            ),
+        }
+    }
+
+    fn add_evidence(&self, finding: Finding) -> Finding {
+        let finding = finding
+            .with_evidence("pswpin", Quantity::PerSecond(self.device_in), "/proc/vmstat")
+            .with_evidence("pswpout", Quantity::PerSecond(self.device_out), "/proc/vmstat");
+        if self.decompressed + self.compressed <= 0.0 {
+            return finding;
+        }
+        finding
+            .with_evidence("zswpin", Quantity::PerSecond(self.decompressed), "/proc/vmstat")
+            .with_evidence("zswpout", Quantity::PerSecond(self.compressed), "/proc/vmstat")
+            .with_evidence("zswpwb", Quantity::PerSecond(self.written_back), "/proc/vmstat")
+    }
+}
+
+/// Without a rate: swap that is in use, and pressure, which contains kswapd's own time.
 fn after_the_fact(window: &Window, stopped_percent: f64) -> Option<Finding> {
     let meminfo = window.now.sample.meminfo.value()?;
     let total = meminfo.swap_total_bytes?;
@@ -124,11 +188,10 @@ fn after_the_fact(window: &Window, stopped_percent: f64) -> Option<Finding> {
         return None;
     }
     let headline = format!(
-        "swap is {:.0}% used, and memory pressure stopped all tasks for {stopped_percent:.0}% of the last \
-         minute",
+        "swap is {:.0}% used, and memory pressure was full for {stopped_percent:.0}% of the last minute",
         percent(used, total)
     );
-    let finding = Finding::new(Severity::Critical, Area::Swap, headline)
+    let finding = Finding::new(Severity::Note, Area::Swap, headline)
         .with_evidence("swap used", Quantity::Bytes(used), "/proc/meminfo")
         .with_evidence(
             "memory pressure, full, 60 s",

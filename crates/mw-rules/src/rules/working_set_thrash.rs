@@ -3,8 +3,8 @@
 //! File pages in use were reclaimed and had to be read again.
 //!
 //! ## What it finds
-//! As a hazard: at least 256 file pages a second (1 MiB/s) that had been reclaimed are read again, while tasks waited
-//! for memory for a tenth of the last 10 s. The kernel counts a read as such a wait only if the page was in use
+//! As a hazard: at least 256 file pages a second (1 MiB/s) that had been reclaimed are read again, while some task,
+//! kswapd included, waited for memory for a tenth of the last 10 s. The kernel counts a read as such a wait only if the page was in use
 //! before it was reclaimed.
 //!
 //! As the cause of a stall: the request waited for reads of file pages, and the kernel counted these
@@ -64,8 +64,8 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         false => Severity::Warning,
     };
     let headline = format!(
-        "{pages:.0} file pages a second are read again after reclaim; tasks waited for memory for {pressure:.0}% \
-         of the last 10 s"
+        "{pages:.0} file pages a second are read again after reclaim; some task, kswapd included, waited for memory \
+         for {pressure:.0}% of the last 10 s"
     );
     let finding = Finding::new(severity, Area::PageCache, headline)
         .with_evidence("workingset_refault_file", Quantity::PerSecond(pages), "/proc/vmstat")

@@ -509,6 +509,19 @@ fn a_process_in_a_debugger_is_told_from_a_stopped_one() {
     assert!(remedy(&["schedule", "ptrace_stop", "get_signal"]).contains("TracerPid"));
 }
 
+/// The kernel adds up the throttled time of all CPUs.
+#[test]
+fn threads_throttled_at_once_are_throttled_no_longer() {
+    let first = |throttled_periods| {
+        let mut made = quota();
+        let group = made.incident.groups.iter_mut().find(|group| group.throttled_us.is_some());
+        group.unwrap().throttled_periods = Some(throttled_periods);
+        explained(&made).causes.into_iter().next().map(|cause| cause.finding.rule)
+    };
+    assert_eq!(first(72).as_deref(), Some("cpu-throttled"));
+    assert_ne!(first(3).as_deref(), Some("cpu-throttled"), "7.2 s of 30 CPUs");
+}
+
 /// Its cgroup is not that of the service, its number is another task's here, and the cause has less confidence.
 #[test]
 fn a_task_outside_of_the_pid_namespace_is_named_as_one() {
