@@ -88,6 +88,10 @@ parts! {
         "Bounce buffers of block devices."
     FuseWriteback "fuse_writeback" "/proc/meminfo WritebackTmp"
         "Copies of pages that FUSE writes."
+    GpuActive "gpu_active" "/proc/meminfo GPUActive"
+        "System memory that GPU drivers use (7.3 and later; unaccounted before)."
+    GpuReclaimable "gpu_reclaimable" "/proc/meminfo GPUReclaim"
+        "Pages that GPU drivers keep for reuse and free when memory is short (7.3 and later)."
     Corrupted "corrupted" "/proc/meminfo HardwareCorrupted"
         "Pages taken out of use after memory errors."
     Balloon "balloon" "/proc/meminfo Balloon"
@@ -134,6 +138,8 @@ impl Account {
         account.cache(meminfo);
         account.unmapped(meminfo);
         account.kernel(counters);
+        account.set(MemoryPart::GpuActive, meminfo.gpu_active_bytes);
+        account.set(MemoryPart::GpuReclaimable, meminfo.gpu_reclaim_bytes);
         account.set(MemoryPart::Corrupted, meminfo.hardware_corrupted_bytes);
         account.set(MemoryPart::Balloon, Some(counters.counted_balloon_bytes()));
         let known = sum(account.parts);
@@ -362,6 +368,19 @@ mod tests {
             Account::new(&counters).unwrap().bytes(MemoryPart::Balloon)
         };
         assert_eq!((balloon(250), balloon(180)), (1 << 18, 0));
+    }
+
+    #[test]
+    fn memory_of_gpus_is_accounted_for_where_the_kernel_counts_it() {
+        let text = b"MemTotal: 1000 kB\nMemFree: 100 kB\nGPUActive: 300 kB\nGPUReclaim: 50 kB\n";
+        let meminfo = Meminfo::parse(text).unwrap();
+        let expected = [
+            (MemoryPart::Free, 100 << 10),
+            (MemoryPart::GpuActive, 300 << 10),
+            (MemoryPart::GpuReclaimable, 50 << 10),
+            (MemoryPart::Unaccounted, 550 << 10),
+        ];
+        assert_eq!(parts(&Account::new(&counters(&meminfo)).unwrap()), expected);
     }
 
     #[test]

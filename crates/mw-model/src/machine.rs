@@ -143,7 +143,7 @@ impl Processes {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Process {
     pub status: status::Status,
-    /// Its limits, if they could be read; only for processes that lock memory.
+    /// Its limits, if they could be read; only for processes that lock or pin memory.
     pub limits: Option<limits::Rlimits>,
 }
 

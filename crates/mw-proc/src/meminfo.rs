@@ -87,6 +87,8 @@ meminfo! {
     cma_total_bytes Bytes "CmaTotal" "reserved for contiguous allocation (3.19 and later)."
     cma_free_bytes Bytes "CmaFree" "free of that (3.19 and later)."
     balloon_bytes Bytes "Balloon" "released to the hypervisor (6.16 and later)."
+    gpu_active_bytes Bytes "GPUActive" "system memory that GPU drivers use (7.3 and later)."
+    gpu_reclaim_bytes Bytes "GPUReclaim" "pages that GPU drivers keep for reuse (7.3 and later)."
     hugetlb_bytes Bytes "Hugetlb" "all huge pages of every size (4.16 and later)."
     hugepagesize_bytes Bytes "Hugepagesize" "the default huge page size."
     hugepages_total_pages Pages "HugePages_Total" "pool of the default size."

@@ -45,6 +45,13 @@ pub fn account(snapshot: &Snapshot, holders: &Holders) -> Result<MemoryAccount, 
         group("huge page pools", vec![huge_pages(snapshot, &account)]),
         kernel::entry(snapshot, &account),
         group(
+            "GPU drivers",
+            vec![
+                leaf(&account, MemoryPart::GpuActive, "system memory that GPUs use"),
+                leaf(&account, MemoryPart::GpuReclaimable, "pages kept for reuse, reclaimable"),
+            ],
+        ),
+        group(
             "out of use",
             vec![
                 leaf(&account, MemoryPart::Balloon, "balloon of the hypervisor"),

@@ -119,7 +119,7 @@ fn process(source: &Source, pid: u32) -> Option<Process> {
     }
     let status = source.parse(&format!("/proc/{pid}/status"), Status::parse).ok()?;
     status.vm_rss_bytes?;
-    let locks = status.vm_lck_bytes.is_some_and(|bytes| bytes > 0);
+    let locks = status.vm_lck_bytes.max(status.vm_pin_bytes).is_some_and(|bytes| bytes > 0);
     let limits = locks.then(|| source.parse(&format!("/proc/{pid}/limits"), Rlimits::parse).ok());
     Some(Process { status, limits: limits.flatten() })
 }
