@@ -285,7 +285,18 @@ pub(crate) const WAITS: &[WaitRow] = &[
         "rpc_wait_bit_killable",
         "nfs_wait_",
         "nfs_file_direct_",
-        "nfs4_",
+        // Of the client alone: the server has functions of that prefix, too (fs/nfsd/nfs4state.c).
+        "nfs4_call_sync",
+        "nfs4_do_",
+        "nfs4_proc_",
+        "nfs4_wait_",
+        "nfs4_handle_",
+        "nfs4_delay",
+        "nfs4_file_",
+        "nfs4_async_",
+        "nfs4_state_manager",
+        "nfs4_run_state_manager",
+        "nfs4_client_recover_",
         "__rpc_wait_for_completion_task"
     ]]),
     wait(Wait::RemoteFs, "a file server", TimeClass::Nfs).by(&[functions![

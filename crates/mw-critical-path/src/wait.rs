@@ -149,9 +149,16 @@ pub(crate) fn classes(stacks: &[Vec<String>]) -> Vec<WaitClass> {
     stacks.iter().map(|stack| class(stack, &mut known)).collect()
 }
 
-/// What a blocked task with this stack waits for.
+/// The class of the wait of a blocked task with this stack.
 pub fn wait_of(stack: &[String]) -> Option<Wait> {
     class(stack, &mut HashMap::new()).wait
+}
+
+/// True if a fault waits for a page on the move by the calls that 5.10 ends `__migration_entry_wait()` and its caller
+/// with, so that neither is on the stack (mm/migrate.c). Reads of files wait in the same function.
+fn waits_for_moved_page(stack: &[String]) -> bool {
+    let mut callers = stack.iter().skip_while(|name| *name != "put_and_wait_on_page_locked");
+    callers.nth(1).is_some_and(|caller| caller.starts_with("do_swap_page"))
 }
 
 fn class<'a>(stack: &'a [String], known: &mut HashMap<&'a str, FunctionClass>) -> WaitClass {
@@ -175,6 +182,10 @@ fn class<'a>(stack: &'a [String], known: &mut HashMap<&'a str, FunctionClass>) -
         all.is_exit |= says.is_exit;
     }
     let wait = WAITS.get(all.wait).map(|row| row.wait);
+    let wait = match wait {
+        Some(Wait::SwapIn) if waits_for_moved_page(stack) => Some(Wait::Migration),
+        wait => wait,
+    };
     WaitClass {
         wait: wait.or_else(|| is_wait_for_mmap_lock(stack).then_some(Wait::Semaphore)),
         is_sender: all.is_sender,
@@ -259,6 +270,10 @@ mod tests {
             (
                 Wait::Migration,
                 "io_schedule < put_and_wait_on_page_locked < __migration_entry_wait < do_swap_page",
+            ),
+            (
+                Wait::Migration,
+                "io_schedule < put_and_wait_on_page_locked < do_swap_page < handle_mm_fault",
             ),
             (
                 Wait::Migration,
@@ -378,6 +393,13 @@ mod tests {
             Some(Wait::FileRead)
         );
         assert_eq!(wait(&[]), None);
+    }
+
+    #[test]
+    fn a_server_of_nfs_does_not_wait_for_one() {
+        let nfsd =
+            "schedule < nfs4_get_vfs_file < nfsd4_process_open2 < nfsd4_open < nfsd_dispatch";
+        assert_ne!(wait(&stack(nfsd)), Some(Wait::Nfs));
     }
 
     #[test]

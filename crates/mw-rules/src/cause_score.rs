@@ -15,8 +15,8 @@ use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_critical_path::kernel::{self, FunctionSet};
 use mw_model::{
-    Evidence, FailureKind, Finding, Missing, Quantity, Resource, Subject, TriggerKind, VmActivity,
-    WaitKind,
+    BlockedTask, Evidence, FailureKind, Finding, Missing, Quantity, Resource, Subject, TriggerKind,
+    VmActivity, WaitKind,
 };
 use mw_proc::vmstat::Counter;
 
@@ -179,9 +179,27 @@ impl<'a> CauseScore<'a> {
             return self;
         }
         let Some(task) = self.stall.blocked_in(functions) else { return self };
-        let share = f64::from(task.seen) * 100.0 / f64::from(task.looks.max(task.seen).max(1));
         let inner = task.stack.iter().find(|function| kernel::is_of(functions, function));
-        let what = format!("{} blocked in {}", task.task, inner.map_or("", String::as_str));
+        self.blocked(task, &format!("in {}", inner.map_or("", String::as_str)))
+    }
+
+    /// Number of times that a task was blocked on the lock of its address space.
+    #[must_use]
+    pub(crate) fn blocked_on_mmap_lock(mut self) -> Self {
+        if let Some(request) = self.stall.request {
+            let share = request.percent_where(|_, part| kernel::is_wait_for_mmap_lock(&part.stack));
+            self.add(share, 1.0, MOST_OF_WAITS);
+            return self;
+        }
+        match self.stall.blocked_where(kernel::is_wait_for_mmap_lock) {
+            Some(task) => self.blocked(task, "on mmap_lock"),
+            None => self,
+        }
+    }
+
+    fn blocked(mut self, task: &BlockedTask, on: &str) -> Self {
+        let share = f64::from(task.seen) * 100.0 / f64::from(task.looks.max(task.seen).max(1));
+        let what = format!("{} blocked {on}", task.task);
         self.add(share, self.stall.weight_of(&task.task), MOST_OF_WAITS);
         self.looked = true;
         self.with_evidence(what, Quantity::Percent(share), format!("/proc/{}/stack", task.pid))

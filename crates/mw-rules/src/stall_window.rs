@@ -180,9 +180,18 @@ impl<'a> StallWindow<'a> {
 
     /// Tasks in state D with one of these functions in their stack, the most often seen first.
     pub(crate) fn blocked_in(&self, functions: &[FunctionSet]) -> Option<&'a BlockedTask> {
-        let stuck = self.incident.blocked.iter().filter(|task| {
-            task.state == 'D' && !is_background(&task.task) && is_in(&task.stack, functions)
-        });
+        self.blocked_where(|stack| is_in(stack, functions))
+    }
+
+    /// The like whose stack fulfils a condition.
+    pub(crate) fn blocked_where(
+        &self,
+        is_one: impl Fn(&[String]) -> bool,
+    ) -> Option<&'a BlockedTask> {
+        let stuck =
+            self.incident.blocked.iter().filter(|task| {
+                task.state == 'D' && !is_background(&task.task) && is_one(&task.stack)
+            });
         stuck.max_by_key(|task| task.seen)
     }
 

@@ -33,7 +33,7 @@
 use crate::cause_score::CauseScore;
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
-use mw_critical_path::kernel::{COLLAPSE, FunctionSet, SEMAPHORE};
+use mw_critical_path::kernel::{COLLAPSE, is_wait_for_mmap_lock};
 use mw_model::{Area, Finding, Missing, Quantity, Remedy, Severity, Step, Window};
 
 const DIR: &str = "/sys/kernel/mm/transparent_hugepage/khugepaged";
@@ -46,9 +46,6 @@ const MIN_ALLOC_SLEEP_MS: u64 = 1000;
 fn default_pages(page_bytes: u64) -> u64 {
     page_bytes.max(4 << 10)
 }
-
-/// Waiting for the lock of an address space.
-const MMAP_LOCK: &[FunctionSet] = &[SEMAPHORE, FunctionSet::new(&["lock_mm_and_find_vma"])];
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let thp = window.now.thp.required()?;
@@ -104,8 +101,8 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
     if active.strength_percent() <= 0.0 {
         return active.no_cause();
     }
-    let waited = stall.blocked_in(MMAP_LOCK).is_some();
-    let score = if waited { active.blocked_in(MMAP_LOCK) } else { active.at_most(WORKING_MOST) };
+    let waited = stall.blocked_where(is_wait_for_mmap_lock).is_some();
+    let score = if waited { active.blocked_on_mmap_lock() } else { active.at_most(WORKING_MOST) };
     let score = score.scaled(if found.is_some() { 1.0 } else { BY_DEFAULT });
     let headline = "khugepaged held mmap_lock to collapse pages".to_owned();
     let remedy = Remedy::named(

@@ -16,7 +16,8 @@
 //! ## Why it hurts
 //! A pinned page stays where it is until the device is done with it: it is not swapped, not migrated to another
 //! node, and compaction stops at it, so that huge pages become scarce. It counts as ordinary anonymous or shared
-//! memory everywhere else, so that reclaim scans it without effect.
+//! memory everywhere else, so that reclaim scans it without effect while some swap is free; without swap the kernel
+//! scans no anonymous memory (mm/vmscan.c, get_scan_count()), and what is left for reclaim is less.
 //!
 //! ## What it looks like
 //! Swap is free, anonymous memory is large, and reclaim is expensive all the same; `compact_fail` grows; memory

@@ -12,8 +12,9 @@
 //! it; it scores higher where most scanned pages could not be reclaimed.
 //!
 //! ## Why it hurts
-//! No reclaim frees a file on a RAM disk. Once the rest of the memory is used, each further allocation
-//! scans these pages without freeing any. With `vm.zone_reclaim_mode` set a database took two hours to start;
+//! No reclaim frees a file on a RAM disk. The less of the memory remains, the harder reclaim scans it: the rest of
+//! the page cache is dropped and read again. (The files themselves are not scanned: those of a ramfs are on no list
+//! that is, and anonymous lists, with tmpfs on them, only while some swap is free; mm/vmscan.c, get_scan_count().) With `vm.zone_reclaim_mode` set a database took two hours to start;
 //! without swap the OOM killer ends it. A ramfs has no size limit at all.
 //!
 //! ## What it looks like
@@ -145,8 +146,8 @@ fn finding(
     let mut finding = Finding::new(severity, subject, headline)
         .with_evidence("files on RAM disks", Quantity::Bytes(bytes), source)
         .with_impact(
-            "Once the rest of the node is used, every allocation scans these pages without freeing any; \
-             without swap the OOM killer follows.",
+            "Reclaim has only the rest of the node: page cache in use is dropped and read again; without swap \
+             the OOM killer follows.",
         );
     let mut mounts: Vec<&MemoryFilesystem> =
         filesystems.iter().filter(|f| ["tmpfs", "ramfs"].contains(&f.fstype.as_str())).collect();

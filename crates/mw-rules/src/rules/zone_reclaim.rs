@@ -3,16 +3,18 @@
 //! A full node reclaims its own memory before it uses free memory of another node.
 //!
 //! ## What it finds
-//! `vm.zone_reclaim_mode` is not 0. Bit 1 enables node-local reclaim, bit 2 lets it write dirty pages,
-//! bit 4 lets it unmap and swap pages.
+//! `vm.zone_reclaim_mode` is not 0. Bit 1 enables node-local reclaim, bit 2 lets it write pages of shared
+//! and anonymous memory to swap (from 5.10 on at least, no task writes pages of files there), bit 4 lets it unmap
+//! pages.
 //!
 //! As the cause of a stall: the mode is not 0 and tasks waited in node reclaim, or the profile shows it,
 //! or its scans increased by at least 1,000 a second.
 //!
 //! ## Why it hurts
 //! Every allocation that does not fit the local node scans that node's pages first, although another
-//! node has free memory. If much of the node is unreclaimable (a RAM disk, locked memory) the scan finds
-//! nothing, and is repeated for the next page. A database that locked 32 GB of shared memory took two
+//! node has free memory. If little of the node is reclaimable (a RAM disk, locked memory), the scan finds next to
+//! nothing, and is repeated for the next page: bit 4 has the kernel count shared memory as page cache that it could
+//! reclaim (node_pagecache_reclaimable()). A database that locked 32 GB of shared memory took two
 //! hours.
 //!
 //! ## What it looks like

@@ -224,10 +224,30 @@ fn pool() -> Made {
 }
 
 fn churn() -> Made {
+    churn_with(&["rwsem_down_read_slowpath", "lock_mm_and_find_vma"])
+}
+
+fn churn_with(stack: &[&str]) -> Made {
     Made::on("khugepaged-churn/firing")
         .shifts("khugepaged", 0.2, 24.0)
         .shifts("collapse_huge_page", 0.1, 20.0)
-        .blocked(POSTGRES, 'D', 7, &["rwsem_down_read_slowpath", "lock_mm_and_find_vma"])
+        .blocked(POSTGRES, 'D', 7, stack)
+}
+
+/// Another semaphore that is taken in a page fault is none that khugepaged holds.
+#[test]
+fn khugepaged_holds_mmap_lock_alone() {
+    let score = |stack: &[&str]| {
+        let explanation = crate::asked(&churn_with(stack));
+        let cause =
+            explanation.causes.iter().find(|cause| cause.finding.rule == "khugepaged-churn");
+        cause.map_or(0, mw_model::Cause::score)
+    };
+    let waits = score(&["rwsem_down_read_slowpath", "lock_mm_and_find_vma"]);
+    let other = score(&["rwsem_down_read_slowpath", "down_read", "filemap_fault", "__do_fault"]);
+    let without_semaphore = score(&["vm_mmap_pgoff", "ksys_mmap_pgoff"]);
+    assert!(other < waits, "{other} {waits}");
+    assert_eq!(without_semaphore, waits, "/proc/PID/stack omits the scheduler's functions");
 }
 
 fn killed() -> Made {
