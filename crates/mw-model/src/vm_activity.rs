@@ -6,7 +6,7 @@
 //! From 7.1 on the `pgscan_*` and `pgsteal_*` counters are statistics of nodes and cgroups (mm/vmscan.c,
 //! `shrink_inactive_list()`: `mod_lruvec_state()` without a test of `cgroup_reclaim()`), so that those of direct reclaim
 //! include what the limit of a cgroup reclaims. The counters of memory.stat cannot be subtracted: they are those of the
-//! cgroup whose pages were scanned, on whosever behalf. kswapd reclaims for no limit, and `allocstall` counts direct
+//! cgroup whose pages were scanned, whatever the reason. kswapd reclaims for no limit, and `allocstall` counts direct
 //! reclaim for the machine alone on every kernel (`do_try_to_free_pages()`).
 
 use crate::{Missing, Table, Window};
@@ -26,7 +26,7 @@ pub enum ReclaimScope {
     MachineAndCgroups,
 }
 
-/// What a counter counts on the kernels from `since` to before `until`.
+/// Meaning of a counter on the kernels from `since` to before `until`.
 #[derive(Debug, Clone, Copy)]
 pub struct CounterMeaning {
     pub counter: Counter,
@@ -130,7 +130,7 @@ const STEALS: &[Counter] =
     &[Counter::PgstealDirect, Counter::PgstealKhugepaged, Counter::PgstealProactive];
 
 impl VmActivity {
-    /// How much of it happened, by the counters of a kernel.
+    /// Amount of it, by the counters of a kernel.
     ///
     /// # Errors
     /// This kernel does not count it.
@@ -155,7 +155,7 @@ impl VmActivity {
         }
     }
 
-    /// How much of it happened in all rows of a recording.
+    /// Amount of it in all rows of a recording.
     ///
     /// # Errors
     /// This kernel does not count it, or the rows lack the counters.
@@ -265,7 +265,7 @@ impl Window {
         }
     }
 
-    /// How much of an activity happened in a second, from the oldest sample to the latest.
+    /// Amount of an activity in a second, from the oldest sample to the latest.
     ///
     /// # Errors
     /// There is only one sample, or this kernel does not count it.

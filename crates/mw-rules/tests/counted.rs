@@ -119,7 +119,7 @@ fn kswapd_alone_is_a_note() {
         found(&window, "reclaim-storm").unwrap().severity
     };
     assert_eq!(short(&rates(199_000, 0)), Severity::Note);
-    assert_eq!(short(&rates(20_000, 0)), Severity::Warning, "in vain");
+    assert_eq!(short(&rates(20_000, 0)), Severity::Warning, "little of it is reclaimed");
     assert_eq!(short(&rates(199_000, 50)), Severity::Critical, "tasks reclaim as well");
 }
 

@@ -55,7 +55,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     Ok(found)
 }
 
-/// Whether the limit counts for a process.
+/// True if the limit counts for a process.
 fn is_limited(process: &Process) -> bool {
     process.status.effective_capabilities.is_some_and(|set| set & CAP_IPC_LOCK == 0)
 }
