@@ -113,7 +113,7 @@ pub static MEASURES: [Measure; 18] = [
         Percent,
         WAITS,
         MeasureValue::Pressure(|s| &s.pressure.memory),
-        "time in which some task, kswapd included, waited for memory"
+        "a task waited for memory or kswapd ran"
     ),
     measure!(
         Io,
@@ -137,7 +137,7 @@ pub static MEASURES: [Measure; 18] = [
         Pages,
         (1.0, 1000.0),
         MeasureValue::Rate(&[Counter::PgscanDirect]),
-        "pages scanned by allocating programs; from 7.1 on at cgroup limits too"
+        "by allocating tasks; 7.1 on: cgroups too"
     ),
     measure!(
         Steal,

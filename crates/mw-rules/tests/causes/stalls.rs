@@ -234,6 +234,24 @@ fn churn_with(stack: &[&str]) -> Made {
         .blocked(POSTGRES, 'D', 7, stack)
 }
 
+/// Promise (Diagnosis): Memory pressure explains a stall only with a counter of tasks that waited: kswapd and kcompactd
+/// count as stalled while they run.
+#[test]
+fn pressure_explains_a_stall_only_with_a_counter() {
+    let score = |made: Made| {
+        let explanation = crate::asked(&made.untraced());
+        let cause = explanation.causes.iter().find(|cause| cause.finding.rule == "reclaim-storm");
+        cause.map_or(0, mw_model::Cause::score)
+    };
+    let pressed = || Made::on(HEALTHY).pressed(60, 0, 0).canary(90_000, 400);
+    let by_kswapd = score(pressed().counts(Counter::PgscanKswapd, 20_000.0));
+    let by_tasks =
+        score(pressed().counts(Counter::PgscanKswapd, 20_000.0).counts(Counter::Allocstall, 5.0));
+    assert!(by_kswapd < by_tasks, "{by_kswapd} {by_tasks}");
+    let alone = Made::on(HEALTHY).pressed(60, 0, 0);
+    assert_eq!(score(alone), 0);
+}
+
 /// Another semaphore that is taken in a page fault is none that khugepaged holds.
 #[test]
 fn khugepaged_holds_mmap_lock_alone() {
