@@ -106,6 +106,20 @@ fn without_huge_pages() -> Made {
     )
 }
 
+/// Promise (Diagnosis): Reclaim by hand before a stall is found on a kernel that counts it with that of tasks.
+#[test]
+fn reclaim_before_the_stall_is_found_where_nodes_count_it() {
+    let rule = |stalls| {
+        let mut made = reclaimed_before(900)
+            .counter("pgsteal_proactive", |ms| if ms >= -1000 { 1000 } else { 0 })
+            .counter("allocstall", |ms| if ms >= 0 { stalls } else { 0 });
+        made.window.now.origin.kernel = Some(mw_proc::version::KernelVersion::new(7, 3, 4));
+        first(&made)
+    };
+    assert_eq!(rule(0).as_deref(), Some("forced-reclaim"));
+    assert_ne!(rule(9).as_deref(), Some("forced-reclaim"), "of the machine, perhaps");
+}
+
 fn first(made: &Made) -> Option<String> {
     explained(made).causes.into_iter().next().map(|cause| cause.finding.rule)
 }

@@ -10,6 +10,7 @@ use mw_model::{
     CpuUse, EndKind, FailureKind, GroupIo, GroupUse, Incident, ListenQueue, Outage, ProcessEnd,
     Service, ServiceProcess, TriggerKind, WaitKind,
 };
+use mw_proc::version::KernelVersion;
 use mw_proc::vmstat::Counter;
 use mw_rules::explain;
 
@@ -292,6 +293,27 @@ fn a_limit_swapped_out_what_the_machine_did_not() {
     assert_eq!(first(0, Some(256 << 20)).as_deref(), Some("cgroup-limit"));
     assert_eq!(first(900, Some(256 << 20)).as_deref(), Some("swap-thrash"));
     assert_eq!(first(0, None).as_deref(), Some("swap-thrash"));
+}
+
+/// From 7.1 on /proc/vmstat counts the pages that tasks scan at the limit of their cgroup, and at no time `allocstall`
+/// counts them.
+#[test]
+fn a_limit_swapped_out_on_a_kernel_that_counts_it_with_the_machine() {
+    let first = |kernel, stalls: u64| {
+        let scanned = |ms: i64| (ms + 10_000).unsigned_abs();
+        let mut made = made(&[(TimeKind::Waiting(Wait::SwapIn), 90)])
+            .counter("pgscan_kswapd", |_| 5)
+            .counter("pgscan_direct", scanned)
+            .counter("allocstall", |ms| if ms < 0 { 0 } else { stalls });
+        made.window.now.origin.kernel = Some(kernel);
+        let group = GroupUse { memory_max_bytes: Some(256 << 20), ..group() };
+        let cause = explained(&with_group(made, group)).causes.into_iter().next();
+        cause.map(|cause| cause.finding.rule)
+    };
+    let (old, new) = (KernelVersion::new(6, 12, 0), KernelVersion::new(7, 3, 4));
+    assert_eq!(first(old, 0).as_deref(), Some("swap-thrash"), "of the machine");
+    assert_eq!(first(new, 0).as_deref(), Some("cgroup-limit"));
+    assert_eq!(first(new, 9).as_deref(), Some("swap-thrash"), "the machine reclaimed as well");
 }
 
 /// The records of a part were lost, the rest was spent in reclaim, and the group was short of memory throughout.
