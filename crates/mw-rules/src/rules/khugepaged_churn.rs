@@ -19,7 +19,10 @@
 //! faults of large programs show rare long delays.
 //!
 //! ## How to fix it
-//! `memwright fix khugepaged-churn` restores the kernel's defaults.
+//! `memwright fix khugepaged-churn` restores the kernel's defaults. Where they are in force and khugepaged still holds up a
+//! program, have it scan less often (a longer `scan_sleep_millisecs`, fewer `pages_to_scan`), or exclude the program:
+//! prctl(2) PR_SET_THP_DISABLE, or madvise(2) MADV_NOHUGEPAGE for its memory. `khugepaged/defrag` does not shorten the
+//! lock: the huge page is allocated, and memory compacted, before the lock is taken for writing (`collapse_huge_page`).
 //!
 //! ## Threshold
 //! The default is eight huge pages every 10 s (4096 pages of 4 KiB, 410 a second) and a pause of 60 s after
@@ -105,16 +108,29 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
     let score = if waited { active.blocked_on_mmap_lock() } else { active.at_most(WORKING_MOST) };
     let score = score.scaled(if found.is_some() { 1.0 } else { BY_DEFAULT });
     let headline = "khugepaged held mmap_lock to collapse pages".to_owned();
-    let remedy = Remedy::named(
-        "make khugepaged less aggressive",
-        vec![Step::manual(format!("echo 0 > {DIR}/defrag"))],
-    );
     let finding = found.unwrap_or_else(|| {
         Finding::new(Severity::Warning, Area::Khugepaged, "")
             .with_impact("Programs wait for the mmap lock while khugepaged collapses pages.")
-            .with_remedy(remedy)
+            .with_remedy(slower_scan(stall.window))
     });
     score.cause(Finding { headline, ..finding })
+}
+
+/// Fewer collapses: the settings are no worse than the kernel's defaults, and each collapse takes the lock for writing.
+fn slower_scan(window: &Window) -> Remedy {
+    const TIMES_SLOWER: u64 = 10;
+    let khugepaged = window.now.thp.value().map(|thp| &thp.khugepaged);
+    let sleep_ms = khugepaged.and_then(|settings| settings.get("scan_sleep_millisecs")).copied();
+    let sleep_ms = sleep_ms.unwrap_or(DEFAULT_SLEEP_MS).saturating_mul(TIMES_SLOWER);
+    Remedy::named(
+        "have khugepaged scan less often, or exclude the program that waited",
+        vec![
+            Step::manual(format!("echo {sleep_ms} > {DIR}/scan_sleep_millisecs")),
+            Step::manual(
+                "call prctl(PR_SET_THP_DISABLE) or madvise(MADV_NOHUGEPAGE) in the program",
+            ),
+        ],
+    )
 }
 
 #[cfg(test)]

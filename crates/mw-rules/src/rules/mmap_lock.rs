@@ -8,9 +8,16 @@
 //! The thread is named with its system call. A fork that holds the lock is [fork-copy](fork-copy.md).
 //!
 //! ## Why it hurts
-//! The kernel changes an address space under one lock. mmap(2) with MAP_POPULATE, mlock(2), munmap(2)
-//! and mprotect(2) of many GiB hold it for seconds; page faults and further calls of all threads wait. A reader of
-//! /proc/PID/smaps holds it as well: the next thread that changes a mapping waits for it, and all others behind.
+//! The kernel changes an address space under one lock. mprotect(2) and mremap(2) of many GiB hold it for writing, for
+//! seconds; mmap(2) with MAP_POPULATE, mlock(2) and the part of munmap(2) that frees pages hold it for reading. Threads
+//! that only read wait for a reader no earlier than behind a thread that waits to write, which is any that changes a
+//! mapping. Since Linux 6.4 most page faults take the lock of one mapping instead (`lock_vma_under_rcu`, mm/memory.c),
+//! and wait only where that mapping changes, or where they have to fall back to mmap_lock.
+//!
+//! A reader of /proc/PID/smaps or smaps_rollup holds the lock for reading as well. Both walk the same page tables. smaps
+//! releases the lock with each read(2), smaps_rollup between two mappings, and only where others wait for it
+//! (`show_smaps_rollup`, fs/proc/task_mmu.c). Since Linux 7.3 smaps takes the lock of one mapping alone
+//! (`lock_vma_range`, same file), smaps_rollup still mmap_lock.
 //!
 //! ## What it looks like
 //! Threads are in `rwsem_down_read_slowpath` below a page fault; one thread of the process runs in
@@ -18,7 +25,10 @@
 //!
 //! ## How to fix it
 //! Populate and free memory in parts of some MiB, or in another process. `memwright run` does that for
-//! unmodified programs; huge pages make each call 512 times as cheap. Read /proc/PID/smaps_rollup, and seldom.
+//! unmodified programs; huge pages make each call 512 times as cheap.
+//!
+//! Read smaps and smaps_rollup less often, and since Linux 7.3 smaps rather than smaps_rollup. Where a sum without shared
+//! pages counted twice is enough, memory.stat of the cgroup has it without a walk and without the lock.
 //!
 //! ## Threshold
 //! The wait takes at least half of the request.
@@ -32,6 +42,7 @@ use mw_critical_path::TimeClass;
 use mw_critical_path::kernel::{self, FunctionSet};
 use mw_critical_path::{KernelWork, PathPart, RunMode, TimeKind};
 use mw_model::{Finding, Missing, Remedy, Severity, Step, Subject};
+use mw_proc::version::KernelVersion;
 
 const CONFIRMED: u8 = 90;
 /// The holder of the lock is not known.
@@ -52,6 +63,13 @@ const CALLS: &[(&str, FunctionSet)] = &[
     ("to collapse huge pages", kernel::COLLAPSE),
 ];
 
+/// Reading the page tables of all mappings, and of all of them under one lock.
+const SMAPS: FunctionSet = FunctionSet::new(&["show_smap"]);
+const SMAPS_ROLLUP: FunctionSet = FunctionSet::new(&["show_smaps_rollup"]);
+
+/// Since then, smaps takes the lock of one mapping instead of mmap_lock.
+const SMAPS_BY_MAPPING: KernelVersion = KernelVersion::new(7, 3, 0);
+
 pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     let Some(part) = stall.request.and_then(|request| request.largest(&[TimeClass::AddressSpace]))
     else {
@@ -60,10 +78,7 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
     let name = part.task.name.clone();
     let (headline, sure) = headline(part);
     let remedy = if reads(part) {
-        Remedy::named(
-            "read smaps_rollup instead of smaps, and less often",
-            vec![Step::manual("cat /proc/PID/smaps_rollup")],
-        )
+        reader_remedy(part, stall.window.now.origin.kernel)
     } else {
         Remedy::named(
             "populate and free memory in small parts",
@@ -74,6 +89,27 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
         .with_impact("Page faults and mmap calls of all threads of the process waited.")
         .with_remedy(remedy);
     Ok(Some(Suspect::new(finding, sure)))
+}
+
+/// Remedy for a reader of mappings, by the file that it read and by the lock that this kernel takes for it.
+fn reader_remedy(part: &PathPart, kernel: Option<KernelVersion>) -> Remedy {
+    if !SMAPS.are_in(&part.stack) {
+        return Remedy::named(
+            "read the mappings and the memory of the process less often",
+            vec![Step::manual("run the program that reads them less often")],
+        );
+    }
+    let by_group = Step::manual("cat /sys/fs/cgroup/GROUP/memory.stat");
+    if SMAPS_ROLLUP.are_in(&part.stack) && kernel.is_some_and(|kernel| kernel >= SMAPS_BY_MAPPING) {
+        return Remedy::named(
+            "read smaps, which locks one mapping at a time, instead of smaps_rollup, and less often",
+            vec![Step::manual("cat /proc/PID/smaps"), by_group],
+        );
+    }
+    Remedy::named(
+        "read smaps and smaps_rollup less often, or the memory of the cgroup instead",
+        vec![by_group],
+    )
 }
 
 /// True if the part's task read the mappings of another process.

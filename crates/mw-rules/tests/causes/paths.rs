@@ -723,6 +723,41 @@ fn the_holder_of_mmap_lock_is_named_with_its_call() {
     assert_eq!(headline(KernelWork::FileIo, 77, &["ext4_file_read_iter"]), None);
 }
 
+/// smaps_rollup walks the same page tables as smaps, and keeps mmap_lock where newer kernels no longer take it for smaps.
+#[test]
+fn a_reader_of_mappings_is_told_to_read_what_this_kernel_locks_least_for() {
+    let remedy = |version, functions: &[&str]| {
+        let mut made = mmap_lock();
+        made.window.now.origin.kernel = Some(version);
+        let path = made.incident.path.as_mut().unwrap();
+        path.parts[0].kind = kernel(KernelWork::FileIo);
+        path.parts[0].stack = functions.iter().map(|function| (*function).to_owned()).collect();
+        let cause = explained(&made).causes.remove(0);
+        assert_eq!(cause.finding.rule, "mmap-lock");
+        cause.finding.remedy.unwrap().summary
+    };
+    let (old, new) = (KernelVersion::new(6, 12, 0), KernelVersion::new(7, 3, 0));
+    let (smaps, rollup) = (["show_smap", "seq_read_iter"], ["show_smaps_rollup", "seq_read_iter"]);
+    for (version, functions) in [(old, smaps), (old, rollup), (new, smaps)] {
+        let said = remedy(version, &functions);
+        assert!(said.starts_with("read smaps and smaps_rollup less often"), "{said}");
+    }
+    assert!(remedy(new, &rollup).starts_with("read smaps, which locks one mapping at a time"));
+    let said = remedy(new, &["__access_remote_vm", "mem_rw"]);
+    assert!(!said.contains("smaps"), "{said}");
+}
+
+/// Huge pages make fork(2) cheap, and not the copies that writes make afterwards.
+#[test]
+fn the_remedy_of_a_fork_is_for_the_part_that_was_waited_for() {
+    let remedy = |made: &Made| explained(made).causes.remove(0).finding.remedy.unwrap();
+    let tables = remedy(&made(&[(kernel(KernelWork::Fork), 96)]));
+    assert!(tables.summary.contains("transparent huge pages"), "{}", tables.summary);
+    let copies = remedy(&copies_after_fork(true));
+    assert!(copies.summary.contains("replica"), "{}", copies.summary);
+    assert!(!format!("{copies:?}").contains("--huge"), "{copies:?}");
+}
+
 /// Promise (Tracing: why): A process that frees its memory while it ends is named, with how much memory became free.
 #[test]
 fn a_process_that_ends_is_named_with_the_memory_that_it_freed() {

@@ -341,3 +341,20 @@ fn slow_disk(fixture: &str) -> Made {
         .blocked(POSTGRES, 'D', 8, &["jbd2_log_wait_commit", "ext4_sync_file", "do_fsync"])
         .counts(Counter::Pgpgout, 400.0)
 }
+
+/// The lock is taken after the page was allocated: `khugepaged/defrag` does not shorten it.
+#[test]
+fn khugepaged_that_holds_the_lock_by_default_is_to_scan_less_often() {
+    let made = Made::on(HEALTHY).shifts("khugepaged", 0.2, 24.0).blocked(
+        (812, "postgres"),
+        'D',
+        8,
+        &["rwsem_down_read_slowpath", "lock_mm_and_find_vma"],
+    );
+    let mut incident = made.incident.clone();
+    mw_rules::explain(&mut incident, &made.window, made.calm.as_ref());
+    let all = incident.causes.into_iter().chain(incident.contributed);
+    let cause = all.into_iter().find(|cause| cause.finding.rule == "khugepaged-churn").unwrap();
+    let steps = format!("{:?}", cause.finding.remedy.unwrap().steps);
+    assert!(steps.contains("scan_sleep_millisecs") && !steps.contains("defrag"), "{steps}");
+}
