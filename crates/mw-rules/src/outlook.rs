@@ -13,7 +13,8 @@ const LEAST_SHARE: u64 = 20;
 
 /// Direct reclaims and compactions a second over a whole second that are more than a single burst.
 const STALLS_PER_S: f64 = 10.0;
-/// Of the time, in which some task waited for memory.
+/// Of the time, in which some task waited for memory: Android's lmkd acts from 7% on (70 ms of a second), systemd-oomd
+/// only from 60% over 30 s.
 const PRESSURE_PERCENT: f64 = 10.0;
 /// Pages a second that are read or swapped in again from which on tasks wait for them.
 const AGAIN_PER_S: f64 = 256.0;
@@ -120,7 +121,8 @@ fn is_kswapd_alone(window: &Window) -> bool {
     per_s(VmActivity::DirectReclaims) <= 0.0 && throttled <= 0.0 && steals * 2.0 >= scans
 }
 
-/// Whether others wait than those that use memory up, for a tenth of the time; unknown where nobody watched.
+/// The share of the time for which others wait than those that use memory up, where it counts as pressure here; unknown
+/// where nobody watched.
 pub(crate) fn others_percent(window: &Window) -> Option<f64> {
     let others = window.waiters.value()?.others_percent();
     (others >= PRESSURE_PERCENT).then_some(others)

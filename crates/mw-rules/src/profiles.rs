@@ -32,6 +32,8 @@ pub enum WantedValue {
     /// Only the last.
     OneOf(&'static [&'static str]),
     AtLeast(u64),
+    /// A number without these bits; the others stay.
+    WithoutBits(u64),
 }
 
 impl WantedValue {
@@ -45,6 +47,10 @@ impl WantedValue {
             Self::AtLeast(least) => {
                 let is_enough = present.parse::<u64>().is_ok_and(|present| present >= least);
                 (!is_enough).then(|| least.to_string())
+            }
+            Self::WithoutBits(bits) => {
+                let number = present.parse::<u64>().unwrap_or(bits);
+                (number & bits != 0).then(|| (number & !bits).to_string())
             }
         }
     }
@@ -66,7 +72,8 @@ const THP_DEFRAG: ProfileSetting = ProfileSetting {
 
 const NUMA_BALANCING: ProfileSetting = ProfileSetting {
     path: "/proc/sys/kernel/numa_balancing",
-    wanted: WantedValue::OneOf(&["0"]),
+    // 1 is balancing, 2 the promotion of hot pages from slower memory (CXL, HBM), which stays.
+    wanted: WantedValue::WithoutBits(1),
     why: "Programs that are bound to nodes pay for page faults and migrations that gain them nothing.",
     evidence: "Linux, Documentation/admin-guide/sysctl/kernel.rst, numa_balancing",
 };
@@ -188,6 +195,10 @@ mod tests {
         assert_eq!(MAP_COUNT.wanted.instead_of("2147483642"), None);
         assert_eq!(MAP_COUNT.wanted.instead_of("65530").as_deref(), Some("1048576"));
         assert_eq!(ZONE_RECLAIM.wanted.instead_of("1").as_deref(), Some("0"));
+        for (present, wanted) in [("0", None), ("1", Some("0")), ("2", None), ("3", Some("2"))] {
+            let value = NUMA_BALANCING.wanted.instead_of(present);
+            assert_eq!(value.as_deref(), wanted, "memory tiering stays as it is");
+        }
     }
 
     #[test]

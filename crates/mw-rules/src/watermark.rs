@@ -33,7 +33,8 @@ pub(crate) fn recommended_kib(snapshot: &Snapshot) -> Result<u64, Missing> {
         return Ok(choice);
     }
     let zone_count = snapshot.sample.zoneinfo.value().map_or(1, |zoneinfo| {
-        zoneinfo.zones.iter().filter(|zone| zone.managed_or_present_pages() > 0).count() as u64
+        let zones = zoneinfo.zones.iter().filter(|zone| is_low(zone));
+        zones.filter(|zone| zone.managed_or_present_pages() > 0).count() as u64
     });
     let block_kib = derived::huge_page_bytes(snapshot) / 1024;
     let wanted = block_kib.saturating_mul(zone_count).saturating_mul(BLOCKS_PER_ZONE);
@@ -49,10 +50,36 @@ fn low_memory_kib(snapshot: &Snapshot) -> Result<u64, Missing> {
     let Some(zoneinfo) = snapshot.sample.zoneinfo.value() else {
         return Ok(derived::memory_bytes(&snapshot.sample)? / 1024);
     };
-    let low = zoneinfo
-        .zones
-        .iter()
-        .filter(|zone| !["HighMem", "Movable", "Device"].contains(&zone.name.as_str()));
+    let low = zoneinfo.zones.iter().filter(|zone| is_low(zone));
     let pages = derived::total(low.map(Zone::managed_or_present_pages));
     Ok(pages.saturating_mul(snapshot.origin.page_bytes / 1024))
+}
+
+/// True for a zone that serves GFP_USER: `set_recommended_min_free_kbytes()` counts no zone above it either.
+fn is_low(zone: &Zone) -> bool {
+    !["HighMem", "Movable", "Device"].contains(&zone.name.as_str())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+mod tests {
+    use super::*;
+    use mw_collect::text_archive;
+    use mw_model::Reading;
+    use mw_proc::zoneinfo::ZoneName;
+
+    #[test]
+    fn khugepaged_keeps_nothing_free_in_movable_memory() {
+        let archive = mw_test::fixture("thp-compaction/firing");
+        let mut snapshot = mw_collect::window(&text_archive::open(&archive).unwrap()).now;
+        let without = recommended_kib(&snapshot).unwrap();
+        let Reading::Value(zoneinfo) = &mut snapshot.sample.zoneinfo else { panic!("zoneinfo") };
+        let mut movable = zoneinfo.zones.last().unwrap().clone();
+        let first = zoneinfo.zones.iter().find(|zone| zone.managed_or_present_pages() > 0).unwrap();
+        movable.clone_from(first);
+        movable.name = ZoneName::new(b"Movable").unwrap();
+        zoneinfo.zones.retain(|zone| zone.name != movable.name);
+        zoneinfo.zones.push(movable);
+        assert_eq!(recommended_kib(&snapshot).unwrap(), without);
+    }
 }

@@ -32,6 +32,7 @@ pub(crate) const NAMES: &[&str] = &[
     "vm.watermark_boost_factor",
     "vm.watermark_scale_factor",
     "vm.zone_reclaim_mode",
+    "kernel.numa_balancing",
     "kernel.shmall",
     "kernel.shmmax",
     "kernel.shmmni",

@@ -19,7 +19,10 @@
 //!
 //! ## How to fix it
 //! Use huge pages for the data: freeing them costs a fraction. Keep large memory in a pool, which outlives the process.
-//! Have the service free its memory in parallel before it ends, or the service manager call process_mrelease(2).
+//! Have the service free its memory in parallel before it ends. A service manager that kills can also call
+//! process_mrelease(2) (Linux 5.15) right after SIGKILL, which frees private memory of a victim that does not get to run.
+//! It skips shared memory and huge pages of a pool, frees no page tables, and does nothing for an exit that has begun to
+//! free (`exit_mmap` sets MMF_OOM_SKIP; mm/oom_kill.c, `process_mrelease` and `__oom_reap_task_mm`).
 //!
 //! ## Threshold
 //! The wait takes at least half of the request.

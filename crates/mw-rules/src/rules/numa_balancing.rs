@@ -35,6 +35,9 @@ use mw_proc::vmstat::Counter;
 
 const CONFIRMED: u8 = 90;
 
+/// NUMA_BALANCING_NORMAL; 2 is NUMA_BALANCING_MEMORY_TIERING, since Linux 5.18.
+const BALANCING: u64 = 1;
+
 const COUNTED: &[(&str, Counter)] = &[
     ("numa_pages_migrated", Counter::NumaPagesMigrated),
     ("numa_hint_faults", Counter::NumaHintFaults),
@@ -52,7 +55,10 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
         )
         .with_remedy(Remedy::named(
             "bind the program to a node, or disable NUMA balancing",
-            vec![Step::manual("sysctl kernel.numa_balancing=0")],
+            vec![Step::manual(format!(
+                "sysctl kernel.numa_balancing={}",
+                without_balancing(stall)
+            ))],
         ));
     for (name, counter) in COUNTED {
         if let Ok(rate) = stall.rate(&[*counter]) {
@@ -60,4 +66,10 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
         }
     }
     Ok(Some(Suspect::new(finding, CONFIRMED)))
+}
+
+/// The setting without balancing between nodes of the same tier, which leaves promotion from slower memory on.
+fn without_balancing(stall: &StallWindow<'_>) -> u64 {
+    let present = stall.window.now.sysctl.number("kernel.numa_balancing").unwrap_or(0);
+    present & !BALANCING
 }

@@ -31,7 +31,8 @@
 //! ## Threshold
 //! 10,000 pages a second is a rate to look at, no more: heartbeats were missed at it in the field report "The Case
 //! of the RAM Starved Cluster", on another kernel. On Linux a program that reads 41 MB/s through a full page cache
-//! has kswapd scan as much.
+//! has kswapd scan as much. 10% of pressure is near the 70 ms of a second from which Android's lmkd acts;
+//! systemd-oomd waits for 60% over 30 s (DefaultMemoryPressureLimit, oomd.conf(5)).
 //!
 //! A high rate alone harms nobody: a program that reads a file larger than memory has the kernel drop
 //! clean pages as fast as it reads them, and every other request is still served at the speed of memory.

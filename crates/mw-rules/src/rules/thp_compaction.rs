@@ -3,8 +3,10 @@
 //! Page faults compact memory to allocate a transparent huge page.
 //!
 //! ## What it finds
-//! Transparent huge pages are enabled for every program (`enabled` is `always`) and a fault that finds
-//! no free huge page compacts at once (`defrag` is `always`); or faults are compacting right now.
+//! Transparent huge pages of some size are enabled for every program (`enabled` is `always`) and a fault that
+//! finds no free page of that size compacts at once (`defrag` is `always`); or faults are compacting right now.
+//! Since Linux 6.8 each size has a switch of its own (`hugepages-64kB/enabled`), `defrag` counts for all
+//! (`alloc_anon_folio`, mm/memory.c).
 //!
 //! As the cause of a stall: tasks waited in compaction for blocks of a huge page's size while the
 //! settings let faults compact, or direct compactions increased by at least 10 a second, or the kernel
@@ -107,8 +109,12 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
     let thp = snapshot.thp.required()?;
     let huge_order =
         derived::order_of(derived::huge_page_bytes(snapshot), snapshot.origin.page_bytes);
-    let smaller = stall.order_wanted().is_some_and(|order| (order as usize) < huge_order);
-    if thp.enabled.selected() == Some("never") || smaller {
+    let sizes: Vec<usize> = sizes_of_every_fault(thp, derived::huge_page_bytes(snapshot))
+        .map(|bytes| derived::order_of(bytes, snapshot.origin.page_bytes))
+        .collect();
+    let wanted = stall.order_wanted().map(|order| order as usize);
+    let is_of_size = wanted.is_none_or(|order| order >= huge_order || sizes.contains(&order));
+    if (thp.enabled.selected() == Some("never") && sizes.is_empty()) || !is_of_size {
         return Ok(None);
     }
     let settings_are_the_cause = every_fault_compacts(thp);
@@ -152,7 +158,22 @@ fn faults_per_s(window: &Window) -> f64 {
 
 /// True if the settings let every fault that finds no huge page compact.
 pub(crate) fn every_fault_compacts(thp: &Thp) -> bool {
-    thp.enabled.selected() == Some("always") && thp.defrag.selected() == Some("always")
+    let any = sizes_of_every_fault(thp, thp.pmd_bytes.unwrap_or(0)).next();
+    any.is_some() && thp.defrag.selected() == Some("always")
+}
+
+/// Sizes in bytes that every fault of private memory tries. Where sizes have switches of their own, the common one is for
+/// those that inherit it.
+fn sizes_of_every_fault(thp: &Thp, huge_bytes: u64) -> impl Iterator<Item = u64> {
+    let is_common = thp.enabled.selected() == Some("always");
+    let has_own = thp.sizes.iter().any(|size| size.page_bytes == huge_bytes);
+    let of_sizes = thp.sizes.iter().filter(move |size| match size.enabled.selected() {
+        Some("always") => true,
+        Some("inherit") => is_common,
+        _ => false,
+    });
+    let huge = (is_common && !has_own).then_some(huge_bytes);
+    of_sizes.map(|size| size.page_bytes).chain(huge)
 }
 
 /// True if pages were allocated for a pool of huge pages at the same rate.
@@ -174,5 +195,46 @@ fn remedy(thp: &Thp) -> Remedy {
              program requests huge pages (madvise) or other large blocks",
             vec![Step::manual("memwright explain fragmented-node")],
         ),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use mw_model::ThpSize;
+    use mw_proc::choice::Choice;
+
+    #[test]
+    fn folios_of_every_fault_compact_as_huge_pages_do() {
+        let choice = |text: &str| Choice::parse(text.as_bytes()).unwrap();
+        let thp = |enabled: &str, sizes: &[(u64, &str)]| Thp {
+            enabled: choice(enabled),
+            defrag: choice("[always] defer defer+madvise madvise never\n"),
+            pmd_bytes: Some(2 << 20),
+            sizes: sizes
+                .iter()
+                .map(|(kib, text)| ThpSize {
+                    page_bytes: kib << 10,
+                    enabled: choice(text),
+                    shmem_enabled: None,
+                })
+                .collect(),
+            ..Thp::default()
+        };
+        let (always, madvise) = ("[always] madvise never\n", "always [madvise] never\n");
+        let own = "[always] inherit madvise never\n";
+        let (inherits, never) =
+            ("always [inherit] madvise never\n", "always inherit madvise [never]\n");
+        for (enabled, sizes, expected) in [
+            (always, &[][..], true),
+            (madvise, &[], false),
+            (madvise, &[(64, own), (2048, inherits)], true),
+            (madvise, &[(64, never), (2048, inherits)], false),
+            (always, &[(64, never), (2048, inherits)], true),
+            (always, &[(64, never), (2048, never)], false),
+        ] {
+            assert_eq!(every_fault_compacts(&thp(enabled, sizes)), expected, "{enabled} {sizes:?}");
+        }
     }
 }

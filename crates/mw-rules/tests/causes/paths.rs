@@ -849,3 +849,16 @@ fn a_probe_that_gave_up_is_not_the_service() {
     let found = gave_up(true).unwrap_or_default();
     assert!(!found.contains("own time limit"), "{found}");
 }
+
+/// Memory tiering (2) uses the same setting, and is not what stalled.
+#[test]
+fn the_remedy_of_numa_balancing_leaves_memory_tiering_on() {
+    for (present, wanted) in [("1", "=0"), ("2", "=2"), ("3", "=2")] {
+        let mut made = numa_balancing();
+        let value = Ok(present.to_owned());
+        made.window.now.sysctl.values.insert("kernel.numa_balancing".to_owned(), value);
+        let remedy = explained(&made).causes.remove(0).finding.remedy.unwrap();
+        let steps = format!("{:?}", remedy.steps);
+        assert!(steps.contains(&format!("numa_balancing{wanted}")), "{present}: {steps}");
+    }
+}
