@@ -68,6 +68,7 @@ const FILES: &[&str] = &[
     "/sys/block/*/queue/rotational",
     "/sys/class/bdi/*/max_ratio",
     "/sys/class/bdi/*/max_ratio_fine",
+    "/sys/class/bdi/*/strict_limit",
     "/sys/devices/system/cpu/online",
     "/sys/devices/system/node/*/cpulist",
     "/sys/devices/system/node/*/distance",

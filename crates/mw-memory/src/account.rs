@@ -59,7 +59,7 @@ parts! {
     SwapCache "swap_cache" "/proc/meminfo SwapCached, the part that AnonPages and Shmem do not count"
         "Swapped-in or swapped-out pages that no process has mapped."
     UnmappedAnonymous "unmapped_anonymous" "/proc/meminfo Active + Inactive + Unevictable, less what is mapped or cached"
-        "Pages on the LRU lists that no process has mapped and no file has: spliced into pipes, or pinned for I/O."
+        "Pages on the LRU lists that no process has mapped and no file has: parts of transparent huge pages that were unmapped and are not split yet, pages in pipes, or pinned for I/O."
     Shared "shared" "/proc/meminfo Shmem"
         "tmpfs, System V segments, memfds and shared anonymous mappings."
     HugePages "huge_pages" "/proc/meminfo Hugetlb"

@@ -224,6 +224,8 @@ pub struct Cgroup {
     /// `memory.swap.max`; in version 1 `memory.memsw.limit_in_bytes`, the limit of memory and swap
     /// together. `None` is no limit, or a kernel that does not count swap by group.
     pub swap_max_bytes: Option<u64>,
+    /// `memory.swap.high`, above which its tasks are throttled (kernel 5.8); `None` is no limit, or version 1.
+    pub swap_high_bytes: Option<u64>,
     /// Memory that counts towards `swap_max_bytes`.
     pub swap_current_bytes: Option<u64>,
     /// Kernel memory charged to it, which version 1 tells in one number
@@ -249,6 +251,20 @@ pub struct Disk {
     pub max_ratio: Option<u64>,
     /// The same in parts of a million (kernel 6.2).
     pub max_ratio_fine: Option<u64>,
+    /// Whether its share is a limit by itself; without, the kernel lets all writers run until the whole machine has much
+    /// dirty (kernel 6.2).
+    pub strict_limit: Option<bool>,
+}
+
+impl Disk {
+    /// Its share of a dirty limit, in bytes.
+    #[must_use]
+    pub fn dirty_share_bytes(&self, limit_bytes: u64) -> u64 {
+        const MILLION: u64 = 1_000_000;
+        let percent = self.max_ratio.map(|percent| percent.saturating_mul(MILLION / 100));
+        let parts = self.max_ratio_fine.or(percent).unwrap_or(MILLION).min(MILLION);
+        limit_bytes.saturating_mul(parts) / MILLION
+    }
 }
 
 /// A zram device, which keeps what is written to it in memory.

@@ -128,6 +128,8 @@ pub struct GroupUse {
     /// Increases of memory.events.local: how often it reached its own limits. In version 1 `max` is memory.failcnt.
     pub high_events: Option<u64>,
     pub max_events: Option<u64>,
+    /// Increase of memory.swap.events `high`: how often its tasks were throttled for memory.swap.high.
+    pub swap_high_events: Option<u64>,
     /// Increase of memory.events: processes killed in it and in the groups below.
     pub oom_kills: Option<u64>,
     /// CPU time used, and time throttled by cpu.max (cpu.stat), in microseconds; throttling is added over
@@ -144,7 +146,10 @@ pub struct GroupUse {
     /// Limits at the second sample.
     pub memory_max_bytes: Option<u64>,
     pub memory_high_bytes: Option<u64>,
+    pub memory_swap_high_bytes: Option<u64>,
     pub memory_current_bytes: Option<u64>,
+    /// Page cache of it that is dirty or under writeback at the second sample.
+    pub memory_dirty_bytes: Option<u64>,
     /// cpu.max: quota in each period, in microseconds.
     pub cpu_quota_us: Option<u64>,
     pub cpu_period_us: Option<u64>,

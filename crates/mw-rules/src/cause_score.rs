@@ -205,13 +205,15 @@ impl<'a> CauseScore<'a> {
         self.with_evidence(what, Quantity::Percent(share), format!("/proc/{}/stack", task.pid))
     }
 
-    /// Share of the stall in which a writer was throttled for its dirty pages. A late answer may have waited for that. A page
-    /// fault of the canary or a late wake-up does not, and the kernel does not count it as waiting for memory
-    /// (balance_dirty_pages() has no psi_memstall_enter()).
+    /// Share of the stall in which a writer was throttled for its dirty pages. A late answer may have waited for that, and
+    /// so may a write fault on a shared mapping of a file, which the critical path shows. The canary's faults of private
+    /// memory and a late wake-up do not, and the kernel does not count it as waiting for memory (balance_dirty_pages()
+    /// has no psi_memstall_enter()).
     #[must_use]
     pub(crate) fn throttled_writers(self) -> Self {
         let kind = self.stall.incident.trigger.kind;
-        if !matches!(kind, TriggerKind::Probe | TriggerKind::Requested) {
+        let may_wait = matches!(kind, TriggerKind::Probe | TriggerKind::Requested);
+        if !may_wait && self.stall.request.is_none() {
             return self;
         }
         self.waits(&[WaitKind::DirtyThrottle]).blocked_in(&[kernel::DIRTY_THROTTLING])

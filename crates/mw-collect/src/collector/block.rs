@@ -36,6 +36,10 @@ fn disk(source: &Source, name: String) -> Disk {
         bdi: source.parse(&format!("/sys/kernel/debug/bdi/{device}/stats"), BdiStats::parse).ok(),
         max_ratio: source.number(&format!("/sys/class/bdi/{device}/max_ratio")).ok(),
         max_ratio_fine: source.number(&format!("/sys/class/bdi/{device}/max_ratio_fine")).ok(),
+        strict_limit: source
+            .number(&format!("/sys/class/bdi/{device}/strict_limit"))
+            .ok()
+            .map(|strict| strict != 0),
         name,
         device,
     }

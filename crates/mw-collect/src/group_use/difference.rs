@@ -84,6 +84,8 @@ fn difference(
         pgscan: rise(|counters| counters.memory.pgscan),
         high_events: rise(|counters| counters.memory.events.high),
         max_events: rise(|counters| counters.memory.events.max),
+        swap_high_events: rise(|counters| counters.memory.swap_high_events),
+        memory_dirty_bytes: now.memory.dirty_bytes,
         oom_kills: rise(|counters| counters.memory.events.oom_kill),
         cpu_us: rise(|counters| counters.cpu.usage_us),
         throttled_us: rise(|counters| counters.cpu.throttled_us),
@@ -105,6 +107,7 @@ fn millis(duration: Duration) -> u64 {
 pub(super) fn set_limits(group: &mut GroupUse, limits: &GroupLimits) {
     group.memory_max_bytes = group.memory_max_bytes.or(limits.memory_max_bytes);
     group.memory_high_bytes = group.memory_high_bytes.or(limits.memory_high_bytes);
+    group.memory_swap_high_bytes = group.memory_swap_high_bytes.or(limits.memory_swap_high_bytes);
     group.memory_current_bytes = group.memory_current_bytes.or(limits.memory_current_bytes);
     if group.cpu_quota_us.is_none() {
         group.cpu_quota_us = limits.cpu_max.quota_us;
@@ -168,6 +171,7 @@ fn is_eventful(group: &GroupUse) -> bool {
         group.pgscan,
         group.high_events,
         group.max_events,
+        group.swap_high_events,
         group.oom_kills,
         group.throttled_periods,
         group.throttled_us,
@@ -194,6 +198,7 @@ fn weight(group: &GroupUse) -> u64 {
         (group.oom_kills, KILLED_US),
         (group.high_events, EVENT_US),
         (group.max_events, EVENT_US),
+        (group.swap_high_events, EVENT_US),
         (group.refaults_file, REFAULT_US),
         (group.refaults_anon, REFAULT_US),
         (group.throttled_us, 1),

@@ -45,6 +45,8 @@ pub(super) struct Memory {
     pub(super) refault_anon: Option<u64>,
     pub(super) pgscan: Option<u64>,
     pub(super) events: MemoryEvents,
+    pub(super) swap_high_events: Option<u64>,
+    pub(super) dirty_bytes: Option<u64>,
 }
 
 /// The limits of a group, and how much memory it has.
@@ -52,6 +54,7 @@ pub(super) struct Memory {
 pub(super) struct GroupLimits {
     pub(super) memory_max_bytes: Option<u64>,
     pub(super) memory_high_bytes: Option<u64>,
+    pub(super) memory_swap_high_bytes: Option<u64>,
     pub(super) memory_current_bytes: Option<u64>,
     pub(super) cpu_max: CpuMax,
     pub(super) io_max: Vec<DeviceLimit>,
@@ -146,6 +149,8 @@ fn memory_v2(files: &mut GroupFileReader<'_>, into: &mut Memory) {
     {
         let local = files.parse(c"memory.events.local", MemoryEvents::parse);
         into.events = local.map_or(events, |local| events.of_own_limits(local));
+        let swap = files.parse(c"memory.swap.events", MemoryEvents::parse);
+        set(&mut into.swap_high_events, swap.and_then(|swap| swap.high));
     }
 }
 
@@ -160,6 +165,7 @@ pub(super) fn limits(
     if controllers.unified {
         limit(&mut files, c"memory.max", &mut into.memory_max_bytes);
         limit(&mut files, c"memory.high", &mut into.memory_high_bytes);
+        limit(&mut files, c"memory.swap.high", &mut into.memory_swap_high_bytes);
         let current = files.parse(c"memory.current", number::parse_u64);
         set(&mut into.memory_current_bytes, current);
         if let Some(max) = files.parse(c"cpu.max", CpuMax::parse) {
@@ -197,6 +203,8 @@ fn memory_stat(files: &mut GroupFileReader<'_>, into: &mut Memory) -> bool {
     set(&mut into.refault_file, stat.refault_file_pages);
     set(&mut into.refault_anon, stat.refault_anon_pages);
     set(&mut into.pgscan, stat.scanned_pages);
+    let unwritten = stat.file_dirty_bytes.zip(stat.file_writeback_bytes);
+    set(&mut into.dirty_bytes, unwritten.map(|(dirty, written)| dirty.saturating_add(written)));
     true
 }
 

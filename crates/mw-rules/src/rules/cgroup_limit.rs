@@ -4,8 +4,8 @@
 //!
 //! ## What it finds
 //! A memory cgroup (its own, an ancestor, or any other with a limit) in which memory that reclaim inside
-//! the group cannot free takes 90% of the limit: anonymous, shared and kernel memory, but not page
-//! cache.
+//! the group cannot free takes 90% of the limit: kernel memory, locked memory, and as much anonymous and shared memory
+//! as neither the free swap nor the group's memory.swap.max has room for, but not page cache.
 //!
 //! As the cause of a stall: tasks reclaimed within a cgroup's limit or were blocked there, or a cgroup
 //! reached its limit more often than before. The machine and the canary may have been calm throughout.
@@ -24,7 +24,9 @@
 //! administrator's policy.
 //!
 //! ## Threshold
-//! Page cache fills every limit in time and is reclaimable. With the rest at 90%, too little cache is
+//! Page cache fills every limit in time and is reclaimable, and so is anonymous memory while there is swap for it
+//! (`can_reclaim_anon_pages`, mm/vmscan.c): a group with memory.high and swap is meant to be at its limit. vm.swappiness 0
+//! keeps a group's reclaim from swapping. With the rest at 90%, too little cache is
 //! left for the group's own programs and files. It is never critical: only programs of the group wait,
 //! and any user's group can be at its limit.
 //!
@@ -33,14 +35,15 @@
 
 use crate::cause_score::CauseScore;
 use crate::request::{is_task_within, limit_events};
+use crate::rules::cgroup_throttled::{is_over_swap_high, over_swap_high};
 use crate::share::percent;
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_critical_path::kernel::{CGROUP_RECLAIM, MEMORY_HIGH};
 use mw_model::{
-    Cgroup, CgroupVersion, Cgroups, Finding, Missing, Quantity, Remedy, Severity, Step, Subject,
-    TriggerKind, WaitKind, Window, derived, format_bytes,
+    Cgroup, CgroupVersion, Cgroups, Finding, GroupUse, Missing, Quantity, Remedy, Severity,
+    Snapshot, Step, Subject, TriggerKind, WaitKind, Window, derived, format_bytes,
 };
 use std::collections::BTreeSet;
 
@@ -59,7 +62,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         .iter()
         .chain(&cgroups.limited)
         .filter(|group| seen.insert(group.path.as_str()))
-        .filter_map(|group| finding(group, cgroups))
+        .filter_map(|group| finding(group, &window.now, cgroups))
         .collect();
     if found.is_empty() {
         cgroups.whole()?;
@@ -93,8 +96,15 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
     let full = cgroups.and_then(|groups| {
         let candidates = named.into_iter().chain(&groups.own).chain(&groups.limited);
         let candidates = candidates.filter(|group| is_of_request(stall, &group.path));
-        candidates.filter_map(|group| finding(group, groups)).next()
+        candidates.filter_map(|group| finding(group, &stall.window.now, groups)).next()
     });
+    let of_swap = most_swap_throttled(stall).filter(|group| {
+        let times = group.swap_high_events.unwrap_or(0);
+        times >= MET_AT_LEAST && counted.is_none_or(|(_, others)| times > others)
+    });
+    if let Some(group) = of_swap {
+        return score.cause(over_swap_high(group));
+    }
     let group = match &full {
         Some(finding) => finding.subject.clone(),
         None => Subject::Cgroup(counted.map(|(path, _)| path.to_owned())),
@@ -136,6 +146,13 @@ fn most_counted<'a>(stall: &StallWindow<'a>) -> Option<(&'a str, u64)> {
     met.filter(|(_, times)| *times > 0).max_by_key(|(_, times)| *times)
 }
 
+/// The group that was throttled most often for memory.swap.high, which counts as no limit of memory.
+fn most_swap_throttled<'a>(stall: &StallWindow<'a>) -> Option<&'a GroupUse> {
+    let groups = stall.incident.groups.iter().filter(|group| is_over_swap_high(group));
+    let groups = groups.filter(|group| is_of_request(stall, &group.path));
+    groups.max_by_key(|group| group.swap_high_events)
+}
+
 /// The group that reached its limit most often since the minute before.
 fn most_met<'a>(stall: &StallWindow<'a>, cgroups: &'a Cgroups) -> Option<(&'a Cgroup, u64)> {
     let before = stall.calm?.now.cgroups.value()?;
@@ -164,17 +181,40 @@ fn unnamed(subject: Subject) -> Finding {
 }
 
 /// Charged memory that reclaim inside the group cannot free.
-fn hard_bytes(group: &Cgroup) -> Option<u64> {
+fn hard_bytes(group: &Cgroup, snapshot: &Snapshot, version: CgroupVersion) -> Option<u64> {
     let stat = &group.stat;
     // Version 1 does not tell which part of the kernel memory is reclaimable: at most all of it.
     let slab = stat.slab_reclaimable_bytes.or(group.kernel_bytes);
-    let soft = [stat.inactive_file_bytes, stat.active_file_bytes, slab];
+    let lists = [stat.inactive_anon_bytes, stat.active_anon_bytes];
+    let swappable = derived::total(lists.into_iter().flatten());
+    let swappable = swappable.min(swap_room_bytes(group, snapshot, version));
+    let soft = [stat.inactive_file_bytes, stat.active_file_bytes, slab, Some(swappable)];
     Some(group.current_bytes?.saturating_sub(derived::total(soft.into_iter().flatten())))
 }
 
-fn finding(group: &Cgroup, cgroups: &Cgroups) -> Option<Finding> {
+/// Bytes that reclaim inside the group can swap out.
+fn swap_room_bytes(group: &Cgroup, snapshot: &Snapshot, version: CgroupVersion) -> u64 {
+    if snapshot.sysctl.number("vm.swappiness") == Ok(0) {
+        return 0;
+    }
+    let free = snapshot.sample.meminfo.value().and_then(|m| m.swap_free_bytes).unwrap_or(0);
+    let limit = group.swap_max_bytes.into_iter().chain(group.swap_high_bytes).min();
+    let used = group.swap_current_bytes.unwrap_or(0);
+    let room = match (version, limit, group.max_bytes) {
+        (CgroupVersion::V2, Some(limit), _) => limit.saturating_sub(used),
+        // The limit and the use of version 1 are of memory and swap together.
+        (CgroupVersion::V1, Some(limit), Some(of_memory)) => {
+            let swapped = used.saturating_sub(group.current_bytes.unwrap_or(0));
+            limit.saturating_sub(of_memory).saturating_sub(swapped)
+        }
+        _ => free,
+    };
+    room.min(free)
+}
+
+fn finding(group: &Cgroup, snapshot: &Snapshot, cgroups: &Cgroups) -> Option<Finding> {
     let limit = [group.max_bytes, group.high_bytes].into_iter().flatten().min()?;
-    let hard = hard_bytes(group)?;
+    let hard = hard_bytes(group, snapshot, cgroups.version)?;
     let share = percent(hard, limit);
     if share < WARNING_PERCENT {
         return None;

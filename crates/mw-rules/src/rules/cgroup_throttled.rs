@@ -1,22 +1,23 @@
 //! # cgroup-throttled
 //!
-//! A cgroup was over memory.high, and the kernel slowed its tasks down.
+//! A cgroup was over memory.high or memory.swap.high, and the kernel slowed its tasks down.
 //!
 //! ## What it finds
 //! No hazard: this rule only explains stalls. The request's tasks slept or reclaimed on their way back to
-//! user mode, because their cgroup was over `memory.high`.
+//! user mode or, after more than 64 pages, within the allocation (`try_charge_memcg`, mm/memcontrol.c), because their
+//! cgroup was over `memory.high`, or its swap over `memory.swap.high` (Linux 5.8).
 //!
 //! ## Why it hurts
 //! Over memory.high every allocation is followed by reclaim inside the group, and then by a sleep of up to
-//! two seconds. Nothing is killed and nothing fails: the service only becomes slow.
+//! two seconds; over memory.swap.high by the sleep. Nothing is killed and nothing fails: the service only becomes slow.
 //!
 //! ## What it looks like
-//! `high` in the group's memory.events.local increases; its tasks are in `mem_cgroup_handle_over_high`. The machine has
-//! memory available.
+//! `high` in the group's memory.events.local, or in its memory.swap.events, increases; its tasks are in
+//! `mem_cgroup_handle_over_high`. The machine has memory available.
 //!
 //! ## How to fix it
 //! Raise memory.high above the service's working set (`systemctl set-property UNIT MemoryHigh=SIZE`), or
-//! give the service less memory to use.
+//! give the service less memory to use. Where memory.swap.high throttled, raise that, and not MemoryMax.
 //!
 //! ## Threshold
 //! The throttling, with the swap-in and the reads of reclaimed pages that the limit causes, takes at
@@ -29,7 +30,7 @@
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
-use mw_model::{Finding, Missing, Quantity, Remedy, Severity, Step, Subject};
+use mw_model::{Finding, GroupUse, Missing, Quantity, Remedy, Severity, Step, Subject};
 
 const CONFIRMED: u8 = 95;
 
@@ -44,8 +45,10 @@ const OF_LIMIT: &[TimeClass] = &[
 pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     let Some(request) = stall.request else { return Ok(None) };
     let groups = &stall.incident.groups;
-    let over = groups.iter().filter(|group| group.high_events.unwrap_or(0) > 0);
-    let group = over.max_by_key(|group| (group.of_service, group.high_events));
+    let over =
+        groups.iter().filter(|group| group.high_events.max(group.swap_high_events) > Some(0));
+    let times = |group: &GroupUse| group.high_events.max(group.swap_high_events);
+    let group = over.max_by_key(|group| (group.of_service, times(group)));
     // A task at memory.max comes through the same code. Where the kernel's count was read, it decides.
     if group.is_none() && groups.iter().any(|group| group.high_events.is_some()) {
         return Ok(None);
@@ -56,20 +59,52 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
     if throttled <= 0.0 || !is_throttled {
         return Ok(None);
     }
+    let finding = match group {
+        Some(group) if is_over_swap_high(group) => over_swap_high(group),
+        _ => over_memory_high(group),
+    };
+    Ok(Some(Suspect::new(finding, CONFIRMED).explaining(request.percent(OF_LIMIT))))
+}
+
+fn over_memory_high(group: Option<&GroupUse>) -> Finding {
     let subject = Subject::Cgroup(group.map(|group| group.path.clone()));
     let headline = format!("{} exceeded memory.high", subject.actor());
-    let mut finding = Finding::new(Severity::Critical, subject, headline)
+    let finding = Finding::new(Severity::Critical, subject, headline)
         .with_impact("Each allocation of the group was followed by reclaim and a sleep.")
         .with_remedy(Remedy::named(
             "raise memory.high of the group above its working set",
             vec![Step::manual("systemctl set-property UNIT MemoryHigh=SIZE")],
         ));
-    if let Some(group) = group {
-        let times = Quantity::Count(group.high_events.unwrap_or(0));
-        finding = finding.with_evidence("times over memory.high", times, "memory.events.local");
-        if let Some(bytes) = group.memory_high_bytes {
-            finding = finding.with_evidence("memory.high", Quantity::Bytes(bytes), "memory.high");
-        }
+    let Some(group) = group else { return finding };
+    let times = Quantity::Count(group.high_events.unwrap_or(0));
+    let finding = finding.with_evidence("times over memory.high", times, "memory.events.local");
+    match group.memory_high_bytes {
+        Some(bytes) => finding.with_evidence("memory.high", Quantity::Bytes(bytes), "memory.high"),
+        None => finding,
     }
-    Ok(Some(Suspect::new(finding, CONFIRMED).explaining(request.percent(OF_LIMIT))))
+}
+
+/// True if the group was throttled for its swap rather than for its memory.
+pub(crate) fn is_over_swap_high(group: &GroupUse) -> bool {
+    group.swap_high_events.unwrap_or(0) > group.high_events.unwrap_or(0)
+}
+
+/// The finding on a group that was throttled for memory.swap.high.
+pub(crate) fn over_swap_high(group: &GroupUse) -> Finding {
+    const FILE: &str = "memory.swap.high";
+    let subject = Subject::Cgroup(Some(group.path.clone()));
+    let headline = format!("{} exceeded {FILE}", subject.actor());
+    let path = format!("/sys/fs/cgroup{}/{FILE}", group.path.trim_end_matches('/'));
+    let times = Quantity::Count(group.swap_high_events.unwrap_or(0));
+    let finding = Finding::new(Severity::Critical, subject, headline)
+        .with_impact("Each allocation of the group was followed by a sleep.")
+        .with_remedy(Remedy::named(
+            "raise memory.swap.high of the group, or have it use less memory",
+            vec![Step::manual_on("echo SIZE >", &path)],
+        ))
+        .with_evidence("times over memory.swap.high", times, "memory.swap.events");
+    match group.memory_swap_high_bytes {
+        Some(bytes) => finding.with_evidence(FILE, Quantity::Bytes(bytes), FILE),
+        None => finding,
+    }
 }

@@ -16,15 +16,19 @@
 //! Locked and anonymous memory does not count towards the limit, so with a database in memory, all of
 //! the rest can become dirty. Then every allocation waits for the disk. In our reproduction (1 GiB of
 //! 1.7 GiB locked, a slow disk, `dirty_ratio` 90) the OOM killer killed the database; with the default
-//! limit it did not. `fsync` waits for everything that is dirty.
+//! limit it did not. sync(2) waits for everything that is dirty. fsync(2) waits for its own file and, on ext4 with
+//! data=ordered, for other files whose new blocks belong to the same transaction.
 //!
 //! ## What it looks like
 //! `Dirty` in /proc/meminfo grows to gigabytes before the disk becomes busy; then everything stops.
 //!
 //! ## How to fix it
 //! `memwright fix dirty-limit-too-high` sets `vm.dirty_ratio` to 20 and `vm.dirty_background_ratio` to
-//! 10, the kernel's defaults, or to what the device writes in 30 s. Where the limits are set in bytes,
-//! it sets the bytes. If you must not change the limits, keep the writer out of the page cache or limit
+//! 10, the kernel's defaults, or to what the device writes in 30 s. Where the limits are set in bytes, or
+//! 30 s are less than 2% of memory, it sets `vm.dirty_bytes` and `vm.dirty_background_bytes`. Where only one device is
+//! too slow, and since Linux 6.2, it limits that device alone (`strict_limit` and `max_ratio_fine` in /sys/class/bdi), which
+//! does not slow writers to others. `max_ratio` without `strict_limit` is no limit: up to halfway between the background
+//! limit and the limit the kernel throttles nobody (`domain_dirty_freerun`, mm/page-writeback.c). If you must not change the limits, keep the writer out of the page cache or limit
 //! its device (see page-cache-flood).
 //!
 //! ## Threshold
@@ -33,9 +37,9 @@
 //! of clusters and databases. A device counts only after the kernel has measured it (256 MiB written,
 //! and a speed other than the initial guess of 100 MiB/s).
 //!
-//! The memory that can hold page cache is free memory plus the page cache of files. Memory that the
-//! kernel has not handed to its zones yet (deferred initialization) is in MemFree but not in
-//! nr_free_pages; it counts as free.
+//! The memory that can hold page cache is free memory plus the page cache of files. Some patched kernels hand memory to
+//! their zones long after boot (deferred initialization): it is in MemFree but not in nr_free_pages, and counts as free.
+//! Mainline waits for it before init starts (`page_alloc_init_late`, mm/mm_init.c), and its MemFree is nr_free_pages.
 //!
 //! ## References
 //! Linux, Documentation/admin-guide/sysctl/vm.rst, dirty_ratio; mm/page-writeback.c,
@@ -57,6 +61,9 @@ const MAX_DRAIN_S: f64 = 60.0;
 const GOOD_DRAIN_S: u64 = 30;
 const DEFAULT_RATIO: u64 = 20;
 
+/// The smallest ratio whose half, for the background limit, is not 0.
+const LEAST_RATIO: u64 = 2;
+
 /// Smallest write of a device from which its speed is known.
 const MIN_WRITTEN_BYTES: u64 = 256 << 20;
 
@@ -68,6 +75,8 @@ struct DirtyLimit {
     in_bytes: Option<bool>,
     /// Bytes at which the kernel throttles writers.
     bytes: u64,
+    /// Bytes up to which it throttles none, but for devices with a strict limit.
+    free_run_bytes: u64,
     /// Bytes that can hold page cache.
     dirtyable: u64,
 }
@@ -75,6 +84,8 @@ struct DirtyLimit {
 /// The device that takes longest to write as much as may become dirty.
 struct Drain<'a> {
     disk: &'a Disk,
+    /// Bytes that may become dirty on it.
+    dirty_bytes: u64,
     bytes_per_s: u64,
     seconds: f64,
 }
@@ -83,7 +94,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let snapshot = &window.now;
     let limit = limit(snapshot)?;
     let share = percent(limit.bytes, limit.dirtyable);
-    let slow = slowest(snapshot, limit.bytes).filter(|drain| drain.seconds > MAX_DRAIN_S);
+    let slow = slowest(snapshot, &limit).filter(|drain| drain.seconds > MAX_DRAIN_S);
     if share < WARNING_PERCENT && slow.is_none() {
         return Ok(Vec::new());
     }
@@ -96,7 +107,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let headline = match &slow {
         Some(drain) if share < WARNING_PERCENT => format!(
             "{} may become dirty, and {} takes {:.0} s to write that much",
-            format_bytes(limit.bytes),
+            format_bytes(drain.dirty_bytes),
             drain.disk.name,
             drain.seconds
         ),
@@ -121,7 +132,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
             "After a burst of writes, allocations wait until the disk has written it; at worst the \
              OOM killer kills a process.",
         )
-        .with_remedy(remedy(&limit, slow.as_ref()));
+        .with_remedy(remedy(&limit, share, slow.as_ref()));
     if let Some(drain) = slow {
         finding = finding.with_evidence(
             format!("write speed of {}", drain.disk.name),
@@ -163,27 +174,55 @@ fn limit(snapshot: &Snapshot) -> Result<DirtyLimit, Missing> {
         (None, Some(bytes)) if bytes > 0 => bytes,
         (None, _) => (dirtyable / 100).saturating_mul(sysctl.number("vm.dirty_ratio")?),
     };
-    Ok(DirtyLimit { in_bytes: set_bytes.map(|bytes| bytes > 0), bytes, dirtyable })
+    let vmstat = snapshot.sample.vmstat.value();
+    let background = vmstat.and_then(|v| v.get(Counter::NrDirtyBackgroundThreshold));
+    let background =
+        background.map_or(bytes / 2, |pages| pages.saturating_mul(snapshot.origin.page_bytes));
+    let free_run_bytes = (bytes / 2).saturating_add(background / 2);
+    let in_bytes = set_bytes.map(|bytes| bytes > 0);
+    Ok(DirtyLimit { in_bytes, bytes, free_run_bytes, dirtyable })
 }
 
-fn slowest(snapshot: &Snapshot, limit_bytes: u64) -> Option<Drain<'_>> {
+fn slowest<'a>(snapshot: &'a Snapshot, limit: &DirtyLimit) -> Option<Drain<'a>> {
     let disks = snapshot.disks.value()?;
-    let drain = |disk| drain(disk, limit_bytes);
+    let drain = |disk| drain(disk, limit);
     disks.iter().filter_map(drain).max_by(|a, b| a.seconds.total_cmp(&b.seconds))
 }
 
-fn drain(disk: &Disk, limit_bytes: u64) -> Option<Drain<'_>> {
+fn drain<'a>(disk: &'a Disk, limit: &DirtyLimit) -> Option<Drain<'a>> {
     let stats = disk.bdi.as_ref()?;
     let bytes_per_s = stats.write_bandwidth_bytes_per_s?;
     let measured = stats.written_bytes? >= MIN_WRITTEN_BYTES
         && bytes_per_s != UNMEASURED_BYTES_PER_S
         && bytes_per_s > 0;
-    let share = disk.max_ratio.unwrap_or(100).min(100);
-    let seconds = (limit_bytes / 100).saturating_mul(share) as f64 / bytes_per_s as f64;
-    measured.then_some(Drain { disk, bytes_per_s, seconds })
+    let share = disk.dirty_share_bytes(limit.bytes);
+    let is_strict = disk.strict_limit == Some(true);
+    let dirty_bytes = if is_strict { share } else { share.max(limit.free_run_bytes) };
+    let seconds = dirty_bytes as f64 / bytes_per_s as f64;
+    measured.then_some(Drain { disk, dirty_bytes, bytes_per_s, seconds })
 }
 
-fn remedy(limit: &DirtyLimit, slow: Option<&Drain<'_>>) -> Remedy {
+/// A limit of the slow device alone, on a kernel that has one.
+fn device_remedy(limit: &DirtyLimit, drain: &Drain<'_>) -> Option<Remedy> {
+    const MILLION: u64 = 1_000_000;
+    let present = drain.disk.max_ratio_fine?;
+    let target = drain.bytes_per_s.saturating_mul(GOOD_DRAIN_S);
+    let parts = target.saturating_mul(MILLION).checked_div(limit.bytes)?.clamp(1, present.max(1));
+    let setting = |name| format!("/sys/class/bdi/{}/{name}", drain.disk.device);
+    Some(Remedy::automatic(
+        format!("limit {} to what it writes in {GOOD_DRAIN_S} s", drain.disk.name),
+        vec![
+            Step::write(setting("strict_limit"), 1),
+            Step::write(setting("max_ratio_fine"), parts),
+        ],
+    ))
+}
+
+fn remedy(limit: &DirtyLimit, share: f64, slow: Option<&Drain<'_>>) -> Remedy {
+    let of_device = slow.filter(|_| share < WARNING_PERCENT);
+    if let Some(remedy) = of_device.and_then(|drain| device_remedy(limit, drain)) {
+        return remedy;
+    }
     let by_speed = slow.map_or(u64::MAX, |d| d.bytes_per_s.saturating_mul(GOOD_DRAIN_S));
     let by_share = (limit.dirtyable / 100).saturating_mul(DEFAULT_RATIO);
     let target = by_share.min(by_speed).min(limit.bytes);
@@ -191,11 +230,11 @@ fn remedy(limit: &DirtyLimit, slow: Option<&Drain<'_>>) -> Remedy {
         let step = Step::manual("sysctl vm.dirty_ratio vm.dirty_bytes");
         return Remedy::named("lower the one of the two settings that is not 0", vec![step]);
     };
-    let (setting, background, value) = if in_bytes {
+    let ratio = percent(target, limit.dirtyable) as u64;
+    let (setting, background, value) = if in_bytes || ratio < LEAST_RATIO {
         ("vm.dirty_bytes", "vm.dirty_background_bytes", target.max(1 << 20))
     } else {
-        let ratio = percent(target, limit.dirtyable) as u64;
-        ("vm.dirty_ratio", "vm.dirty_background_ratio", ratio.clamp(2, DEFAULT_RATIO))
+        ("vm.dirty_ratio", "vm.dirty_background_ratio", ratio.min(DEFAULT_RATIO))
     };
     let half = value / 2;
     Remedy::automatic(

@@ -12,8 +12,9 @@
 //! blocks, this rule ranks first.
 //!
 //! ## Why it hurts
-//! Requests for huge pages (transparent or from a pool), large network buffers and kernel stacks fail,
-//! or compact first: the caller waits while the kernel moves pages. A node that has thrashed can stay
+//! Requests for huge pages (transparent or from a pool) and for other large blocks fail, or compact first: the caller
+//! waits while the kernel moves pages. Network buffers fall back to single pages without compaction (`skb_page_frag_refill`,
+//! net/core/sock.c), and kernel stacks need no large block with CONFIG_VMAP_STACK. A node that has thrashed can stay
 //! fragmented for days. It looks healthy to every monitor ("free memory: 13 GB") and stalls the next job
 //! that allocates much memory.
 //!
@@ -66,7 +67,11 @@
 //! (vmsplice) or in use by a device: all pages on the node's LRU lists, including the unevictable list,
 //! less AnonPages and FilePages. The kernel cannot move them, and one is enough to prevent a huge page.
 //! The finding names them as the reason if there is one for every huge page that the unusable free
-//! memory would make, and at least 16 MiB of them, because the kernel's counters lag behind.
+//! memory would make, and at least 16 MiB of them, because the kernel's counters lag behind. The same difference has the
+//! freed parts of transparent huge pages that programs unmapped in part (`madvise(2)` MADV_DONTNEED of allocators): they
+//! remain whole until memory is short (`deferred_split_folio`, mm/huge_memory.c), and the kernel can move them. If
+//! `thp_deferred_split_page` counted any, pages count as pinned only where `nr_foll_pin_acquired` less
+//! `nr_foll_pin_released` has as many, or direct compaction mostly fails.
 //!
 //! ## References
 //! Linux, mm/vmstat.c, unusable_free_index(); Documentation/admin-guide/mm/concepts.rst, compaction;
@@ -84,6 +89,7 @@ use mw_model::{
 };
 use mw_proc::buddyinfo::BuddyZone;
 use mw_proc::meminfo::Meminfo;
+use mw_proc::vmstat::Counter;
 
 const CRITICAL_MILLI: u32 = 800;
 
@@ -137,7 +143,7 @@ fn finding(window: &Window, zone: &BuddyZone, free: FreeBySize, order: usize) ->
     let snapshot = &window.now;
     let huge_bytes = derived::huge_page_bytes(snapshot);
     let pinned_bytes = pinned_bytes(snapshot, zone.node);
-    let is_pinned = is_kept_fragmented(snapshot, free, pinned_bytes);
+    let is_pinned = is_kept_fragmented(window, free, pinned_bytes);
     let outlook = outlook::for_huge_pages(snapshot, huge_bytes, zone.node);
     let subject = Subject::Zone { node: zone.node, zone: zone.name.to_string() };
     let huge = format_bytes(huge_bytes);
@@ -213,11 +219,28 @@ fn after_compaction(growth: PoolGrowth, node: u32) -> String {
 }
 
 /// True if there is a pinned page for every huge page that the unusable free memory would make.
-fn is_kept_fragmented(snapshot: &Snapshot, free: FreeBySize, pinned_bytes: u64) -> bool {
+fn is_kept_fragmented(window: &Window, free: FreeBySize, pinned_bytes: u64) -> bool {
+    let snapshot = &window.now;
     let pinned_pages = pinned_bytes.checked_div(snapshot.origin.page_bytes).unwrap_or(0);
     let huge_bytes = derived::huge_page_bytes(snapshot);
     let unusable_huge_pages = free.unusable_bytes().checked_div(huge_bytes).unwrap_or(0);
-    pinned_bytes >= MIN_PINNED_BYTES && pinned_pages >= unusable_huge_pages
+    pinned_bytes >= MIN_PINNED_BYTES
+        && pinned_pages >= unusable_huge_pages
+        && (!may_be_split(snapshot)
+            || counted_pins(snapshot) >= unusable_huge_pages.max(1)
+            || outlook::compaction_fails(window))
+}
+
+/// True if the pages may be parts of huge pages that were unmapped in part: the kernel can move those.
+fn may_be_split(snapshot: &Snapshot) -> bool {
+    let vmstat = snapshot.sample.vmstat.value();
+    vmstat.and_then(|v| v.get(Counter::ThpDeferredSplitPage)).unwrap_or(0) > 0
+}
+
+/// Pages of the machine that the kernel counts as pinned for I/O.
+fn counted_pins(snapshot: &Snapshot) -> u64 {
+    let count = |counter| snapshot.sample.vmstat.value().and_then(|v| v.get(counter)).unwrap_or(0);
+    count(Counter::NrFollPinAcquired).saturating_sub(count(Counter::NrFollPinReleased))
 }
 
 fn remedy(node: u32, is_pinned: bool) -> Remedy {

@@ -862,3 +862,57 @@ fn the_remedy_of_numa_balancing_leaves_memory_tiering_on() {
         assert!(steps.contains(&format!("numa_balancing{wanted}")), "{present}: {steps}");
     }
 }
+
+/// Promise (Tracing: why): A cgroup that was throttled for its swap is told so, and not to raise MemoryMax.
+#[test]
+fn a_group_over_its_swap_limit_is_named_with_it() {
+    let swap_high = || GroupUse {
+        high_events: Some(0),
+        swap_high_events: Some(300),
+        memory_swap_high_bytes: Some(64 << 20),
+        ..group()
+    };
+    let traced = with_group(made(&[(TimeKind::Waiting(Wait::MemoryHigh), 90)]), swap_high());
+    let cause = explained(&traced).causes.remove(0);
+    assert_eq!(cause.finding.rule, "cgroup-throttled");
+    assert!(cause.finding.headline.ends_with("exceeded memory.swap.high"), "{cause:?}");
+    assert!(format!("{:?}", cause.finding.remedy).contains("memory.swap.high"), "{cause:?}");
+    let counted = Made::on(HEALTHY)
+        .waits((812, "postgres"), WaitKind::CgroupReclaim, 7000, 3000)
+        .blocked((812, "postgres"), 'D', 8, &["mem_cgroup_handle_over_high"]);
+    let cause = explained(&with_group(counted, swap_high())).causes.remove(0);
+    assert_eq!(cause.finding.rule, "cgroup-limit");
+    assert!(cause.finding.headline.ends_with("exceeded memory.swap.high"), "{cause:?}");
+    assert!(!format!("{:?}", cause.finding.remedy).contains("MemoryMax"), "{cause:?}");
+}
+
+/// The machine had little dirty: what throttled is the dirty limit of the writer's own cgroup.
+///
+/// Promise (Tracing: why): A cgroup that throttles its own writers is named, and not a limit of the machine.
+#[test]
+fn a_group_with_a_dirty_limit_of_its_own_is_named() {
+    let cause = |pages, group| {
+        let made = made(&[(TimeKind::Waiting(Wait::DirtyThrottling), 90)]).dirty(pages, 200_000);
+        let cause = explained(&with_group(made, group)).causes.remove(0);
+        assert_eq!(cause.finding.rule, "dirty-throttle");
+        cause.finding
+    };
+    let own = cause(4000, group());
+    assert_eq!(own.subject.to_string(), format!("cgroup {GROUP}"));
+    assert!(own.headline.contains("dirty limit that its memory limit sets"), "{}", own.headline);
+    assert!(!format!("{:?}", own.remedy).contains("ratio"), "{:?}", own.remedy);
+    assert_eq!(cause(150_000, group()).subject.to_string(), "dirty pages");
+    let unlimited = GroupUse { memory_max_bytes: None, ..group() };
+    assert_eq!(cause(4000, unlimited).subject.to_string(), "dirty pages");
+}
+
+/// A write fault on a shared mapping of a file waits in balance_dirty_pages() as write(2) does.
+#[test]
+fn a_request_that_was_throttled_in_a_fault_counts_whatever_the_trigger() {
+    let made = made(&[(TimeKind::Waiting(Wait::DirtyThrottling), 90)]).trigger(
+        TriggerKind::Pressure,
+        "memory",
+        TOTAL_MS as f64,
+    );
+    assert_eq!(first_rule(&made), "dirty-throttle");
+}
