@@ -5,13 +5,13 @@
 mod common;
 
 use common::{
-    COMPACT, DIRTY_BYTES, DIRTY_RATIO, KHUGEPAGED, MIN_FREE, SWAPPINESS, THP, Tree, ZONE_RECLAIM,
-    all_kinds, finding, once, wants,
+    COMPACT, DIRTY_BACKGROUND_BYTES, DIRTY_BACKGROUND_RATIO, DIRTY_BYTES, DIRTY_RATIO, KHUGEPAGED,
+    MIN_FREE, SWAPPINESS, THP, Tree, ZONE_RECLAIM, all_kinds, finding, once, wants,
 };
 use mw_model::{Severity, Step};
 use mw_remedy::{
-    ApplyError, ChangeError, ChangeState, Kernel, Plan, PlanError, SYSCTL_FILE, TMPFILES_FILE,
-    UndoError, UndoOutcome, UndoSelection, changes, nobody,
+    ApplyError, ChangeError, ChangeProgress, ChangeState, ChangeStep, Kernel, Plan, PlanError,
+    SYSCTL_FILE, TMPFILES_FILE, UndoError, UndoOutcome, UndoSelection, changes, nobody,
 };
 use std::fs;
 
@@ -203,6 +203,48 @@ fn a_partner_comes_back_too() {
     tree.set(DIRTY_BYTES, "0\n");
     assert_eq!(tree.undo_all(), [restored("0")]);
     assert_eq!(tree.everything(), before);
+}
+
+/// Both dirty limits are set in bytes, which zeroes both ratios; the kernel takes no zero for bytes.
+///
+/// Promise (Fixing): Limits that the kernel keeps in two files each come back exactly, whichever of their changes is
+/// reverted first.
+#[test]
+fn two_limits_of_two_files_each_come_back() {
+    const FILES: [(&str, &str); 2] =
+        [(DIRTY_BACKGROUND_BYTES, DIRTY_BACKGROUND_RATIO), (DIRTY_BYTES, DIRTY_RATIO)];
+    for persist in [false, true] {
+        for first in [1, 2] {
+            let tree = Tree::new();
+            for ((bytes, ratio), percent) in FILES.into_iter().zip(["7\n", "23\n"]) {
+                tree.set(bytes, "0\n");
+                tree.set(ratio, percent);
+            }
+            let before = tree.everything();
+            let steps = vec![
+                Step::write(DIRTY_BACKGROUND_BYTES, 31_457_280),
+                Step::write(DIRTY_BYTES, 62_914_560),
+            ];
+            let plan = tree.plan(&[finding("dirty-limit-too-high", Severity::Warning, steps)]);
+            let mut zero = |point: ChangeProgress| {
+                let (_, ratio) = FILES[usize::try_from(point.change - 1).unwrap()];
+                if point.moment == ChangeStep::Written {
+                    tree.set(ratio, "0\n");
+                }
+            };
+            let mut journal = tree.lock();
+            mw_remedy::apply(&tree.kernel(), &mut journal, &plan, persist, &mut zero).unwrap();
+            drop(journal);
+            assert_eq!(
+                (tree.get(DIRTY_BYTES).as_str(), tree.get(DIRTY_RATIO).as_str()),
+                ("62914560\n", "0\n")
+            );
+            let undone = tree.undo(&UndoSelection::Ids(vec![first]), false);
+            assert!(undone.iter().all(|undone| undone.outcome.is_gone()), "{undone:?}");
+            assert!(tree.undo_all().iter().all(UndoOutcome::is_gone));
+            assert_eq!(tree.everything(), before, "persisted {persist}, {first} first");
+        }
+    }
 }
 
 #[test]

@@ -5,7 +5,8 @@
 mod common;
 
 use common::{
-    DIRTY_BYTES, DIRTY_RATIO, MIN_FREE, SWAPPINESS, THP, ZONE_RECLAIM, again, is_root, wants,
+    DIRTY_BACKGROUND_BYTES, DIRTY_BACKGROUND_RATIO, DIRTY_BYTES, DIRTY_RATIO, MIN_FREE, SWAPPINESS,
+    THP, ZONE_RECLAIM, again, is_root, wants,
 };
 use mw_remedy::{
     ApplyError, ChangeError, Journal, Kernel, KernelError, Plan, UndoOutcome, UndoSelection, nobody,
@@ -96,6 +97,8 @@ fn the_zeroed_partner_comes_back() {
     let pair = [DIRTY_RATIO, DIRTY_BYTES];
     check("ratio over bytes", &pair, &[(DIRTY_BYTES, "500000000")], DIRTY_RATIO, "15");
     check("bytes over ratio", &pair, &[(DIRTY_RATIO, "17")], DIRTY_BYTES, "400000000");
+    let pair = [DIRTY_BACKGROUND_RATIO, DIRTY_BACKGROUND_BYTES];
+    check("background bytes", &pair, &[(pair[0], "7")], pair[1], "200000000");
     let pair = ["/proc/sys/vm/overcommit_ratio", "/proc/sys/vm/overcommit_kbytes"];
     check("overcommit", &pair, &[(pair[1], "123456")], pair[0], "60");
 }

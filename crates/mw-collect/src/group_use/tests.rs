@@ -63,6 +63,8 @@ fn differences_of_version_2() {
     made.write("db/memory.events", "low 0\nhigh 1\nmax 2\noom 0\noom_kill 0\n");
     made.write("db/memory.max", "1048576\n");
     made.write("db/memory.high", "max\n");
+    made.write("db/memory.swap.events", "high 3\nmax 0\nfail 0\n");
+    made.write("db/memory.swap.high", "65536\n");
     made.write("db/cpu.stat", "usage_usec 100\nnr_throttled 1\nthrottled_usec 50\n");
     made.write("db/cpu.max", "20000 100000\n");
     made.write("db/io.stat", io);
@@ -72,7 +74,10 @@ fn differences_of_version_2() {
     made.write("calm/io.stat", io);
     let mut sampler = sampler(&[&made]);
     let earlier = sampler.sample(PATIENCE, &[]);
-    made.write("db/memory.stat", "anon 1\nworkingset_refault_file 17\npgscan 9\n");
+    let stat =
+        "anon 1\nfile_dirty 8192\nfile_writeback 4096\nworkingset_refault_file 17\npgscan 9\n";
+    made.write("db/memory.stat", stat);
+    made.write("db/memory.swap.events", "high 10\nmax 0\nfail 0\n");
     // Limits of the groups below are not its own.
     made.write("db/memory.events", "low 0\nhigh 2\nmax 9\noom 0\noom_kill 1\n");
     made.write("db/memory.events.local", "low 0\nhigh 2\nmax 5\noom 0\noom_kill 0\n");
@@ -86,6 +91,8 @@ fn differences_of_version_2() {
     let db = &uses[0];
     assert_eq!((db.refaults_file, db.refaults_anon, db.pgscan), (Some(7), None, Some(4)));
     assert_eq!((db.high_events, db.max_events, db.oom_kills), (Some(1), Some(3), Some(1)));
+    assert_eq!((db.swap_high_events, db.memory_swap_high_bytes), (Some(7), Some(1 << 16)));
+    assert_eq!(db.memory_dirty_bytes, Some(12 << 10));
     assert_eq!((db.cpu_us, db.throttled_us), (Some(200), Some(40)));
     assert_eq!((db.throttled_periods, db.frozen), (Some(2), true));
     assert_eq!((db.memory_max_bytes, db.memory_high_bytes), (Some(1 << 20), None));
