@@ -159,6 +159,7 @@ fn profiles_page() -> String {
                     format!("{last}; {} stay", kept.join(", "))
                 }
                 WantedValue::AtLeast(least) => format!("at least {least}"),
+                WantedValue::WithoutBits(bits) => format!("what is set, without flag {bits}"),
             };
             let evidence = match setting.evidence.ends_with(".md") {
                 true => format!("[measured]({})", setting.evidence),
@@ -174,19 +175,20 @@ fn profiles_page() -> String {
     out
 }
 
-/// Its settings as a part of a TuneD profile: sections for the plugins sysctl and sysfs.
+/// Its settings as a part of a TuneD profile: sections for the plugins sysctl and sysfs. TuneD cannot clear a flag and
+/// leave the others.
 fn tuned(profile: &TuningProfile) -> String {
     let value = |setting: &ProfileSetting| match setting.wanted {
-        WantedValue::OneOf(values) => {
-            values.last().map(|value| (*value).to_owned()).unwrap_or_default()
-        }
-        WantedValue::AtLeast(least) => format!(">{least}"),
+        WantedValue::OneOf(values) => values.last().map(|value| (*value).to_owned()),
+        WantedValue::AtLeast(least) => Some(format!(">{least}")),
+        WantedValue::WithoutBits(_) => None,
     };
     let (mut sysctl, mut sysfs) = (String::new(), String::new());
     for setting in profile.settings {
+        let Some(value) = value(setting) else { continue };
         match setting.path.strip_prefix("/proc/sys/") {
-            Some(name) => sysctl += &format!("{}={}\n", name.replace('/', "."), value(setting)),
-            None => sysfs += &format!("{}={}\n", setting.path, value(setting)),
+            Some(name) => sysctl += &format!("{}={value}\n", name.replace('/', ".")),
+            None => sysfs += &format!("{}={value}\n", setting.path),
         }
     }
     format!("[sysctl]\n{sysctl}\n[sysfs]\n{sysfs}")

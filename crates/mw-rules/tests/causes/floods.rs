@@ -6,10 +6,10 @@ use mw_critical_path::{PathPart, PathTask, TimeKind, Wait};
 use mw_model::{GroupIo, GroupUse, Service, ServiceProcess, Snapshot, TriggerKind, WaitKind};
 use mw_proc::vmstat::Counter;
 
-/// Page faults and wake-ups do not wait there, and the kernel does not count it as waiting for memory.
+/// The canary's page faults and wake-ups do not wait there, and the kernel does not count it as waiting for memory.
 ///
 /// Promise (Tracing: why): Writers that were throttled for what they made dirty explain a late answer alone, no
-/// memory pressure, page fault or wake-up.
+/// memory pressure, canary or wake-up.
 #[test]
 fn a_throttled_writer_explains_a_late_answer_but_no_memory_pressure() {
     let is_cause = |kind, name| {
