@@ -74,9 +74,8 @@ mod tests {
         let mut snapshot = mw_collect::window(&text_archive::open(&archive).unwrap()).now;
         let without = recommended_kib(&snapshot).unwrap();
         let Reading::Value(zoneinfo) = &mut snapshot.sample.zoneinfo else { panic!("zoneinfo") };
-        let mut movable = zoneinfo.zones.last().unwrap().clone();
         let first = zoneinfo.zones.iter().find(|zone| zone.managed_or_present_pages() > 0).unwrap();
-        movable.clone_from(first);
+        let mut movable = *first;
         movable.name = ZoneName::new(b"Movable").unwrap();
         zoneinfo.zones.retain(|zone| zone.name != movable.name);
         zoneinfo.zones.push(movable);
