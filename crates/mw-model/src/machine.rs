@@ -251,7 +251,7 @@ pub struct Disk {
     pub max_ratio: Option<u64>,
     /// The same in parts of a million (kernel 6.2).
     pub max_ratio_fine: Option<u64>,
-    /// Whether its share is a limit by itself; without, the kernel lets all writers run until the whole machine has much
+    /// True if its share is a limit by itself; without, the kernel lets all writers run until the whole machine has much
     /// dirty (kernel 6.2).
     pub strict_limit: Option<bool>,
 }

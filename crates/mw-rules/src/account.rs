@@ -37,7 +37,7 @@ pub fn account(snapshot: &Snapshot, holders: &Holders) -> Result<MemoryAccount, 
                 leaf(
                     &account,
                     MemoryPart::UnmappedAnonymous,
-                    "unmapped pages that pipes or devices hold (vmsplice, pinned)",
+                    "unmapped pages: parts of huge pages to be split, in pipes, or pinned",
                 ),
             ],
         ),

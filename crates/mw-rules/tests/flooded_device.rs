@@ -7,11 +7,14 @@ use mw_collect::text_archive::TextArchive;
 use mw_model::{Consent, Remedy, Step};
 
 /// The remedy of a flood on a machine that says so of its device's share.
-fn remedy(max_ratio_fine: Option<&str>) -> Remedy {
+fn remedy(max_ratio_fine: Option<&str>, strict_limit: Option<&str>) -> Remedy {
     let archive = mw_test::fixture("page-cache-flood/firing");
     let mut tree = TextArchive::load(&archive).unwrap_or_else(|error| panic!("{error}")).tree;
     if let Some(parts) = max_ratio_fine {
         tree.insert("sys/class/bdi/259:0/max_ratio_fine", parts.into()).unwrap();
+    }
+    if let Some(strict) = strict_limit {
+        tree.insert("sys/class/bdi/259:0/strict_limit", strict.into()).unwrap();
     }
     let source = Source::in_memory(tree, &archive).unwrap();
     let report = mw_rules::check(&mw_collect::window(&source), None);
@@ -36,7 +39,7 @@ fn written(remedy: &Remedy) -> Vec<(&str, u64)> {
 /// supports it.
 #[test]
 fn the_device_gets_what_it_writes_in_two_seconds() {
-    let remedy = remedy(Some("1000000"));
+    let remedy = remedy(Some("1000000"), Some("0"));
     assert_eq!(remedy.consent, Consent::Named);
     let writes = written(&remedy);
     assert_eq!(writes[0], ("/sys/class/bdi/259:0/strict_limit", 1));
@@ -49,6 +52,14 @@ fn the_device_gets_what_it_writes_in_two_seconds() {
 #[test]
 fn where_the_kernel_cannot_or_it_has_less_already_nothing_is_written() {
     for known in [None, Some("10")] {
-        assert_eq!(written(&remedy(known)), [], "{known:?}");
+        assert_eq!(written(&remedy(known, Some("1"))), [], "{known:?}");
     }
+}
+
+/// Without `strict_limit` the kernel lets the device have all of what may be dirty before it throttles anybody.
+#[test]
+fn a_share_that_is_no_strict_limit_becomes_one() {
+    let strict = ("/sys/class/bdi/259:0/strict_limit", 1);
+    let share = ("/sys/class/bdi/259:0/max_ratio_fine", 10);
+    assert_eq!(written(&remedy(Some("10"), Some("0"))), [strict, share]);
 }

@@ -293,5 +293,8 @@ fn flooded(snapshot: &Snapshot) -> Option<(&Disk, u64)> {
     let speed = disk.bdi?.write_bandwidth_bytes_per_s?;
     let bytes = speed.saturating_mul(DEVICE_DIRTY_S).max(DEVICE_DIRTY_BYTES);
     let parts = bytes.saturating_mul(MILLION).checked_div(limit)?;
-    (waiting(&disk) > 0 && parts < disk.max_ratio_fine?).then_some((disk, parts.max(1)))
+    // A share that is no strict limit caps nothing.
+    let present = disk.max_ratio_fine?;
+    let is_limited = parts >= present && disk.strict_limit != Some(false);
+    (waiting(&disk) > 0 && !is_limited).then_some((disk, parts.min(present).max(1)))
 }
