@@ -309,7 +309,7 @@ mod tests {
         }
     }
 
-    /// Promise (Diagnosis): Pages that are reclaimed at the limit of a cgroup never count as reclaim of the machine,
+    /// Promise (Findings): Pages that are reclaimed at the limit of a cgroup never count as reclaim of the machine,
     /// whichever kernel counts them.
     #[test]
     fn reclaim_at_the_limit_of_a_cgroup_is_not_the_machines() {

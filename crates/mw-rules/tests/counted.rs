@@ -71,7 +71,7 @@ const AT_LIMIT: &[(Counter, u64)] = &[
     (Counter::WorkingsetRefaultFile, 200),
 ];
 
-/// Promise (Diagnosis): A container that reclaims at its own limit is no reclaim storm and no flood of the machine,
+/// Promise (Findings): A container that reclaims at its own limit is no reclaim storm and no flood of the machine,
 /// whichever kernel counts its pages.
 #[test]
 fn a_container_at_its_limit_is_no_storm_and_no_flood() {
@@ -102,7 +102,7 @@ fn a_flood_is_found_by_the_machines_own_scans() {
     );
 }
 
-/// Promise (Diagnosis): Reclaim that kswapd does alone is a note at most, at any rate.
+/// Promise (Findings): Reclaim that kswapd does alone is a note at most, at any rate.
 #[test]
 fn kswapd_alone_is_a_note() {
     let rates = |steals, stalls| {
@@ -123,7 +123,7 @@ fn kswapd_alone_is_a_note() {
     assert_eq!(short(&rates(199_000, 50)), Severity::Critical, "tasks reclaim as well");
 }
 
-/// Promise (Diagnosis): Memory pressure, which contains kswapd's own time, is never the only sign of a condition.
+/// Promise (Findings): Memory pressure, which contains kswapd's own time, is never the only sign of a condition.
 #[test]
 fn pressure_alone_is_nothing() {
     let scans = [(Counter::PgscanKswapd, 9000), (Counter::PgstealKswapd, 9000)];
@@ -133,7 +133,7 @@ fn pressure_alone_is_nothing() {
     assert!(headline.starts_with("some task, kswapd included, waited"), "{headline}");
 }
 
-/// Promise (Diagnosis): An allocation whose compaction was deferred is no compaction.
+/// Promise (Findings): An allocation whose compaction was deferred is no compaction.
 #[test]
 fn only_faults_that_compact_are_compaction() {
     let rates = |scanned, faults| {
@@ -156,7 +156,7 @@ fn only_faults_that_compact_are_compaction() {
     assert!(!is_found("always madvise [never]\n", 90_000, 100), "no huge pages");
 }
 
-/// Promise (Diagnosis): Watermarks that the kernel increases for a while are no setting to write.
+/// Promise (Findings): Watermarks that the kernel increases for a while are no setting to write.
 #[test]
 fn boosted_watermarks_are_no_setting() {
     let boosted = |is_printed: bool| {
@@ -177,7 +177,7 @@ fn boosted_watermarks_are_no_setting() {
     assert_ne!(note.remedy.unwrap().consent, mw_model::Consent::Automatic);
 }
 
-/// Promise (Diagnosis): zswap that serves what it holds is no thrashing; one that spills to the device is.
+/// Promise (Findings): zswap that serves what it holds is no thrashing; one that spills to the device is.
 #[test]
 fn zswap_thrashes_when_it_spills_or_takes_a_cpu() {
     let rates = |both_ways, written_back| {

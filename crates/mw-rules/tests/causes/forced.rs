@@ -106,7 +106,7 @@ fn without_huge_pages() -> Made {
     )
 }
 
-/// Promise (Diagnosis): Reclaim by hand before a stall is found on a kernel that counts it with that of tasks.
+/// Promise (Findings): Reclaim by hand before a stall is found on a kernel that counts it with that of tasks.
 #[test]
 fn reclaim_before_the_stall_is_found_where_nodes_count_it() {
     let rule = |stalls| {

@@ -234,7 +234,7 @@ fn churn_with(stack: &[&str]) -> Made {
         .blocked(POSTGRES, 'D', 7, stack)
 }
 
-/// Promise (Diagnosis): Memory pressure explains a stall only with a counter of tasks that waited: kswapd and kcompactd
+/// Promise (Findings): Memory pressure explains a stall only with a counter of tasks that waited: kswapd and kcompactd
 /// count as stalled while they run.
 #[test]
 fn pressure_explains_a_stall_only_with_a_counter() {
