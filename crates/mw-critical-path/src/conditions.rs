@@ -291,10 +291,8 @@ pub(crate) const WAITS: &[WaitRow] = &[
         "nfs4_proc_",
         "nfs4_wait_",
         "nfs4_handle_",
-        "nfs4_delay",
         "nfs4_file_",
         "nfs4_async_",
-        "nfs4_state_manager",
         "nfs4_run_state_manager",
         "nfs4_client_recover_",
         "__rpc_wait_for_completion_task"

@@ -107,7 +107,12 @@ fn small_free_blocks_are_critical_where_nothing_makes_them_whole() {
     let mut failing = stuck.clone();
     count(
         &mut failing,
-        &[(Counter::CompactStall, 40), (Counter::CompactFail, 30), (Counter::CompactSuccess, 10)],
+        &[
+            (Counter::CompactStall, 40),
+            (Counter::CompactFail, 30),
+            (Counter::CompactSuccess, 10),
+            (Counter::CompactMigrateScanned, 40_000),
+        ],
     );
     assert_eq!(of(&failing), Some(Severity::Critical), "compaction fails");
     let mut old = stuck.clone();
@@ -133,6 +138,7 @@ fn a_reader_of_a_large_file_harms_nobody() {
             (Counter::Allocstall, 900),
             (Counter::CompactStall, 200),
             (Counter::CompactFail, 150),
+            (Counter::CompactMigrateScanned, 20_000),
         ],
     );
     let report = mw_rules::check(&reader, None);
