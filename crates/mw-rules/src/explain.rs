@@ -123,7 +123,7 @@ fn symptom(stall: &StallWindow<'_>) -> String {
         TriggerKind::Probe if trigger.failed_at_once() => format!("{name} failed"),
         TriggerKind::Probe => format!("{name} stalled for {time}"),
         TriggerKind::Canary => format!("page faults stalled for {time}"),
-        // The trigger's time is the kernel's threshold.
+        // The trigger's time contains that of kswapd.
         TriggerKind::Pressure => {
             format!("memory pressure for {}", format_duration_ms(stall.length_ms()))
         }

@@ -100,7 +100,7 @@ fn is_waited_for(window: &Window) -> bool {
 }
 
 /// Direct reclaims or compactions a second, whichever are more.
-fn direct_per_s(window: &Window) -> f64 {
+pub(crate) fn direct_per_s(window: &Window) -> f64 {
     let per_s = |activity| window.activity(activity).unwrap_or(0.0);
     per_s(VmActivity::DirectReclaims).max(per_s(VmActivity::DirectCompactions))
 }
@@ -108,9 +108,14 @@ fn direct_per_s(window: &Window) -> f64 {
 /// True if counters show that tasks waited for memory. Pressure alone does not: kswapd and kcompactd count as stalled
 /// while they run (psi_memstall_enter() in balance_pgdat() and kcompactd()).
 pub(crate) fn counts_waits(window: &Window) -> bool {
+    direct_per_s(window) > 0.0 || counts_refaults(window)
+}
+
+/// True if pages are read or swapped in again so often that tasks wait for them.
+pub(crate) fn counts_refaults(window: &Window) -> bool {
     let again = [Counter::WorkingsetRefaultFile, Counter::Pswpin, Counter::Zswpin];
     let again = again.iter().map(|counter| window.rate(*counter).unwrap_or(0.0)).sum::<f64>();
-    direct_per_s(window) > 0.0 || again >= AGAIN_PER_S
+    again >= AGAIN_PER_S
 }
 
 /// True if only kswapd reclaims, and most of what it scans: whatever the rate, nobody waits for it.

@@ -2,7 +2,7 @@
 
 use mw_model::{
     BlockedTask, CanaryMetric, FloodShare, Incident, Layout, Metric, Missing, ProbeMetric, Profile,
-    Snapshot, Table, TaskUse, Tick, Trigger, TriggerKind, Window, WriterProcess,
+    Resource, Snapshot, Table, TaskUse, Tick, Trigger, TriggerKind, Window, WriterProcess,
 };
 use mw_probe::ProbeFailure;
 use mw_profile::{ProfileEvidence, difference};
@@ -128,7 +128,7 @@ fn is_own(pid: u32, task: &str) -> bool {
 /// Rows are so far apart, in milliseconds: what happens between two is in the second.
 const ROW_MS: u64 = 100;
 
-/// The highest value of the measurement that triggered a stall.
+/// The highest value of the measurement that triggered a stall; of pressure, the time for which some task waited.
 fn worst_us(
     table: &Table,
     trigger: &Trigger,
@@ -138,9 +138,25 @@ fn worst_us(
         TriggerKind::Canary => Metric::Canary(CanaryMetric::Touch),
         TriggerKind::Heartbeat => Metric::Canary(CanaryMetric::Late),
         TriggerKind::Probe => Metric::Probe(trigger.name.as_str().into(), ProbeMetric::Worst),
-        TriggerKind::Pressure | TriggerKind::OomKill | TriggerKind::Requested => return None,
+        TriggerKind::Pressure => return waited_us(table, during),
+        TriggerKind::OomKill | TriggerKind::Requested => return None,
     };
     largest(table, &metric, during)
+}
+
+/// A window of the kernel's pressure trigger, in milliseconds: it fires after what was waited for within one.
+const TRIGGER_WINDOW_MS: u64 = 1000;
+
+/// The time for which some task waited for memory, from a window before a stall to its end.
+fn waited_us(table: &Table, during: &std::ops::RangeInclusive<u64>) -> Option<u64> {
+    let values = table.values(&Metric::waited_us(Resource::Memory))?;
+    let rows: Vec<_> = table.at_unix_ms.iter().zip(values).collect();
+    let until = |end: u64| {
+        let mut known = rows.iter().rev().filter(|(at, _)| **at <= end);
+        known.find_map(|(_, value)| *value)
+    };
+    let before = until(during.start().saturating_sub(TRIGGER_WINDOW_MS))?;
+    until(*during.end())?.checked_sub(before)
 }
 
 fn largest(table: &Table, metric: &Metric, during: &std::ops::RangeInclusive<u64>) -> Option<u64> {
@@ -203,6 +219,20 @@ fn tick_at(table: &Table, layout: &Layout, at: usize) -> Option<Tick> {
 mod tests {
     use super::*;
     use mw_model::{KernelWait, WaitKind};
+
+    /// Promise (The recorder): An incident of memory pressure has the time for which some task waited, instead of the
+    /// limit of the kernel's trigger.
+    #[test]
+    fn pressure_is_as_long_as_some_task_waited() {
+        let mut table = Table::new(["pressure.memory.some.total_us"]);
+        for (at, total_us) in [(900, 1_000), (1900, 500_000), (2900, 1_300_000), (4900, 9_000_000)]
+        {
+            table.push(at, &[total_us]);
+        }
+        let trigger = Trigger { kind: TriggerKind::Pressure, ..Trigger::default() };
+        assert_eq!(worst_us(&table, &trigger, &(2000..=3000)), Some(1_299_000));
+        assert_eq!(worst_us(&table, &trigger, &(1000..=3000)), None, "no row before it");
+    }
 
     #[test]
     fn what_is_blocked_for_good_is_no_part_of_a_stall() {

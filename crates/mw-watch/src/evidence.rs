@@ -134,8 +134,9 @@ impl EvidenceThread {
             |open: &&mut OpenIncident| open.is_update_due() && (!rests || open.is_overdue());
         let due = incidents.iter_mut().filter(is_due);
         let Some(open) = due.min_by_key(|open| open.next_update()) else { return Ok(()) };
-        let mut incident = self.incident(open, IncidentState::Open, mw_sys::unix_ms());
+        let incident = self.incident(open, IncidentState::Open, mw_sys::unix_ms());
         open.updated();
+        let Some(mut incident) = incident else { return Ok(()) };
         let is_first = !open.has_number();
         incident.id = open.number(&self.context.writer);
         self.context.writer.update_incident(incident.clone());
@@ -163,6 +164,7 @@ impl EvidenceThread {
             let mut open = incidents.remove(place);
             let ended_unix_ms = open.ended_unix_ms().unwrap_or_else(mw_sys::unix_ms);
             let incident = self.incident(&mut open, IncidentState::Closed, ended_unix_ms);
+            let Some(incident) = incident else { continue };
             let kept = self.context.writer.keep_incident(incident.clone());
             if open.is_requested() {
                 self.context.requests.report(match &kept {
@@ -189,9 +191,10 @@ impl EvidenceThread {
                 Some(ended_unix_ms) => (IncidentState::Closed, ended_unix_ms),
                 None => (IncidentState::Interrupted, mw_sys::unix_ms()),
             };
-            let incident = self.incident(&mut open, state, ended_unix_ms);
-            // There is nobody to tell.
-            drop(self.context.writer.keep_incident(incident));
+            if let Some(incident) = self.incident(&mut open, state, ended_unix_ms) {
+                // There is nobody to tell.
+                drop(self.context.writer.keep_incident(incident));
+            }
         }
     }
 
@@ -205,13 +208,13 @@ impl EvidenceThread {
         self.events.send(event).map_err(|_| NoReceiver)
     }
 
-    /// Evidence of a stall, explained.
+    /// Evidence of a stall, explained. None where it is pressure for which nobody waited, and nobody was told of it.
     fn incident(
         &mut self,
         open: &mut OpenIncident,
         state: IncidentState,
         ended_unix_ms: u64,
-    ) -> Incident {
+    ) -> Option<Incident> {
         let cpu_before = mw_sys::thread_time();
         if !open.has_ended() {
             open.find_path(&self.context);
@@ -224,13 +227,13 @@ impl EvidenceThread {
         let mut incident = assemble::incident(known, ended_unix_ms, failure, table, evidence);
         open.describe(&mut self.context, &mut incident);
         incident.unseen.extend(self.context.unseen.iter().cloned());
-        let cpu_of_helper = self.explain(&mut incident);
+        let (is_alone, cpu_of_helper) = self.explain(&mut incident);
         self.explained(thread_time_since(cpu_before) + cpu_of_helper);
-        incident
+        (open.has_number() || !is_alone).then_some(incident)
     }
 
-    /// Returns the CPU time that it took of other threads.
-    fn explain(&mut self, incident: &mut Incident) -> Duration {
+    /// Returns whether it is pressure for which nobody waited, and the CPU time that it took of other threads.
+    fn explain(&mut self, incident: &mut Incident) -> (bool, Duration) {
         let snapshot = self.context.snapshot.run(&[(std::process::id(), ())]).pop().flatten();
         let (snapshot, cpu) = snapshot.unwrap_or_else(|| {
             incident.unseen.push(Missing::failed("snapshot", UNANSWERED));
@@ -242,7 +245,7 @@ impl EvidenceThread {
         mw_rules::explain(incident, &window, calm.as_ref());
         incident.unseen.sort_by(|a, b| (&a.what, &a.why).cmp(&(&b.what, &b.why)));
         incident.unseen.dedup();
-        cpu
+        (mw_rules::is_pressure_alone(incident, &window), cpu)
     }
 }
 

@@ -213,8 +213,10 @@ fn trigger(incident: &Incident) -> String {
         TriggerKind::Probe => format!("probe {}", shown(&trigger.name)),
         TriggerKind::Canary => "the recorder's canary".to_owned(),
         TriggerKind::Pressure => {
-            let limit = format_duration_ms(trigger.limit_ms);
-            return format!("tasks that waited for memory {limit} or more of a second");
+            let [waited, limit] = [trigger.worst_ms, trigger.limit_ms].map(format_duration_ms);
+            return format!(
+                "some task, kswapd included, that waited for memory for {waited} (trigger: {limit} of a second)"
+            );
         }
         TriggerKind::Heartbeat => "a late heartbeat".to_owned(),
         TriggerKind::OomKill => "a kill of the OOM killer".to_owned(),

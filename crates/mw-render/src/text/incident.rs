@@ -73,9 +73,9 @@ impl TextPage {
         let shown = match trigger.kind {
             TriggerKind::Probe => format!("{} took {worst} (limit {limit})", trigger.name),
             TriggerKind::Canary => format!("a page fault took {worst} (canary, limit {limit})"),
-            TriggerKind::Pressure => {
-                format!("some task, kswapd included, waited for memory {limit} or more in a second")
-            }
+            TriggerKind::Pressure => format!(
+                "some task, kswapd included, waited for memory for {worst} (trigger: {limit} of a second)"
+            ),
             TriggerKind::Heartbeat => format!("a heartbeat was {worst} late (limit {limit})"),
             TriggerKind::OomKill => "the OOM killer killed a process".to_owned(),
             TriggerKind::Requested => "evidence on request".to_owned(),

@@ -252,6 +252,26 @@ fn pressure_explains_a_stall_only_with_a_counter() {
     assert_eq!(score(alone), 0);
 }
 
+/// Promise (The recorder): Memory pressure for which nobody waited but the program that fills the page cache is no
+/// incident.
+#[test]
+fn pressure_is_an_incident_only_where_somebody_waited() {
+    let is_alone = |made: Made| {
+        let made = made.trigger(TriggerKind::Pressure, "pressure", 150.0);
+        let incident = crate::asked(&made);
+        mw_rules::is_pressure_alone(&incident, &made.window)
+    };
+    let pressed = || Made::on(HEALTHY).pressed(60, 0, 0);
+    let streamed = || pressed().floods((4711, "cat"), "/data/file", 200_000);
+    let reclaims = |made: Made, task| made.waits(task, WaitKind::DirectReclaim, 500, 40);
+    assert!(is_alone(pressed()));
+    assert!(is_alone(reclaims(streamed(), (4711, "cat"))));
+    assert!(!is_alone(reclaims(reclaims(streamed(), (4711, "cat")), POSTGRES)));
+    assert!(!is_alone(pressed().counts(Counter::Allocstall, 5.0)));
+    assert!(!is_alone(pressed().counts(Counter::WorkingsetRefaultFile, 5000.0)));
+    assert!(!is_alone(pressed().counts(Counter::PgstealFile, 5000.0)), "at the limit of a cgroup");
+}
+
 /// Another semaphore that is taken in a page fault is none that khugepaged holds.
 #[test]
 fn khugepaged_holds_mmap_lock_alone() {
