@@ -24,8 +24,6 @@ FISHDIR = $(DATADIR)/fish/vendor_completions.d
 ZSHDIR = $(DATADIR)/zsh/$(if $(filter /usr,$(PREFIX)),$(DEBIAN),site-functions)
 DEBIAN = $(if $(wildcard /etc/debian_version),vendor-completions,site-functions)
 
-# More commands: lab, parquet, ship or full.
-FEATURES =
 CARGO = cargo
 INSTALL = install
 
@@ -34,8 +32,7 @@ export CARGO_TARGET_DIR := $(abspath $(or $(CARGO_TARGET_DIR),target))
 BUILT = $(CARGO_TARGET_DIR)/release
 
 UNITS = memwright.service memwright.socket memwright-pool.service memwright-ship.service memwright-ship.timer
-# That of lab belongs to a program that has the command.
-MAN1 = $(filter-out $(if $(filter full lab,$(FEATURES)),,%/memwright-lab.1),$(wildcard docs/man/*.1))
+MAN1 = $(wildcard docs/man/*.1)
 MAN5 = $(wildcard docs/man/*.5)
 MONITORING = packaging/prometheus/memwright.rules.yml $(wildcard packaging/grafana/*.json) $(wildcard packaging/kubernetes/*.json)
 VIEWS = $(wildcard fleet/*.sql)
@@ -50,7 +47,7 @@ LIBRARIES = crates/mw-preload crates/mw-capi
 WITH = $(MAKE) --no-print-directory BUILT='$(abspath $(BUILT))' PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' -C
 
 all:
-	$(CARGO) build --locked --release --package mw-cli $(if $(FEATURES),--features $(FEATURES))
+	$(CARGO) build --locked --release --package mw-cli
 	for library in $(LIBRARIES); do $(MAKE) --no-print-directory -C $$library || exit; done
 
 # Builds nothing, so that root needs no toolchain.

@@ -196,33 +196,15 @@ fn tuned(profile: &TuningProfile) -> String {
 
 fn man_pages(files: &mut BTreeMap<PathBuf, Vec<u8>>) -> anyhow::Result<()> {
     let mut pages = manual::command_pages(&mw_cli::args::command())?;
-    // That of the program itself, and those of the commands that it shares with the full one.
-    pages.extend(manual::command_pages(&default_command())?);
     pages.insert(manual::PAGE.to_owned(), manual::configuration()?);
     files.extend(pages.into_iter().map(|(name, page)| (Path::new("docs/man").join(name), page)));
     Ok(())
 }
 
-/// The command line of the default program: what is installed offers no command that it lacks. clap removes no command
-/// from a command line, therefore all others are copied to a new one.
-fn default_command() -> clap::Command {
-    let full = mw_cli::args::command();
-    let about = full.get_about().cloned().unwrap_or_default();
-    let after_help = full.get_after_help().cloned().unwrap_or_default();
-    clap::Command::new("memwright")
-        .version(env!("CARGO_PKG_VERSION"))
-        .propagate_version(true)
-        .subcommand_required(true)
-        .about(about)
-        .after_help(after_help)
-        .args(full.get_arguments().cloned())
-        .subcommands(full.get_subcommands().filter(|command| command.get_name() != "lab").cloned())
-}
-
 fn completions(files: &mut BTreeMap<PathBuf, Vec<u8>>) -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-        clap_complete::generate_to(shell, &mut default_command(), "memwright", dir.path())?;
+        clap_complete::generate_to(shell, &mut mw_cli::args::command(), "memwright", dir.path())?;
     }
     add_folder(dir.path(), "docs/completions", files)
 }

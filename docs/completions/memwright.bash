@@ -58,6 +58,9 @@ _memwright() {
             memwright,k8s)
                 cmd="memwright__subcmd__k8s"
                 ;;
+            memwright,lab)
+                cmd="memwright__subcmd__lab"
+                ;;
             memwright,make-room)
                 cmd="memwright__subcmd__make__subcmd__room"
                 ;;
@@ -171,6 +174,9 @@ _memwright() {
                 ;;
             memwright__subcmd__help,k8s)
                 cmd="memwright__subcmd__help__subcmd__k8s"
+                ;;
+            memwright__subcmd__help,lab)
+                cmd="memwright__subcmd__help__subcmd__lab"
                 ;;
             memwright__subcmd__help,make-room)
                 cmd="memwright__subcmd__help__subcmd__make__subcmd__room"
@@ -389,7 +395,7 @@ _memwright() {
 
     case "${cmd}" in
         memwright)
-            opts="-h -V --config --help --version check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help"
+            opts="-h -V --config --help --version check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export lab why help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1075,7 +1081,7 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__help)
-            opts="check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export why help"
+            opts="check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export lab why help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1413,6 +1419,20 @@ _memwright() {
         memwright__subcmd__help__subcmd__k8s__subcmd__condition)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__help__subcmd__lab)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -2047,6 +2067,60 @@ _memwright() {
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__lab)
+            opts="-h -V --kernel --all-kernels --kind --cases --accel --watch --rounds --jobs --retries --list --strict --keep-logs --format --json --config --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --kernel)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --kind)
+                    COMPREPLY=($(compgen -W "tale rule decoy evaluation" -- "${cur}"))
+                    return 0
+                    ;;
+                --cases)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --accel)
+                    COMPREPLY=($(compgen -W "auto tcg kvm" -- "${cur}"))
+                    return 0
+                    ;;
+                --rounds)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --jobs)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --retries)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --keep-logs)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json markdown" -- "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;

@@ -27,7 +27,7 @@ pub(crate) fn run(write: bool) -> anyhow::Result<()> {
         "needs root, for huge pages and SCHED_FIFO"
     );
     let _alone = alone();
-    let build = ["build", "--locked", "--release", "--features", "full", "--package", "mw-cli"];
+    let build = ["build", "--locked", "--release", "--package", "mw-cli"];
     cargo(&build)?;
     // When it is interrupted, it releases its huge pages, and then ends by the signal.
     let _signals = SignalsBlocked::new()?;

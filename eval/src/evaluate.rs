@@ -55,7 +55,7 @@ fn evaluations(names: &[String]) -> anyhow::Result<Vec<Case>> {
 }
 
 fn lab() -> anyhow::Result<Lab> {
-    cargo(&["build", "--locked", "--release", "--package", "mw-cli", "--features", "full"])?;
+    cargo(&["build", "--locked", "--release", "--package", "mw-cli"])?;
     Ok(Lab::new(&target_dir().join("release/memwright"))?)
 }
 

@@ -93,7 +93,7 @@ pub(crate) fn run(selection: &Selection, write: bool) -> anyhow::Result<()> {
 
 /// The optimised program, as users have it, for what is published.
 pub(crate) fn build() -> anyhow::Result<PathBuf> {
-    cargo(&["build", "--locked", "--release", "--package", "mw-cli", "--features", "full"])?;
+    cargo(&["build", "--locked", "--release", "--package", "mw-cli"])?;
     cargo(&["build", "--locked", "--release", "--package", "mw-preload"])?;
     Ok(target_dir().join("release/memwright"))
 }

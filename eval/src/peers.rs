@@ -43,7 +43,7 @@ pub(crate) fn run(rounds: usize, mib: u64, write: bool) -> anyhow::Result<()> {
     anyhow::ensure!(rustix::process::geteuid().is_root(), "needs root, for huge pages and locks");
     let _alone = alone();
     room(mib)?;
-    let build = ["build", "--locked", "--release", "--features", "full", "--package", "mw-cli"];
+    let build = ["build", "--locked", "--release", "--package", "mw-cli"];
     cargo(&build)?;
     cargo(&["build", "--locked", "--release", "--package", "mw-preload"])?;
     // When it is interrupted, it releases its huge pages, and then ends by the signal.

@@ -65,7 +65,7 @@ pub(crate) fn run(choice: &Choice) -> anyhow::Result<()> {
     let sets = chosen(OPTION_SETS, |set| set.name, &choice.options, "option set")?;
     let known = Known::load()?;
     cargo(&["build", "--locked", "--package", "mw-preload"])?;
-    cargo(&["build", "--locked", "--package", "mw-cli", "--features", "full"])?;
+    cargo(&["build", "--locked", "--package", "mw-cli"])?;
     let directories = Directories::new(ltp::root(choice.ltp.as_deref()))?;
     let program = directories.program()?;
     let mut compared = Vec::new();

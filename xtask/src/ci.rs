@@ -163,7 +163,6 @@ fn side_by_side(
     std::thread::scope(|scope| {
         let others = scope.spawn(|| {
             vec![
-                simple("program with default features", default_features),
                 simple("skeletons of cargo xtask new", new::compile),
                 simple("documentation", documentation),
                 simple("ages of generated pages", ages::run),
@@ -221,9 +220,6 @@ fn documentation() -> anyhow::Result<()> {
 }
 
 /// The program as `cargo build` makes it; everything else is built and tested with all features.
-fn default_features() -> anyhow::Result<()> {
-    tests::build_library("mw-cli")
-}
 
 /// With the profile that is built already: it is the kernel that takes the time.
 fn preflight_answers(bench: &TestTarget) -> anyhow::Result<()> {

@@ -33,9 +33,6 @@ const CARGO_HOME: &str = "/usr/src/cargo";
 /// Files beside the static program in its archive.
 const DOCUMENTS: &[&str] = &["CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT", "README.md"];
 
-/// Features of a package's program beyond those of a plain build: a fleet has packages.
-const FEATURES: &str = "--features=mw-cli/ship";
-
 /// Debian packages that build and check the others.
 const PACKAGES: &[(&str, &str)] = &[
     ("binutils", "/usr/bin/strip"),
@@ -145,7 +142,7 @@ impl Release {
         let flags = self.remapped().map(|to| format!("--remap-path-prefix={to}"));
         let c_flags = self.remapped().map(|to| format!("-ffile-prefix-map={to}")).join(" ");
         let mut cargo = self.command("cargo");
-        cargo.args(["auditable", command, "--locked", "--profile", "dist", FEATURES]).args(args);
+        cargo.args(["auditable", command, "--locked", "--profile", "dist"]).args(args);
         cargo.env("PATH", tools::path_with(tools::AUDITABLE)?).current_dir(&self.sources);
         cargo.env("CARGO_TARGET_DIR", &self.target).env("CFLAGS", c_flags);
         workspace::run(cargo.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f")))
@@ -236,7 +233,6 @@ impl Release {
             "1.5",
             "--target",
             TARGET,
-            FEATURES,
         ]);
         cargo.env("PATH", tools::path_with(tools::CYCLONEDX)?).current_dir(&self.sources);
         workspace::run(cargo.args(["--override-filename", "bill-of-materials"]))?;

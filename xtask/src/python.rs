@@ -43,7 +43,7 @@ pub(crate) fn run(action: PythonTask, out: Option<PathBuf>, write: bool) -> anyh
 }
 
 fn build_program() -> anyhow::Result<()> {
-    cargo(&["build", "--package", "mw-cli", "--features", "full"])
+    cargo(&["build", "--package", "mw-cli"])
 }
 
 /// Executes the notebook with the programs that are built already.
@@ -71,7 +71,7 @@ pub(crate) fn full() -> anyhow::Result<()> {
 /// of 4 GiB at 90% of the library's speed or more, and attaches 8 GiB on 2 MiB pages in 1 ms/GiB.
 fn figures(write: bool) -> anyhow::Result<()> {
     cargo(&["build", "--release", "--package", "mw-capi"])?;
-    cargo(&["build", "--release", "--package", "mw-cli", "--features", "full"])?;
+    cargo(&["build", "--release", "--package", "mw-cli"])?;
     let mut python = with_package(Path::new(DEBIAN), &target_dir().join("release"))?;
     let page = write.then(|| std::path::absolute(root().join(PAGE))).transpose()?;
     workspace::run(python.args(["-B", "tests/figures.py"]).args(&page))?;

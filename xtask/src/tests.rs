@@ -5,7 +5,7 @@ mod run;
 mod skips;
 mod targets;
 
-pub(crate) use targets::{TestPrograms, TestTarget, build, build_library};
+pub(crate) use targets::{TestPrograms, TestTarget, build};
 
 use anyhow::Context;
 pub(crate) use run::bench;
@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::Mutex;
 
 /// Number of test programs that run at once: most of them wait for something most of the time.
-const JOBS: usize = 4;
+const JOBS: usize = 3;
 
 /// Test programs that measure time or watch the whole machine; nothing else runs meanwhile.
 const ALONE: &[&str] = &[

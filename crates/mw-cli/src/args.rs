@@ -4,23 +4,19 @@ mod doctor;
 mod duration;
 mod export;
 mod fail_on;
-mod features;
 mod fleet;
 mod format;
 mod heartbeats;
 mod iotune;
 mod k8s;
-#[cfg(feature = "lab")]
 pub mod lab;
 mod make_room;
-pub(crate) mod missing;
 mod moment;
 mod notify;
 mod overview;
 mod pool;
 mod replay;
 mod run;
-#[cfg(feature = "ship")]
 pub mod ship;
 mod slurm;
 mod top;
@@ -75,7 +71,7 @@ pub use why::WhyArgs;
 
 /// Predict, explain and fix memory stalls on Linux; allocate large memory in parallel
 #[derive(Debug, Parser)]
-#[command(name = "memwright", version, long_version = features::version(), propagate_version = true)]
+#[command(name = "memwright", version, propagate_version = true)]
 #[command(after_help = EXIT_CODES)]
 #[command(max_term_width = 100)]
 pub struct Args {
@@ -139,7 +135,6 @@ pub enum Command {
     /// Find late heartbeats in cluster logs, and the stall behind each
     Heartbeats(HeartbeatsArgs),
     /// Ship the recording to a shared Parquet data set in a directory or in S3
-    #[cfg(feature = "ship")]
     Ship(ship::ShipArgs),
     /// Find steady memory growth, and forecast when memory or a limit is full
     Trends(TrendsArgs),
@@ -150,7 +145,6 @@ pub enum Command {
     /// Export a recording or an incident: Parquet, CSV, JSON, profiles
     Export(ExportArgs),
     /// Run memory failures on real kernels in virtual machines: create, find, fix, revert
-    #[cfg(feature = "lab")]
     Lab(lab::LabArgs),
     /// Trace a command or a running process, and report what it waited for
     Why(WhyArgs),
@@ -428,7 +422,7 @@ struct RunLine {
     run: RunArgs,
 }
 
-/// The whole command line, for man pages and completions, which do not depend on a build's features.
+/// The whole command line, for man pages and completions.
 pub fn command() -> clap::Command {
-    with_overview(Args::command()).long_version(None::<&str>)
+    with_overview(Args::command())
 }

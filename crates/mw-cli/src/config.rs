@@ -86,7 +86,6 @@ pub(crate) struct HeartbeatsConfig {
 }
 
 /// Settings of `ship`.
-#[cfg_attr(not(feature = "ship"), expect(dead_code, reason = "only checked"))]
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct Ship {
@@ -157,7 +156,6 @@ impl Config {
     }
 
     /// Settings of `ship`.
-    #[cfg_attr(not(feature = "ship"), expect(dead_code, reason = "only checked"))]
     pub(crate) fn ship(&self) -> &Ship {
         &self.ship
     }

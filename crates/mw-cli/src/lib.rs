@@ -33,13 +33,10 @@ pub fn main() -> Exit {
     let never_fails = args::is_prolog(&line);
     let ended = match args::parse(line.into_iter()) {
         Ok(args) => run(args),
-        Err(said) => match args::missing::explain(&said) {
-            Some(line) => Err(Failure::new(Exit::Usage, line)),
-            None => {
-                terminal::print_usage(&said);
-                Ok(if said.use_stderr() { Exit::Usage } else { Exit::Fine })
-            }
-        },
+        Err(said) => {
+            terminal::print_usage(&said);
+            Ok(if said.use_stderr() { Exit::Usage } else { Exit::Fine })
+        }
     };
     let exit = match ended.and_then(|exit| terminal::written().map(|()| exit)) {
         Ok(exit) => exit,
@@ -79,14 +76,12 @@ fn run(args: Args) -> Result<Exit, Failure> {
         Command::Incidents(args) => command::incidents::run(&args, &config),
         Command::Report(args) => command::report::run(&args, &config),
         Command::Heartbeats(args) => command::heartbeats::run(&args, &config),
-        #[cfg(feature = "ship")]
         Command::Ship(args) => command::ship::run(&args, &config),
         Command::Trends(args) => command::trends::run(&args, &config),
         Command::Notify(args) => command::notify::run(&args, &config),
         Command::Top(args) => command::top::run(&args),
         Command::Export(args) => command::export::run(&args, &config),
         Command::Why(args) => command::why::run(&args),
-        #[cfg(feature = "lab")]
         Command::Lab(args) => command::lab::run(&args),
     }
 }

@@ -323,8 +323,6 @@ fn rows_between_two_times_are_exported() {
     let none = exported(".json", &["--since", "2 h ago"]);
     assert_eq!(serde_json::from_slice::<serde_json::Value>(&none).unwrap(), serde_json::json!([]));
 }
-
-#[cfg(feature = "ship")]
 #[test]
 fn parquet_begins_and_ends_as_parquet_does() {
     let bytes = exported(".parquet", &[]);

@@ -6,7 +6,6 @@
 
 mod csv;
 mod json;
-#[cfg(feature = "parquet")]
 mod parquet;
 mod sink;
 
@@ -28,7 +27,6 @@ pub enum ExportFormat {
     /// An array of objects, one a line; times as RFC 3339 in UTC.
     Json,
     /// Parquet, compressed with zstd; times as timestamps in UTC.
-    #[cfg(feature = "parquet")]
     Parquet,
 }
 
@@ -107,7 +105,6 @@ fn sink<'a>(
     Ok(match format {
         ExportFormat::Csv => Box::new(csv::Csv::new(names, out)?),
         ExportFormat::Json => Box::new(json::Json::new(names, out)?),
-        #[cfg(feature = "parquet")]
         ExportFormat::Parquet => Box::new(parquet::Parquet::new(names, out)?),
     })
 }

@@ -1,6 +1,4 @@
 //! DuckDB reads what is exported.
-
-#![cfg(feature = "parquet")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod common;

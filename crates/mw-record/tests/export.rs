@@ -59,8 +59,6 @@ fn an_export_of_no_rows_is_whole() {
     assert_eq!(export(&recording, 0, 1, ExportFormat::Json, &mut out).unwrap(), 0);
     assert_eq!(serde_json::from_slice::<serde_json::Value>(&out).unwrap(), serde_json::json!([]));
 }
-
-#[cfg(feature = "parquet")]
 #[test]
 fn parquet_is_read_by_its_own_library() {
     use parquet::file::reader::{FileReader, SerializedFileReader};

@@ -12,9 +12,6 @@ const SECTION: &str = "1";
 /// Text that roff prints as an apostrophe.
 const PREAMBLE: &str = ".ie \\n(.g .ds Aq \\(aq\n.el .ds Aq '\n";
 
-/// Of a command that no package has.
-const NOT_INSTALLED: &str = "memwright-lab";
-
 const FILES: [(&str, &str); 4] = [
     ("/etc/memwright/memwright.toml", "The configuration: memwright.toml(5)."),
     ("/var/lib/memwright/recording.db", "The recording of memwright-watch(1)."),
@@ -133,7 +130,7 @@ fn exit_codes(help: &str) -> Vec<(String, String)> {
 fn related(command: &Command, group: Option<&Command>) -> anyhow::Result<Vec<String>> {
     let Some(group) = group else {
         let shown = command.get_subcommands().filter(|below| !below.is_hide_set()).map(name);
-        let shown = shown.filter(|page| page != NOT_INSTALLED).map(|page| format!("{page}(1)"));
+        let shown = shown.map(|page| format!("{page}(1)"));
         return Ok(shown.chain(["memwright.toml(5)".to_owned()]).collect());
     };
     let page = name(command);
@@ -230,9 +227,6 @@ mod tests {
                     continue;
                 }
                 assert!(all.contains_key(&format!("{named}.1")), "{page} names {named}");
-                // The full program lists it; the page that is installed is the default program's.
-                let is_full = page == "memwright.1" || page.starts_with(NOT_INSTALLED);
-                assert!(named != NOT_INSTALLED || is_full, "{page} names {named}");
             }
         }
     }

@@ -61,8 +61,7 @@ pub(super) struct Programs {
 
 impl Programs {
     pub(super) fn get(cache: &Path) -> anyhow::Result<Self> {
-        let build = ["build", "--locked", "--release", "--package", "mw-cli"];
-        cargo(&[&build[..], &["--features", "lab"]].concat())?;
+        cargo(&["build", "--locked", "--release", "--package", "mw-cli"])?;
         let tree = packages::unpacked(PACKAGES, cache)?;
         let libraries = std::env::join_paths(libraries(&tree)?)?;
         let crates = crates::build(cache)?;

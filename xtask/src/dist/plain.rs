@@ -1,6 +1,6 @@
 //! The Debian packages of the working tree as it is, with any profile of cargo: to try them, not to release them.
 
-use super::{FEATURES, PACKAGES, Release, VERSION, files, replace};
+use super::{PACKAGES, Release, VERSION, files, replace};
 use crate::workspace::{cargo, root, target_dir};
 use std::path::{Path, PathBuf};
 
@@ -17,9 +17,7 @@ pub(crate) fn run(profile: &str, out: Option<PathBuf>) -> anyhow::Result<()> {
 pub fn debian(profile: &str, version: &str, out: &Path) -> anyhow::Result<Vec<PathBuf>> {
     crate::packages::install(PACKAGES)?;
     let packages = ["mw-cli", "mw-preload", "mw-capi"].map(|name| ["--package", name]);
-    cargo(
-        &[&["build", "--locked", "--profile", profile, FEATURES], packages.as_flattened()].concat(),
-    )?;
+    cargo(&[&["build", "--locked", "--profile", profile], packages.as_flattened()].concat())?;
     let mut release = Release::new(&root(), &target_dir())?;
     version.clone_into(&mut release.debian_version);
     release.built = release.target.join(if profile == "dev" { "debug" } else { profile });

@@ -45,12 +45,6 @@ pub(crate) fn build() -> anyhow::Result<TestPrograms> {
     })
 }
 
-/// Builds the library of a package with its default features, beside what [`build`] made, of which it uses all that
-/// has the same features.
-pub(crate) fn build_library(package: &str) -> anyhow::Result<()> {
-    cargo_build(&["--package", package, "--lib"]).map(drop)
-}
-
 /// Builds targets; returns cargo's messages.
 fn cargo_build(targets: &[&str]) -> anyhow::Result<Vec<Value>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());

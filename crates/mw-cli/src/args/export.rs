@@ -52,7 +52,6 @@ const ENDINGS: &[(&str, Form)] = &[
     (".speedscope.json", Form::Speedscope),
     (".json", Form::Rows(ExportFormat::Json)),
     (".csv", Form::Rows(ExportFormat::Csv)),
-    #[cfg(feature = "ship")]
     (".parquet", Form::Rows(ExportFormat::Parquet)),
     (".collapsed", Form::Collapsed),
     (".pprof", Form::Pprof),

@@ -16,7 +16,6 @@ pub(crate) mod heartbeats;
 pub(crate) mod incidents;
 pub(crate) mod iotune;
 pub(crate) mod k8s;
-#[cfg(feature = "lab")]
 pub(crate) mod lab;
 mod lasting;
 pub(crate) mod make_room;
@@ -26,7 +25,6 @@ mod replay;
 pub(crate) mod report;
 mod reserved;
 pub(crate) mod run;
-#[cfg(feature = "ship")]
 pub(crate) mod ship;
 pub(crate) mod slurm;
 pub(crate) mod top;

@@ -15,7 +15,6 @@ pub enum ExportError {
     /// The output cannot be written.
     #[error(transparent)]
     Io(#[from] io::Error),
-    #[cfg(feature = "parquet")]
     #[error("as Parquet: {0}")]
     Parquet(#[from] ::parquet::errors::ParquetError),
 }
