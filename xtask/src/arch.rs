@@ -112,7 +112,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "mw-test",
         ],
     ),
-    ("xtask", &["mw-critical-path", "mw-proc", "mw-test"]),
+    ("xtask", &["mw-critical-path", "mw-proc", "mw-rules", "mw-test"]),
 ];
 
 /// Crates that may have unsafe code, item by item: system calls, and names and pointers of C.

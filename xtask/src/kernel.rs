@@ -5,11 +5,13 @@ mod absent;
 mod boot;
 mod changes;
 mod check;
+mod guest_waits;
 mod package;
 mod store;
 mod symbols;
 mod waits;
 
+use mw_critical_path::ListedSet;
 use package::KernelName;
 use store::StoredKernel;
 
@@ -35,12 +37,22 @@ pub(crate) fn add(name: &str) -> anyhow::Result<()> {
     report(&all)
 }
 
+/// Every set of functions that stacks are recognized by.
+fn listed_sets() -> Vec<ListedSet> {
+    let mut sets = mw_critical_path::listed_sets();
+    sets.extend(mw_rules::listed_sets());
+    sets
+}
+
 /// Compares the tables with the stored kernels.
 pub(crate) fn check() -> anyhow::Result<()> {
     report(&StoredKernel::all()?)
 }
 
 fn report(kernels: &[StoredKernel]) -> anyhow::Result<()> {
+    for line in waits::unasked(kernels) {
+        println!("{line}");
+    }
     let problems = check::problems(kernels)?;
     anyhow::ensure!(
         problems.is_empty(),

@@ -261,6 +261,11 @@ pub(crate) const WAITS: &[WaitRow] = &[
         .memory_work()
         .by(&[kernel::MIGRATION_WAIT, kernel::DEVICE_PAGES]),
     wait(Wait::SwapIn, "swap-in", TimeClass::SwapIn).memory_work().by(&[kernel::SWAP_IN]),
+    // Futexes with priority inheritance sleep in the functions of a kernel mutex.
+    wait(Wait::Futex, "a lock (futex or semaphore)", TimeClass::Lock)
+        .lock()
+        .may_time_out()
+        .by(&[functions!["futex_lock_pi", "futex_wait_requeue_pi"]]),
     // Spinlocks of PREEMPT_RT, which an allocation takes without reclaiming.
     wait(Wait::Mutex, "a kernel mutex", TimeClass::Lock)
         .held_in_kernel()
@@ -414,6 +419,7 @@ pub(crate) const WAITS: &[WaitRow] = &[
         "io_schedule",
         "bit_wait_io",
         "__wait_on_buffer",
+        "__ext4_find_entry",
         "wait_for_completion_io",
         "__iomap_dio_rw",
         "iomap_dio",
@@ -546,6 +552,8 @@ pub(crate) const WAITS: &[WaitRow] = &[
         "do_coredump",
         "vfs_coredump",
         "coredump_",
+        // Starting another program ends the other threads.
+        "begin_new_exec",
         "do_exit"
     ]]),
     // The freezer's wait is inlined from 6.12 on. What else waits there is stopped.

@@ -228,7 +228,25 @@ function_sets! {
         "__mm_populate",
         "dup_mmap",
         "exit_mmap",
+        "__access_remote_vm",
+        "process_vm_rw_core",
     ];
+
+    /// Functions that take another semaphore: that of an inode or a directory, invalidate_lock of a file's pages, that of a
+    /// frozen file system. Where one of these is the innermost function, its task waits for it.
+    pub(crate) const SEMAPHORE_TAKERS = [
+        "filemap_fault",
+        "ext4_filemap_fault",
+        "page_cache_ra_unbounded",
+        // The compiler inlines what takes the lock of an inode.
+        "ext4_file_write_iter",
+        // And dup_mmap, which takes i_mmap_rwsem as well as mmap_lock.
+        "copy_process",
+        "fuse_file_write_iter",
+    ];
+
+    /// Functions that take a mutex, and of which the innermost waits for nothing else.
+    pub(crate) const MUTEX_TAKERS = ["__fdget_pos", "fdget_pos"];
 
     /// Functions in which a task sleeps for a semaphore, whichever it is; PREEMPT_RT has others.
     const SEMAPHORE_SLEEP = [
@@ -444,6 +462,10 @@ pub const SWAP: &[FunctionSet] = &[SWAP_IN, SWAP_OUT];
 /// True for a task that waits for mmap_lock: the innermost function that is not of the semaphore itself takes it. Other
 /// semaphores are taken below the same calls (invalidate_lock in a fault, i_mmap_rwsem in munmap and fork).
 pub fn is_wait_for_mmap_lock(stack: &[String]) -> bool {
-    let taker = stack.iter().find(|function| !SEMAPHORE_SLEEP.has(function));
-    taker.is_some_and(|function| MMAP_LOCK_TAKERS.has(function))
+    lock_taker(stack).is_some_and(|function| MMAP_LOCK_TAKERS.has(function))
+}
+
+/// The innermost function that is not of the scheduler or of a semaphore.
+pub(crate) fn lock_taker(stack: &[String]) -> Option<&String> {
+    stack.iter().find(|function| !SEMAPHORE_SLEEP.has(function))
 }

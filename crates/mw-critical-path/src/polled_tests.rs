@@ -128,7 +128,7 @@ fn who_is_ready_and_never_runs_waits_for_a_cpu() {
 #[test]
 fn between_two_waits_half_of_the_time_is_either() {
     let mut readings = readings();
-    read(&mut readings, CLIENT, 1000, "filemap_fault", (0, 0));
+    read(&mut readings, CLIENT, 1000, "folio_wait_bit_common", (0, 0));
     read(&mut readings, CLIENT, 2000, "do_nanosleep", (0, 0));
     let shares = path(readings, &[]).shares();
     assert_eq!((shares[0].kind, shares[0].total), (TimeKind::Waiting(Wait::FileRead), 600));

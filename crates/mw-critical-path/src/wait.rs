@@ -7,8 +7,9 @@
 pub use crate::conditions::{KernelWork, TimeClass, Wait};
 use crate::conditions::{WAITS, WORKS, WorkRow};
 use crate::kernel::{
-    CONNECTS, DISK_COMPLETIONS, EXIT, FunctionSet, IDLE_THREADS, KILLS, PACKETS, RECLAIM_THREADS,
-    ROOM, SENDERS, THAWS, TIMER_SIGNALS, TIMERS, is_wait_for_mmap_lock,
+    CONNECTS, DISK_COMPLETIONS, EXIT, FunctionSet, IDLE_THREADS, KILLS, MUTEX_TAKERS, PACKETS,
+    RECLAIM_THREADS, ROOM, SEMAPHORE_TAKERS, SENDERS, THAWS, TIMER_SIGNALS, TIMERS,
+    is_wait_for_mmap_lock, lock_taker,
 };
 use std::collections::HashMap;
 
@@ -161,6 +162,16 @@ fn waits_for_moved_page(stack: &[String]) -> bool {
     callers.nth(1).is_some_and(|caller| caller.starts_with("do_swap_page"))
 }
 
+/// The lock that the innermost function takes, where it is blocked by nothing else: stacks of /proc omit the functions of
+/// the lock itself.
+fn taken_lock(stack: &[String]) -> Option<Wait> {
+    let taker = lock_taker(stack)?;
+    if SEMAPHORE_TAKERS.has(taker) {
+        return Some(Wait::Semaphore);
+    }
+    MUTEX_TAKERS.has(taker).then_some(Wait::Mutex)
+}
+
 fn class<'a>(stack: &'a [String], known: &mut HashMap<&'a str, FunctionClass>) -> WaitClass {
     let mut all = FunctionClass {
         wait: WAITS.len(),
@@ -181,7 +192,7 @@ fn class<'a>(stack: &'a [String], known: &mut HashMap<&'a str, FunctionClass>) -
         all.is_reclaim_thread |= says.is_reclaim_thread;
         all.is_exit |= says.is_exit;
     }
-    let wait = WAITS.get(all.wait).map(|row| row.wait);
+    let wait = taken_lock(stack).or_else(|| WAITS.get(all.wait).map(|row| row.wait));
     let wait = match wait {
         Some(Wait::SwapIn) if waits_for_moved_page(stack) => Some(Wait::Migration),
         wait => wait,

@@ -64,6 +64,12 @@ const ENTRIES: &[(ForcedWork, FunctionSet)] = &[
 const PROACTIVE: FunctionSet = FunctionSet::new(&["proactive_compact_node", "compact_node"]);
 const ON_REQUEST: FunctionSet = FunctionSet::new(&["kcompactd_do_work"]);
 
+/// Every set of this file, and what it recognizes.
+pub(crate) fn sets() -> impl Iterator<Item = (&'static str, FunctionSet)> {
+    let entries = ENTRIES.iter().map(|(_, functions)| ("forced work", *functions));
+    entries.chain([("proactive compaction", PROACTIVE), ("compaction on request", ON_REQUEST)])
+}
+
 const COMPACTION_THREAD: &str = "kcompactd";
 
 /// A task that did such work.

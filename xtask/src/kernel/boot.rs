@@ -4,12 +4,12 @@ use super::package::{KernelName, UnpackedKernel};
 use crate::workspace::{output, run};
 use anyhow::Context;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Emulation takes half a minute to boot a large kernel on a busy machine.
-const LIMIT: Duration = Duration::from_secs(300);
+/// Emulation takes half a minute to boot a large kernel on a busy machine, and the waits take minutes.
+const LIMIT: Duration = Duration::from_secs(480);
 /// An emulated CPU may execute an instruction that the kernel is just replacing, which breaks it at boot.
 const TRIES: usize = 4;
 const POLL: Duration = Duration::from_millis(200);
@@ -94,7 +94,7 @@ pub(crate) fn texts(
 
 fn boot(name: &KernelName, kernel: &UnpackedKernel) -> anyhow::Result<BTreeMap<String, String>> {
     let dir = tempfile::tempdir()?;
-    let initramfs = pack(dir.path(), name.architecture(), &kernel.busybox)?;
+    let initramfs = pack(dir.path(), name.architecture(), kernel)?;
     let machine = emulator(name);
     let files = ["console", "frames"].map(|file| dir.path().join(file));
     let ports = if machine.console == machine.port { &files[1..] } else { &files[..] };
@@ -135,12 +135,12 @@ fn boot(name: &KernelName, kernel: &UnpackedKernel) -> anyhow::Result<BTreeMap<S
     Ok(texts)
 }
 
-/// The guest's file system: busybox, a script, and the program that waits.
-fn pack(dir: &Path, architecture: &str, busybox: &Path) -> anyhow::Result<std::path::PathBuf> {
+/// The guest's file system: busybox, a script, and the program that waits with what it needs.
+fn pack(dir: &Path, architecture: &str, kernel: &UnpackedKernel) -> anyhow::Result<PathBuf> {
     let root = dir.join("root");
     std::fs::create_dir_all(root.join("bin"))?;
-    std::fs::copy(busybox, root.join("bin/busybox"))?;
-    super::waits::compile(architecture, &root.join("bin"))?;
+    std::fs::copy(&kernel.busybox, root.join("bin/busybox"))?;
+    super::guest_waits::add(architecture, kernel, &root)?;
     let init = INIT.replace("@TRACEPOINTS@", &TRACEPOINTS.join(" "));
     std::fs::write(root.join("init"), init)?;
     run(Command::new("chmod").args(["755", "init"]).current_dir(&root))?;

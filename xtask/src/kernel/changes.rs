@@ -1,8 +1,9 @@
 //! Differences between a kernel and an older one, as a list of work for the tables.
 
+use super::listed_sets;
 use super::package::KernelName;
 use super::store::StoredKernel;
-use mw_critical_path::{FunctionName, listed_sets};
+use mw_critical_path::FunctionName;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Words of a name that both kernels' functions must share, of all their words, for one to be taken for the other.

@@ -1,9 +1,10 @@
 //! Comparison of the tables of functions, counters and files with the stored kernels.
 
 use super::absent::{ABSENT_FUNCTIONS, ABSENT_KEYS, ABSENT_WAITS};
+use super::listed_sets;
 use super::store::StoredKernel;
 use crate::workspace::{read, root, tracked};
-use mw_critical_path::{FunctionName, Wait, listed_sets, listed_waits};
+use mw_critical_path::{FunctionName, Wait, listed_waits};
 use mw_proc::cgroup::MemoryStat;
 use mw_proc::meminfo::Meminfo;
 use mw_proc::vmstat::{Counter, Vmstat};
@@ -38,7 +39,7 @@ const PRESSURE_FILES: &[&str] = &["cpu", "io", "memory"];
 pub(crate) fn problems(kernels: &[StoredKernel]) -> anyhow::Result<Vec<String>> {
     let mut problems = functions(kernels);
     problems.extend(waits(kernels));
-    problems.extend(kernels.iter().flat_map(super::waits::problems));
+    problems.extend(super::waits::problems(kernels)?);
     problems.extend(keys(kernels, &counters_in_use()?)?);
     Ok(problems)
 }

@@ -68,22 +68,27 @@ pub(crate) fn of_kernel(kernel: &UnpackedKernel, image: &str) -> anyhow::Result<
     let of_image = image.lines().filter_map(normalize).map(str::to_owned).collect();
     let mut functions = BTreeMap::from([(IMAGE.to_owned(), of_image)]);
     let mut files = Vec::new();
-    find_modules(&kernel.modules, &mut files)?;
+    find_modules(&kernel.modules, MODULES, &mut files)?;
     for (module, file) in files {
         functions.insert(module, of_module(&file)?);
     }
     Ok(functions)
 }
 
-fn find_modules(dir: &Path, files: &mut Vec<(String, PathBuf)>) -> anyhow::Result<()> {
+/// Finds the files of modules of these names.
+pub(crate) fn find_modules(
+    dir: &Path,
+    names: &[&str],
+    files: &mut Vec<(String, PathBuf)>,
+) -> anyhow::Result<()> {
     for entry in dir.read_dir()? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
         let kind = entry.file_type()?;
         if kind.is_dir() {
-            find_modules(&entry.path(), files)?;
+            find_modules(&entry.path(), names, files)?;
         } else if let Some((module, _)) = name.split_once(".ko")
-            && MODULES.contains(&module)
+            && names.contains(&module)
         {
             files.push((module.to_owned(), entry.path()));
         }
@@ -94,6 +99,13 @@ fn find_modules(dir: &Path, files: &mut Vec<(String, PathBuf)>) -> anyhow::Resul
 fn of_module(file: &Path) -> anyhow::Result<BTreeSet<String>> {
     let dir = tempfile::tempdir()?;
     let plain = dir.path().join("module.ko");
+    unpack_module(file, &plain)?;
+    let symbols = output(Command::new("nm").arg(&plain))?;
+    Ok(text_symbols(&symbols))
+}
+
+/// Writes a module's file, which a package compresses, to `plain`.
+pub(crate) fn unpack_module(file: &Path, plain: &Path) -> anyhow::Result<()> {
     let unpacker = match file.extension().and_then(|extension| extension.to_str()) {
         Some("xz") => "xz -dc",
         Some("zst") => "zstd -dc",
@@ -101,9 +113,7 @@ fn of_module(file: &Path) -> anyhow::Result<BTreeSet<String>> {
         _ => "cat",
     };
     let unpack = format!("{unpacker} \"$1\" >\"$2\"");
-    run(Command::new("sh").args(["-c", &unpack, "sh"]).arg(file).arg(&plain))?;
-    let symbols = output(Command::new("nm").arg(&plain))?;
-    Ok(text_symbols(&symbols))
+    run(Command::new("sh").args(["-c", &unpack, "sh"]).arg(file).arg(plain))
 }
 
 /// Functions in the output of nm: `0000000000000010 t name`.

@@ -1,70 +1,266 @@
-//! Stacks of processes that wait by construction (lab/waits/waits.c), recorded in each kernel and judged by the table of
-//! waits.
+//! Stacks of processes that wait by construction (lab/waits), recorded in each kernel and judged by the table of waits.
 
+use super::package::KernelName;
 use super::store::StoredKernel;
-use crate::workspace::{compile_c, root};
+use crate::workspace::{read, root};
 use mw_critical_path::{Wait, wait_of};
-use std::path::Path;
 
-const SOURCE: &str = "lab/waits/waits.c";
+const PAGE: &str = "docs/kernels.md";
 
-/// What a process of each kind waits for.
-const KINDS: &[(&str, Wait)] = &[
-    ("accept", Wait::Socket),
-    ("aio", Wait::AsyncIo),
-    ("child", Wait::Child),
-    ("datagram", Wait::Socket),
-    ("epoll", Wait::Poll),
-    ("eventfd", Wait::Pipe),
-    ("fifo", Wait::Pipe),
-    ("flock", Wait::FileLock),
-    ("frozen", Wait::CgroupFrozen),
-    ("futex", Wait::Futex),
-    ("message", Wait::Pipe),
-    ("pause", Wait::Signal),
-    ("pipe", Wait::Pipe),
-    ("pipe-room", Wait::Pipe),
-    ("poll", Wait::Poll),
-    ("select", Wait::Poll),
-    ("semaphore", Wait::Futex),
-    ("sigtimedwait", Wait::Signal),
-    ("sleep", Wait::Sleep),
-    ("terminal", Wait::Terminal),
-    ("timerfd", Wait::Sleep),
-    ("unix-socket", Wait::Socket),
-    ("userfault", Wait::Userfault),
-    ("vfork", Wait::Child),
+/// Kinds, and what a process of each waits for. Two waits are given where both are true.
+const KINDS: &[(&str, &[Wait])] = &[
+    ("accept", &[Wait::Socket]),
+    ("aio", &[Wait::AsyncIo]),
+    ("cgroup-move", &[Wait::Semaphore]),
+    ("child", &[Wait::Child]),
+    ("core-dump", &[Wait::Exit]),
+    ("cpu-quota", &[Wait::CpuQuota]),
+    ("datagram", &[Wait::Socket]),
+    ("device-flush", &[Wait::FileWrite, Wait::Writeback]),
+    ("device-read", &[Wait::FileRead]),
+    ("direct-read", &[Wait::Disk]),
+    ("direct-write", &[Wait::Disk]),
+    ("directory-lock", &[Wait::Semaphore]),
+    ("directory-read", &[Wait::Disk]),
+    ("dirty-limit", &[Wait::DirtyThrottling]),
+    ("dirty-limit-of-cgroup", &[Wait::DirtyThrottling]),
+    ("disk-fault", &[Wait::FileRead]),
+    ("disk-read", &[Wait::FileRead]),
+    ("epoll", &[Wait::Poll]),
+    ("eventfd", &[Wait::Pipe]),
+    ("exec-threads", &[Wait::Exit]),
+    ("fifo", &[Wait::Pipe]),
+    ("file-position", &[Wait::Mutex]),
+    ("flock", &[Wait::FileLock]),
+    ("frozen", &[Wait::CgroupFrozen]),
+    ("frozen-file-create", &[Wait::Semaphore]),
+    ("frozen-file-fault", &[Wait::Semaphore]),
+    ("frozen-file-write", &[Wait::Semaphore]),
+    ("fsync", &[Wait::FileWrite, Wait::Writeback]),
+    ("fuse-fault", &[Wait::Fuse]),
+    ("fuse-flush", &[Wait::Fuse]),
+    ("fuse-inode-lock", &[Wait::Semaphore]),
+    ("fuse-open", &[Wait::Fuse]),
+    ("fuse-read", &[Wait::Fuse]),
+    ("fuse-read-ahead", &[Wait::Fuse]),
+    ("fuse-stat", &[Wait::Fuse]),
+    ("fuse-write", &[Wait::Fuse]),
+    ("futex", &[Wait::Futex]),
+    ("futex-pi", &[Wait::Futex]),
+    ("inode-lock", &[Wait::Semaphore]),
+    ("inotify", &[Wait::Poll]),
+    ("invalidate-lock-fault", &[Wait::Semaphore]),
+    ("invalidate-lock-read", &[Wait::Semaphore]),
+    ("io-limit", &[Wait::IoLimit]),
+    ("io-uring", &[Wait::AsyncIo]),
+    ("journal", &[Wait::Journal]),
+    ("journal-buffer", &[Wait::Journal]),
+    ("journal-thread", &[Wait::Journal]),
+    ("memory-high", &[Wait::MemoryHigh]),
+    ("memory-max", &[Wait::CgroupReclaim]),
+    ("message", &[Wait::Pipe]),
+    ("message-room", &[Wait::Pipe]),
+    ("mmap-lock-brk", &[Wait::Semaphore]),
+    ("mmap-lock-cmdline", &[Wait::Semaphore]),
+    ("mmap-lock-fault", &[Wait::Semaphore]),
+    ("mmap-lock-fork", &[Wait::Semaphore]),
+    ("mmap-lock-holder", &[Wait::Fuse]),
+    ("mmap-lock-madvise", &[Wait::Semaphore]),
+    ("mmap-lock-mlock", &[Wait::Semaphore]),
+    ("mmap-lock-mlockall", &[Wait::Semaphore]),
+    ("mmap-lock-mmap", &[Wait::Semaphore]),
+    ("mmap-lock-mprotect", &[Wait::Semaphore]),
+    ("mmap-lock-mremap", &[Wait::Semaphore]),
+    ("mmap-lock-munmap", &[Wait::Semaphore]),
+    ("mmap-lock-readv", &[Wait::Semaphore]),
+    ("mmap-lock-rollup", &[Wait::Semaphore]),
+    ("netlink", &[Wait::Socket]),
+    ("page-lists", &[Wait::Worker]),
+    ("pause", &[Wait::Signal]),
+    ("pipe", &[Wait::Pipe]),
+    ("pipe-mutex", &[Wait::Mutex]),
+    ("pipe-room", &[Wait::Pipe]),
+    ("poll", &[Wait::Poll]),
+    ("posix-message", &[Wait::Pipe]),
+    ("range-lock", &[Wait::FileLock]),
+    ("rcu", &[Wait::Rcu]),
+    ("select", &[Wait::Poll]),
+    ("semaphore", &[Wait::Futex]),
+    ("signalfd", &[Wait::Signal]),
+    ("sigsuspend", &[Wait::Signal]),
+    ("sigtimedwait", &[Wait::Signal]),
+    ("sleep", &[Wait::Sleep]),
+    ("swap-in", &[Wait::SwapIn]),
+    ("swap-in-shared", &[Wait::SwapIn]),
+    ("sync", &[Wait::FileWrite, Wait::Writeback]),
+    ("tcp-accept", &[Wait::Socket]),
+    ("tcp-receive", &[Wait::Socket]),
+    ("tcp-room", &[Wait::Socket]),
+    ("terminal", &[Wait::Terminal]),
+    ("terminal-room", &[Wait::Terminal]),
+    ("timerfd", &[Wait::Sleep]),
+    ("truncate", &[Wait::Writeback]),
+    ("unix-connect", &[Wait::Socket]),
+    ("unix-room", &[Wait::Socket]),
+    ("unix-socket", &[Wait::Socket]),
+    ("userfault", &[Wait::Userfault]),
+    ("userfault-huge", &[Wait::Userfault]),
+    ("userfault-read", &[Wait::Userfault]),
+    ("vfork", &[Wait::Child]),
+    ("writeback", &[Wait::Writeback]),
 ];
 
-/// Compiles the program for a guest of this machine's architecture into `bin`.
-pub(crate) fn compile(architecture: &str, bin: &Path) -> anyhow::Result<()> {
-    let own = match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
-    };
-    if architecture == own {
-        compile_c(&root().join(SOURCE), bin)?;
-    }
-    Ok(())
+/// Kinds that /proc/PID/stack does not tell on every kernel, with the reason.
+const UNTOLD: &[(&str, &str)] = &[
+    (
+        "fuse-read-ahead",
+        "the reader waits for the page, as for a disk; whose wake-up ends the wait tells",
+    ),
+    ("io-limit", "the request is delayed and not the task, which waits as for a disk"),
+    (
+        "pipe-mutex",
+        "stacks of /proc omit the mutex's functions; who waits for room sleeps in the same function",
+    ),
+];
+
+/// A kind's stack in a kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Right,
+    NotTold,
+    Wrong,
+    /// The process did not wait there.
+    NotThere,
+    NotAsked,
 }
 
-/// Waits that the table takes for others.
-pub(crate) fn problems(kernel: &StoredKernel) -> Vec<String> {
-    let text = kernel.file("waits");
-    let stacks = text.split("== ").filter_map(|section| section.split_once('\n'));
-    let mut problems = Vec::new();
-    for (kind, functions) in stacks {
-        let stack: Vec<String> = functions.lines().map(str::to_owned).collect();
-        let expected = KINDS.iter().find(|(name, _)| *name == kind).map(|(_, wait)| *wait);
-        let judged = wait_of(&stack);
-        if judged.is_none() || judged != expected {
-            problems.push(format!(
-                "{}: a wait of kind {kind} is {judged:?}, not {expected:?}: {}",
-                kernel.name,
-                stack.join(" < ")
-            ));
+impl Outcome {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Right => "right",
+            Self::NotTold => "**not told**",
+            Self::Wrong => "**wrong**",
+            Self::NotThere => "–",
+            Self::NotAsked => "not asked",
         }
     }
-    problems
+}
+
+fn stack_of(kernel: &StoredKernel, kind: &str) -> Option<Vec<String>> {
+    let mut sections =
+        kernel.file("waits").split("== ").filter_map(|section| section.split_once('\n'));
+    let (_, functions) = sections.find(|(name, _)| *name == kind)?;
+    Some(functions.lines().map(str::to_owned).collect())
+}
+
+fn outcome(kernel: &StoredKernel, kind: &str, expected: &[Wait]) -> Outcome {
+    let Some(stack) = stack_of(kernel, kind) else { return Outcome::NotAsked };
+    if stack.is_empty() {
+        return Outcome::NotThere;
+    }
+    match wait_of(&stack) {
+        Some(wait) if expected.contains(&wait) => Outcome::Right,
+        _ if UNTOLD.iter().any(|(untold, _)| *untold == kind) => Outcome::NotTold,
+        _ => Outcome::Wrong,
+    }
+}
+
+/// Waits that the table takes for others, and what is no longer true of the declarations and of the page.
+pub(crate) fn problems(kernels: &[StoredKernel]) -> anyhow::Result<Vec<String>> {
+    let mut problems = Vec::new();
+    for kernel in kernels {
+        for (kind, expected) in KINDS {
+            if outcome(kernel, kind, expected) == Outcome::Wrong {
+                let stack = stack_of(kernel, kind).unwrap_or_default();
+                problems.push(format!(
+                    "{}: a wait of kind {kind} is {:?}, not {expected:?}: {}",
+                    kernel.name,
+                    wait_of(&stack),
+                    stack.join(" < ")
+                ));
+            }
+        }
+        problems.extend(strangers(kernel));
+    }
+    for (kind, _) in UNTOLD {
+        let is_untold = |kernel| of_kind(kernel, kind) == Outcome::NotTold;
+        if !kernels.iter().any(is_untold) {
+            problems.push(format!("{kind}: declared untold, and every kernel tells it"));
+        }
+    }
+    let table = table(kernels);
+    if !read(&root().join(PAGE))?.contains(&table) {
+        problems.push(format!("{PAGE}: the table of waits should be\n{table}"));
+    }
+    Ok(problems)
+}
+
+fn of_kind(kernel: &StoredKernel, kind: &str) -> Outcome {
+    let known = KINDS.iter().find(|(name, _)| *name == kind);
+    known.map_or(Outcome::NotAsked, |(_, expected)| outcome(kernel, kind, expected))
+}
+
+/// Kinds of the program for which nothing is expected.
+fn strangers(kernel: &StoredKernel) -> Vec<String> {
+    let names = kernel.file("waits").split("== ").filter_map(|section| section.split_once('\n'));
+    let unknown = names.filter(|(name, _)| !KINDS.iter().any(|(kind, _)| kind == name));
+    unknown.map(|(name, _)| format!("{}: unknown kind of wait {name}", kernel.name)).collect()
+}
+
+/// Kernels that were stored before some kinds existed, a line each.
+pub(crate) fn unasked(kernels: &[StoredKernel]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for kernel in kernels {
+        let is_unasked = |kind: &&str| of_kind(kernel, kind) == Outcome::NotAsked;
+        let kinds: Vec<&str> = KINDS.iter().map(|(kind, _)| *kind).filter(is_unasked).collect();
+        if !kinds.is_empty() {
+            lines.push(format!("{}: {} kinds of waits not asked", kernel.name, kinds.len()));
+        }
+    }
+    lines
+}
+
+/// Outcomes by kind and kernel, in Markdown. Kernels that have no stacks are left out.
+fn table(kernels: &[StoredKernel]) -> String {
+    let kernels: Vec<&StoredKernel> =
+        kernels.iter().filter(|kernel| !kernel.file("waits").is_empty()).collect();
+    let names: Vec<String> = kernels.iter().map(|kernel| column(&kernel.name)).collect();
+    let mut lines = vec![format!("| | {} |", names.join(" | "))];
+    lines.push(format!("|---{}|", "|---".repeat(kernels.len())));
+    for (kind, expected) in KINDS {
+        let cells: Vec<&str> =
+            kernels.iter().map(|kernel| outcome(kernel, kind, expected).label()).collect();
+        lines.push(format!("| {kind} | {} |", cells.join(" | ")));
+    }
+    let totals: Vec<String> = kernels.iter().map(|kernel| total(kernel)).collect();
+    lines.push(format!("| right of those that waited | {} |", totals.join(" | ")));
+    lines.join("\n")
+}
+
+fn column(name: &KernelName) -> String {
+    name.to_string().replace("-amd64", "")
+}
+
+fn total(kernel: &StoredKernel) -> String {
+    let outcomes: Vec<Outcome> =
+        KINDS.iter().map(|(kind, expected)| outcome(kernel, kind, expected)).collect();
+    let count = |which: Outcome| outcomes.iter().filter(|outcome| **outcome == which).count();
+    let right = count(Outcome::Right);
+    format!("{right} of {}", right + count(Outcome::NotTold) + count(Outcome::Wrong))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn kinds_are_sorted_and_untold_ones_known() {
+        let names: Vec<&str> = KINDS.iter().map(|(kind, _)| *kind).collect();
+        assert!(names.is_sorted());
+        assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
+        for (kind, _) in UNTOLD {
+            assert!(names.contains(kind), "{kind}");
+        }
+    }
 }

@@ -67,6 +67,11 @@ const CALLS: &[(&str, FunctionSet)] = &[
 const SMAPS: FunctionSet = FunctionSet::new(&["show_smap"]);
 const SMAPS_ROLLUP: FunctionSet = FunctionSet::new(&["show_smaps_rollup"]);
 
+/// Every set of this file, and what it recognizes.
+pub(crate) fn sets() -> impl Iterator<Item = (&'static str, FunctionSet)> {
+    CALLS.iter().copied().chain([("smaps", SMAPS), ("smaps_rollup", SMAPS_ROLLUP)])
+}
+
 /// Since then, smaps takes the lock of one mapping instead of mmap_lock.
 const SMAPS_BY_MAPPING: KernelVersion = KernelVersion::new(7, 3, 0);
 

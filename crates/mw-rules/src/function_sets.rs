@@ -1,0 +1,24 @@
+//! Functions that rules recognize stacks by, for the comparison with the kernels' symbols (`cargo xtask kernel`).
+
+use crate::forced_work;
+use crate::rules::mmap_lock;
+use mw_critical_path::ListedSet;
+
+/// Every set of functions of the rules' own; the others are those of mw-critical-path.
+pub fn listed_sets() -> Vec<ListedSet> {
+    let sets = forced_work::sets().chain(mmap_lock::sets());
+    sets.map(|(list, functions)| ListedSet { list, wait: None, functions }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sets_of_each_file_are_listed() {
+        let has = |name: &str| listed_sets().iter().any(|set| set.functions.has(name));
+        for name in ["drop_slab", "kcompactd_do_work", "do_mprotect_pkey", "show_smaps_rollup"] {
+            assert!(has(name), "{name}");
+        }
+    }
+}
