@@ -1,7 +1,8 @@
 # The role `watch`: the recorder runs while the condition is created and its effect is measured. The host
 # judges its verdicts on the stalls.
 #
-# $PROBES are the probes, a line each, and $LIMIT their limit.
+# $PROBES are the probes, a line each, and $LIMIT their limit. With $SILENT the recorder has a receiver of
+# notifications, which are sent as a frame.
 
 # The recorder compares a stall with the time before it.
 BASELINE_S=8
@@ -15,6 +16,11 @@ while read -r probe; do
 done <<END
 $PROBES
 END
+if [ -n "$SILENT" ]; then
+	: >/run/notifications
+	printf '[[notify]]\ncommand = ["sh", "-c", "cat >>/run/notifications"]\nopen = true\n' >/run/watch.toml
+	set -- "$@" --config /run/watch.toml
+fi
 mark "at baseline"
 memwright watch --recording $RECORDING --limit "$LIMIT" "$@" 2>/run/watch.log &
 watcher=$!
@@ -33,6 +39,7 @@ echo $? | frame watch.exit
 frame keep/watch.log </run/watch.log
 memwright incidents --recording $RECORDING --json >/run/incidents
 frame incidents </run/incidents
+[ -n "$SILENT" ] && frame notifications </run/notifications
 # What is judged is the longest stall. The last one may have been cut short by the end of the recorder.
 longest=$(awk '/"id":/ { gsub(/[^0-9]/, ""); id = $0 }
 	/"started_unix_ms":/ { gsub(/[^0-9]/, ""); started = $0 }

@@ -17,6 +17,9 @@ pub struct WatchSpec {
     /// Instead: the recorder sees no stall, or none that it puts down to memory.
     #[serde(default)]
     pub quiet: bool,
+    /// Instead: the recorder records no incident and sends no notification.
+    #[serde(default)]
+    pub silent: bool,
     /// One of these kernel functions must be among the three that grew most during that stall.
     #[serde(default)]
     pub functions: Vec<String>,
@@ -28,10 +31,16 @@ pub(crate) fn default_limit() -> String {
 
 impl WatchSpec {
     pub(crate) fn check(&self) -> Result<(), String> {
-        if self.quiet && (!self.cause.is_empty() || !self.functions.is_empty()) {
-            return Err("[watch]: `quiet` has no `cause` and no `functions`".to_owned());
+        let names = !self.cause.is_empty() || !self.functions.is_empty();
+        for (word, is_set) in [("quiet", self.quiet), ("silent", self.silent)] {
+            if is_set && names {
+                return Err(format!("[watch]: `{word}` has no `cause` and no `functions`"));
+            }
         }
-        if !self.quiet && self.cause.is_empty() {
+        if self.quiet && self.silent {
+            return Err("[watch]: `quiet` or `silent`, not both".to_owned());
+        }
+        if !self.quiet && !self.silent && self.cause.is_empty() {
             return Err("[watch]: `cause` is empty".to_owned());
         }
         let words = self.probes.iter().chain([&self.limit]);

@@ -42,6 +42,10 @@ pub fn judge(
         None => return (Outcome::Failed("the guest sent no incidents".to_owned()), None),
     };
     let longest = stalls.iter().max_by_key(|stall| stall.duration_ms());
+    if watched.silent {
+        let sent = run.frames.text("notifications");
+        return (silent(&stalls, sent.as_deref()), longest.cloned());
+    }
     let packed = longest.and_then(|_| run.frames.files.get("worst.json.gz"));
     let outcome = match packed.map(|packed| first_functions(packed)).transpose() {
         Ok(functions) => {
@@ -112,6 +116,20 @@ fn quiet(stalls: &[IncidentRow]) -> Outcome {
     }
 }
 
+/// The recorder records no incident, whatever its cause, and sends no notification; `sent` are those of the guest.
+fn silent(stalls: &[IncidentRow], sent: Option<&str>) -> Outcome {
+    match (stalls.first(), sent.map(str::trim)) {
+        (Some(stall), _) => Outcome::Failed(format!(
+            "the recorder recorded {} incidents, the first with the verdict: {}",
+            stalls.len(),
+            stall.verdict
+        )),
+        (None, None) => Outcome::Failed("the guest sent no list of notifications".to_owned()),
+        (None, Some("")) => Outcome::Passed,
+        (None, Some(sent)) => Outcome::Failed(format!("the recorder notified: {sent}")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,6 +154,7 @@ mod tests {
             limit: crate::case::watch::default_limit(),
             cause: owned(&["a"]),
             quiet: false,
+            silent: false,
             functions: owned(functions),
         }
     }
@@ -178,6 +197,18 @@ mod tests {
     }
 
     #[test]
+    fn a_silent_recorder_has_no_incident_and_no_notification() {
+        let failed = |why: &str| Outcome::Failed(why.to_owned());
+        assert_eq!(silent(&[], Some("")), Outcome::Passed);
+        assert_eq!(silent(&[], None), failed("the guest sent no list of notifications"));
+        assert_eq!(silent(&[], Some("{}\n")), failed("the recorder notified: {}"));
+        let stalls = [stall(2, Some("not-memory")), stall(1, None)];
+        let want = "the recorder recorded 2 incidents, the first with the verdict: \
+                    it was Some(\"not-memory\")";
+        assert_eq!(silent(&stalls, Some("")), failed(want));
+    }
+
+    #[test]
     fn a_guilty_function_is_among_the_first_three() {
         let shift = |name: &str| Shift { function: name.to_owned(), ..Shift::default() };
         let difference = ["b", "g", "c", "d"].map(shift).to_vec();
@@ -203,6 +234,10 @@ mod tests {
         let watched: WatchSpec = toml::from_str("cause = []").unwrap();
         assert!(watched.check().unwrap_err().contains("`cause` is empty"));
         let watched: WatchSpec = toml::from_str("cause = ['a']\nquiet = true").unwrap();
-        assert!(watched.check().unwrap_err().contains("has no `cause`"));
+        assert!(watched.check().unwrap_err().contains("`quiet` has no `cause`"));
+        let watched: WatchSpec = toml::from_str("cause = ['a']\nsilent = true").unwrap();
+        assert!(watched.check().unwrap_err().contains("`silent` has no `cause`"));
+        let watched: WatchSpec = toml::from_str("quiet = true\nsilent = true").unwrap();
+        assert!(watched.check().unwrap_err().contains("not both"));
     }
 }

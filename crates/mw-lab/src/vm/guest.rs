@@ -130,6 +130,7 @@ fn environment(variant: &Variant, modules: &[String], role: GuestRole) -> String
         ("LOOKS", expect.looks.to_string()),
         ("PROBES", watched.map(|watched| watched.probes.join("\n")).unwrap_or_default()),
         ("LIMIT", watched.map(|watched| watched.limit.clone()).unwrap_or_default()),
+        ("SILENT", if watched.is_some_and(|watched| watched.silent) { "1" } else { "" }.to_owned()),
         ("MEASURED_ONLY", if expect.measured_only { "1" } else { "" }.to_owned()),
     ];
     lines.iter().map(|(name, value)| format!("{name}='{value}'\n")).collect()
@@ -234,7 +235,7 @@ mod tests {
         let got = environment(&case.variants[0], &["nvme.ko".to_owned()], GuestRole::Check);
         let want = "export CASE='some'\nexport VARIANT='firing'\nexport CGROUP='v2'\n\
                     export DISKS='1'\nSWAPS='disk0'\nMODULES='nvme.ko'\nROLE='check'\n\
-                    FIND='a b'\nFIX='a'\nSTAYS='1'\nLOOKS='3'\nPROBES=''\nLIMIT=''\nMEASURED_ONLY=''\n";
+                    FIND='a b'\nFIX='a'\nSTAYS='1'\nLOOKS='3'\nPROBES=''\nLIMIT=''\nSILENT=''\nMEASURED_ONLY=''\n";
         assert_eq!(got, want);
     }
 }
