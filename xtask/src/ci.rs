@@ -219,8 +219,6 @@ fn documentation() -> anyhow::Result<()> {
     workspace::run(Command::new(built("docgen")).arg("--check"))
 }
 
-/// The program as `cargo build` makes it; everything else is built and tested with all features.
-
 /// With the profile that is built already: it is the kernel that takes the time.
 fn preflight_answers(bench: &TestTarget) -> anyhow::Result<()> {
     tests::bench(bench, &["--answers", "--assert"])
