@@ -7,11 +7,11 @@ mod changes;
 mod check;
 mod guest_waits;
 mod package;
+mod sets;
 mod store;
 mod symbols;
 mod waits;
 
-use mw_critical_path::ListedSet;
 use package::KernelName;
 use store::StoredKernel;
 
@@ -35,13 +35,6 @@ pub(crate) fn add(name: &str) -> anyhow::Result<()> {
         println!("{}", changes::list(&kernel, older).join("\n"));
     }
     report(&all)
-}
-
-/// Every set of functions that stacks are recognized by.
-fn listed_sets() -> Vec<ListedSet> {
-    let mut sets = mw_critical_path::listed_sets();
-    sets.extend(mw_rules::listed_sets());
-    sets
 }
 
 /// Compares the tables with the stored kernels.

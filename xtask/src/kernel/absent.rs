@@ -54,8 +54,6 @@ pub(crate) const ABSENT_FUNCTIONS: &[(&str, &str)] = &[
     ("ldlm_", OUT_OF_TREE),
     ("madvise_populate", INLINED),
     ("mem_cgroup_reclaim", OLD),
-    ("nfs4_delay", INLINED),
-    ("nfs4_state_manager", INLINED),
     ("nouveau_dmem_migrate_to_ram", NOT_BUILT),
     ("nr_hugepages_store_common", INLINED),
     ("osc_enter_cache", OUT_OF_TREE),

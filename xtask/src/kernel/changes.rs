@@ -1,7 +1,7 @@
 //! Differences between a kernel and an older one, as a list of work for the tables.
 
-use super::listed_sets;
 use super::package::KernelName;
+use super::sets::listed_sets;
 use super::store::StoredKernel;
 use mw_critical_path::FunctionName;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,7 +1,7 @@
 //! Comparison of the tables of functions, counters and files with the stored kernels.
 
 use super::absent::{ABSENT_FUNCTIONS, ABSENT_KEYS, ABSENT_WAITS};
-use super::listed_sets;
+use super::sets::listed_sets;
 use super::store::StoredKernel;
 use crate::workspace::{read, root, tracked};
 use mw_critical_path::{FunctionName, Wait, listed_waits};

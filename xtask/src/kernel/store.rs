@@ -141,7 +141,7 @@ fn sections(text: &str) -> impl Iterator<Item = (&str, &str)> {
 
 fn relevant(functions: &FunctionsByModule) -> FunctionsByModule {
     let mut names: Vec<FunctionName> =
-        super::listed_sets().iter().flat_map(|set| set.functions.names()).collect();
+        super::sets::listed_sets().iter().flat_map(|set| set.functions.names()).collect();
     names.sort_unstable();
     names.dedup();
     let mut stored = BTreeMap::new();

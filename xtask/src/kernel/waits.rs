@@ -125,7 +125,7 @@ const UNTOLD: &[(&str, &str)] = &[
 
 /// A kind's stack in a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+enum WaitOutcome {
     Right,
     NotTold,
     Wrong,
@@ -134,7 +134,7 @@ enum Outcome {
     NotAsked,
 }
 
-impl Outcome {
+impl WaitOutcome {
     fn label(self) -> &'static str {
         match self {
             Self::Right => "right",
@@ -153,15 +153,15 @@ fn stack_of(kernel: &StoredKernel, kind: &str) -> Option<Vec<String>> {
     Some(functions.lines().map(str::to_owned).collect())
 }
 
-fn outcome(kernel: &StoredKernel, kind: &str, expected: &[Wait]) -> Outcome {
-    let Some(stack) = stack_of(kernel, kind) else { return Outcome::NotAsked };
+fn outcome(kernel: &StoredKernel, kind: &str, expected: &[Wait]) -> WaitOutcome {
+    let Some(stack) = stack_of(kernel, kind) else { return WaitOutcome::NotAsked };
     if stack.is_empty() {
-        return Outcome::NotThere;
+        return WaitOutcome::NotThere;
     }
     match wait_of(&stack) {
-        Some(wait) if expected.contains(&wait) => Outcome::Right,
-        _ if UNTOLD.iter().any(|(untold, _)| *untold == kind) => Outcome::NotTold,
-        _ => Outcome::Wrong,
+        Some(wait) if expected.contains(&wait) => WaitOutcome::Right,
+        _ if UNTOLD.iter().any(|(untold, _)| *untold == kind) => WaitOutcome::NotTold,
+        _ => WaitOutcome::Wrong,
     }
 }
 
@@ -170,7 +170,7 @@ pub(crate) fn problems(kernels: &[StoredKernel]) -> anyhow::Result<Vec<String>> 
     let mut problems = Vec::new();
     for kernel in kernels {
         for (kind, expected) in KINDS {
-            if outcome(kernel, kind, expected) == Outcome::Wrong {
+            if outcome(kernel, kind, expected) == WaitOutcome::Wrong {
                 let stack = stack_of(kernel, kind).unwrap_or_default();
                 problems.push(format!(
                     "{}: a wait of kind {kind} is {:?}, not {expected:?}: {}",
@@ -183,7 +183,7 @@ pub(crate) fn problems(kernels: &[StoredKernel]) -> anyhow::Result<Vec<String>> 
         problems.extend(strangers(kernel));
     }
     for (kind, _) in UNTOLD {
-        let is_untold = |kernel| of_kind(kernel, kind) == Outcome::NotTold;
+        let is_untold = |kernel| of_kind(kernel, kind) == WaitOutcome::NotTold;
         if !kernels.iter().any(is_untold) {
             problems.push(format!("{kind}: declared untold, and every kernel tells it"));
         }
@@ -195,9 +195,9 @@ pub(crate) fn problems(kernels: &[StoredKernel]) -> anyhow::Result<Vec<String>> 
     Ok(problems)
 }
 
-fn of_kind(kernel: &StoredKernel, kind: &str) -> Outcome {
+fn of_kind(kernel: &StoredKernel, kind: &str) -> WaitOutcome {
     let known = KINDS.iter().find(|(name, _)| *name == kind);
-    known.map_or(Outcome::NotAsked, |(_, expected)| outcome(kernel, kind, expected))
+    known.map_or(WaitOutcome::NotAsked, |(_, expected)| outcome(kernel, kind, expected))
 }
 
 /// Kinds of the program for which nothing is expected.
@@ -211,7 +211,7 @@ fn strangers(kernel: &StoredKernel) -> Vec<String> {
 pub(crate) fn unasked(kernels: &[StoredKernel]) -> Vec<String> {
     let mut lines = Vec::new();
     for kernel in kernels {
-        let is_unasked = |kind: &&str| of_kind(kernel, kind) == Outcome::NotAsked;
+        let is_unasked = |kind: &&str| of_kind(kernel, kind) == WaitOutcome::NotAsked;
         let kinds: Vec<&str> = KINDS.iter().map(|(kind, _)| *kind).filter(is_unasked).collect();
         if !kinds.is_empty() {
             lines.push(format!("{}: {} kinds of waits not asked", kernel.name, kinds.len()));
@@ -242,11 +242,11 @@ fn column(name: &KernelName) -> String {
 }
 
 fn total(kernel: &StoredKernel) -> String {
-    let outcomes: Vec<Outcome> =
+    let outcomes: Vec<WaitOutcome> =
         KINDS.iter().map(|(kind, expected)| outcome(kernel, kind, expected)).collect();
-    let count = |which: Outcome| outcomes.iter().filter(|outcome| **outcome == which).count();
-    let right = count(Outcome::Right);
-    format!("{right} of {}", right + count(Outcome::NotTold) + count(Outcome::Wrong))
+    let count = |which: WaitOutcome| outcomes.iter().filter(|outcome| **outcome == which).count();
+    let right = count(WaitOutcome::Right);
+    format!("{right} of {}", right + count(WaitOutcome::NotTold) + count(WaitOutcome::Wrong))
 }
 
 #[cfg(test)]
