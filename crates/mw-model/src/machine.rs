@@ -1,6 +1,6 @@
 //! The slower parts of a snapshot: what the machine has and how it is set.
 
-use crate::Missing;
+use crate::{Missing, Step};
 use mw_memory::HugePool;
 use mw_proc::choice::Choice;
 use mw_proc::mm_stat::MmStat;
@@ -257,13 +257,23 @@ pub struct Disk {
 }
 
 impl Disk {
+    /// The whole of the machine's dirty limit, in the unit of `max_ratio_fine`: parts per million.
+    pub const WHOLE: u64 = 1_000_000;
+
     /// Its share of a dirty limit, in bytes.
     #[must_use]
     pub fn dirty_share_bytes(&self, limit_bytes: u64) -> u64 {
-        const MILLION: u64 = 1_000_000;
-        let percent = self.max_ratio.map(|percent| percent.saturating_mul(MILLION / 100));
-        let parts = self.max_ratio_fine.or(percent).unwrap_or(MILLION).min(MILLION);
-        limit_bytes.saturating_mul(parts) / MILLION
+        let percent = self.max_ratio.map(|percent| percent.saturating_mul(Self::WHOLE / 100));
+        let parts = self.max_ratio_fine.or(percent).unwrap_or(Self::WHOLE).min(Self::WHOLE);
+        limit_bytes.saturating_mul(parts) / Self::WHOLE
+    }
+
+    /// Writes that give it a dirty limit of its own (kernel 6.2), in parts per million of the machine's: `max_ratio_fine`
+    /// alone is none.
+    #[must_use]
+    pub fn limit_steps(&self, parts: u64) -> [Step; 2] {
+        let setting = |name| format!("/sys/class/bdi/{}/{name}", self.device);
+        [Step::write(setting("strict_limit"), 1), Step::write(setting("max_ratio_fine"), parts)]
     }
 }
 

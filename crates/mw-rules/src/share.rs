@@ -29,6 +29,12 @@ pub(crate) fn counter(vmstat: &Vmstat, counter: Counter) -> Result<u64, Missing>
     })
 }
 
+/// Dirty memory up to which the kernel throttles no writer: halfway between the background limit and the limit
+/// (`domain_dirty_freerun`, mm/page-writeback.c), in their unit.
+pub(crate) fn free_run(limit: u64, background: u64) -> u64 {
+    (limit / 2).saturating_add(background / 2)
+}
+
 /// The sum of the high watermarks of all zones in bytes, without their temporary increase: below it kswapd works.
 pub(crate) fn high_watermark_bytes(snapshot: &Snapshot) -> Result<u64, Missing> {
     let zoneinfo = snapshot.sample.zoneinfo.required()?;

@@ -46,7 +46,7 @@
 //! global_dirtyable_memory(), wb_update_write_bandwidth().
 
 use crate::cause_score::CauseScore;
-use crate::share::percent;
+use crate::share::{free_run, percent};
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_model::{
@@ -178,7 +178,7 @@ fn limit(snapshot: &Snapshot) -> Result<DirtyLimit, Missing> {
     let background = vmstat.and_then(|v| v.get(Counter::NrDirtyBackgroundThreshold));
     let background =
         background.map_or(bytes / 2, |pages| pages.saturating_mul(snapshot.origin.page_bytes));
-    let free_run_bytes = (bytes / 2).saturating_add(background / 2);
+    let free_run_bytes = free_run(bytes, background);
     let in_bytes = set_bytes.map(|bytes| bytes > 0);
     Ok(DirtyLimit { in_bytes, bytes, free_run_bytes, dirtyable })
 }
@@ -204,17 +204,13 @@ fn drain<'a>(disk: &'a Disk, limit: &DirtyLimit) -> Option<Drain<'a>> {
 
 /// A limit of the slow device alone, on a kernel that has one.
 fn device_remedy(limit: &DirtyLimit, drain: &Drain<'_>) -> Option<Remedy> {
-    const MILLION: u64 = 1_000_000;
     let present = drain.disk.max_ratio_fine?;
     let target = drain.bytes_per_s.saturating_mul(GOOD_DRAIN_S);
-    let parts = target.saturating_mul(MILLION).checked_div(limit.bytes)?.clamp(1, present.max(1));
-    let setting = |name| format!("/sys/class/bdi/{}/{name}", drain.disk.device);
+    let parts = target.saturating_mul(Disk::WHOLE).checked_div(limit.bytes)?;
+    let parts = parts.clamp(1, present.max(1));
     Some(Remedy::automatic(
         format!("limit {} to what it writes in {GOOD_DRAIN_S} s", drain.disk.name),
-        vec![
-            Step::write(setting("strict_limit"), 1),
-            Step::write(setting("max_ratio_fine"), parts),
-        ],
+        drain.disk.limit_steps(parts).to_vec(),
     ))
 }
 

@@ -43,21 +43,18 @@
 
 use crate::cause_score::CauseScore;
 use crate::request::is_task_within;
-use crate::share::{counter, percent};
+use crate::share::{counter, free_run, percent};
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_model::{
-    Area, CgroupVersion, Finding, GroupUse, Missing, Quantity, Remedy, Severity, Snapshot, Step,
-    Subject, Window, format_bytes,
+    Area, CgroupVersion, Disk, Finding, GroupUse, Missing, Quantity, Remedy, Severity, Snapshot,
+    Step, Subject, Window, format_bytes,
 };
 use mw_proc::vmstat::{Counter, Vmstat};
 
 /// The share of the dirty limit that remains for a slow device, in percent.
 const SLOW_DEVICE_RATIO: u64 = 10;
-
-/// Parts per million in a percent, the unit of `max_ratio_fine`.
-const PARTS_PER_PERCENT: u64 = 10_000;
 
 /// Of the dirty memory up to which writers run freely, the share below which the machine is certain to throttle none:
 /// counters of CPUs lag behind.
@@ -70,15 +67,15 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let background = counter(vmstat, Counter::NrDirtyBackgroundThreshold)?;
     let unwritten =
         counter(vmstat, Counter::NrDirty)?.saturating_add(counter(vmstat, Counter::NrWriteback)?);
-    let free_run = free_run_pages(vmstat)?;
-    if limit == 0 || unwritten <= free_run {
+    let free_pages = free_run_pages(vmstat)?;
+    if limit == 0 || unwritten <= free_pages {
         return Ok(Vec::new());
     }
     let bytes = |pages: u64| pages.saturating_mul(snapshot.origin.page_bytes);
     let headline = format!(
         "{} are dirty or under writeback; the kernel slows writers down from {}",
         format_bytes(bytes(unwritten)),
-        format_bytes(bytes(free_run))
+        format_bytes(bytes(free_pages))
     );
     let finding = Finding::new(Severity::Warning, Area::DirtyPages, headline)
         .with_evidence("nr_dirty + nr_writeback", Quantity::Bytes(bytes(unwritten)), "/proc/vmstat")
@@ -115,8 +112,7 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
 /// Pages that may be dirty or under writeback before the kernel throttles any writer.
 fn free_run_pages(vmstat: &Vmstat) -> Result<u64, Missing> {
     let limit = counter(vmstat, Counter::NrDirtyThreshold)?;
-    let background = counter(vmstat, Counter::NrDirtyBackgroundThreshold)?;
-    Ok((limit / 2).saturating_add(background / 2))
+    Ok(free_run(limit, counter(vmstat, Counter::NrDirtyBackgroundThreshold)?))
 }
 
 /// The cgroup whose own dirty limit throttled its writers: that of the writer with a memory limit, while the machine let
@@ -126,9 +122,9 @@ fn throttling_group<'a>(stall: &StallWindow<'a>) -> Option<&'a GroupUse> {
     let is_v2 = snapshot.cgroups.value().is_some_and(|all| all.version == CgroupVersion::V2);
     let disks = snapshot.disks.value().map_or(&[][..], Vec::as_slice);
     let is_strict = disks.iter().any(|disk| disk.strict_limit == Some(true));
-    let free_run = free_run_pages(snapshot.sample.vmstat.value()?).ok()?;
+    let free_pages = free_run_pages(snapshot.sample.vmstat.value()?).ok()?;
     let (unwritten, _) = stall.most_unwritten()?;
-    let free_run_bytes = free_run.saturating_mul(snapshot.origin.page_bytes);
+    let free_run_bytes = free_pages.saturating_mul(snapshot.origin.page_bytes);
     if !is_v2 || is_strict || percent(unwritten, free_run_bytes) >= CALM_PERCENT {
         return None;
     }
@@ -176,16 +172,10 @@ fn remedy(snapshot: &Snapshot) -> Remedy {
         .max_by_key(|disk| disk.bdi.as_ref().and_then(|bdi| bdi.reclaimable_bytes).unwrap_or(0));
     let dirty = busiest.and_then(|disk| disk.bdi.as_ref()?.reclaimable_bytes).unwrap_or(0);
     match busiest {
-        Some(disk) if dirty > 0 && disk.max_ratio_fine.is_some() => {
-            let setting = |name| format!("/sys/class/bdi/{}/{name}", disk.device);
-            Remedy::named(
-                format!("limit {} to {SLOW_DEVICE_RATIO}% of the dirty limit", disk.name),
-                vec![
-                    Step::write(setting("strict_limit"), 1),
-                    Step::write(setting("max_ratio_fine"), SLOW_DEVICE_RATIO * PARTS_PER_PERCENT),
-                ],
-            )
-        }
+        Some(disk) if dirty > 0 && disk.max_ratio_fine.is_some() => Remedy::named(
+            format!("limit {} to {SLOW_DEVICE_RATIO}% of the dirty limit", disk.name),
+            disk.limit_steps(Disk::WHOLE / 100 * SLOW_DEVICE_RATIO).to_vec(),
+        ),
         // Before Linux 6.2 no device has a limit of its own.
         _ => Remedy::named(
             "keep the writer out of the page cache, or limit it",

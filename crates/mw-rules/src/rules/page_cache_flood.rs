@@ -90,8 +90,6 @@ const BACKLOG_S: f64 = 5.0;
 const DEVICE_DIRTY_S: u64 = 2;
 const DEVICE_DIRTY_BYTES: u64 = 8 << 20;
 
-const MILLION: u64 = 1_000_000;
-
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let meminfo = window.now.sample.meminfo.required()?;
     let total = field(meminfo.mem_total_bytes, "MemTotal")?;
@@ -268,15 +266,12 @@ fn remedy(snapshot: &Snapshot) -> Remedy {
             manual.collect(),
         );
     };
-    let setting = |name| format!("/sys/class/bdi/{}/{name}", disk.device);
-    let writes =
-        [Step::write(setting("strict_limit"), 1), Step::write(setting("max_ratio_fine"), parts)];
     Remedy::named(
         format!(
             "keep the writer out of the page cache, or limit the dirty memory of {}",
             disk.name
         ),
-        writes.into_iter().chain(manual).collect(),
+        disk.limit_steps(parts).into_iter().chain(manual).collect(),
     )
 }
 
@@ -292,7 +287,7 @@ fn flooded(snapshot: &Snapshot) -> Option<(&Disk, u64)> {
     let limit = vmstat.get(Counter::NrDirtyThreshold)?.saturating_mul(snapshot.origin.page_bytes);
     let speed = disk.bdi?.write_bandwidth_bytes_per_s?;
     let bytes = speed.saturating_mul(DEVICE_DIRTY_S).max(DEVICE_DIRTY_BYTES);
-    let parts = bytes.saturating_mul(MILLION).checked_div(limit)?;
+    let parts = bytes.saturating_mul(Disk::WHOLE).checked_div(limit)?;
     // A share that is no strict limit caps nothing.
     let present = disk.max_ratio_fine?;
     let is_limited = parts >= present && disk.strict_limit != Some(false);
