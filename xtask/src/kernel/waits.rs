@@ -146,10 +146,13 @@ impl WaitOutcome {
     }
 }
 
+/// Kinds of which a kernel has stacks, and their functions, a line each.
+fn asked(kernel: &StoredKernel) -> impl Iterator<Item = (&str, &str)> {
+    kernel.file("waits").split("== ").filter_map(|section| section.split_once('\n'))
+}
+
 fn stack_of(kernel: &StoredKernel, kind: &str) -> Option<Vec<String>> {
-    let mut sections =
-        kernel.file("waits").split("== ").filter_map(|section| section.split_once('\n'));
-    let (_, functions) = sections.find(|(name, _)| *name == kind)?;
+    let (_, functions) = asked(kernel).find(|(name, _)| *name == kind)?;
     Some(functions.lines().map(str::to_owned).collect())
 }
 
@@ -202,8 +205,7 @@ fn of_kind(kernel: &StoredKernel, kind: &str) -> WaitOutcome {
 
 /// Kinds of the program for which nothing is expected.
 fn strangers(kernel: &StoredKernel) -> Vec<String> {
-    let names = kernel.file("waits").split("== ").filter_map(|section| section.split_once('\n'));
-    let unknown = names.filter(|(name, _)| !KINDS.iter().any(|(kind, _)| kind == name));
+    let unknown = asked(kernel).filter(|(name, _)| !KINDS.iter().any(|(kind, _)| kind == name));
     unknown.map(|(name, _)| format!("{}: unknown kind of wait {name}", kernel.name)).collect()
 }
 
