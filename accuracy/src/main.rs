@@ -1,7 +1,8 @@
-//! The campaigns that `cargo xtask ci` runs in part: blind trials, preflight's answers, and the queries over a fleet. They
-//! compare what memwright says with what has happened.
+//! The campaigns that `cargo xtask ci` runs in part: blind trials, preflight's answers, the queries over a fleet, and
+//! the tables of kernel functions. They compare what memwright says with what has happened, and with real kernels.
 
 mod campaign;
+mod kernel;
 mod preflight;
 mod ship;
 mod trials;
@@ -19,6 +20,12 @@ struct CampaignArgs {
 
 #[derive(Subcommand)]
 enum CampaignTask {
+    /// Store the names of a kernel's functions and files in kernels/, list what differs from the nearest older kernel, and
+    /// compare the tables of functions and counters with all stored kernels; without a name, only compare
+    Kernel {
+        /// Series and flavour of a Debian kernel, as in 6.12-cloud-amd64, 6.12-rt-amd64 or 7.3-arm64
+        name: Option<String>,
+    },
     /// Run the queries over the recordings of a fleet on DuckDB and ClickHouse, with a simulated fleet
     Ship {
         /// Only take the minutes of this recording for the simulated fleets: NAME=DIRECTORY, a data set of memwright ship;
@@ -155,6 +162,8 @@ fn main() -> anyhow::Result<()> {
             program,
             jobs,
         }),
+        CampaignTask::Kernel { name: Some(name) } => kernel::add(&name),
+        CampaignTask::Kernel { name: None } => kernel::check(),
         CampaignTask::Step { step: CampaignStep::PreflightQuick } => preflight::quick(),
         CampaignTask::Step { step: CampaignStep::ShipQuick } => ship::quick(),
         CampaignTask::Step { step: CampaignStep::Trials } => trials::full(),

@@ -95,7 +95,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "mw-web",
         ],
     ),
-    ("accuracy", &["mw-critical-path", "mw-lab", "mw-model", "mw-record", "mw-rules", "mw-test"]),
+    (
+        "accuracy",
+        &["mw-critical-path", "mw-lab", "mw-model", "mw-proc", "mw-record", "mw-rules", "mw-test"],
+    ),
     ("docgen", &["mw-cli", "mw-metrics", "mw-model", "mw-render", "mw-rules", "mw-ship"]),
     (
         "eval",
@@ -112,7 +115,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "mw-test",
         ],
     ),
-    ("xtask", &["mw-critical-path", "mw-proc", "mw-rules", "mw-test"]),
+    ("xtask", &["mw-test"]),
 ];
 
 /// Crates that may have unsafe code, item by item: system calls, and names and pointers of C.

@@ -6,8 +6,8 @@ mod verdict;
 use crate::tests::{self, TestPrograms, TestResults, TestTarget};
 use crate::workspace::{self, EVAL_MANIFEST, built, cargo};
 use crate::{
-    ages, arch, circles, defences, dist, kernel, lab, links, locks, names, new, packages, pictures,
-    python, tools, units, words,
+    ages, arch, circles, defences, dist, lab, links, locks, names, new, packages, pictures, python,
+    tools, units, words,
 };
 use anyhow::Context;
 use std::ffi::OsString;
@@ -173,7 +173,7 @@ fn side_by_side(
                 simple("architecture", arch::run),
                 simple("circles between files", circles::run),
                 simple("names of types", names::run),
-                simple("names of functions in kernels", kernel::check),
+                simple("names of functions in kernels", || campaign(&["kernel"])),
                 simple("lock files", locks::run),
                 simple("systemd units", units::run),
                 simple("preflight: two conditions", || campaign(&["step", "preflight-quick"])),

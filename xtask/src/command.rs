@@ -1,14 +1,14 @@
 //! The command line.
 
 use crate::workspace::{cargo_with, eval};
-use crate::{ci, dist, kernel, new, pictures, python, tests};
+use crate::{ci, dist, new, pictures, python, tests};
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// The commands of the program accuracy, which `ci` runs in part. A test of accuracy compares.
-pub const ACCURACY_CAMPAIGNS: &[&str] = &["preflight", "ship", "trials"];
+pub const ACCURACY_CAMPAIGNS: &[&str] = &["kernel", "preflight", "ship", "trials"];
 
 /// The commands of the program eval, a workspace of its own. A test of eval compares.
 pub const CAMPAIGNS: &[&str] = &[
@@ -90,12 +90,6 @@ enum XtaskCommand {
         #[arg(long)]
         check: bool,
     },
-    /// Store the names of a kernel's functions and files in kernels/, list what differs from the nearest older kernel, and
-    /// compare the tables of functions and counters with all stored kernels; without a name, only compare
-    Kernel {
-        /// Series and flavour of a Debian kernel, as in 6.12-cloud-amd64, 6.12-rt-amd64 or 7.3-arm64
-        name: Option<String>,
-    },
     /// Create the skeleton of a rule, a probe, a collector or a lab case
     New {
         part: new::SkeletonKind,
@@ -131,8 +125,6 @@ pub fn run() -> anyhow::Result<ExitCode> {
         XtaskCommand::Python { action, out, write } => python::run(action, out, write),
         XtaskCommand::Docs { check } => program("docgen", check.then(|| "--check".into())),
         XtaskCommand::Pictures { check } => pictures::run(check),
-        XtaskCommand::Kernel { name: Some(name) } => kernel::add(&name),
-        XtaskCommand::Kernel { name: None } => kernel::check(),
         XtaskCommand::New { part, name } => new::run(part, &name),
         XtaskCommand::NewRule { name } => new::run(new::SkeletonKind::Rule, &name),
         XtaskCommand::Campaign(args) => campaign(args),

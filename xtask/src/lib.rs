@@ -11,7 +11,6 @@ mod defences;
 pub mod dist;
 #[cfg(test)]
 mod install;
-mod kernel;
 mod lab;
 mod links;
 mod locks;

@@ -49,7 +49,7 @@ fn report(kernels: &[StoredKernel]) -> anyhow::Result<()> {
     let problems = check::problems(kernels)?;
     anyhow::ensure!(
         problems.is_empty(),
-        "correct the tables, or xtask/src/kernel/absent.rs:\n{}",
+        "correct the tables, or accuracy/src/kernel/absent.rs:\n{}",
         problems.join("\n")
     );
     Ok(())

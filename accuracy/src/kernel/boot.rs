@@ -1,12 +1,12 @@
 //! A short boot of a kernel in an emulated machine, which prints what tells kernels apart.
 
 use super::package::{KernelName, UnpackedKernel};
-use crate::workspace::{output, run};
 use anyhow::Context;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use xtask::workspace::{output, run};
 
 /// Emulation takes half a minute to boot a large kernel on a busy machine, and the waits take minutes.
 const LIMIT: Duration = Duration::from_secs(480);

@@ -3,13 +3,13 @@
 use super::absent::{ABSENT_FUNCTIONS, ABSENT_KEYS, ABSENT_WAITS};
 use super::sets::listed_sets;
 use super::store::StoredKernel;
-use crate::workspace::{read, root, tracked};
 use mw_critical_path::{FunctionName, Wait, listed_waits};
 use mw_proc::cgroup::MemoryStat;
 use mw_proc::meminfo::Meminfo;
 use mw_proc::vmstat::{Counter, Vmstat};
 use mw_proc::zoneinfo::{Zone, Zoneinfo};
 use std::collections::{BTreeMap, BTreeSet};
+use xtask::workspace::{read, root, tracked};
 
 /// Files of a cgroup of version 2 that are read.
 const GROUP_FILES: &[&str] = &[

@@ -1,10 +1,10 @@
 //! Packages of a kernel and of busybox for its architecture, from Debian's suites, unpacked below the target directory.
 //! Apt is run with lists of its own: the machine's configuration is left alone, its keys are used.
 
-use crate::workspace::{output, run, target_dir};
 use anyhow::Context;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use xtask::workspace::{output, run, target_dir};
 
 /// Suites in the order in which they are searched; the first that has a kernel of the series provides it.
 const SUITES: &[&str] = &["sid", "forky", "trixie-backports", "trixie", "bookworm", "bullseye"];

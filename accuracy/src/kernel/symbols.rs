@@ -1,10 +1,10 @@
 //! Names of the functions of a kernel and of its modules.
 
 use super::package::UnpackedKernel;
-use crate::workspace::{output, run};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use xtask::workspace::{output, run};
 
 /// Functions by the module that has them; those of the kernel's image are of [`IMAGE`].
 pub(crate) type FunctionsByModule = BTreeMap<String, BTreeSet<String>>;

@@ -3,11 +3,11 @@
 
 use super::package::KernelName;
 use super::symbols::FunctionsByModule;
-use crate::workspace::{read, root};
 use anyhow::Context;
 use mw_critical_path::FunctionName;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use xtask::workspace::{read, root};
 
 const DIR: &str = "kernels";
 

@@ -2,8 +2,8 @@
 
 use super::package::KernelName;
 use super::store::StoredKernel;
-use crate::workspace::{read, root};
 use mw_critical_path::{Wait, wait_of};
+use xtask::workspace::{read, root};
 
 const PAGE: &str = "docs/kernels.md";
 

@@ -2,10 +2,10 @@
 
 use super::package::UnpackedKernel;
 use super::symbols::{find_modules, unpack_module};
-use crate::workspace::{root, run};
 use anyhow::Context;
 use std::path::Path;
 use std::process::Command;
+use xtask::workspace::{root, run};
 
 const SOURCES: &str = "lab/waits";
 
