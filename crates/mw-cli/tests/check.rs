@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 use assert_cmd::Command;
-use mw_collect::text_archive;
+use mw_collect::input;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -131,7 +131,7 @@ fn a_sosreport_is_looked_at() {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();
     };
-    let healthy = text_archive::open(&mw_test::fixture("healthy/numa-2")).unwrap();
+    let healthy = input::open(&mw_test::fixture("healthy/numa-2")).unwrap();
     let meminfo = healthy.read("/proc/meminfo").unwrap();
     put("proc/meminfo", std::str::from_utf8(&meminfo).unwrap());
     put("sos_commands/kernel/sysctl_-a", "kernel.shmmax = 33554432\nvm.zone_reclaim_mode = 7\n");

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 use assert_cmd::Command;
-use mw_collect::text_archive;
+use mw_collect::input;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -51,7 +51,7 @@ fn a_condition_is_true_in_its_state_alone() {
         let (code, said) = run(rule, &format!("{id}/firing"));
         assert!(said.trim_end().len() <= most, "{id}: {said}");
         let archive = mw_test::fixture(&format!("{id}/firing"));
-        let expected = text_archive::open(&archive).unwrap().read("/expect.txt").unwrap();
+        let expected = input::open(&archive).unwrap().read("/expect.txt").unwrap();
         let expected = String::from_utf8(expected).unwrap();
         let is_critical = expected.contains(&format!("critical {id}:"));
         assert_eq!(code, Some(i32::from(is_critical)), "{id}: {said}");

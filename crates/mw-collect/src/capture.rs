@@ -363,6 +363,27 @@ pub enum CaptureError {
     /// It is a text archive that cannot be understood, or whose base cannot.
     #[error("{path}: {problem}")]
     Text { path: PathBuf, problem: String },
+    /// Nothing in it is known.
+    #[error(
+        "{path}: no file of /proc in it that is known (expected: what 'memwright capture' wrote, a sosreport, a supportconfig, \
+         /proc/meminfo and others by cat, or a directory with proc/)"
+    )]
+    Unknown { path: PathBuf },
+    /// The kernel gives files of /proc a size of 0, by which tar goes.
+    #[error(
+        "{path}: proc/meminfo in it is empty; tar stores files of /proc without their contents; copy them with cp -r first"
+    )]
+    Empty { path: PathBuf },
+    /// An archive of several machines.
+    #[error(
+        "{path}: files of several machines, in {}; unpack it, and give the directory of one",
+        machines.join(", ")
+    )]
+    Several {
+        path: PathBuf,
+        /// The directories of some of them.
+        machines: Vec<String>,
+    },
     #[error(transparent)]
     NoTree(#[from] SourceError),
 }

@@ -17,6 +17,7 @@ mod group_use;
 mod held_files;
 mod hints;
 mod holders;
+pub mod input;
 mod judged;
 mod kernel_log;
 mod masked;
@@ -203,6 +204,7 @@ fn origin(source: &Source) -> Origin {
     Origin {
         kind: source.kind(),
         root: source.root().display().to_string(),
+        input: source.input().map(str::to_owned),
         taken_unix_ms: if source.is_running() {
             capture::now_unix_ms()
         } else {

@@ -51,6 +51,16 @@ impl MemoryTree {
         self.files.iter().map(|(path, contents)| (path.as_str(), contents.as_slice()))
     }
 
+    /// The file at this path, or the files below it, with the rest of their paths.
+    pub(crate) fn files_at(&self, path: &str) -> impl Iterator<Item = (&str, &[u8])> {
+        let path = plain(path);
+        let from = (Bound::Included(path.clone()), Bound::Unbounded);
+        let below = self.files.range(from).map_while(move |(file, contents)| {
+            file.strip_prefix(&path).map(|rest| (rest, contents.as_slice()))
+        });
+        below.filter(|(rest, _)| rest.is_empty() || rest.starts_with('/'))
+    }
+
     /// The size of all files and their paths.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes

@@ -36,6 +36,7 @@ pub struct Source {
     files: SourceFiles,
     running: bool,
     patience: u32,
+    input: Option<String>,
 }
 
 /// Root of the files.
@@ -83,7 +84,7 @@ impl Source {
     pub fn in_memory(tree: MemoryTree, name: &Path) -> Result<Self, SourceError> {
         let files = SourceFiles::InMemory(Arc::new(tree));
         let (kind, root) = (OriginKind::Tree, name.to_owned());
-        Self { kind, root, files, running: false, patience: 1 }.checked()
+        Self { kind, root, files, running: false, patience: 1, input: None }.checked()
     }
 
     fn checked(self) -> Result<Self, SourceError> {
@@ -102,7 +103,8 @@ impl Source {
         let dir = rustix::fs::open(root, flags, Mode::empty())
             .map_err(|source| SourceError::Open { path: root.to_owned(), source })?;
         let files = SourceFiles::Below(dir);
-        let mut source = Self { kind, root: root.to_owned(), files, running: true, patience: 1 };
+        let root = root.to_owned();
+        let mut source = Self { kind, root, files, running: true, patience: 1, input: None };
         source.running = kind == OriginKind::Live || source.has_proc_mounted();
         Ok(source)
     }
@@ -120,7 +122,7 @@ impl Source {
             SourceFiles::Below(dir) => SourceFiles::Below(dir.try_clone()?),
             SourceFiles::InMemory(tree) => SourceFiles::InMemory(Arc::clone(tree)),
         };
-        Ok(Self { root: self.root.clone(), files, ..*self })
+        Ok(Self { root: self.root.clone(), input: self.input.clone(), files, ..*self })
     }
 
     /// True if its counters go on counting: this machine's, or those of a proc file system that is mounted in a tree.
@@ -175,6 +177,16 @@ impl Source {
 
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// The same, with what another tool wrote it as: "the output of 'free' in MiB".
+    pub(crate) fn with_input(self, input: String) -> Self {
+        Self { input: Some(input), ..self }
+    }
+
+    /// What it was made from, where that is no capture and no directory.
+    pub fn input(&self) -> Option<&str> {
+        self.input.as_deref()
     }
 
     /// Opens a regular file of the kernel by its absolute path.

@@ -16,9 +16,9 @@
 //! here. The base has no base itself. Files directly in the root, which people write and look for, come first and are
 //! never left out.
 
-use crate::capture::{self, CaptureError, MAX_CAPTURE_FILES, MAX_TREE_BYTES};
+use crate::capture::{CaptureError, MAX_CAPTURE_FILES, MAX_TREE_BYTES};
 use crate::memory_tree::MemoryTree;
-use crate::source::{MAX_FILE_BYTES, Source};
+use crate::source::MAX_FILE_BYTES;
 use mw_sys::guarded;
 use std::io::{self, Read, Write as _};
 use std::os::unix::fs::MetadataExt;
@@ -27,36 +27,14 @@ use std::path::{Component, Path};
 const FIRST_LINE: &str = "memwright text archive 1\n";
 
 /// The largest archive that is read, and the largest base. Those of fixtures/ have at most 0.2 MiB.
-const MAX_TEXT_BYTES: u64 = 16 << 20;
+pub(crate) const MAX_TEXT_BYTES: u64 = 16 << 20;
 
 /// As in the output of diff(1).
 const NO_NEWLINE: &str = "\\ No newline at end of file";
 
-/// The tree in a file: a text archive, whose base is looked for beside `file`, or what 'memwright capture' wrote.
-///
-/// # Errors
-/// It is neither, or larger than a capture may be; it has paths that lead out of the tree.
-pub fn read(mut reader: impl Read, file: &Path) -> Result<Source, CaptureError> {
-    let failed = |source| CaptureError::Io { path: file.to_owned(), source };
-    let mut head = Vec::new();
-    reader.by_ref().take(FIRST_LINE.len() as u64).read_to_end(&mut head).map_err(failed)?;
-    let is_text = head == FIRST_LINE.as_bytes();
-    let mut whole = head.chain(reader);
-    if !is_text {
-        return capture::read(whole, file);
-    }
-    let mut text = Vec::new();
-    whole.by_ref().take(MAX_TEXT_BYTES + 1).read_to_end(&mut text).map_err(failed)?;
-    Ok(Source::in_memory(TextArchive::parse(&text, file)?.tree, file)?)
-}
-
-/// [`read`] of a file by its name.
-///
-/// # Errors
-/// As of [`read`]; it cannot be opened.
-pub fn open(file: &Path) -> Result<Source, CaptureError> {
-    let opened = guarded::open_input(file);
-    read(opened.map_err(|source| CaptureError::Io { path: file.to_owned(), source })?, file)
+/// True for the beginning of a text archive.
+pub(crate) fn is_one(head: &[u8]) -> bool {
+    head.starts_with(FIRST_LINE.as_bytes())
 }
 
 /// A tree, and what it has in common with another one.
@@ -71,13 +49,13 @@ impl TextArchive {
     /// Reads an archive and its base.
     ///
     /// # Errors
-    /// As of [`read`].
+    /// It is no text archive, or it has paths that lead out of the tree.
     pub fn load(file: &Path) -> Result<Self, CaptureError> {
         let text = guarded::read(file, MAX_TEXT_BYTES);
         Self::parse(&text.map_err(|error| invalid(file, error.to_string()))?, file)
     }
 
-    fn parse(text: &[u8], file: &Path) -> Result<Self, CaptureError> {
+    pub(crate) fn parse(text: &[u8], file: &Path) -> Result<Self, CaptureError> {
         let parts = Parts::parse(text).map_err(|problem| invalid(file, problem))?;
         let Some(name) = parts.base.clone() else {
             let tree =
@@ -175,9 +153,6 @@ struct Parts {
 
 impl Parts {
     fn parse(text: &[u8]) -> Result<Self, String> {
-        if text.len() as u64 > MAX_TEXT_BYTES {
-            return Err(format!("larger than {}", mw_model::format_bytes(MAX_TEXT_BYTES)));
-        }
         let text = std::str::from_utf8(text).map_err(|error| error.to_string())?;
         let lines = text.strip_prefix(FIRST_LINE).ok_or("no text archive of memwright")?;
         let mut parts = Self::default();

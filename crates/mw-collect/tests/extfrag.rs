@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use mw_collect::{Source, text_archive};
+use mw_collect::{Source, input};
 use mw_model::{Snapshot, fragmentation};
 use mw_proc::extfrag::Extfrag;
 use std::process::Command;
@@ -64,7 +64,7 @@ fn compare_both(source: &Source, debugfs: &str) -> (usize, usize) {
 fn our_indices_are_the_kernels_own_on_every_captured_tree() {
     let (mut compared, mut different) = (0, 0);
     for fixture in mw_test::fixtures() {
-        let source = text_archive::open(&mw_test::fixture(&fixture)).unwrap();
+        let source = input::open(&mw_test::fixture(&fixture)).unwrap();
         let (more, odd) = compare_both(&source, "/sys/kernel/debug");
         compared += more;
         different += odd;

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use mw_collect::{Source, capture, text_archive};
+use mw_collect::{Source, capture, input};
 use mw_test::{FuzzLimits, Random, fuzz};
 use std::io::{Read, Write};
 use std::path::Path;
@@ -135,7 +135,7 @@ fn damaged_text_archives_are_read_and_checked_within_limits() {
         for _ in 0..=random.below(6) {
             damage_file(random, &mut file);
         }
-        if let Ok(source) = text_archive::read(file.bytes.as_slice(), Path::new("damaged")) {
+        if let Ok(source) = input::read(file.bytes.as_slice(), Path::new("damaged")) {
             drop(mw_rules::check(&mw_collect::window(&source), None));
         }
     });

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use mw_collect::{Source, text_archive};
+use mw_collect::{Source, input};
 use mw_model::OriginKind;
 use mw_proc::vmstat::Counter;
 use std::path::Path;
@@ -25,7 +25,7 @@ fn a_tree_with_the_kernels_own_proc_has_rates() {
 
 #[test]
 fn a_captured_tree_has_only_what_was_captured() {
-    let source = text_archive::open(&mw_test::fixture("shm-limit/firing")).unwrap();
+    let source = input::open(&mw_test::fixture("shm-limit/firing")).unwrap();
     assert!(!source.is_running());
     let started = Instant::now();
     drop(mw_collect::window_of(&source, Duration::from_secs(60)));

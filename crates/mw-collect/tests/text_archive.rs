@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 use mw_collect::MemoryTree;
-use mw_collect::text_archive::{self, TextArchive};
+use mw_collect::input;
+use mw_collect::text_archive::TextArchive;
 use std::fs;
 use std::path::Path;
 
@@ -66,7 +67,7 @@ fn what_is_equal_to_the_base_is_left_out() {
     let file = dir.path().join("firing.txt");
     write(&file, &archive);
     assert_eq!(TextArchive::load(&file).unwrap(), archive);
-    let source = text_archive::open(&file).unwrap();
+    let source = input::open(&file).unwrap();
     assert_eq!(source.read("/proc/a").unwrap(), b"1\n");
     assert!(source.read("/proc/c").is_err());
     // The base is looked for beside the name that was given.
@@ -80,7 +81,7 @@ fn what_is_equal_to_the_base_is_left_out() {
 fn refused(dir: &Path, lines: &str) -> String {
     let file = dir.join("hostile.txt");
     fs::write(&file, format!("memwright text archive 1\n{lines}")).unwrap();
-    text_archive::open(&file).unwrap_err().to_string()
+    input::open(&file).unwrap_err().to_string()
 }
 
 #[test]

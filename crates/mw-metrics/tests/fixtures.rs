@@ -2,13 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use mw_collect::text_archive;
+use mw_collect::input;
 use mw_metrics::{Exposition, allocatable, as_unlimited, machine};
 use mw_model::{Answer, PageSize, Request, Window};
 use mw_rules::preflight;
 
 fn window(tree: &str) -> Window {
-    mw_collect::window(&text_archive::open(&mw_test::fixture(tree)).unwrap())
+    mw_collect::window(&input::open(&mw_test::fixture(tree)).unwrap())
 }
 
 fn text(tree: &str) -> String {

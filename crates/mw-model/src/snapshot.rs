@@ -70,6 +70,8 @@ pub struct Origin {
     pub kind: OriginKind,
     /// `/` or the tree's directory.
     pub root: String,
+    /// What another tool wrote or somebody pasted, from which the snapshot is: "the output of 'free' in MiB".
+    pub input: Option<String>,
     /// Time of the snapshot, in milliseconds since 1970; unknown in a tree without it.
     pub taken_unix_ms: Option<u64>,
     pub kernel: Option<KernelVersion>,

@@ -64,14 +64,14 @@ fn is_low(zone: &Zone) -> bool {
 #[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 mod tests {
     use super::*;
-    use mw_collect::text_archive;
+    use mw_collect::input;
     use mw_model::Reading;
     use mw_proc::zoneinfo::ZoneName;
 
     #[test]
     fn khugepaged_keeps_nothing_free_in_movable_memory() {
         let archive = mw_test::fixture("thp-compaction/firing");
-        let mut snapshot = mw_collect::window(&text_archive::open(&archive).unwrap()).now;
+        let mut snapshot = mw_collect::window(&input::open(&archive).unwrap()).now;
         let without = recommended_kib(&snapshot).unwrap();
         let Reading::Value(zoneinfo) = &mut snapshot.sample.zoneinfo else { panic!("zoneinfo") };
         let first = zoneinfo.zones.iter().find(|zone| zone.managed_or_present_pages() > 0).unwrap();

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use mw_collect::{Source, text_archive};
+use mw_collect::{Source, input};
 use mw_memory::MemoryPart;
 use mw_model::{AccountEntry, Holders, MemoryAccount, Reading, Snapshot};
 use mw_proc::meminfo::Meminfo;
@@ -16,7 +16,7 @@ const MOST_SHARE: u64 = 100;
 const MOST_FIXED_BYTES: u64 = 5 << 20;
 
 fn snapshot(fixture: &str) -> Snapshot {
-    mw_collect::snapshot(&text_archive::open(&mw_test::fixture(fixture)).unwrap())
+    mw_collect::snapshot(&input::open(&mw_test::fixture(fixture)).unwrap())
 }
 
 fn account(snapshot: &Snapshot) -> MemoryAccount {

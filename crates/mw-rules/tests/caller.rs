@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use mw_collect::text_archive;
+use mw_collect::input;
 use mw_model::{
     Cgroup, CgroupVersion, Cgroups, LimitKind, Missing, Reading, Report, Severity, Window, caller,
 };
@@ -13,7 +13,7 @@ const MIB: u64 = 1 << 20;
 
 /// A healthy machine of 1 GiB with two nodes and no limit on anybody.
 fn healthy() -> Window {
-    mw_collect::window(&text_archive::open(&mw_test::fixture("healthy/numa-2")).unwrap())
+    mw_collect::window(&input::open(&mw_test::fixture("healthy/numa-2")).unwrap())
 }
 
 fn check(window: &Window) -> Report {

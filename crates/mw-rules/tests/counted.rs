@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use mw_collect::text_archive;
+use mw_collect::input;
 use mw_model::{Finding, Reading, Severity, Window};
 use mw_proc::pressure::{Pressure, PressureLine};
 use mw_proc::version::KernelVersion;
@@ -10,7 +10,7 @@ use mw_proc::vmstat::Counter;
 
 /// An idle machine over two seconds.
 fn idle(fixture: &str) -> Window {
-    let source = text_archive::open(&mw_test::fixture(fixture));
+    let source = input::open(&mw_test::fixture(fixture));
     let mut window = mw_collect::window(&source.unwrap_or_else(|error| panic!("{error}")));
     let mut before = window.now.sample.clone();
     before.at_ms -= 2000.0;

@@ -5,7 +5,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use mw_collect::text_archive::{self, TextArchive};
+use mw_collect::input;
+use mw_collect::text_archive::TextArchive;
 use mw_model::{Reading, Report, Window};
 use mw_proc::meminfo::Meminfo;
 use mw_proc::pressure::Pressure;
@@ -21,7 +22,7 @@ fn archive(fixture: &str) -> TextArchive {
 }
 
 fn window(fixture: &str) -> Window {
-    let source = text_archive::open(&mw_test::fixture(fixture));
+    let source = input::open(&mw_test::fixture(fixture));
     mw_collect::window(&source.unwrap_or_else(|error| panic!("{error}")))
 }
 

@@ -1,7 +1,7 @@
 //! A finding's severity is what a large request would meet: `check` and `check --for` never contradict each other.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use mw_collect::text_archive;
+use mw_collect::input;
 use mw_model::{
     Answer, OomHistory, OomShortage, OomVictim, PageBlocks, PageSize, Reading, Report, Request,
     Severity, Waiter, Waiters, Window, derived,
@@ -25,7 +25,7 @@ const OF_REQUESTS: [&str; 6] = [
 ];
 
 fn window(fixture: &str) -> Window {
-    let source = text_archive::open(&mw_test::fixture(fixture));
+    let source = input::open(&mw_test::fixture(fixture));
     mw_collect::window(&source.unwrap_or_else(|error| panic!("{error}")))
 }
 

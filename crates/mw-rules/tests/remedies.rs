@@ -2,13 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use mw_collect::text_archive;
+use mw_collect::input;
 use mw_model::{Disk, Finding, Reading, Remedy, Step, Window};
 use mw_proc::vmstat::Counter;
 
 fn firing(rule: &str) -> Window {
     let archive = mw_test::fixture(&format!("{rule}/firing"));
-    mw_collect::window(&text_archive::open(&archive).unwrap())
+    mw_collect::window(&input::open(&archive).unwrap())
 }
 
 fn remedy(window: &Window, rule: &str) -> Remedy {

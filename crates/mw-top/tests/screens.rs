@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 use jiff::tz::TimeZone;
-use mw_collect::text_archive;
+use mw_collect::input;
 use mw_model::{Incident, Role, Sample, Trigger, Window};
 use mw_top::{Face, IncidentMark, Key, KeyEffect, Moment, Screen, Timeline, Top, Trail, draw};
 use ratatui::Terminal;
@@ -15,7 +15,7 @@ use std::path::Path;
 const NOON_MS: u64 = 1_700_000_000_000;
 
 fn window(fixture: &str) -> Window {
-    mw_collect::window(&text_archive::open(&mw_test::fixture(fixture)).unwrap())
+    mw_collect::window(&input::open(&mw_test::fixture(fixture)).unwrap())
 }
 
 /// The screen of a captured machine, with its two looks at the end of two quiet minutes.

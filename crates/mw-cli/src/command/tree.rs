@@ -1,7 +1,7 @@
 //! Another machine: a captured tree, a sosreport, a file that `memwright capture` wrote, or a text archive.
 
 use crate::{Exit, Failure};
-use mw_collect::{Source, text_archive};
+use mw_collect::{Source, input};
 use mw_sys::InputFile;
 use std::path::Path;
 
@@ -19,5 +19,5 @@ fn open(root: &Path) -> Result<Source, Failure> {
     }
     super::confined::confine(root);
     let input = InputFile::open(root).map_err(|error| Failure::of_file(root, &error))?;
-    text_archive::read(input, root).map_err(|error| Failure::new(Exit::CouldNotCheck, error))
+    input::read(input, root).map_err(|error| Failure::new(Exit::CouldNotCheck, error))
 }

@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn a_fragmented_node_offers_no_large_blocks() {
         let offer = |name: &str| {
-            let source = mw_collect::text_archive::open(&mw_test::fixture(name)).unwrap();
+            let source = mw_collect::input::open(&mw_test::fixture(name)).unwrap();
             MemoryOffer::new(&mw_collect::snapshot(&source)).unwrap()
         };
         let (sick, healthy) = (offer("fragmented-node/firing"), offer("fragmented-node/quiet"));

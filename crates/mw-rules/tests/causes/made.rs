@@ -1,6 +1,6 @@
 //! Made-up stalls: a machine as it was captured in a fixture, and what a recorder would have seen.
 
-use mw_collect::text_archive;
+use mw_collect::input;
 use mw_model::{
     BlockedTask, FloodShare, Host, Incident, KernelWait, Missing, NO_VALUE, Profile, Reading,
     Sample, Service, ServiceProcess, Shift, Stack, Table, TaskUse, Trigger, TriggerKind, WaitKind,
@@ -329,7 +329,7 @@ fn captured(fixture: &str) -> Window {
     static READ: Mutex<BTreeMap<String, Window>> = Mutex::new(BTreeMap::new());
     let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
     let window = read.entry(fixture.to_owned()).or_insert_with(|| {
-        let source = text_archive::open(&mw_test::fixture(fixture));
+        let source = input::open(&mw_test::fixture(fixture));
         mw_collect::window(&source.unwrap_or_else(|error| panic!("{error}")))
     });
     window.clone()

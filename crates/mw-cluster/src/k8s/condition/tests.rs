@@ -7,7 +7,7 @@ const NODE: &str = include_str!("node.json");
 const NOW: &str = "2026-11-25T17:00:00Z";
 
 fn of_fixture(name: &str) -> Vec<PublishedCondition> {
-    let source = mw_collect::text_archive::open(&mw_test::fixture(name)).unwrap();
+    let source = mw_collect::input::open(&mw_test::fixture(name)).unwrap();
     conditions(&mw_rules::check(&mw_collect::window(&source), None))
 }
 

@@ -110,7 +110,7 @@ fn room_is_made_on_an_idle_node_that_was_drained_here() {
 /// The report of a machine with these findings.
 fn report(findings: &[Finding]) -> Report {
     let healthy = mw_test::fixture("healthy/debian-6.12");
-    let source = mw_collect::text_archive::open(&healthy).unwrap();
+    let source = mw_collect::input::open(&healthy).unwrap();
     let mut report = mw_rules::check(&mw_collect::window(&source), None);
     assert!(report.findings.is_empty());
     report.findings = findings.to_vec();
