@@ -162,8 +162,8 @@ pub struct CheckArgs {
     /// Check only these rules (ids, comma-separated)
     #[arg(long, value_name = "RULE", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// Check a captured tree instead of this machine: a directory with proc/ and sys/ (also in a
-    /// sosreport), or a file written by capture (- is standard input)
+    /// Check another machine: a directory with proc/ and sys/, a file written by capture, a sosreport or supportconfig as it
+    /// comes, or pasted output of cat /proc/meminfo, free or vmstat (- is standard input)
     #[arg(long, value_name = "DIR|FILE")]
     pub root: Option<PathBuf>,
     /// A recording to look at instead.
@@ -230,8 +230,8 @@ pub struct ExplainArgs {
     /// mounts that hold each
     #[arg(long, conflicts_with = "rule")]
     pub all_memory: bool,
-    /// Account for a captured tree instead of this machine: a directory with proc/ and sys/ (also in
-    /// a sosreport), or a file written by capture (- is standard input)
+    /// Account for another machine: a directory with proc/ and sys/, a file written by capture, or a sosreport or supportconfig
+    /// as it comes (- is standard input)
     #[arg(long, value_name = "DIR|FILE", requires = "all_memory")]
     pub root: Option<PathBuf>,
     #[command(flatten)]

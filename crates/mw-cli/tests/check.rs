@@ -146,6 +146,28 @@ fn a_sosreport_is_looked_at() {
     }
 }
 
+/// Promise (Checking): A paste that is a part of a machine is never "ready".
+#[test]
+fn a_paste_is_looked_at_and_what_it_cannot_tell_is_said_in_a_line() {
+    let free = "$ free -m\n        total  used  free  shared  buff/cache  available\n\
+                Mem:    64000  21000  1000  10  42000  42500\nSwap:  0 0 0\n";
+    let files = "==> /proc/meminfo <==\nMemTotal: 65536000 kB\nMemFree: 1000000 kB\n\
+                 MemAvailable: 40000000 kB\n==> /proc/vmstat <==\nnr_free_pages 250000\npgfault 1\n";
+    for (paste, input) in
+        [(free, "the output of 'free' in MiB"), (files, "/proc/meminfo and /proc/vmstat")]
+    {
+        let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_memwright"));
+        let output = command.args(["check", "--root", "-"]).write_stdin(paste).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(3), "{text}");
+        let first = text.lines().next().unwrap();
+        assert!(first.starts_with(&format!("not enough to tell: {input} shows ")), "{text}");
+        assert!(first.contains(" of 62.5 GiB"), "{text}");
+        assert_eq!(text.matches("unchecked").count(), 1, "{text}");
+        assert!(!text.contains("ready"), "{text}");
+    }
+}
+
 #[test]
 fn explain_shows_the_page_that_is_in_docs() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -15,6 +15,8 @@ pub struct Report {
     pub memwright: String,
     /// `live`, or the tree that was checked.
     pub root: String,
+    /// What another tool wrote or somebody pasted, where it was that which was checked: "the output of 'free' in MiB".
+    pub input: Option<String>,
     /// The kernel's version, where it is known.
     pub kernel: Option<String>,
     /// Time of the snapshot, in milliseconds since 1970.

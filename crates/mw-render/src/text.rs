@@ -212,6 +212,15 @@ impl TextPage {
             };
             self.folded(0, "", &text);
         }
+        if report.input.is_some() && !self.layout.verbose && report.skipped.len() > 1 {
+            let rules: Vec<&str> = report.skipped.iter().map(|skipped| &*skipped.rule).collect();
+            let text = format!(
+                "{} rules, which need other files of the machine: {}",
+                rules.len(),
+                rules.join(", ")
+            );
+            return self.folded(11, "unchecked  ", &text);
+        }
         for skipped in &report.skipped {
             let text = format!("{}: {}", skipped.rule, skipped.missing);
             self.folded(11, "unchecked  ", &text);

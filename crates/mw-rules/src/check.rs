@@ -44,6 +44,7 @@ pub fn check_rules(
             OriginKind::Live => "live".to_owned(),
             OriginKind::Tree => origin.root.clone(),
         },
+        input: origin.input.clone(),
         kernel: origin.kernel.map(|version| version.to_string()),
         taken_unix_ms: origin.taken_unix_ms,
         verdict: String::new(),
@@ -81,7 +82,11 @@ fn unchecked(window: &Window, skipped: &[SkippedRule], rules: usize) -> Vec<Miss
     if window.now.origin.kind != OriginKind::Live {
         // A tree may lack what nobody copied, but not what every answer rests on: one of another
         // kernel (gVisor's, that of WSL 1) has nothing to judge by.
-        return for_everybody.into_iter().flatten().cloned().collect();
+        let needed = for_everybody.into_iter().flatten();
+        // Of a paste nobody knows what was left out.
+        let is_part = window.now.origin.input.is_some() && skipped.len() > rules / 2;
+        let first = skipped.first().filter(|_| is_part).map(|rule| &rule.missing);
+        return needed.chain(first).cloned().collect();
     }
     let for_some = [sample.zoneinfo.missing(), sample.buddyinfo.missing()];
     let for_some = for_some.map(|m| m.filter(|missing| missing.absence != Absence::Skipped));
@@ -159,8 +164,12 @@ fn verdict(report: &Report) -> String {
     let blind = format!("{}{undetermined}{blind}", replaced.collect::<String>());
     match report.worst {
         worst if !report.unchecked.is_empty() && worst != Some(Severity::Critical) => {
+            let reason = match &report.input {
+                Some(input) => format!("not enough to tell: {input} shows {room}"),
+                None => not_checked(&report.unchecked),
+            };
             let counts = if counts.is_empty() { counts } else { format!("; {counts}") };
-            format!("{}{counts}{blind}", not_checked(&report.unchecked))
+            format!("{reason}{counts}{blind}")
         }
         None => format!("ready: {room}, no hazard found{blind}"),
         Some(Severity::Note) => format!("ready: {room} ({counts}){blind}"),

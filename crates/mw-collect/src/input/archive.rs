@@ -19,6 +19,8 @@ const KEPT: &[&str] = &[
     "run/sysctl.d/",
     "usr/lib/sysctl.d/",
     "usr/local/lib/sysctl.d/",
+    "sos_commands/filesys/df_-al",
+    "sos_commands/kernel/sysctl_-",
 ];
 
 /// Files of a process that nobody reads and that are large.

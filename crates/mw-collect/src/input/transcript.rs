@@ -79,6 +79,9 @@ fn title(command: &str) -> Content {
     let mut words = command.split_whitespace();
     let Some(program) = words.next() else { return Content::Other };
     let arguments: Vec<&str> = words.collect();
+    if arguments.is_empty() && (program.starts_with("/proc/") || program.starts_with("/sys/")) {
+        return Content::File(program.to_owned());
+    }
     match program.rsplit('/').next() {
         Some("cat") => match arguments.as_slice() {
             [path] => title(path),
@@ -88,11 +91,6 @@ fn title(command: &str) -> Content {
         Some("sysctl") => Content::Sysctl,
         Some("uname") => Content::Uname,
         Some("vmstat") => Content::Unknown,
-        _ if arguments.is_empty()
-            && (program.starts_with("/proc/") || program.starts_with("/sys/")) =>
-        {
-            Content::File(program.to_owned())
-        }
         _ => Content::Other,
     }
 }
