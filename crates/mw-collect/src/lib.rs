@@ -20,6 +20,7 @@ mod holders;
 pub mod input;
 mod judged;
 mod kernel_log;
+mod lxcfs;
 mod masked;
 mod memory_tree;
 mod namespaces;
@@ -55,11 +56,13 @@ use collector::{
     zram,
 };
 use mw_model::{Missing, Origin, OriginKind, Snapshot, Waiters, Window, derived};
+use mw_proc::arcstats::Arcstats;
 use mw_proc::dentry_state::DentryState;
 use mw_proc::extfrag::Extfrag;
 use mw_proc::inode_state::InodeState;
 use mw_proc::limits::Rlimits;
 use mw_proc::meminfo::Meminfo;
+use mw_proc::sockstat::Sockstat;
 use mw_proc::status::Status;
 use mw_proc::version::KernelVersion;
 use mw_proc::vmstat::{Counter, Vmstat};
@@ -176,6 +179,10 @@ fn fill(source: &Source, snapshot: &mut Snapshot) {
     snapshot.map_counts = map_count::collect(source, &known).into();
     snapshot.dentries = source.reading("/proc/sys/fs/dentry-state", DentryState::parse);
     snapshot.inodes = source.reading("/proc/sys/fs/inode-state", InodeState::parse);
+    snapshot.arc = source.reading("/proc/spl/kstat/zfs/arcstats", Arcstats::parse);
+    snapshot.sockets = source.reading("/proc/net/sockstat", Sockstat::parse);
+    snapshot.tasks = source.reading("/proc/loadavg", mw_proc::loadavg::parse_tasks);
+    snapshot.keys = source.reading("/proc/key-users", mw_proc::key_users::parse);
     let pools = snapshot.hugepages.value().map_or(&[][..], Vec::as_slice);
     let page_bytes: Vec<u64> = pools.iter().map(|pool| pool.page_bytes).collect();
     snapshot.cgroups = cgroup::collect(source, &page_bytes).into();
@@ -229,7 +236,7 @@ fn origin(source: &Source) -> Origin {
         },
         mapped_bytes: own.vm_size_bytes,
         data_bytes: own.vm_data_bytes,
-        replaced: if live { masked::replaced() } else { Vec::new() },
+        replaced: if live { masked::replaced() } else { lxcfs::replaced_in_tree(source) },
         memory_nodes: own
             .mems_allowed_list
             .and_then(|list| mw_proc::cpulist::parse(list.as_bytes()).ok()),

@@ -55,8 +55,10 @@ pub(crate) fn why(path: &str) -> Option<String> {
 }
 
 /// Counters for which others than the kernel may answer: lxcfs, or a copy of another machine's.
-const COUNTERS: [&str; 5] =
+pub(crate) const COUNTERS: [&str; 5] =
     ["/proc/meminfo", "/proc/vmstat", "/proc/zoneinfo", "/proc/buddyinfo", "/proc/swaps"];
+
+pub(crate) const ANSWERED_BY_FUSE: &str = "answered by FUSE (lxcfs), not the kernel";
 
 /// Those for which others do answer, on the running machine. What lxcfs says is of the container,
 /// and is used; what any other file says is nothing that this machine can be judged by.
@@ -64,7 +66,7 @@ pub(crate) fn replaced() -> Vec<Missing> {
     let replaced = |path: &&str| {
         let found = statfs(*path).ok().filter(|found| magic_of(found) != PROC_SUPER_MAGIC)?;
         Some(match magic_of(&found) {
-            FUSE_SUPER_MAGIC => Missing::skipped(*path, "answered by FUSE (lxcfs), not the kernel"),
+            FUSE_SUPER_MAGIC => Missing::skipped(*path, ANSWERED_BY_FUSE),
             _ => Missing::masked(*path, mounted_over("/proc", path, &found)),
         })
     };

@@ -167,6 +167,8 @@ pub struct Cgroups {
     /// The reason why limits of groups above those that the mount shows are not known: usual in a container of
     /// version 2, where they mostly have none.
     pub above_unseen: Option<Missing>,
+    /// Groups that were removed and whose memory is still in use, of all controllers (version 2).
+    pub dying: Option<u64>,
     /// Limits on our own group that could not be determined.
     pub unseen: Vec<Missing>,
 }
@@ -231,6 +233,10 @@ pub struct Cgroup {
     /// Kernel memory charged to it, which version 1 tells in one number
     /// (`memory.kmem.usage_in_bytes`); in version 2 it is part of `stat`.
     pub kernel_bytes: Option<u64>,
+    /// `memory.kmem.limit_in_bytes` of version 1 (before 5.16); `None` is no limit.
+    pub kernel_limit_bytes: Option<u64>,
+    /// How often that limit refused memory: `memory.kmem.failcnt`.
+    pub kernel_failures: Option<u64>,
     pub stat: cgroup::MemoryStat,
     /// Its events: of its own limits, and processes killed in it and below. Version 1 fills `max` (failcnt) and
     /// `oom_kill` alone.

@@ -4,14 +4,17 @@ use crate::{
     Cgroups, Disk, HugePool, HugepagesWanted, MapCounts, MemoryFilesystem, Missing, Node,
     OomHistory, PageBlocks, Processes, Reading, Sysctl, Thp, Zram,
 };
+use mw_proc::arcstats::Arcstats;
 use mw_proc::buddyinfo::Buddyinfo;
 use mw_proc::dentry_state::DentryState;
 use mw_proc::extfrag::Extfrag;
 use mw_proc::inode_state::InodeState;
+use mw_proc::key_users::KeyUser;
 use mw_proc::limits::Rlimits;
 use mw_proc::meminfo::Meminfo;
 use mw_proc::pressure::Pressure;
 use mw_proc::slabinfo::Slab;
+use mw_proc::sockstat::Sockstat;
 use mw_proc::swaps::Swap;
 use mw_proc::sysvipc_shm::ShmSegment;
 use mw_proc::version::KernelVersion;
@@ -51,6 +54,14 @@ pub struct Snapshot {
     pub dentries: Reading<DentryState>,
     /// Cached inodes.
     pub inodes: Reading<InodeState>,
+    /// The cache of ZFS.
+    pub arc: Reading<Arcstats>,
+    /// Buffers of sockets.
+    pub sockets: Reading<Sockstat>,
+    /// Tasks of the machine.
+    pub tasks: Reading<u64>,
+    /// Keys by user.
+    pub keys: Reading<Vec<KeyUser>>,
     pub cgroups: Reading<Cgroups>,
     pub disks: Reading<Vec<Disk>>,
     /// The zram devices that are used as swap.

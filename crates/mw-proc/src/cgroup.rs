@@ -93,6 +93,23 @@ pub fn parse_limit(text: &[u8]) -> Result<Option<u64>, ParseError> {
     }
 }
 
+/// Reads `nr_dying_descendants` of `cgroup.stat` (version 2, 4.14 and later): groups that were removed, but whose
+/// memory is still in use.
+///
+/// # Errors
+/// When a line has no number or is cut, or the line is not there.
+pub fn parse_dying(text: &[u8]) -> Result<u64, ParseError> {
+    let mut dying = 0;
+    read_flat(text, "nr_dying_descendants", |key, value| {
+        let known = key == b"nr_dying_descendants";
+        if known {
+            dying = value;
+        }
+        known
+    })?;
+    Ok(dying)
+}
+
 fn limited(limit: u64) -> Option<u64> {
     Some(limit).filter(|&limit| limit < UNLIMITED_BYTES)
 }

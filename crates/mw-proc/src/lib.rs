@@ -27,6 +27,7 @@
     )
 )]
 
+pub mod arcstats;
 pub mod bdi;
 pub mod buddyinfo;
 pub mod cgroup;
@@ -39,8 +40,10 @@ pub mod diskstats;
 pub mod error;
 pub mod extfrag;
 pub mod inode_state;
+pub mod key_users;
 pub mod kmsg;
 pub mod limits;
+pub mod loadavg;
 pub mod maps;
 pub mod meminfo;
 pub mod mm_stat;

@@ -44,6 +44,9 @@ pub struct Zone {
     pub managed_pages: Option<u64>,
     /// Pages reserved for contiguous allocation; older kernels do not print it.
     pub cma_pages: Option<u64>,
+    /// The part of the free pages that is reserved for contiguous allocation, which only movable pages use (3.19 and
+    /// later).
+    pub free_cma_pages: Option<u64>,
     /// Free pages in the lists of the CPUs (`pagesets`), which `free` does not count.
     pub pcp_pages: Option<u64>,
     /// Free pages that a confidential guest has not accepted yet; they are in no free list (6.5 and
@@ -298,6 +301,7 @@ impl OpenZone {
             b"nr_zone_active_file" | b"nr_active_file" => &mut zone.active_file_pages,
             b"nr_zone_unevictable" | b"nr_unevictable" => &mut zone.unevictable_pages,
             b"nr_zone_write_pending" => &mut zone.write_pending_pages,
+            b"nr_free_cma" => &mut zone.free_cma_pages,
             b"nr_unaccepted" => &mut zone.unaccepted_pages,
             b"nr_mlock" => &mut zone.mlock_pages,
             b"start_pfn:" => &mut zone.start_pfn,

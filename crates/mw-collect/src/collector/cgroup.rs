@@ -43,6 +43,7 @@ pub(crate) fn collect(source: &Source, page_bytes: &[u64]) -> Result<Cgroups, Mi
     let limited = walk.limited;
     let Hierarchy { version, mount, .. } = hierarchy;
     let hugetlb = hugetlb::limits(source, page_bytes);
+    let dying = source.parse(&format!("{mount}/{STAT}"), cgroup::parse_dying).ok();
     Ok(Cgroups {
         version,
         mount,
@@ -50,6 +51,7 @@ pub(crate) fn collect(source: &Source, page_bytes: &[u64]) -> Result<Cgroups, Mi
         limited,
         truncated,
         hugetlb,
+        dying,
         limit_above_bytes,
         above_unseen,
         unseen,
@@ -123,12 +125,17 @@ pub(crate) struct GroupFile {
     pub(crate) name: &'static str,
 }
 
+/// The file of every group of version 2 that counts the groups below it.
+const STAT: &str = "cgroup.stat";
+
 const FILES_V1: &[&str] = &[
     "memory.usage_in_bytes",
     "memory.limit_in_bytes",
     "memory.memsw.usage_in_bytes",
     "memory.memsw.limit_in_bytes",
     "memory.kmem.usage_in_bytes",
+    "memory.kmem.limit_in_bytes",
+    "memory.kmem.failcnt",
     "memory.failcnt",
     "memory.oom_control",
     "memory.stat",
@@ -145,6 +152,7 @@ const FILES_V2: &[&str] = &[
     "memory.events.local",
     "memory.stat",
     "cgroup.controllers",
+    STAT,
 ];
 
 /// The files of the groups that [`collect`] and [`memories`] look at, for a capture.
@@ -224,6 +232,11 @@ impl Hierarchy {
                 swap_high_bytes: None,
                 swap_current_bytes: number("memory.memsw.usage_in_bytes"),
                 kernel_bytes: number("memory.kmem.usage_in_bytes"),
+                kernel_limit_bytes: source
+                    .parse(&format!("{dir}/memory.kmem.limit_in_bytes"), cgroup::parse_limit)
+                    .ok()
+                    .flatten(),
+                kernel_failures: number("memory.kmem.failcnt"),
                 stat,
                 events: MemoryEvents {
                     max: number("memory.failcnt"),
@@ -245,6 +258,8 @@ impl Hierarchy {
                 swap_high_bytes: limit("memory.swap.high"),
                 swap_current_bytes: number("memory.swap.current"),
                 kernel_bytes: None,
+                kernel_limit_bytes: None,
+                kernel_failures: None,
                 stat,
                 events: events_v2(source, &dir),
             },
@@ -275,7 +290,7 @@ impl Hierarchy {
 
     fn has_limit(&self, source: &Source, path: &str) -> bool {
         let files: &[&str] = match self.version {
-            CgroupVersion::V1 => &["memory.limit_in_bytes"],
+            CgroupVersion::V1 => &["memory.limit_in_bytes", "memory.kmem.limit_in_bytes"],
             CgroupVersion::V2 => &["memory.max", "memory.high"],
         };
         files.iter().any(|file| {

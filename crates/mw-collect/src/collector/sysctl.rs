@@ -1,4 +1,4 @@
-//! /proc/sys/vm and the shared memory limits of /proc/sys/kernel; in a sosreport, its copy of
+//! /proc/sys/vm, and limits of /proc/sys/fs, kernel and net; in a sosreport, its copy of
 //! `sysctl -a`.
 
 use crate::source::Source;
@@ -32,10 +32,17 @@ pub(crate) const NAMES: &[&str] = &[
     "vm.watermark_boost_factor",
     "vm.watermark_scale_factor",
     "vm.zone_reclaim_mode",
+    "fs.aio-max-nr",
+    "fs.aio-nr",
+    "fs.file-nr",
     "kernel.numa_balancing",
+    "kernel.pid_max",
     "kernel.shmall",
     "kernel.shmmax",
     "kernel.shmmni",
+    "kernel.threads-max",
+    "net.ipv4.tcp_mem",
+    "net.ipv4.udp_mem",
 ];
 
 const SOSREPORT_DUMPS: [&str; 2] =

@@ -79,6 +79,7 @@ metrics! {
     Managed = managed_pages, Pages;
     Cma = cma_pages, Pages;
     Pcp = pcp_pages, Pages;
+    FreeCma = free_cma_pages, Pages;
     Unaccepted = unaccepted_pages, Pages;
     InactiveAnon = inactive_anon_pages, Pages;
     ActiveAnon = active_anon_pages, Pages;

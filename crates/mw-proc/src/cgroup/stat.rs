@@ -43,6 +43,10 @@ pub struct MemoryStat {
     pub pagetables_bytes: Option<u64>,
     /// Network buffers (version 2).
     pub sock_bytes: Option<u64>,
+    /// Variables of each CPU (version 2, 5.9 and later).
+    pub percpu_bytes: Option<u64>,
+    /// All kernel memory (version 2, 5.18 and later).
+    pub kernel_bytes: Option<u64>,
     /// Swapped out (version 1; version 2 has `memory.swap.current` instead).
     pub swap_bytes: Option<u64>,
     /// The lowest limit of this cgroup and those above it (version 1); `None` when unlimited.
@@ -101,6 +105,8 @@ impl MemoryStat {
             b"kernel_stack" => &mut self.kernel_stack_bytes,
             b"pagetables" => &mut self.pagetables_bytes,
             b"sock" => &mut self.sock_bytes,
+            b"percpu" => &mut self.percpu_bytes,
+            b"kernel" => &mut self.kernel_bytes,
             b"swap" => &mut self.swap_bytes,
             b"workingset_refault_file" | b"workingset_refault" => &mut self.refault_file_pages,
             b"workingset_refault_anon" => &mut self.refault_anon_pages,

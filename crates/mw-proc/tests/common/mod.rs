@@ -2,6 +2,7 @@
 
 use std::hint::black_box;
 
+use mw_proc::arcstats::Arcstats;
 use mw_proc::bdi::BdiStats;
 use mw_proc::buddyinfo::Buddyinfo;
 use mw_proc::cgroup::{self, CpuMax, CpuStat, MemoryEvents, MemoryStat};
@@ -20,8 +21,8 @@ use mw_proc::version::KernelVersion;
 use mw_proc::vmstat::Vmstat;
 use mw_proc::zoneinfo::Zoneinfo;
 use mw_proc::{
-    ParseError, cmdline, cpulist, df, diskstats, maps, mounts, numa_maps, number, slabinfo, swaps,
-    sysctl, sysvipc_shm, uptime,
+    ParseError, cmdline, cpulist, df, diskstats, key_users, loadavg, maps, mounts, numa_maps,
+    number, slabinfo, swaps, sysctl, sysvipc_shm, uptime,
 };
 
 /// A parser that is fed anything.
@@ -44,12 +45,14 @@ macro_rules! parsers {
 }
 
 parsers! {
+    "arcstats" b"name type data\nsize 4 450\nc_min 4 100\n", Arcstats::parse;
     "bdi" include_bytes!("../data/bdi_stats"), BdiStats::parse;
     "buddyinfo" include_bytes!("../data/buddyinfo"), buddyinfo;
     "cgroup" include_bytes!("../data/cgroup"), cgroup::parse_self;
     "cgroup limit" b"9223372036854771712\n", cgroup::parse_limit;
     "cgroup stat v1" include_bytes!("../data/memory_stat_v1"), MemoryStat::parse;
     "cgroup stat v2" include_bytes!("../data/memory_stat_v2"), MemoryStat::parse;
+    "cgroup.stat" b"nr_descendants 3\nnr_dying_descendants 2\n", cgroup::parse_dying;
     "cgroup events" include_bytes!("../data/memory_events"), MemoryEvents::parse;
     "cgroup oom_control" b"oom_kill_disable 0\nunder_oom 0\noom_kill 0\n", cgroup::parse_oom_control;
     "cgroup frozen" b"populated 1\nfrozen 0\n", cgroup::parse_frozen;
@@ -69,8 +72,10 @@ parsers! {
     "diskstats" include_bytes!("../data/diskstats"), |text: &[u8]| diskstats::each(text, |_| ());
     "extfrag" include_bytes!("../data/unusable_index"), extfrag;
     "inode-state" b"196925\t12\t0\t0\t0\t0\t0\n", InodeState::parse;
+    "key-users" b" 0: 8 8/8 7/1000000 180/25000000\n", key_users::parse;
     "kmsg" b"6,1,5,-;Out of memory: Killed process 7 (a) x\n", kmsg;
     "limits" include_bytes!("../data/limits"), Rlimits::parse;
+    "loadavg" b"0.10 0.20 0.30 2/345 6789\n", loadavg::parse_tasks;
     "maps" include_bytes!("../data/maps"), maps::parse;
     "meminfo" include_bytes!("../data/meminfo"), Meminfo::parse;
     "node meminfo" include_bytes!("../data/node_meminfo"), Meminfo::parse;
