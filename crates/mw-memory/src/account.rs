@@ -8,7 +8,8 @@
 //! The counters are read one after the other and are updated in batches for each CPU, so that parts may exceed
 //! the total by a little: [`Account::overcounted_bytes`]. What is below the total is [`MemoryPart::Unaccounted`].
 
-use crate::{kernel_reclaimable_bytes, unwritten_bytes};
+use crate::contradiction::sound;
+use crate::reclaimable::{kernel_reclaimable_bytes, unwritten_bytes};
 use mw_proc::meminfo::Meminfo;
 use mw_proc::version::KernelVersion;
 use mw_proc::vmstat::{Counter, Vmstat};
@@ -125,6 +126,8 @@ impl Account {
     /// None without MemTotal or MemFree.
     #[must_use]
     pub fn new(counters: &AccountCounters<'_>) -> Option<Self> {
+        let sound = sound(counters.meminfo);
+        let counters = &AccountCounters { meminfo: &sound, ..*counters };
         let meminfo = counters.meminfo;
         let total_bytes = meminfo.mem_total_bytes?;
         let mut account =

@@ -9,7 +9,9 @@
 //! The commit limit is [`Commit`], NUMA nodes are [`nodes_available_bytes`], and [`tightest`] picks the
 //! limit that applies.
 
+use crate::contradiction::sound;
 use crate::deferred_init::DeferredInit;
+use crate::reclaimable::{file_cache_bytes, kernel_reclaimable_bytes, unwritten_bytes};
 use crate::unreclaimable_slab::{self, UnreclaimableSlab};
 use mw_proc::cgroup::MemoryStat;
 use mw_proc::meminfo::Meminfo;
@@ -39,13 +41,16 @@ impl MachineMemory<'_> {
     /// memory and half of the page cache. None without MemFree.
     #[must_use]
     pub fn available_bytes(&self) -> Option<u64> {
-        let Some(available) = self.meminfo.mem_available_bytes else {
-            let free = self.meminfo.mem_free_bytes?;
-            return Some(free.saturating_add(file_cache_bytes(self.meminfo) / 2));
-        };
+        let meminfo = sound(self.meminfo);
         let low = sum(self.zones.iter().map(|zone| zone.low_pages)).saturating_mul(self.page_bytes);
+        let Some(available) = meminfo.mem_available_bytes else {
+            let cache = file_cache_bytes(&meminfo);
+            // The kernel withholds half of it or the low watermarks (`si_mem_available()`).
+            let withheld = if self.zones.is_empty() { cache / 2 } else { low.min(cache / 2) };
+            return Some(meminfo.mem_free_bytes?.saturating_add(cache.saturating_sub(withheld)));
+        };
         let overcounted = unreclaimable_slab::overcounted_bytes(
-            kernel_reclaimable_bytes(self.meminfo),
+            kernel_reclaimable_bytes(&meminfo),
             self.slab.max_bytes,
             low,
         );
@@ -56,7 +61,7 @@ impl MachineMemory<'_> {
     /// dirty pages and those under writeback. None without MemFree.
     #[must_use]
     pub fn ready_bytes(&self) -> Option<u64> {
-        let (free, available) = (self.meminfo.mem_free_bytes?, self.available_bytes()?);
+        let (free, available) = (sound(self.meminfo).mem_free_bytes?, self.available_bytes()?);
         let clean = available.saturating_sub(unwritten_bytes(self.meminfo));
         Some(clean.max(free.min(available)))
     }
@@ -134,25 +139,6 @@ pub fn tightest<L>(
         Some((limit, bytes)) if bytes < machine_bytes => (bytes, Some(limit)),
         _ => (machine_bytes, None),
     }
-}
-
-/// Memory that the kernel counts as reclaimable among its own objects, objects in use included.
-#[must_use]
-pub fn kernel_reclaimable_bytes(meminfo: &Meminfo) -> u64 {
-    meminfo.kreclaimable_bytes.or(meminfo.sreclaimable_bytes).unwrap_or(0)
-}
-
-/// The page cache of files, without shared memory and tmpfs.
-#[must_use]
-pub fn file_cache_bytes(meminfo: &Meminfo) -> u64 {
-    sum([meminfo.active_file_bytes, meminfo.inactive_file_bytes].into_iter().flatten())
-}
-
-/// Memory that is dirty, under writeback, or written but not yet committed by an NFS server.
-#[must_use]
-pub fn unwritten_bytes(meminfo: &Meminfo) -> u64 {
-    let parts = [meminfo.dirty_bytes, meminfo.writeback_bytes, meminfo.nfs_unstable_bytes];
-    sum(parts.into_iter().flatten())
 }
 
 /// Saturating: the numbers of a damaged file must not overflow.

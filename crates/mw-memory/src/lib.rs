@@ -5,6 +5,7 @@
 
 mod account;
 mod available;
+mod contradiction;
 mod deferred_init;
 mod folio_switch;
 mod free_blocks;
@@ -13,14 +14,16 @@ mod huge_pool;
 mod numa_policy;
 mod own_limits;
 mod page_size;
+mod reclaimable;
 mod units;
 mod unreclaimable_slab;
 
 pub use account::{Account, AccountCounters, MemoryPart};
 pub use available::{
-    Commit, MachineMemory, cgroup_available_bytes, cgroup_ready_bytes, file_cache_bytes,
-    kernel_reclaimable_bytes, nodes_available_bytes, tightest, unwritten_bytes,
+    Commit, MachineMemory, cgroup_available_bytes, cgroup_ready_bytes, nodes_available_bytes,
+    tightest,
 };
+pub use contradiction::{Contradiction, contradictions, exceeds, sound};
 pub use deferred_init::DeferredInit;
 pub use folio_switch::{
     SwitchState, WHY_ONLY_THE_LARGEST, folio_switch, folio_switch_file, thp_is_allowed,
@@ -35,5 +38,6 @@ pub use own_limits::{
     enforced_data_bytes, resource_left_bytes, shm_left_bytes,
 };
 pub use page_size::{InvalidPageSize, PageSize};
+pub use reclaimable::{file_cache_bytes, kernel_reclaimable_bytes, unwritten_bytes};
 pub use units::{SIZE_SUFFIXES, format_bytes, format_count};
 pub use unreclaimable_slab::{KernelObjects, UnreclaimableSlab, is_reclaimable_cache};

@@ -5,8 +5,8 @@
 //! that could not be read is reported as such and never taken for "unlimited".
 
 use crate::{
-    Absence, Cgroup, CgroupVersion, Cgroups, Missing, Origin, OriginKind, Snapshot, derived,
-    format_bytes,
+    Absence, Cgroup, CgroupVersion, Cgroups, Missing, Origin, OriginKind, Snapshot, contradiction,
+    derived, format_bytes,
 };
 use mw_memory::{Commit, CommitReserve, GroupCounters, enforced_data_bytes, resource_left_bytes};
 pub use mw_memory::{GroupEffect, GroupLimit};
@@ -141,6 +141,9 @@ pub fn may_lock_all(snapshot: &Snapshot) -> Option<bool> {
 
 /// Memory of the nodes that the process may allocate from, where that is not all of them.
 fn nodes(snapshot: &Snapshot, machine_bytes: u64) -> Option<CallerLimit> {
+    if contradiction::nodes_are_of_another_machine(snapshot) {
+        return None;
+    }
     let Origin { memory_nodes, policy_nodes, .. } = &snapshot.origin;
     let is_allowed = |node: u32| {
         [memory_nodes, policy_nodes].into_iter().flatten().all(|nodes| nodes.contains(&node))
@@ -223,7 +226,11 @@ fn cgroups(snapshot: &Snapshot) -> Result<Vec<CallerLimit>, Missing> {
         limit_bytes: limit.limit_bytes,
         available_bytes: limit.ready_bytes,
     };
-    let visible = cgroups.own.iter().enumerate().flat_map(|(index, group)| {
+    let is_possible = |group: &Cgroup| {
+        group.current_bytes.is_none_or(|bytes| contradiction::is_possible_use(snapshot, bytes))
+    };
+    let visible = cgroups.own.iter().enumerate().filter(|(_, group)| is_possible(group));
+    let visible = visible.flat_map(|(index, group)| {
         let limits = group_limits(group, cgroups.version);
         limits.into_iter().map(move |found| limit(Some(&group.path), index == 0, found))
     });

@@ -2,7 +2,7 @@
 
 use crate::{Missing, Sample, Snapshot};
 use mw_memory::{KernelObjects, MachineMemory, PageSize, UnreclaimableSlab};
-pub use mw_memory::{file_cache_bytes, kernel_reclaimable_bytes, unwritten_bytes};
+pub use mw_memory::{file_cache_bytes, kernel_reclaimable_bytes, sound, unwritten_bytes};
 use mw_proc::meminfo::Meminfo;
 use mw_proc::vmstat::Counter;
 

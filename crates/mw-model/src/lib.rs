@@ -12,6 +12,7 @@ mod account;
 mod assessment;
 pub mod bounded_json;
 pub mod caller;
+pub mod contradiction;
 pub mod derived;
 pub mod fair;
 mod finding;

@@ -10,7 +10,7 @@
 //! Deferred and unaccepted memory is *untouched*: free, in one piece, and slower to populate for the
 //! first time. A balloon that may deflate when memory runs out is memory in use, in every file.
 
-use crate::{Missing, Sample, Snapshot, Window, derived, fragmentation};
+use crate::{Missing, Sample, Snapshot, Window, contradiction, derived, fragmentation};
 use mw_memory::DeferredInit;
 use mw_proc::buddyinfo::BuddyZone;
 use mw_proc::meminfo::Meminfo;
@@ -201,7 +201,9 @@ pub fn present_bytes(snapshot: &Snapshot) -> Result<u64, Missing> {
 /// machine, as node 0, where no node says.
 pub fn node_meminfos(snapshot: &Snapshot) -> Vec<(u32, Meminfo)> {
     let sample = &snapshot.sample;
-    let nodes = sample.nodes.iter().filter_map(|of| Some((of.node, *of.meminfo.value()?)));
+    let are_of_machine = !contradiction::nodes_are_of_another_machine(snapshot);
+    let nodes = sample.nodes.iter().filter(|_| are_of_machine);
+    let nodes = nodes.filter_map(|of| Some((of.node, mw_memory::sound(of.meminfo.value()?))));
     let completed: Vec<_> = nodes
         .map(|(node, mut meminfo)| {
             let deferred = node_deferred_bytes(snapshot, node);
@@ -212,7 +214,12 @@ pub fn node_meminfos(snapshot: &Snapshot) -> Vec<(u32, Meminfo)> {
         })
         .collect();
     if completed.is_empty() {
-        return sample.meminfo.value().map(|meminfo| (0, *meminfo)).into_iter().collect();
+        return sample
+            .meminfo
+            .value()
+            .map(|meminfo| (0, mw_memory::sound(meminfo)))
+            .into_iter()
+            .collect();
     }
     completed
 }
