@@ -59,9 +59,11 @@ macro_rules! areas {
 }
 
 areas! {
+    Arc "ZFS ARC";
     Balloon "balloon";
     Compaction "compaction";
     Cpus "CPUs" or "processors";
+    Counters "counters";
     DirtyPages "dirty pages";
     Disk "disk";
     FrozenCgroup "frozen cgroup";
@@ -69,8 +71,11 @@ areas! {
     Hypervisor "hypervisor";
     HugePools "pools of huge pages";
     IoLimit "I/O limit";
+    KernelMemory "kernel memory";
     Khugepaged "khugepaged";
+    Memory "memory";
     MemoryErrors "memory errors";
+    PercpuMemory "per-CPU memory";
     Network "network";
     NetworkOrService "network or service";
     OomKiller "OOM killer";
@@ -80,6 +85,7 @@ areas! {
     NfsServer "NFS server";
     Reclaim "reclaim";
     Service "service";
+    SharedMemory "shared memory";
     Slab "slab";
     StoppedProcess "stopped process";
     Swap "swap";

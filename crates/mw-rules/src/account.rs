@@ -10,11 +10,13 @@ mod holders;
 mod kernel;
 mod summary;
 
+use crate::arc;
+use crate::counted::counted;
 use entry::{group, leaf};
-use mw_memory::{Account, AccountCounters, MemoryPart};
+use mw_memory::{Account, MemoryPart};
 use mw_model::{
     ACCOUNT_SCHEMA, AccountEntry, Holders, MemoryAccount, Missing, OriginKind, Process, ProcessUse,
-    Snapshot, derived, zones,
+    Snapshot, zones,
 };
 
 /// Number of processes that are named.
@@ -73,29 +75,12 @@ pub fn account(snapshot: &Snapshot, holders: &Holders) -> Result<MemoryAccount, 
         },
         kernel: origin.kernel.map(|version| version.to_string()),
         taken_unix_ms: origin.taken_unix_ms,
-        summary: summary::sentence(&account, &parts),
+        summary: summary::sentence(&account, arc::parts(snapshot), &parts),
         total_bytes: account.total_bytes(),
         overcounted_bytes: account.overcounted_bytes(),
         parts,
         processes: processes(snapshot),
         unseen: unseen(snapshot, holders),
-    })
-}
-
-fn counted(snapshot: &Snapshot) -> Result<Account, Missing> {
-    let sample = &snapshot.sample;
-    let pools = snapshot.hugepages.value().map_or(&[][..], Vec::as_slice);
-    let pool_bytes = pools.iter().map(|pool| pool.total_pages.saturating_mul(pool.page_bytes));
-    let counters = AccountCounters {
-        meminfo: sample.meminfo.required()?,
-        zones: sample.zoneinfo.value().map_or(&[][..], |info| info.zones.as_slice()),
-        vmstat: sample.vmstat.value(),
-        huge_pages_bytes: derived::total(pool_bytes),
-        kernel: snapshot.origin.kernel,
-        page_bytes: snapshot.origin.page_bytes,
-    };
-    Account::new(&counters).ok_or_else(|| {
-        Missing::absent("/proc/meminfo", "it lacks MemTotal or MemFree, which every kernel has")
     })
 }
 
@@ -110,7 +95,7 @@ fn free(snapshot: &Snapshot, account: &Account) -> AccountEntry {
     let named = "in no zone yet (deferred initialization)".to_owned();
     let named = in_zones.chain([(named, deferred)]).collect();
     let mut lists = leaf(account, MemoryPart::Free, "free lists");
-    entry::split(&mut lists, named, "counted by no zone (counters lag)");
+    entry::split(&mut lists, named, "counted by no zone");
     let cma = sample.meminfo.value().and_then(|meminfo| meminfo.cma_free_bytes).unwrap_or(0);
     if cma > 0 {
         let cma = mw_model::format_bytes(cma);

@@ -3,7 +3,7 @@
 use crate::{RULES, Rule};
 use mw_model::{
     Absence, Finding, Missing, OriginKind, Preflight, Report, SCHEMA_VERSION, Severity,
-    SkippedRule, Window, caller, derived, format_bytes,
+    SkippedRule, Subject, Window, caller, derived, format_bytes,
 };
 use std::collections::BTreeSet;
 
@@ -171,13 +171,41 @@ fn verdict(report: &Report) -> String {
             let counts = if counts.is_empty() { counts } else { format!("; {counts}") };
             format!("{reason}{counts}{blind}")
         }
+        None | Some(Severity::Note) if is_used_up(report) => {
+            let counts = if counts.is_empty() { counts } else { format!("{counts}; ") };
+            format!("large requests stall or fail: {counts}{room}{blind}")
+        }
         None => format!("ready: {room}, no hazard found{blind}"),
         Some(Severity::Note) => format!("ready: {room} ({counts}){blind}"),
-        Some(Severity::Warning) => format!("may stall under load: {counts}; {room}{blind}"),
+        Some(Severity::Warning) => {
+            let stalls = warned_subject(report).map_or_else(
+                || "may stall under load".to_owned(),
+                |subject| format!("{subject} may stall or fail"),
+            );
+            format!("{stalls}: {counts}; {room}{blind}")
+        }
         Some(Severity::Critical) => {
             format!("large requests stall or fail: {counts}; {room}{blind}")
         }
     }
+}
+
+/// The process, cgroup or mount that alone is in trouble; none where the machine is, or several are.
+fn warned_subject(report: &Report) -> Option<&Subject> {
+    let mut warned = report.findings.iter().filter(|f| f.severity >= Severity::Warning);
+    let first = &warned.next()?.subject;
+    let is_alone = !first.is_machine() && warned.all(|found| found.subject == *first);
+    is_alone.then_some(first)
+}
+
+/// A request of so much of what the caller may have at most has to be served at once on a machine that is ready.
+const LEAST_SHARE: u64 = 100;
+
+/// True if that share is not available without writeback and swap.
+fn is_used_up(report: &Report) -> bool {
+    let limit = report.limited_by.as_ref().map(|limit| limit.limit_bytes);
+    let whole = limit.or(report.memory_bytes);
+    report.ready_bytes.zip(whole).is_some_and(|(ready, whole)| ready < whole / LEAST_SHARE)
 }
 
 /// Memory that the caller can get, and its source.

@@ -10,19 +10,24 @@
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects, clippy::indexing_slicing))]
 
 mod account;
+mod arc;
 mod by_path;
 mod by_scores;
 mod cause_score;
 mod check;
 mod condition_state;
 mod confidence;
+mod counted;
 mod diagnosis;
 mod disk_writers;
 mod explain;
 mod failure;
 mod forced_work;
 mod function_sets;
+mod group_kills;
 mod hog;
+mod kernel_memory;
+mod largest_holders;
 mod node_condition;
 mod oom_tie;
 mod oom_words;

@@ -83,6 +83,7 @@ const WRITING: &[TimeClass] = &[
 pub const RULES: &[Rule] = &[
     rule!("cgroup-limit", cgroup_limit: hazard, cause),
     rule!("cgroup-throttled", cgroup_throttled: cause),
+    rule!("contradictory-counters", contradictory_counters: hazard),
     rule!("cpu-throttled", cpu_throttled: cause).explains(&[TimeClass::CpuQuota]).outside_memory(),
     rule!("dirty-limit-too-high", dirty_limit_too_high: hazard, cause)
         .of_profiles()
@@ -117,6 +118,8 @@ pub const RULES: &[Rule] = &[
         .by(roles::outside_memory)
         .explains(&[TimeClass::Journal, TimeClass::FileWrite])
         .outside_memory(),
+    rule!("kernel-limit", kernel_limit: hazard),
+    rule!("kernel-zone-exhausted", kernel_zone_exhausted: hazard),
     rule!("khugepaged-churn", khugepaged_churn: hazard, cause)
         .by(roles::compacting)
         .explains(&[TimeClass::AddressSpace, TimeClass::Compaction]),
@@ -124,6 +127,7 @@ pub const RULES: &[Rule] = &[
     rule!("map-count-limit", map_count_limit: hazard),
     rule!("memlock-limit", memlock_limit: hazard),
     rule!("memory-balloon", memory_balloon: hazard),
+    rule!("memory-exhausted", memory_exhausted: hazard),
     rule!("min-free-too-high", min_free_too_high: hazard, cause)
         .explains(&[TimeClass::Reclaim])
         .of_profiles(),
@@ -167,9 +171,11 @@ pub const RULES: &[Rule] = &[
         .by(roles::compacting)
         .explains(&[TimeClass::Compaction]),
     rule!("tmpfs-full", tmpfs_full: hazard, cause).of_failures(),
+    rule!("unowned-memory", unowned_memory: hazard),
     rule!("unreclaimable-ramfs", unreclaimable_ramfs: hazard, cause)
         .explains(&[TimeClass::Reclaim]),
     rule!("working-set-thrash", working_set_thrash: hazard, cause).of_condition(MemoryStalling),
+    rule!("zfs-arc", zfs_arc: hazard),
     rule!("zone-reclaim", zone_reclaim: hazard, cause).explains(&[TimeClass::Reclaim]),
     rule!("zram-pressure", zram_pressure: hazard),
 ];

@@ -56,7 +56,7 @@ fn low_memory_kib(snapshot: &Snapshot) -> Result<u64, Missing> {
 }
 
 /// True for a zone that serves GFP_USER: `set_recommended_min_free_kbytes()` counts no zone above it either.
-fn is_low(zone: &Zone) -> bool {
+pub(crate) fn is_low(zone: &Zone) -> bool {
     !["HighMem", "Movable", "Device"].contains(&zone.name.as_str())
 }
 

@@ -19,6 +19,8 @@ fn remedy(window: &Window, rule: &str) -> Remedy {
 /// The machine has so much available.
 fn leave(window: &mut Window, bytes: u64) {
     let Reading::Value(meminfo) = &mut window.now.sample.meminfo else { panic!("meminfo") };
+    // What is available is part of the whole.
+    meminfo.mem_total_bytes = meminfo.mem_total_bytes.max(Some(bytes));
     meminfo.mem_free_bytes = Some(bytes);
     meminfo.mem_available_bytes = Some(bytes);
 }

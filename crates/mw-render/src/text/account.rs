@@ -95,7 +95,12 @@ impl TextPage {
         }
         if account.overcounted_bytes > 0 {
             let over = format_bytes(account.overcounted_bytes);
-            let text = format!("the parts exceed the total by {over}: the kernel's counters lag");
+            let why = if percent(account.overcounted_bytes, account.total_bytes) < 1.0 {
+                "the kernel updates its counters in batches"
+            } else {
+                "counters contradict each other (memwright check)"
+            };
+            let text = format!("the parts exceed the total by {over}: {why}");
             self.folded(0, "", &text);
         }
         for missing in &account.unseen {

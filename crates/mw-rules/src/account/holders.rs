@@ -1,10 +1,11 @@
 //! Who holds anonymous memory, shared memory, the page cache, and what no counter has.
 
 use super::entry::{group, leaf, split};
-use crate::shared_memory;
+use crate::{arc, shared_memory};
 use mw_memory::{Account, MemoryPart};
 use mw_model::{
-    AccountEntry, GroupMemories, HeldFile, Holders, Process, Snapshot, derived, format_bytes,
+    AccountEntry, GroupMemories, GroupMemory, HeldFile, Holders, Process, Snapshot, contradiction,
+    derived, format_bytes,
 };
 use mw_proc::cgroup::MemoryStat;
 
@@ -15,7 +16,12 @@ pub(super) fn anonymous(snapshot: &Snapshot, holders: &Holders, account: &Accoun
     if thp > 0 {
         entry.note = Some(format!("{} of it in transparent huge pages", format_bytes(thp)));
     }
-    let groups = holders.groups.value().map(|groups| by_group(groups, |stat| stat.anon_bytes));
+    let is_possible = |group: &GroupMemory| {
+        let parts = [group.stat.anon_bytes, group.stat.file_bytes].into_iter().flatten();
+        contradiction::is_possible_use(snapshot, derived::total(parts))
+    };
+    let groups = holders.groups.value().filter(|groups| groups.list.iter().all(is_possible));
+    let groups = groups.map(|groups| by_group(groups, |stat| stat.anon_bytes));
     match groups.filter(|groups| !groups.is_empty()) {
         Some(groups) => split(&mut entry, groups, "charged to no cgroup that is visible here"),
         None => by_process(snapshot, &mut entry),
@@ -115,14 +121,14 @@ pub(super) fn unaccounted(
     }
     let pipes = holders.files.value().map_or(0, |held| held.pipe_bytes);
     let pipes = ("pipes, at least".to_owned(), pipes);
-    split(&mut entry, vec![pipes], "drivers, buffers of sockets, allocations of the kernel");
+    let arc = ("ZFS ARC".to_owned(), arc::parts(snapshot).unaccounted);
+    split(&mut entry, vec![pipes, arc], "drivers, buffers of sockets, allocations of the kernel");
     group("unaccounted for", vec![entry])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mw_model::GroupMemory;
 
     #[test]
     fn a_group_is_charged_without_those_below_it() {

@@ -1,6 +1,7 @@
 //! What the kernel takes for itself, as far as it counts it.
 
 use super::entry::{group, leaf, split};
+use crate::arc;
 use mw_memory::{Account, MemoryPart, is_reclaimable_cache};
 use mw_model::{AccountEntry, Snapshot, derived, format_bytes};
 
@@ -42,6 +43,14 @@ fn slab(snapshot: &Snapshot, account: &Account) -> [AccountEntry; 2] {
     }
     split(&mut reclaimable, of(true), "other caches");
     let mut unreclaimable = leaf(account, MemoryPart::SlabUnreclaimable, "unreclaimable slab");
-    split(&mut unreclaimable, of(false), "other caches");
+    let arc = arc::parts(snapshot).slab;
+    let mut others: Vec<(String, u64)> = of(false);
+    if arc > 0 {
+        let caches = caches.iter().filter(|cache| arc::is_of_zfs(cache));
+        let names: Vec<&str> = caches.map(|cache| cache.name.as_str()).collect();
+        others.retain(|(name, _)| !names.contains(&name.as_str()));
+        others.push(("ZFS ARC".to_owned(), arc));
+    }
+    split(&mut unreclaimable, others, "other caches");
     [reclaimable, unreclaimable]
 }

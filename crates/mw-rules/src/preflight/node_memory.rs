@@ -58,6 +58,17 @@ impl NodeMemory {
         derived::total([free, self.all_clean.max(self.clean), self.dirty])
     }
 
+    /// Adds its share of what the ZFS ARC releases when memory is short: late, so that it is no clean cache. Metadata in
+    /// use stays.
+    fn add_arc(&mut self, snapshot: &Snapshot, machine: u64) {
+        let Some(arc) = snapshot.arc.value() else { return };
+        let share = |bytes: u64| (bytes as f64 * self.total as f64 / machine.max(1) as f64) as u64;
+        let releasable = arc.releasable_bytes().min(machine);
+        let in_use = share(arc.metadata_bytes.unwrap_or(0).min(releasable));
+        self.all_clean = self.all_clean.saturating_add(share(releasable));
+        self.doubtful = self.doubtful.saturating_add(in_use);
+    }
+
     /// Takes off its share of what cgroups keep: it is counted for the machine only.
     fn protect(&mut self, least: &ProtectedMemory, most: &ProtectedMemory, machine: (u64, u64)) {
         let share =
@@ -78,7 +89,7 @@ pub(super) fn read(
     snapshot: &Snapshot,
     request: &Request,
 ) -> Result<(Vec<NodeMemory>, Vec<Missing>), Missing> {
-    let machine = *snapshot.sample.meminfo.required()?;
+    let machine = derived::sound(snapshot.sample.meminfo.required()?);
     let (per_node, mut unread) = node_meminfos(snapshot, &machine);
     let zoneinfo = snapshot.sample.zoneinfo.required().map(|zoneinfo| &*zoneinfo.zones);
     let zoneinfo: &[Zone] = zoneinfo.unwrap_or_else(|missing| {
@@ -95,7 +106,7 @@ pub(super) fn read(
     // On which node is not known: more is counted than there is, rather than less.
     let own = snapshot.origin.own_bytes.unwrap_or(0);
     let (least, most) = protected::bounds(snapshot);
-    let machine_lists = (file_lists(&machine), anon_lists(&machine));
+    let machine_lists = (derived::file_cache_bytes(&machine), anon_lists(&machine));
     let mut swap = machine.swap_free_bytes.unwrap_or(0);
     for (node, (_, meminfo)) in nodes.iter_mut().zip(&per_node) {
         let deferred = zones::node_deferred_bytes(snapshot, node.node);
@@ -103,6 +114,7 @@ pub(super) fn read(
         node.free_above_min = derived::total([node.free_above_min, deferred, own]);
         node.untouched = zones::node_untouched_bytes(snapshot, node.node).min(node.free);
         node.anonymous = anon_lists(meminfo);
+        node.add_arc(snapshot, machine.mem_total_bytes.unwrap_or(0));
         node.protect(&least, &most, machine_lists);
         node.swappable = node.anonymous.min(swap);
         swap = swap.saturating_sub(node.swappable);
@@ -181,7 +193,7 @@ fn node_memory(
     let known = own().next().is_some();
     let all_free = meminfo.mem_free_bytes.unwrap_or(0);
     let low = sum(&|zone| zone.low_pages);
-    let file = file_lists(meminfo);
+    let file = derived::file_cache_bytes(meminfo);
     let unwritten = derived::unwritten_bytes(meminfo);
     let less_reserve = |bytes: u64| bytes.saturating_sub((bytes / 2).min(low.max(bytes / 64)));
     let total = meminfo.mem_total_bytes.unwrap_or(0);
@@ -206,17 +218,6 @@ fn node_memory(
         pinned: slab.in_use,
         dirty: unwritten.min(file),
         ..NodeMemory::default()
-    }
-}
-
-/// File pages on the LRU lists; before 2.6.28 there is one pair of lists for all pages.
-fn file_lists(meminfo: &Meminfo) -> u64 {
-    match (meminfo.active_file_bytes, meminfo.inactive_file_bytes) {
-        (None, None) => {
-            let cached = meminfo.cached_bytes.or(meminfo.file_pages_bytes).unwrap_or(0);
-            cached.saturating_sub(meminfo.shmem_bytes.unwrap_or(0))
-        }
-        _ => derived::file_cache_bytes(meminfo),
     }
 }
 

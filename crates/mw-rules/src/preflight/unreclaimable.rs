@@ -1,6 +1,8 @@
 //! What the unreclaimable memory of a node consists of.
 
-use crate::shared_memory;
+use crate::counted::{counted, in_no_counter_bytes};
+use crate::{arc, shared_memory};
+use mw_memory::MemoryPart;
 use mw_model::{HugePool, Share, Snapshot, format_bytes};
 use mw_proc::meminfo::Meminfo;
 
@@ -37,7 +39,13 @@ pub(super) fn shares(snapshot: &Snapshot, meminfo: &Meminfo, part: &NodePart) ->
     // Both can be swapped out; what does not fit stays, anonymous memory counted first.
     let anon_kept = anon.saturating_sub(swappable_bytes);
     let shmem_kept = shmem.saturating_sub(swappable_bytes.saturating_sub(anon));
-    let no_swap = if swappable_bytes == 0 { "no swap" } else { "swap is full" };
+    let swap = snapshot.sample.meminfo.value();
+    let of_swap = |total: Option<u64>| total.unwrap_or(0);
+    let no_swap = match swap.map(|m| (of_swap(m.swap_total_bytes), of_swap(m.swap_free_bytes))) {
+        None | Some((0, _)) => "no swap",
+        Some((_, 0)) => "swap is full",
+        Some(_) => "more than fits into free swap",
+    };
     add(format!("anonymous memory of processes ({no_swap})"), anon_kept);
     for (holder, bytes) in shared(snapshot, shmem_kept, is_only) {
         add(holder, bytes);
@@ -52,11 +60,31 @@ pub(super) fn shares(snapshot: &Snapshot, meminfo: &Meminfo, part: &NodePart) ->
     }
     add("kernel objects in use (files of ramfs and tmpfs, open files)".to_owned(), pinned_bytes);
     add("page cache that cgroups protect (memory.min)".to_owned(), protected_bytes);
-    add("kernel slab".to_owned(), meminfo.sunreclaim_bytes.unwrap_or(0));
+    let arc = if is_only { arc::parts(snapshot).slab } else { 0 };
+    add("ZFS ARC (slab), which shrinks slowly".to_owned(), arc);
+    add("kernel slab".to_owned(), meminfo.sunreclaim_bytes.unwrap_or(0).saturating_sub(arc));
     add("kernel stacks".to_owned(), meminfo.kernel_stack_bytes.unwrap_or(0));
     add("page tables".to_owned(), meminfo.page_tables_bytes.unwrap_or(0));
+    if is_only {
+        for (holder, bytes) in uncounted(snapshot) {
+            shares.push(Share { holder: holder.to_owned(), bytes });
+        }
+    }
+    shares.retain(|share| share.bytes >= LEAST_BYTES);
     shares.sort_by_key(|share| std::cmp::Reverse(share.bytes));
     shares
+}
+
+/// Memory that meminfo counts for the machine only, or not at all.
+fn uncounted(snapshot: &Snapshot) -> Vec<(&'static str, u64)> {
+    let Ok(account) = counted(snapshot) else { return Vec::new() };
+    let arc = arc::parts(snapshot);
+    let in_no_counter = in_no_counter_bytes(snapshot).unwrap_or(0).saturating_sub(arc.unaccounted);
+    vec![
+        ("ZFS ARC, which shrinks slowly", arc.unaccounted),
+        ("per-CPU memory", account.bytes(MemoryPart::Percpu)),
+        ("in no counter of the kernel (drivers)", in_no_counter),
+    ]
 }
 
 /// tmpfs by mount, System V segments and the rest of shared memory, `bytes` in total.

@@ -5,7 +5,9 @@
 //! ## What it finds
 //! A memory cgroup (its own, an ancestor, or any other with a limit) in which memory that reclaim inside
 //! the group cannot free takes 90% of the limit: kernel memory, locked memory, and as much anonymous and shared memory
-//! as neither the free swap nor the group's memory.swap.max has room for, but not page cache.
+//! as neither the free swap nor the group's memory.swap.max has room for, but not page cache. Or a group that is full and has
+//! half of its limit in kernel objects that reclaim frees one by one (cached dentries and inodes); or a group of version 1
+//! at its limit of kernel memory (`memory.kmem.limit_in_bytes`), which counts apart.
 //!
 //! As the cause of a stall: tasks reclaimed within a cgroup's limit or were blocked there, or a cgroup
 //! reached its limit more often than before. The machine and the canary may have been calm throughout.
@@ -15,13 +17,17 @@
 //! other, and then the OOM killer kills one of them. The machine as a whole looks healthy.
 //!
 //! ## What it looks like
+//! A program that creates and deletes many files fills its group with dentries, while its own memory is small. At the limit of
+//! kernel memory fork(2), open(2) and mmap(2) fail with ENOMEM.
+//!
 //! `max` and `oom_kill` in the group's memory.events increase. The group's memory.pressure is high, the
 //! machine's is not.
 //!
 //! ## How to fix it
 //! Raise the limit, or give the program less memory to use: `systemctl set-property UNIT MemoryMax=8G`,
 //! or write to memory.max of the group. memwright does not change the limit itself, because it is an
-//! administrator's policy.
+//! administrator's policy. Kernel objects are freed by `memory.reclaim` of the group (5.19) or `drop_caches` 2; they come
+//! back unless the program creates and deletes fewer files.
 //!
 //! ## Threshold
 //! Page cache fills every limit in time and is reclaimable, and so is anonymous memory while there is swap for it
@@ -34,6 +40,7 @@
 //! Linux, Documentation/admin-guide/cgroup-v2.rst, "Memory Interface Files"; cgroup-v1/memory.rst.
 
 use crate::cause_score::CauseScore;
+use crate::kernel_memory;
 use crate::request::{is_task_within, limit_events};
 use crate::rules::cgroup_throttled::{is_over_swap_high, over_swap_high};
 use crate::share::percent;
@@ -43,7 +50,7 @@ use mw_critical_path::TimeClass;
 use mw_critical_path::kernel::{CGROUP_RECLAIM, MEMORY_HIGH};
 use mw_model::{
     Cgroup, CgroupVersion, Cgroups, Finding, GroupUse, Missing, Quantity, Remedy, Severity,
-    Snapshot, Step, Subject, TriggerKind, WaitKind, Window, derived, format_bytes,
+    Snapshot, Step, Subject, TriggerKind, WaitKind, Window, contradiction, derived, format_bytes,
 };
 use std::collections::BTreeSet;
 
@@ -57,13 +64,19 @@ const BY_LIMIT: &[TimeClass] =
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let cgroups = window.now.cgroups.required()?;
     let mut seen = BTreeSet::new();
-    let found: Vec<Finding> = cgroups
+    let mut found: Vec<Finding> = cgroups
         .own
         .iter()
         .chain(&cgroups.limited)
         .filter(|group| seen.insert(group.path.as_str()))
-        .filter_map(|group| finding(group, &window.now, cgroups))
+        .filter(|group| is_possible(group, &window.now))
+        .filter_map(|group| {
+            finding(group, &window.now, cgroups)
+                .or_else(|| kernel_memory::at_its_limit(group, cgroups))
+                .or_else(|| kernel_memory::objects(group, cgroups))
+        })
         .collect();
+    kernel_memory::keep_innermost(&mut found);
     if found.is_empty() {
         cgroups.whole()?;
     }
@@ -178,6 +191,11 @@ fn unnamed(subject: Subject) -> Finding {
             "raise the cgroup's limit, or reduce the program's memory use",
             vec![Step::manual("systemctl set-property UNIT MemoryMax=SIZE")],
         ))
+}
+
+/// False for a group with more memory than the machine, whose counter cannot be right.
+fn is_possible(group: &Cgroup, snapshot: &Snapshot) -> bool {
+    group.current_bytes.is_none_or(|bytes| contradiction::is_possible_use(snapshot, bytes))
 }
 
 /// Charged memory that reclaim inside the group cannot free.

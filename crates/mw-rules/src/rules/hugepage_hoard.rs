@@ -22,7 +22,8 @@
 //!
 //! ## How to fix it
 //! `memwright fix hugepage-hoard` frees the idle pages. A program may be about to use them, so it is
-//! done only if you name the rule. Reserve huge pages when the machine boots (`hugepages=` on the kernel's command
+//! done only if you name the rule. Where a System V segment that is larger than the pool is on small pages, enlarge the pool
+//! for it, or release it: a segment is in the pool as a whole or not at all. Reserve huge pages when the machine boots (`hugepages=` on the kernel's command
 //! line), before programs use the memory.
 //!
 //! ## Threshold
@@ -42,9 +43,10 @@ use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_memory::huge_pool_dir;
 use mw_model::{
-    Area, Cause, Finding, HugePool, Missing, Quantity, Remedy, Role, Severity, Step, Subject,
-    Window, derived, format_bytes, format_count,
+    Area, Cause, Finding, HugePool, Missing, Quantity, Remedy, Role, Severity, Snapshot, Step,
+    Subject, Window, derived, format_bytes, format_count,
 };
+use mw_proc::sysvipc_shm::ShmSegment;
 use mw_proc::vmstat::Counter;
 
 const NOTE_PERCENT: f64 = 10.0;
@@ -53,7 +55,73 @@ const WARNING_PERCENT: f64 = 25.0;
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let pools = window.now.hugepages.required()?;
     let total = derived::memory_bytes(&window.now.sample)?;
-    Ok(pools.iter().filter_map(|pool| finding(pool, total)).collect())
+    let found = pools.iter().filter_map(|pool| {
+        let found = finding(pool, total)?;
+        Some(match too_large_segment(&window.now, pool) {
+            Some(segment) => beside_segment(found, &segment, pool, total),
+            None => with_plan(found, &window.now, pool),
+        })
+    });
+    Ok(found.collect())
+}
+
+/// A segment on small pages that has more than the idle pages of the pool: its program may have asked for huge pages and got
+/// none, since a segment is in the pool as a whole or not at all (`hugetlb_reserve_pages()`).
+fn too_large_segment(snapshot: &Snapshot, pool: &HugePool) -> Option<ShmSegment> {
+    let idle = pool.available_pages().saturating_mul(pool.page_bytes);
+    let segments = snapshot.shm.value()?.iter();
+    let small = segments.filter(|segment| !segment.is_hugetlb() && segment.size_bytes > idle);
+    small.max_by_key(|segment| segment.size_bytes).copied()
+}
+
+fn beside_segment(
+    mut finding: Finding,
+    segment: &ShmSegment,
+    pool: &HugePool,
+    memory_bytes: u64,
+) -> Finding {
+    let pages = segment.size_bytes.div_ceil(pool.page_bytes.max(1));
+    finding.headline.push_str(&format!(
+        "; System V segment {} of {} is on small pages: it needs {pages} pages, more than the pool has",
+        segment.shmid,
+        format_bytes(segment.size_bytes)
+    ));
+    let used = pool.total_pages.saturating_sub(pool.available_pages());
+    let wanted = used.saturating_add(pages);
+    let has_room = wanted.saturating_mul(pool.page_bytes) < memory_bytes;
+    let release = format!("release it ({used} pages) if the program is to stay on small pages");
+    let dir = huge_pool_dir(pool.page_bytes, None);
+    let (summary, pages) = if has_room {
+        let summary = format!(
+            "enlarge the pool to {wanted} pages and restart the segment's program, or {release}"
+        );
+        (summary, wanted)
+    } else {
+        (release, used)
+    };
+    let what = format!("segment {}", segment.shmid);
+    let size = Quantity::Bytes(segment.size_bytes);
+    finding.with_evidence(what, size, "/proc/sysvipc/shm").with_remedy(Remedy::named(
+        summary,
+        vec![Step::manual(format!("echo {pages} > {dir}/nr_hugepages"))],
+    ))
+}
+
+/// Adds who has asked for the pool in the configuration: its server may not have started yet.
+fn with_plan(mut finding: Finding, snapshot: &Snapshot, pool: &HugePool) -> Finding {
+    let wanted = snapshot.hugepages_wanted.value().map_or(&[][..], Vec::as_slice);
+    let planned =
+        wanted.iter().find(|wanted| wanted.page_bytes == pool.page_bytes && wanted.pages > 0);
+    let Some(planned) = planned else { return finding };
+    if let Some(remedy) = &mut finding.remedy {
+        let question = format!(
+            "; not if the server for which {} reserves {} is still to start",
+            planned.source,
+            format_count(planned.pages, "page")
+        );
+        remedy.summary.push_str(&question);
+    }
+    finding.with_evidence("configured", Quantity::Count(planned.pages), planned.source.as_str())
 }
 
 /// What a request spends its time on because memory became huge pages.

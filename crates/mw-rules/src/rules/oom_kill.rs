@@ -45,7 +45,7 @@ use crate::cause_score::CauseScore;
 use crate::share::counter;
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
-use crate::{oom_tie, oom_words, roles};
+use crate::{group_kills, oom_tie, oom_words, roles};
 use mw_model::{
     Area, Cause, EndKind, Finding, MemoryHolder, Missing, OomHistory, OomKills, OomShortage,
     OomVictim, Quantity, Remedy, Role, ServiceProcess, Severity, Step, Subject, TriggerKind,
@@ -85,6 +85,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
             by_machine(killing && is_recent, is_recent)
         }
         Some(OomHistory { of_cgroup: Some(_), .. }) => Severity::Note,
+        _ if group_kills::all_at_limits(&window.now, kills) => Severity::Note,
         // The log does not have them (any more), or cannot be read: whose limit was met is unknown.
         _ if killing || uptime_days.is_none_or(|days| days <= 1.0) => Severity::Warning,
         _ => Severity::Note,
@@ -94,12 +95,20 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         return Ok(Vec::new());
     }
     let last = last.map_or(String::new(), |victim| last_words(victim, days_ago(victim)));
-    let headline =
-        format!("the OOM killer has killed {} since boot{last}", oom_words::processes(kills));
+    let at_limits = group_kills::at_limits(&window.now);
+    let headline = format!(
+        "the OOM killer has killed {} since boot{last}{}",
+        oom_words::processes(kills),
+        group_kills::words(&at_limits)
+    );
     let mut finding = Finding::new(severity, Area::OomKiller, headline)
         .with_evidence("oom_kill", Quantity::Count(kills), "/proc/vmstat")
         .with_impact("The killed program needs the same memory again when it is restarted.")
-        .with_remedy(remedy());
+        .with_remedy(match (at_limits.first(), history) {
+            (Some(kills), _) => group_kills::remedy(kills, &window.now),
+            (None, Some(OomHistory { of_machine: Some(_), .. })) => remedy(),
+            (None, _) => remedy_where_unknown(),
+        });
     if let Some(days) = uptime_days {
         let uptime = Quantity::Text(format_duration_ms(days * DAY_S * 1000.0));
         finding = finding.with_evidence("uptime", uptime, "/proc/uptime");
@@ -263,6 +272,14 @@ fn held_bytes(holder: &MemoryHolder) -> u64 {
 fn remedy() -> Remedy {
     Remedy::named(
         "find the largest program in the kernel log; give it less memory, or its cgroup a higher limit",
+        vec![Step::manual("dmesg | grep -A 40 'invoked oom-killer'")],
+    )
+}
+
+/// Which memory had run out is not known.
+fn remedy_where_unknown() -> Remedy {
+    Remedy::named(
+        "read in the kernel log what had run out: all memory, a zone, or the limit of a cgroup",
         vec![Step::manual("dmesg | grep -A 40 'invoked oom-killer'")],
     )
 }

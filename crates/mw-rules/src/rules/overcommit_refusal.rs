@@ -20,7 +20,8 @@
 //! ## How to fix it
 //! `memwright fix overcommit-refusal` raises `vm.overcommit_ratio` to 90, so that programs can commit
 //! nearly all memory; the default of 50 lets them commit half. A limit set in kilobytes
-//! (`vm.overcommit_kbytes`) is replaced by the ratio. Strict overcommit stays enabled. It is done only
+//! (`vm.overcommit_kbytes`) is replaced by the ratio. Where that is not enough for what is committed, it is not proposed: the
+//! finding says how much swap is missing. Strict overcommit stays enabled. It is done only
 //! if you name the rule, because it is a policy.
 //!
 //! ## Threshold
@@ -89,7 +90,11 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
             "/proc/meminfo",
         )
         .with_impact("mmap, fork and thread creation fail with ENOMEM although memory is free.");
-    Ok(vec![finding.with_remedy(remedy(sysctl, limit, memory))])
+    let swap = meminfo.swap_total_bytes.unwrap_or(0);
+    let of = Commitment { limit, committed, memory, swap };
+    let what = format!("CommitLimit with {RATIO} {GOOD_RATIO}");
+    let finding = finding.with_evidence(what, Quantity::Bytes(of.after_bytes()), "/proc/meminfo");
+    Ok(vec![finding.with_remedy(remedy(sysctl, &of))])
 }
 
 pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
@@ -111,14 +116,44 @@ fn committable(meminfo: &Meminfo) -> Result<u64, Missing> {
     Ok(memory.saturating_sub(meminfo.hugetlb_bytes.unwrap_or(pool)))
 }
 
-fn remedy(sysctl: &Sysctl, limit: u64, memory: u64) -> Remedy {
+/// What is committed, and what can be. All sizes in bytes.
+struct Commitment {
+    limit: u64,
+    committed: u64,
+    /// Memory that can be committed.
+    memory: u64,
+    swap: u64,
+}
+
+impl Commitment {
+    /// The limit with the ratio that the remedy sets (`vm_commit_limit()`).
+    fn after_bytes(&self) -> u64 {
+        (self.memory / 100).saturating_mul(GOOD_RATIO).saturating_add(self.swap)
+    }
+}
+
+fn remedy(sysctl: &Sysctl, of: &Commitment) -> Remedy {
+    let Commitment { limit, committed, .. } = *of;
     let ratio = sysctl.number(RATIO).unwrap_or(0);
     let in_kilobytes = sysctl.number("vm.overcommit_kbytes").is_ok_and(|kib| kib > 0);
-    let raised = (memory / 100).saturating_mul(GOOD_RATIO);
-    if limit >= raised || (ratio >= GOOD_RATIO && !in_kilobytes) {
+    let after = of.after_bytes();
+    let enough = committed.saturating_mul(4) / 3;
+    if limit >= after || (ratio >= GOOD_RATIO && !in_kilobytes) || after <= enough {
+        let best = limit.max(after);
+        let lacking = enough.saturating_add(1).saturating_sub(best);
         return Remedy::named(
-            "commit less memory (smaller stacks, heaps and buffer pools), or add swap",
-            vec![Step::manual("swapon FILE")],
+            format!(
+                "commit less memory (smaller stacks, heaps and buffer pools), or add {} of swap: with {RATIO} {} \
+                 the limit is {}, and {:.0}% of it is committed",
+                format_bytes(lacking),
+                GOOD_RATIO.max(ratio),
+                format_bytes(best),
+                percent(committed, best)
+            ),
+            vec![
+                Step::manual("swapon FILE"),
+                Step::manual(format!("sysctl -w {MODE}=0 (without strict overcommit)")),
+            ],
         );
     }
     Remedy::named(

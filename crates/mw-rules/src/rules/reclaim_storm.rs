@@ -42,7 +42,9 @@
 //! is a warning, and critical if tasks wait as well: 10 direct reclaims or compactions a second, or 10% of pressure
 //! together with direct reclaim, compaction, or pages read or swapped in again. Pressure alone shows nothing: kswapd
 //! and kcompactd count as stalled while they run (mm/vmscan.c, `balance_pgdat()`; mm/compaction.c,
-//! `kcompactd()`). All rates are those of a second at least; `check`
+//! `kcompactd()`). Less than 1% of the scanned pages freed, while tasks reclaim and twice the high watermarks are free in small blocks that compaction does not make whole, is a
+//! warning at least: reclaim stops at the high watermark (`shrink_node()`), so that only a request for a large block goes
+//! on. All rates are those of a second at least; `check`
 //! takes that long only where the kernel reclaims.
 //!
 //! ## References
@@ -51,14 +53,17 @@
 
 use crate::cause_score::CauseScore;
 use crate::outlook;
+use crate::share::high_watermark_bytes;
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_model::{
-    Area, Finding, Missing, Quantity, Remedy, Severity, Step, Sysctl, VmActivity, Window,
+    Area, Finding, Missing, Quantity, Remedy, Severity, Step, Sysctl, VmActivity, Window, derived,
+    format_bytes, zones,
 };
 
 const SCAN_PAGES_PER_S: f64 = 10_000.0;
 const PRESSURE_PERCENT: f64 = 10.0;
+const IN_VAIN_PERCENT: f64 = 1.0;
 
 const SCALE_FACTOR: &str = "vm.watermark_scale_factor";
 const WIDER_SCALE_FACTOR: u64 = 100;
@@ -69,6 +74,20 @@ struct Storm {
     kswapd_per_s: f64,
     stalls_per_s: f64,
     some_percent: f64,
+    /// Pages freed a second, where it is known.
+    freed_per_s: Option<f64>,
+    /// True if free memory is above the high watermarks, and much of it in small blocks.
+    is_fragmented: bool,
+}
+
+impl Storm {
+    /// Share of the scanned pages that reclaim freed, where it is next to none and tasks reclaim although memory is
+    /// free: they want blocks of pages.
+    fn in_vain_percent(&self) -> Option<f64> {
+        let freed = self.freed_per_s? * 100.0 / self.scan_per_s;
+        let is_in_vain = freed < IN_VAIN_PERCENT && self.stalls_per_s > 0.0 && self.is_fragmented;
+        is_in_vain.then_some(freed)
+    }
 }
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
@@ -79,7 +98,16 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         return Ok(Vec::new());
     }
     let severity = outlook::reclaim_severity(window);
-    let headline = if scans {
+    let in_vain = storm.in_vain_percent().filter(|_| scans);
+    let severity = if in_vain.is_some() { severity.max(Severity::Warning) } else { severity };
+    let headline = if let Some(freed) = in_vain {
+        format!(
+            "tasks reclaim without effect: {freed:.2}% of the {:.0} pages that are scanned a second are freed, while {} are \
+             free in small blocks",
+            storm.scan_per_s,
+            format_bytes(free_bytes(window))
+        )
+    } else if scans {
         format!("the kernel scans {:.0} pages a second to reclaim memory", storm.scan_per_s)
     } else {
         format!(
@@ -97,7 +125,32 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
             "/proc/pressure/memory",
         )
         .with_impact("Any task that allocates may wait for tens or hundreds of milliseconds.");
-    Ok(vec![with_others(finding, window).with_remedy(remedy(window))])
+    let remedy = if in_vain.is_some() { remedy_in_vain(window) } else { remedy(window) };
+    Ok(vec![with_others(finding, window).with_remedy(remedy)])
+}
+
+fn free_bytes(window: &Window) -> u64 {
+    window.now.sample.meminfo.value().and_then(|m| m.mem_free_bytes).unwrap_or(0)
+}
+
+/// Reclaim that frees nothing while memory is free is for blocks: whoever asks for them, and what no list of pages has.
+fn remedy_in_vain(window: &Window) -> Remedy {
+    let mut steps =
+        vec![Step::Once { path: "/proc/sys/vm/compact_memory".to_owned(), value: "1".to_owned() }];
+    let summary = match window.now.arc.value() {
+        Some(arc) => {
+            steps.push(Step::manual(format!(
+                "echo {} > /sys/module/zfs/parameters/zfs_arc_max",
+                arc.size_bytes / 2
+            )));
+            format!(
+                "compact memory once, and limit the ZFS ARC, which has {} that these lists do not",
+                format_bytes(arc.size_bytes)
+            )
+        }
+        None => "compact memory once: what is free is in small blocks".to_owned(),
+    };
+    Remedy::named(summary, steps)
 }
 
 fn with_others(finding: Finding, window: &Window) -> Finding {
@@ -134,6 +187,14 @@ fn storm(window: &Window) -> Result<Storm, Missing> {
         kswapd_per_s: kswapd.unwrap_or(0.0),
         stalls_per_s: window.activity(VmActivity::DirectReclaims).unwrap_or(0.0),
         some_percent,
+        freed_per_s: window.activity(VmActivity::MachineSteals).ok(),
+        is_fragmented: zones::has_fragmented(&window.now)
+            && !outlook::is_served_in_huge_pages(
+                &window.now,
+                derived::huge_page_bytes(&window.now),
+            )
+            && high_watermark_bytes(&window.now)
+                .is_ok_and(|high| free_bytes(window) > high.saturating_mul(2)),
     })
 }
 

@@ -9,7 +9,8 @@
 //! Unreclaimable slab is `SUnreclaim` plus the objects of `SReclaimable` that are in use: every file of
 //! a tmpfs or ramfs keeps its dentry in memory, a ramfs its inodes as well, and so do sockets and open
 //! files. The kernel counts these as reclaimable, in MemAvailable too. `nr_dentry` less `nr_unused` of
-//! /proc/sys/fs/dentry-state (and inode-state, slabinfo) show how much it is.
+//! /proc/sys/fs/dentry-state (and inode-state, slabinfo) show how much it is. What the ZFS ARC has of it does not count: it
+//! is a cache (zfs-arc).
 //!
 //! As the cause of a stall: tasks freed such objects during it (`shrink_slab` in their stacks or in the
 //! profile); or they reclaimed while kernel objects took as much memory as above. The latter condition
@@ -36,6 +37,7 @@
 //! ## References
 //! Linux, Documentation/admin-guide/sysctl/vm.rst, drop_caches; slabinfo(5), slabtop(1).
 
+use crate::arc;
 use crate::cause_score::{CauseScore, LATENT_MOST};
 use crate::share::{field, percent};
 use crate::stall_window::StallWindow;
@@ -56,7 +58,7 @@ const MAX_SHOWN: usize = 3;
 
 /// Slab memory that no reclaim frees, in bytes.
 struct SlabBytes {
-    /// `SUnreclaim`.
+    /// `SUnreclaim` without the ZFS ARC.
     unreclaimable: u64,
     /// The objects of `SReclaimable` that are in use.
     pinned: u64,
@@ -74,7 +76,8 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let total = field(meminfo.mem_total_bytes, "MemTotal")?;
     let pinned = derived::unreclaimable_slab(snapshot);
     let slab = SlabBytes {
-        unreclaimable: field(meminfo.sunreclaim_bytes, "SUnreclaim")?,
+        unreclaimable: field(meminfo.sunreclaim_bytes, "SUnreclaim")?
+            .saturating_sub(arc::parts(snapshot).slab),
         pinned: pinned.min_bytes,
     };
     let counted = field(meminfo.sreclaimable_bytes, "SReclaimable")?;
@@ -156,6 +159,9 @@ fn with_largest(mut finding: Finding, snapshot: &Snapshot) -> Finding {
     let page_bytes = snapshot.origin.page_bytes;
     let mut slabs: Vec<&Slab> =
         snapshot.slabs.value().map_or_else(Vec::new, |s| s.iter().collect());
+    if snapshot.arc.value().is_some() {
+        slabs.retain(|slab| !arc::is_of_zfs(slab));
+    }
     slabs.sort_by_key(|slab| std::cmp::Reverse(slab.bytes(page_bytes)));
     for slab in slabs.iter().take(MAX_SHOWN) {
         let what = format!("cache {}", slab.name);

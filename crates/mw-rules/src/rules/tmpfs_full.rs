@@ -35,7 +35,7 @@ use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_model::{
     FailureKind, Finding, MemoryFilesystem, Missing, Quantity, Remedy, Severity, Step, Subject,
-    Window, derived, format_bytes,
+    Window, derived, format_bytes, format_count,
 };
 
 const WARNING_PERCENT: f64 = 95.0;
@@ -70,9 +70,12 @@ fn finding(filesystem: &MemoryFilesystem, available_bytes: u64) -> Option<Findin
     let target = &filesystem.target;
     let (headline, grow) = if space >= WARNING_PERCENT {
         let headline = format!(
-            "{target} is nearly full: {} of {} used",
+            "{target} is nearly full: {} of {} used{}",
             format_bytes(used),
-            format_bytes(size)
+            format_bytes(size),
+            filesystem
+                .inodes_used
+                .map_or(String::new(), |files| format!(" by {}", format_count(files, "file")))
         );
         // Memory must be available for what the file system may grow by.
         let grow =
@@ -97,7 +100,10 @@ fn finding(filesystem: &MemoryFilesystem, available_bytes: u64) -> Option<Findin
         Finding::new(Severity::Warning, Subject::Mount(target.clone()), headline)
             .with_evidence("space used", Quantity::Percent(space), "statfs")
             .with_evidence("inodes used", Quantity::Percent(inodes), "statfs")
-            .with_impact("Creating shared memory there fails with ENOSPC, or its program is killed by SIGBUS.")
+            .with_impact(
+                "Creating shared memory there fails with ENOSPC, or its program is killed by SIGBUS. Files of ended programs \
+                 stay until they are removed.",
+            )
             .with_remedy(Remedy::named(summary, steps)),
     )
 }

@@ -56,6 +56,9 @@ const VAIN: f64 = 4.0;
 /// The highest score where scanning freed nothing.
 const VAIN_MOST: f64 = 75.0;
 
+/// Share of memory, as a divisor, from which on much is available: as large as the files that are a warning.
+const PLENTY_SHARE: u64 = 4;
+
 /// Mounts that are shown as evidence.
 const MAX_SHOWN: usize = 3;
 
@@ -145,10 +148,7 @@ fn finding(
     let source = format!("/sys/devices/system/node/node{node}/meminfo");
     let mut finding = Finding::new(severity, subject, headline)
         .with_evidence("files on RAM disks", Quantity::Bytes(bytes), source)
-        .with_impact(
-            "Reclaim has only the rest of the node: page cache in use is dropped and read again; without swap \
-             the OOM killer follows.",
-        );
+        .with_impact(impact(snapshot));
     let mut mounts: Vec<&MemoryFilesystem> =
         filesystems.iter().filter(|f| ["tmpfs", "ramfs"].contains(&f.fstype.as_str())).collect();
     mounts.sort_by_key(|f| std::cmp::Reverse(f.used_bytes.unwrap_or(u64::MAX)));
@@ -164,6 +164,16 @@ fn finding(
         );
     }
     finding.with_remedy(remedy(snapshot, mounts.first().copied()))
+}
+
+/// Effect of the files: next to none while as much again is available.
+fn impact(snapshot: &Snapshot) -> &'static str {
+    let total = derived::memory_bytes(&snapshot.sample).unwrap_or(u64::MAX);
+    if derived::available_bytes(snapshot).is_ok_and(|available| available >= total / PLENTY_SHARE) {
+        return "No reclaim frees these files; memory is available beside them now.";
+    }
+    "Reclaim has only the rest of the node: page cache in use is dropped and read again; without swap the \
+     OOM killer follows."
 }
 
 /// Steps for an administrator against the fullest RAM disk.

@@ -1,0 +1,77 @@
+//! The largest holders of memory, whatever they are, as far as a snapshot has them.
+
+use crate::{arc, shared_memory};
+use mw_model::{HugePool, Process, Snapshot, format_bytes};
+
+/// A holder: what it is, its memory, and the file that says so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LargeHolder {
+    pub(crate) name: String,
+    pub(crate) bytes: u64,
+    pub(crate) source: &'static str,
+}
+
+/// The largest first. A cgroup and its processes hold the same memory: they add up to nothing.
+pub(crate) fn largest(snapshot: &Snapshot, most: usize) -> Vec<LargeHolder> {
+    let mut holders: Vec<LargeHolder> = processes(snapshot).collect();
+    let of = |source| move |(name, bytes)| LargeHolder { name, bytes, source };
+    holders.extend(shared_memory::mounts(snapshot).into_iter().map(of("statfs")));
+    holders.extend(shared_memory::segments(snapshot).into_iter().map(of("/proc/sysvipc/shm")));
+    holders.extend(groups(snapshot));
+    holders.extend(pools(snapshot));
+    holders.extend(kernel(snapshot));
+    holders.retain(|holder| holder.bytes > 0);
+    holders.sort_by_key(|holder| std::cmp::Reverse(holder.bytes));
+    holders.truncate(most);
+    holders
+}
+
+fn processes(snapshot: &Snapshot) -> impl Iterator<Item = LargeHolder> {
+    let list = snapshot.processes.value().map_or(&[][..], |processes| processes.list.as_slice());
+    let of = |process: &Process| {
+        let status = &process.status;
+        Some(LargeHolder {
+            name: format!("process {} ({})", status.name, status.pid?),
+            // Before 4.5 the kernel does not tell anonymous memory from mapped files.
+            bytes: status.rss_anon_bytes.or(status.vm_rss_bytes)?,
+            source: "/proc/PID/status",
+        })
+    };
+    list.iter().filter_map(of)
+}
+
+fn groups(snapshot: &Snapshot) -> impl Iterator<Item = LargeHolder> {
+    let groups = snapshot.cgroups.value().into_iter();
+    let groups = groups.flat_map(|groups| &groups.limited);
+    groups.filter_map(|group| {
+        Some(LargeHolder {
+            name: format!("cgroup {}", group.path),
+            bytes: group.stat.anon_bytes?.saturating_add(group.stat.shmem_bytes.unwrap_or(0)),
+            source: "memory.stat",
+        })
+    })
+}
+
+fn pools(snapshot: &Snapshot) -> impl Iterator<Item = LargeHolder> {
+    let pools = snapshot.hugepages.value().map_or(&[][..], Vec::as_slice);
+    pools.iter().map(|pool: &HugePool| LargeHolder {
+        name: format!("the pool of {} huge pages", format_bytes(pool.page_bytes)),
+        bytes: pool.total_pages.saturating_mul(pool.page_bytes),
+        source: "/sys/kernel/mm/hugepages",
+    })
+}
+
+fn kernel(snapshot: &Snapshot) -> impl Iterator<Item = LargeHolder> {
+    let meminfo = snapshot.sample.meminfo.value();
+    let slab = meminfo.and_then(|meminfo| meminfo.sunreclaim_bytes).unwrap_or(0);
+    let tables = meminfo.and_then(|meminfo| meminfo.page_tables_bytes).unwrap_or(0);
+    let arc = snapshot.arc.value().map_or(0, |arc| arc.size_bytes);
+    let slab = slab.saturating_sub(arc::parts(snapshot).slab);
+    [
+        ("unreclaimable kernel objects (slab)", slab, "/proc/meminfo SUnreclaim"),
+        ("page tables", tables, "/proc/meminfo PageTables"),
+        ("the ZFS ARC", arc, "/proc/spl/kstat/zfs/arcstats"),
+    ]
+    .into_iter()
+    .map(|(name, bytes, source)| LargeHolder { name: name.to_owned(), bytes, source })
+}

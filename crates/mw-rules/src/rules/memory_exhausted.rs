@@ -1,0 +1,137 @@
+//! # memory-exhausted
+//!
+//! Nearly no memory is available.
+//!
+//! ## What it finds
+//! Available memory below 1% of memory; or all that is available has to be written to disk first.
+//!
+//! ## Why it hurts
+//! A process that allocates waits until other pages are swapped out. Without free swap the kernel reclaims the pages of
+//! running programs, which are read again at once, until the OOM killer ends a process.
+//!
+//! ## What it looks like
+//! MemAvailable is close to 0, kswapd is busy, and the machine responds late or not at all.
+//!
+//! ## How to fix it
+//! End or limit the largest holder: a program (`systemctl set-property UNIT MemoryMax=SIZE`), files in a tmpfs, a segment
+//! of shared memory, a pool of huge pages. The finding names the largest, and what is available without it.
+//!
+//! ## Threshold
+//! 1% of memory: the largest allocation that the verdict "ready" promises. It is critical if free swap does not provide it
+//! either, otherwise a warning. MemAvailable is what is free above the watermarks, and page cache and kernel objects that
+//! reclaim frees (mm/page_alloc.c, `si_mem_available()`); a counter that cannot be right is replaced
+//! (see contradictory-counters).
+//!
+//! ## References
+//! Linux, Documentation/filesystems/proc.rst, meminfo; mm/oom_kill.c.
+
+use crate::largest_holders::{LargeHolder, largest};
+use mw_model::{
+    Area, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Window, derived,
+    format_bytes,
+};
+
+/// A request of this share of memory is to be served: a hundredth.
+const LEAST_SHARE: u64 = 100;
+
+/// Holders that are shown.
+const MAX_SHOWN: usize = 4;
+
+/// All sizes in bytes.
+struct RemainingMemory {
+    total: u64,
+    available: u64,
+    ready: u64,
+    swap_free: u64,
+    swap_total: u64,
+}
+
+impl RemainingMemory {
+    fn read(snapshot: &Snapshot) -> Result<Self, Missing> {
+        let meminfo = snapshot.sample.meminfo.required()?;
+        Ok(Self {
+            total: derived::memory_bytes(&snapshot.sample)?,
+            available: derived::available_bytes(snapshot)?,
+            ready: derived::ready_bytes(snapshot)?,
+            swap_free: meminfo.swap_free_bytes.unwrap_or(0),
+            swap_total: meminfo.swap_total_bytes.unwrap_or(0),
+        })
+    }
+
+    const fn least(&self) -> u64 {
+        self.total / LEAST_SHARE
+    }
+}
+
+/// True if next to no memory is available.
+pub(crate) fn is_exhausted(snapshot: &Snapshot) -> bool {
+    RemainingMemory::read(snapshot).is_ok_and(|left| left.available < left.least())
+}
+
+pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
+    let snapshot = &window.now;
+    let left = RemainingMemory::read(snapshot)?;
+    if left.ready >= left.least() {
+        return Ok(Vec::new());
+    }
+    let holders = largest(snapshot, MAX_SHOWN);
+    let mut finding = judged(&left)
+        .with_evidence("available", Quantity::Bytes(left.available), "/proc/meminfo")
+        .with_evidence("SwapFree", Quantity::Bytes(left.swap_free), "/proc/meminfo");
+    for holder in &holders {
+        finding = finding.with_evidence(
+            holder.name.as_str(),
+            Quantity::Bytes(holder.bytes),
+            holder.source,
+        );
+    }
+    if let Some(holder) = holders.first() {
+        let has = format!("; {} has {}", holder.name, format_bytes(holder.bytes));
+        finding.headline.push_str(&has);
+    }
+    Ok(vec![finding.with_remedy(remedy(&left, holders.first()))])
+}
+
+fn judged(left: &RemainingMemory) -> Finding {
+    let of = format!("{} of {}", format_bytes(left.available), format_bytes(left.total));
+    let swap = match (left.swap_total, left.swap_free) {
+        (0, _) => "no swap".to_owned(),
+        (_, free) => format!("{} of swap free", format_bytes(free)),
+    };
+    let (severity, headline, impact) = if left.available >= left.least() {
+        let headline = format!(
+            "{of} available, but {} of it has to be written first",
+            format_bytes(left.available.saturating_sub(left.ready))
+        );
+        (Severity::Warning, headline, "An allocation waits until pages have been written to disk.")
+    } else if left.available.saturating_add(left.swap_free) >= left.least() {
+        let headline = format!("memory is used up: {of} available, {swap}");
+        (
+            Severity::Warning,
+            headline,
+            "An allocation waits until other pages have been swapped out.",
+        )
+    } else {
+        let headline = format!("memory is used up: {of} available, {swap}");
+        let impact = "The next allocations stall, and then meet the OOM killer.";
+        (Severity::Critical, headline, impact)
+    };
+    Finding::new(severity, Area::Memory, headline).with_impact(impact)
+}
+
+fn remedy(left: &RemainingMemory, largest: Option<&LargeHolder>) -> Remedy {
+    let Some(holder) = largest.filter(|holder| holder.bytes >= left.least()) else {
+        return Remedy::named(
+            "find what holds the memory",
+            vec![Step::manual("memwright explain --all-memory")],
+        );
+    };
+    let after = left.available.saturating_add(holder.bytes).min(left.total);
+    let summary = format!(
+        "reduce what {} holds ({} are available without it)",
+        holder.name,
+        format_bytes(after)
+    );
+    let own = "memwright explain --all-memory";
+    Remedy::named(summary, vec![Step::manual(own)])
+}

@@ -1,0 +1,176 @@
+//! Nothing left, counters that cannot be right, and what the first line says of them.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+
+use mw_collect::text_archive;
+use mw_model::{Answer, Finding, OriginKind, Reading, Request, Window};
+use mw_proc::meminfo::Meminfo;
+
+fn window(fixture: &str) -> Window {
+    let source = text_archive::open(&mw_test::fixture(fixture));
+    mw_collect::window(&source.unwrap_or_else(|error| panic!("{fixture}: {error}")))
+}
+
+fn meminfo(window: &mut Window) -> &mut Meminfo {
+    let Reading::Value(meminfo) = &mut window.now.sample.meminfo else { panic!("meminfo") };
+    meminfo
+}
+
+fn found(window: &Window, rule: &str) -> Option<Finding> {
+    let report = mw_rules::check(window, None);
+    report.findings.into_iter().find(|finding| finding.rule == rule)
+}
+
+fn verdict(window: &Window) -> String {
+    mw_rules::check(window, None).verdict
+}
+
+fn answer(window: &Window, request: &str) -> Answer {
+    let request: Request = request.parse().unwrap();
+    mw_rules::preflight::assess(window, &request).unwrap().answer()
+}
+
+/// Promise (Checking): The verdict is not "ready" where a request of 1% of memory is not served without a wait.
+#[test]
+fn no_machine_is_ready_with_nothing_left() {
+    let mut tried = 0;
+    for fixture in mw_test::fixtures() {
+        let mut window = window(&fixture);
+        if window.now.sample.meminfo.value().is_none() {
+            continue;
+        }
+        let meminfo = meminfo(&mut window);
+        let least = meminfo.mem_total_bytes.unwrap() / 100;
+        meminfo.mem_free_bytes = Some(least / 2);
+        meminfo.mem_available_bytes = Some(least - 1);
+        assert!(!verdict(&window).starts_with("ready"), "{fixture}: {}", verdict(&window));
+        tried += 1;
+    }
+    assert!(tried > 50, "{tried} fixtures");
+}
+
+#[test]
+fn the_largest_holder_is_named_whatever_it_is() {
+    let headline = |fixture: &str| found(&window(fixture), "memory-exhausted").unwrap().headline;
+    assert!(headline("memory-exhausted/firing").ends_with("process indexer (310) has 793.0 MiB"));
+    assert!(headline("memory-exhausted/firing").contains("no swap"));
+    assert!(headline("memory-exhausted/firing-swap").contains("302.7 MiB of swap free"));
+    assert!(headline("memory-exhausted/firing-segment").ends_with("SysV segment 7 has 761.7 MiB"));
+    assert!(headline("memory-exhausted/firing-dirty").contains("has to be written first"));
+}
+
+#[test]
+fn free_swap_is_no_want_of_memory_for_the_oom_killer() {
+    let impact = |fixture: &str| found(&window(fixture), "memory-exhausted").unwrap().impact;
+    assert!(impact("memory-exhausted/firing").contains("OOM killer"));
+    assert!(!impact("memory-exhausted/firing-swap").contains("OOM killer"));
+}
+
+/// Promise (Checking): A counter above MemTotal is not added up: neither the verdict nor an answer exceeds the machine's
+/// memory.
+#[test]
+fn what_cannot_be_is_not_available() {
+    for fixture in ["firing", "firing-lists", "firing-lxcfs", "firing-cgroup"] {
+        let window = window(&format!("contradictory-counters/{fixture}"));
+        let report = mw_rules::check(&window, None);
+        let (ready, memory) = (report.ready_bytes.unwrap(), report.memory_bytes.unwrap());
+        assert!(ready <= memory, "{fixture}: {ready} of {memory}");
+        assert!(!report.verdict.starts_with("ready"), "{fixture}: {}", report.verdict);
+        assert_eq!(answer(&window, "2G"), Answer::No, "{fixture}");
+    }
+}
+
+#[test]
+fn a_container_beside_its_host_is_no_kernel_defect() {
+    let remedy = |fixture: &str| {
+        let finding = found(&window(fixture), "contradictory-counters").unwrap();
+        finding.remedy.unwrap().summary
+    };
+    assert!(remedy("contradictory-counters/firing-lxcfs").contains("container"));
+    assert!(remedy("contradictory-counters/firing").contains("kernel"));
+    assert!(remedy("contradictory-counters/firing-cgroup").contains("cgroups"));
+}
+
+#[test]
+fn nodes_of_another_machine_do_not_count() {
+    let window = window("contradictory-counters/firing-lxcfs");
+    assert_eq!(window.now.origin.kind, OriginKind::Tree);
+    let nodes = mw_model::zones::node_meminfos(&window.now);
+    let totals: Vec<u64> = nodes.iter().filter_map(|(_, node)| node.mem_total_bytes).collect();
+    assert_eq!(totals, [256 << 20]);
+}
+
+#[test]
+fn memory_that_is_accounted_for_is_not_unowned() {
+    let mut window = window("unowned-memory/firing");
+    let headline = found(&window, "unowned-memory").unwrap().headline;
+    assert!(headline.starts_with("199.8 MiB belong to no process"), "{headline}");
+    meminfo(&mut window).sunreclaim_bytes = Some(208_240 << 10);
+    assert_eq!(found(&window, "unowned-memory"), None, "it is slab memory");
+}
+
+#[test]
+fn shared_memory_of_a_process_a_mount_or_for_swap_is_not_unowned() {
+    let mut window = window("unowned-memory/firing-shared");
+    assert!(found(&window, "unowned-memory").is_some());
+    meminfo(&mut window).swap_free_bytes = Some(1 << 30);
+    assert_eq!(found(&window, "unowned-memory"), None);
+}
+
+#[test]
+fn an_arc_is_no_leak_of_kernel_objects() {
+    let mut window = window("zfs-arc/firing-slab");
+    assert_eq!(found(&window, "slab-bloat"), None);
+    assert_eq!(found(&window, "unowned-memory"), None);
+    window.now.arc = Reading::default();
+    assert!(found(&window, "slab-bloat").is_some(), "the same slab without an ARC");
+}
+
+#[test]
+fn an_arc_within_its_limits_is_a_note() {
+    let mut window = window("zfs-arc/firing-slab");
+    let severity = |window: &Window| found(window, "zfs-arc").unwrap().severity.to_string();
+    assert_eq!(severity(&window), "warning");
+    let Reading::Value(arc) = &mut window.now.arc else { panic!("arc") };
+    (arc.max_bytes, arc.metadata_limit_bytes) = (Some(1 << 40), None);
+    assert_eq!(severity(&window), "note");
+}
+
+/// Promise (Checking): What the ZFS ARC releases when memory is short counts, slowly.
+#[test]
+fn an_arc_gives_memory_slowly() {
+    let mut window = window("zfs-arc/firing");
+    meminfo(&mut window).swap_free_bytes = Some(0);
+    assert_eq!(answer(&window, "440M"), Answer::Slowly);
+    window.now.arc = Reading::default();
+    assert_eq!(answer(&window, "440M"), Answer::No, "without an ARC it is a leak");
+}
+
+/// A group at its own limit is no trouble of the machine.
+#[test]
+fn the_verdict_names_the_only_cgroup_in_trouble() {
+    let window = window("cgroup-limit/firing-objects");
+    assert!(verdict(&window).starts_with("cgroup /pods/build may stall or fail: 1 warning;"));
+}
+
+#[test]
+fn the_machine_stalls_where_the_machine_is_in_trouble() {
+    for fixture in ["zfs-arc/firing-slab", "unowned-memory/firing"] {
+        assert!(verdict(&window(fixture)).starts_with("may stall under load:"), "{fixture}");
+    }
+}
+
+#[test]
+fn kills_at_a_cgroups_limit_are_not_put_down_to_the_machine() {
+    let mut window = window("oom-kill/firing-cgroup-unlogged");
+    let finding = found(&window, "oom-kill").unwrap();
+    assert!(
+        finding.headline.ends_with(": 12 of them in cgroup /batch.slice at its limit of 64 MiB")
+    );
+    assert!(finding.remedy.unwrap().summary.starts_with("raise the limit of cgroup /batch.slice"));
+    let Reading::Value(cgroups) = &mut window.now.cgroups else { panic!("cgroups") };
+    // It reached its limit, and reclaim within it was enough: the machine's shortage has killed its processes.
+    cgroups.limited[0].events.oom = Some(0);
+    let finding = found(&window, "oom-kill").unwrap();
+    assert!(!finding.headline.contains("cgroup"), "{}", finding.headline);
+}

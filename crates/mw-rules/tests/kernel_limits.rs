@@ -1,0 +1,79 @@
+//! Limits of the kernel and of cgroups that are not of memory as a whole.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+
+use mw_collect::text_archive;
+use mw_model::{Finding, Reading, Window};
+
+fn window(fixture: &str) -> Window {
+    mw_collect::window(&text_archive::open(&mw_test::fixture(fixture)).unwrap())
+}
+
+fn found(window: &Window, rule: &str) -> Vec<Finding> {
+    let report = mw_rules::check(window, None);
+    report.findings.into_iter().filter(|finding| finding.rule == rule).collect()
+}
+
+fn set(window: &mut Window, name: &str, value: &str) {
+    window.now.sysctl.values.insert(name.to_owned(), Ok(value.to_owned()));
+}
+
+/// Promise (Findings): Limits of sockets, open files, tasks, asynchronous I/O and keys are reported before the kernel
+/// refuses.
+#[test]
+fn each_limit_is_found_by_its_own_setting() {
+    let subject = |fixture: &str| {
+        let found = found(&window(&format!("kernel-limit/{fixture}")), "kernel-limit");
+        assert_eq!(found.len(), 1, "{fixture}");
+        found[0].subject.to_string()
+    };
+    assert_eq!(subject("firing"), "net.ipv4.tcp_mem");
+    assert_eq!(subject("firing-files"), "fs.file-max");
+    assert_eq!(subject("firing-threads"), "kernel.threads-max");
+    assert_eq!(subject("firing-keys"), "kernel.keys.maxkeys");
+    let mut window = window("kernel-limit/quiet");
+    set(&mut window, "fs.aio-nr", "65000");
+    assert_eq!(found(&window, "kernel-limit")[0].subject.to_string(), "fs.aio-max-nr");
+}
+
+#[test]
+fn the_raised_limit_is_enough() {
+    let mut window = window("kernel-limit/firing");
+    let remedy = found(&window, "kernel-limit").pop().unwrap().remedy.unwrap();
+    let step = format!("{:?}", remedy.steps[0]);
+    assert!(step.contains("net.ipv4.tcp_mem=\\\"11000 14700 44000\\\""), "{step}");
+    set(&mut window, "net.ipv4.tcp_mem", "11000 14700 44000");
+    assert_eq!(found(&window, "kernel-limit"), []);
+}
+
+#[test]
+fn a_group_full_of_dentries_is_named_once_with_what_fills_it() {
+    let mut window = window("cgroup-limit/firing-objects");
+    let full = found(&window, "cgroup-limit");
+    assert_eq!(full.len(), 1, "not of the group above it as well");
+    assert!(full[0].headline.starts_with("full of kernel objects: 239.4 MiB of 256 MiB"));
+    let Reading::Value(cgroups) = &mut window.now.cgroups else { panic!("cgroups") };
+    for group in &mut cgroups.limited {
+        group.current_bytes = Some(200_000_000);
+    }
+    assert_eq!(found(&window, "cgroup-limit"), [], "a group below its limit");
+}
+
+#[test]
+fn a_limit_of_kernel_memory_is_found_although_the_limit_of_memory_is_far() {
+    let mut window = window("cgroup-limit/firing-kernel");
+    let full = found(&window, "cgroup-limit").pop().unwrap();
+    assert_eq!(full.subject.to_string(), "cgroup /jobs/j1");
+    assert!(full.headline.contains("memory.kmem.limit_in_bytes), refused 977 times"));
+    let Reading::Value(cgroups) = &mut window.now.cgroups else { panic!("cgroups") };
+    for group in &mut cgroups.limited {
+        group.kernel_limit_bytes = group.kernel_limit_bytes.map(|bytes| bytes * 2);
+    }
+    assert_eq!(found(&window, "cgroup-limit"), [], "the limit that the remedy names");
+}
+
+#[test]
+fn a_group_with_more_than_the_machine_is_at_no_limit() {
+    let window = window("contradictory-counters/firing-cgroup");
+    assert_eq!(found(&window, "cgroup-limit"), []);
+}

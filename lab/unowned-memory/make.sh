@@ -1,0 +1,1 @@
+hold memfd 150M
