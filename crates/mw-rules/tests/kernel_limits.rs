@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 use mw_collect::text_archive;
-use mw_model::{Finding, Reading, Window};
+use mw_model::{Finding, OriginKind, Reading, Window};
+use mw_proc::limits::Rlimit;
 
 fn window(fixture: &str) -> Window {
     mw_collect::window(&text_archive::open(&mw_test::fixture(fixture)).unwrap())
@@ -76,4 +77,22 @@ fn a_limit_of_kernel_memory_is_found_although_the_limit_of_memory_is_far() {
 fn a_group_with_more_than_the_machine_is_at_no_limit() {
     let window = window("contradictory-counters/firing-cgroup");
     assert_eq!(found(&window, "cgroup-limit"), []);
+}
+
+/// Promise (Findings): A caller that may lock next to nothing is told so before its programs fail.
+#[test]
+fn a_caller_that_may_lock_nothing_is_told() {
+    let mut window = window("kernel-limit/quiet");
+    window.now.origin.kind = OriginKind::Live;
+    window.now.origin.effective_capabilities = Some(0);
+    let Reading::Value(limits) = &mut window.now.limits else { panic!("limits") };
+    limits.max_locked_memory = Some(Rlimit { soft: Some(64 << 10), hard: Some(64 << 10) });
+    let headline = |window: &Window| found(window, "memlock-limit").pop().map(|f| f.headline);
+    assert!(headline(&window).unwrap().contains("may lock 64 KiB only"));
+    window.now.origin.effective_capabilities = Some(1 << 14);
+    assert_eq!(headline(&window), None, "with CAP_IPC_LOCK the limit does not count");
+    window.now.origin.effective_capabilities = Some(0);
+    let Reading::Value(limits) = &mut window.now.limits else { panic!("limits") };
+    limits.max_locked_memory = Some(Rlimit { soft: Some(8 << 20), hard: None });
+    assert_eq!(headline(&window), None, "the kernel's default");
 }

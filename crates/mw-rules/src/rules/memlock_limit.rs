@@ -4,7 +4,8 @@
 //!
 //! ## What it finds
 //! A process without CAP_IPC_LOCK that has locked at least 90% of its RLIMIT_MEMLOCK with mlock (`VmLck`); or a user
-//! whose processes without it have pinned as much of the lowest of their limits (`VmPin`).
+//! whose processes without it have pinned as much of the lowest of their limits (`VmPin`). On the running machine also the
+//! limit of the calling process itself, where it is below the kernel's default of 8 MiB and counts.
 //!
 //! ## Why it hurts
 //! The next `mlock`, `io_uring` ring or registered buffer fails with ENOMEM or EAGAIN. Databases then
@@ -32,12 +33,16 @@
 
 use crate::share::percent;
 use mw_model::{
-    Finding, Missing, Process, Quantity, Remedy, Severity, Step, Subject, Window, format_bytes,
+    Finding, Missing, OriginKind, Process, Quantity, Remedy, Severity, Snapshot, Step, Subject,
+    Window, caller, format_bytes,
 };
 
 use std::collections::BTreeMap;
 
 const WARNING_PERCENT: f64 = 90.0;
+
+/// The kernel's default since 5.16 (`MLOCK_LIMIT`).
+const DEFAULT_BYTES: u64 = 8 << 20;
 
 /// The capability for which the limit does not count (capabilities(7)).
 const CAP_IPC_LOCK: u64 = 1 << 14;
@@ -48,7 +53,8 @@ const MAX_SHOWN: usize = 5;
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let processes = window.now.processes.required()?;
     let locked = processes.list.iter().filter_map(finding);
-    let found: Vec<Finding> = locked.chain(pinned(&processes.list)).take(MAX_SHOWN).collect();
+    let found = locked.chain(pinned(&processes.list)).take(MAX_SHOWN);
+    let found: Vec<Finding> = found.chain(of_caller(&window.now)).collect();
     if found.is_empty() {
         processes.whole()?;
     }
@@ -63,6 +69,31 @@ fn is_limited(process: &Process) -> bool {
 /// The limit of a process in bytes, unless it has none.
 fn limit_bytes(process: &Process) -> Option<u64> {
     process.limits.as_ref()?.max_locked_memory?.soft
+}
+
+/// The limit of the calling process, which the programs that its user starts inherit, where next to nothing can be locked.
+fn of_caller(snapshot: &Snapshot) -> Option<Finding> {
+    let is_live = snapshot.origin.kind == OriginKind::Live;
+    let limit = snapshot.limits.value()?.max_locked_memory?.soft?;
+    if !is_live || caller::may_lock_all(snapshot) != Some(false) || limit >= DEFAULT_BYTES {
+        return None;
+    }
+    let headline = format!(
+        "this process, and what it starts, may lock {} only (RLIMIT_MEMLOCK)",
+        format_bytes(limit)
+    );
+    let finding = Finding::new(Severity::Note, Subject::Process("this process".to_owned()), headline)
+        .with_evidence("Max locked memory", Quantity::Bytes(limit), "/proc/self/limits")
+        .with_impact(
+            "mlock, buffers of io_uring, RDMA and VFIO fail with ENOMEM beyond it, although memory is free.",
+        );
+    Some(finding.with_remedy(Remedy::named(
+        "raise the limit where the program is started",
+        vec![
+            Step::manual("LimitMEMLOCK=infinity in the [Service] section of its unit"),
+            Step::manual("memlock unlimited in /etc/security/limits.conf"),
+        ],
+    )))
 }
 
 /// The users whose processes have pinned almost as much as the lowest of their limits.
