@@ -107,6 +107,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         .with_remedy(match (at_limits.first(), history) {
             (Some(kills), _) => group_kills::remedy(kills, &window.now),
             (None, Some(OomHistory { of_machine: Some(_), .. })) => remedy(),
+            (None, Some(OomHistory { of_cgroup: Some(_), .. })) => remedy_of_a_limit(),
             (None, _) => remedy_where_unknown(),
         });
     if let Some(days) = uptime_days {
@@ -272,6 +273,14 @@ fn held_bytes(holder: &MemoryHolder) -> u64 {
 fn remedy() -> Remedy {
     Remedy::named(
         "find the largest program in the kernel log; give it less memory, or its cgroup a higher limit",
+        vec![Step::manual("dmesg | grep -A 40 'invoked oom-killer'")],
+    )
+}
+
+/// The last kill was at the limit of a cgroup that is not there any more.
+fn remedy_of_a_limit() -> Remedy {
+    Remedy::named(
+        "raise the limit of the cgroup that the kernel log names, or reduce the memory of its programs",
         vec![Step::manual("dmesg | grep -A 40 'invoked oom-killer'")],
     )
 }
