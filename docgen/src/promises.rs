@@ -4,10 +4,11 @@
 use crate::workspace::{read, root, tracked};
 
 /// Sections of the page, in its order.
-const SECTIONS: [&str; 14] = [
+const SECTIONS: [&str; 15] = [
     "Checking",
     "Metrics",
     "All memory",
+    "Kernel logs",
     "Tracing: why",
     "Findings",
     "Fixing",

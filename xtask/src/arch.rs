@@ -10,6 +10,7 @@ use std::process::Command;
 const MAY_USE: &[(&str, &[&str])] = &[
     ("mw-proc", &[]),
     ("mw-memory", &["mw-proc"]),
+    ("mw-kernel-log", &["mw-memory"]),
     ("mw-sys", &["mw-memory"]),
     ("mw-model", &["mw-critical-path", "mw-memory", "mw-proc"]),
     ("mw-collect", &["mw-memory", "mw-model", "mw-proc", "mw-sys"]),
@@ -34,7 +35,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("mw-metrics", &["mw-memory", "mw-model", "mw-rules"]),
-    ("mw-render", &["mw-critical-path", "mw-model", "mw-proc"]),
+    ("mw-render", &["mw-critical-path", "mw-kernel-log", "mw-model", "mw-proc"]),
     (
         "mw-top",
         &["mw-collect", "mw-model", "mw-proc", "mw-record", "mw-render", "mw-rules", "mw-sys"],
@@ -74,6 +75,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "mw-fleet",
             "mw-http",
             "mw-iotune",
+            "mw-kernel-log",
             "mw-lab",
             "mw-memory",
             "mw-metrics",

@@ -1,0 +1,236 @@
+//! Causes of reports, decided from their numbers.
+
+use crate::gfp::{GfpMask, ZoneKind};
+use crate::holders::{self, LogAccount, LogMemoryPart};
+use crate::report::{CgroupReport, KernelReport, LogConstraint, ReportKind};
+use crate::waits::BlockedOn;
+use crate::zones::{self, ZoneObstacle, ZoneVerdict};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Reason of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogCause {
+    /// A cgroup was at its limit.
+    CgroupLimit,
+    /// The nodes that a cpuset allows.
+    Cpuset,
+    /// The nodes that a memory policy allows.
+    MemoryPolicy,
+    /// Nodes that have movable memory only, for a request that cannot be moved.
+    MovableOnly,
+    /// A page fault failed without a request for pages.
+    PageFault,
+    /// An operator asked for a kill.
+    Sysrq,
+    /// The zones that the request may use, while others have free memory.
+    LowZone,
+    /// Free memory, but no block of the order.
+    Fragmentation,
+    /// Blocks or pages of CMA only.
+    Cma,
+    HugePages,
+    UnreclaimableSlab,
+    SharedMemory,
+    PageTables,
+    KernelStacks,
+    Balloon,
+    GraphicsMemory,
+    Unevictable,
+    Uncounted,
+    Programs,
+    /// A request that may not wait met the reserve.
+    AtomicReserve,
+    /// The caller asked not to try hard, and has another way.
+    OptionalRequest,
+    /// The range of addresses of vmalloc.
+    VmallocSpace,
+    /// A blocked task, and what it waits for.
+    Blocked(BlockedOn),
+    /// Memory was short, and the report does not say more.
+    Unknown,
+}
+
+/// Which counter of a cgroup was at its limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CgroupLimitKind {
+    Memory,
+    MemoryAndSwap,
+    KernelMemory,
+    /// The counters are not in the log, or none was at its limit.
+    Unknown,
+}
+
+/// A report with what follows from its numbers.
+#[derive(Debug, Clone)]
+pub(crate) struct JudgedReport<'a> {
+    pub(crate) report: &'a KernelReport,
+    pub(crate) cause: LogCause,
+    pub(crate) zones: Vec<ZoneVerdict>,
+    pub(crate) account: LogAccount,
+}
+
+pub(crate) fn judge(report: &KernelReport) -> JudgedReport<'_> {
+    let zones = zones::verdicts(report);
+    let account = LogAccount::of(report);
+    let cause = match report.kind {
+        ReportKind::Kill => of_kill(report, &zones, &account),
+        ReportKind::AllocationFailure => of_failure(report, &zones, &account),
+        ReportKind::AllocationStall => of_holders(report, &account),
+        ReportKind::HungTask | ReportKind::Lockup => LogCause::Blocked(BlockedOn::of(report)),
+    };
+    JudgedReport { report, cause, zones, account }
+}
+
+fn of_kill(report: &KernelReport, zones: &[ZoneVerdict], account: &LogAccount) -> LogCause {
+    if is_of_cgroup(report) {
+        return LogCause::CgroupLimit;
+    }
+    if report.remarks.is_sysrq {
+        return LogCause::Sysrq;
+    }
+    let is_movable = report.gfp.as_ref().is_none_or(GfpMask::is_movable);
+    let only_movable = !report.memory.zones.is_empty()
+        && report.memory.zones.iter().all(|zone| zone.kind() == Some(ZoneKind::Movable));
+    if only_movable && !is_movable {
+        return LogCause::MovableOnly;
+    }
+    match report.constraint {
+        Some(LogConstraint::Cpuset) => return LogCause::Cpuset,
+        Some(LogConstraint::MemoryPolicy) => return LogCause::MemoryPolicy,
+        _ if is_filtered(report) => return LogCause::Cpuset,
+        _ => {}
+    }
+    let no_request = report.gfp.as_ref().is_some_and(|gfp| gfp.mask == 0);
+    if no_request && (zones::could_serve(zones) || zones.is_empty()) {
+        return LogCause::PageFault;
+    }
+    of_zones(report, zones, account).unwrap_or_else(|| of_holders(report, account))
+}
+
+/// The request may use some of the zones only, or a block of a size only.
+fn of_zones(
+    report: &KernelReport,
+    zones: &[ZoneVerdict],
+    account: &LogAccount,
+) -> Option<LogCause> {
+    let only_cma = |zone: &ZoneVerdict| {
+        matches!(zone.obstacle, ZoneObstacle::OnlyCma | ZoneObstacle::ForeignBlock)
+            && zone.free_cma_bytes > 0
+    };
+    let has_cma = zones::candidates(zones).any(only_cma);
+    if has_cma && !zones::could_serve(zones) {
+        return Some(LogCause::Cma);
+    }
+    if report.order.is_some_and(|order| order > 0) && zones::is_for_order(zones) {
+        return Some(LogCause::Fragmentation);
+    }
+    let above = zones::free_above(report, zones);
+    let is_much = account.is_at_least(above, 3) && above > 8 << 20;
+    (is_much && !zones::could_serve(zones)).then_some(LogCause::LowZone)
+}
+
+fn is_of_cgroup(report: &KernelReport) -> bool {
+    report.constraint == Some(LogConstraint::Cgroup)
+        || report.cgroup.is_named
+        || report.has_trace("mem_cgroup_out_of_memory")
+        || report.has_trace("mem_cgroup_oom_synchronize")
+}
+
+/// The kernel prints the allowed nodes only, but its counters are of all: they have much more free memory.
+fn is_filtered(report: &KernelReport) -> bool {
+    let of_zones = report.memory.zones.iter().filter_map(|zone| zone.of("free"));
+    let of_zones = of_zones.fold(0_u64, u64::saturating_add);
+    let names_nodes = report.mems_allowed.is_some() && !report.memory.zones.is_empty();
+    let hidden = hidden_free_bytes(report);
+    names_nodes && hidden > of_zones.saturating_mul(4) && hidden > 256 << 20
+}
+
+/// Free memory of nodes that the report does not list.
+pub(crate) fn hidden_free_bytes(report: &KernelReport) -> u64 {
+    let of_zones = report.memory.zones.iter().filter_map(|zone| zone.of("free"));
+    let of_zones = of_zones.fold(0_u64, u64::saturating_add);
+    report.bytes("free").saturating_sub(of_zones)
+}
+
+/// What held memory: the largest part that reclaim does not free.
+fn of_holders(report: &KernelReport, account: &LogAccount) -> LogCause {
+    if account.total_bytes == 0 || report.memory.pages.is_empty() {
+        let has_tasks = report.tasks.tasks > 0;
+        return if has_tasks { LogCause::Programs } else { LogCause::Unknown };
+    }
+    let pinned = report.memory.gpu_pinned_pages.unwrap_or_default();
+    if account.is_at_least(pinned.saturating_mul(report.page_bytes()), 15) {
+        return LogCause::GraphicsMemory;
+    }
+    let pools = account.bytes(LogMemoryPart::HugePages);
+    let unused = holders::pools(report)
+        .iter()
+        .fold(0_u64, |sum, pool| sum.saturating_add(pool.free.saturating_mul(pool.page_bytes)));
+    if account.is_at_least(unused, 20) && unused.saturating_mul(2) >= pools {
+        return LogCause::HugePages;
+    }
+    let Some(largest) = account.largest_held() else { return LogCause::Unknown };
+    if !account.is_at_least(largest.bytes, 15) {
+        return LogCause::Unknown;
+    }
+    match largest.part {
+        LogMemoryPart::Programs => LogCause::Programs,
+        LogMemoryPart::SharedMemory => LogCause::SharedMemory,
+        LogMemoryPart::UnreclaimableSlab => LogCause::UnreclaimableSlab,
+        LogMemoryPart::PageTables => LogCause::PageTables,
+        LogMemoryPart::KernelStacks => LogCause::KernelStacks,
+        LogMemoryPart::HugePages => LogCause::HugePages,
+        LogMemoryPart::Balloon => LogCause::Balloon,
+        LogMemoryPart::Unevictable => LogCause::Unevictable,
+        LogMemoryPart::Uncounted => LogCause::Uncounted,
+        LogMemoryPart::Free | LogMemoryPart::PageCache | LogMemoryPart::ReclaimableSlab => {
+            LogCause::Unknown
+        }
+    }
+}
+
+fn of_failure(report: &KernelReport, zones: &[ZoneVerdict], account: &LogAccount) -> LogCause {
+    if report.remarks.is_cma {
+        return LogCause::Cma;
+    }
+    if report.vmalloc_bytes.is_some() && report.gfp.is_none() {
+        return LogCause::VmallocSpace;
+    }
+    let Some(gfp) = &report.gfp else { return LogCause::Unknown };
+    if let Some(cause) = of_zones(report, zones, account) {
+        return cause;
+    }
+    let order = report.order.unwrap_or(0);
+    if gfp.is_optional() {
+        LogCause::OptionalRequest
+    } else if order > 0 && zones.is_empty() {
+        LogCause::Fragmentation
+    } else if !gfp.may_wait() {
+        LogCause::AtomicReserve
+    } else {
+        of_holders(report, account)
+    }
+}
+
+/// The counter that was at its limit.
+pub(crate) fn limit_kind(cgroup: &CgroupReport) -> CgroupLimitKind {
+    let is_full = |counter: Option<crate::report::CgroupCounter>| {
+        counter.is_some_and(|counter| counter.is_full())
+    };
+    let usage = |counter: Option<crate::report::CgroupCounter>| {
+        counter.map_or(0, |counter| counter.usage_bytes)
+    };
+    let swapped = usage(cgroup.memory_and_swap).saturating_sub(usage(cgroup.memory));
+    if is_full(cgroup.memory_and_swap) && (!is_full(cgroup.memory) || swapped > 1 << 20) {
+        CgroupLimitKind::MemoryAndSwap
+    } else if is_full(cgroup.memory) {
+        CgroupLimitKind::Memory
+    } else if is_full(cgroup.kernel) {
+        CgroupLimitKind::KernelMemory
+    } else {
+        CgroupLimitKind::Unknown
+    }
+}

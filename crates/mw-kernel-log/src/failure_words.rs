@@ -1,0 +1,180 @@
+//! Failed and slow allocations, in words.
+
+use crate::cause::{JudgedReport, LogCause};
+use crate::holders::LogMemoryPart;
+use crate::page::{Page, may_wait, size_bytes};
+use crate::report::{KernelReport, ReportKind};
+use crate::zones;
+use mw_memory::format_bytes;
+
+pub(crate) fn headline(judged: &JudgedReport<'_>) -> String {
+    let report = judged.report;
+    let name = requester(report);
+    let size = format_bytes(size_bytes(report));
+    let pages = if size_bytes(report) == report.page_bytes() {
+        "one page".to_owned()
+    } else {
+        size.clone()
+    };
+    if report.kind == ReportKind::AllocationStall {
+        let seconds = report.waited_ms.unwrap_or_default().checked_div(1000).unwrap_or_default();
+        return format!("{name} waited {seconds} s for {pages}: reclaim freed memory too slowly");
+    }
+    let waiting = if may_wait(report) { "" } else { " without waiting" };
+    match judged.cause {
+        LogCause::Fragmentation if report.remarks.is_repeated => {
+            format!(
+                "{name} waits for {size} in one piece: the kernel repeats the request until it succeeds"
+            )
+        }
+        LogCause::Fragmentation => match largest(judged) {
+            Some(largest) => format!(
+                "{name} could not get {size} in one piece{waiting}: the largest free block has {}",
+                format_bytes(largest)
+            ),
+            None => format!("{name} could not get {size} in one piece{waiting}"),
+        },
+        LogCause::Cma if report.remarks.is_cma => {
+            format!("a driver could not get {size} of CMA: pages there are in use")
+        }
+        LogCause::Cma => format!("{name} could not get {pages}{waiting}: free memory was in CMA"),
+        LogCause::VmallocSpace => {
+            let bytes = format_bytes(report.vmalloc_bytes.unwrap_or_default());
+            format!("the kernel could not map {bytes}: its vmalloc range of addresses is full")
+        }
+        LogCause::LowZone => {
+            format!("{name} could not get {pages}: its zone had no memory left, others had")
+        }
+        LogCause::OptionalRequest => {
+            format!("{name} did not get {pages} at once: harmless, the caller has another way")
+        }
+        _ if zones::could_serve(&judged.zones) => {
+            format!("{name} could not get {pages}{waiting}: free memory was short for a moment")
+        }
+        LogCause::AtomicReserve => {
+            format!(
+                "{name} could not get {pages}{waiting}: free memory was below the min watermark"
+            )
+        }
+        _ => format!("{name} could not get {pages}{waiting}: memory was short"),
+    }
+}
+
+/// The task, or the cache that could not grow.
+fn requester(report: &KernelReport) -> String {
+    match (&report.requester.name, &report.slab_cache) {
+        (Some(name), _) => name.clone(),
+        (None, Some(cache)) if !cache.is_empty() => format!("the slab cache {cache}"),
+        _ => "a task".to_owned(),
+    }
+}
+
+/// Largest block of the zones that the request may use.
+fn largest(judged: &JudgedReport<'_>) -> Option<u64> {
+    zones::candidates(&judged.zones).filter_map(|zone| zone.largest_block_bytes).max()
+}
+
+pub(crate) fn rows(judged: &JudgedReport<'_>, page: &mut Page) {
+    page.row("reason", reason(judged));
+    page.request(judged);
+    if let Some(cache) = judged.report.slab_cache.as_ref().filter(|cache| !cache.is_empty()) {
+        page.row("cache", format!("{cache}: its kernel objects could not grow"));
+    }
+    page.zones(judged);
+    page.held(judged);
+    page.row("effect", effect(judged.report));
+    page.row("remedy", remedy(judged));
+}
+
+fn reason(judged: &JudgedReport<'_>) -> String {
+    let report = judged.report;
+    let cache = judged.account.bytes(LogMemoryPart::PageCache);
+    let could = if cache > 0 && !may_wait(report) {
+        format!(
+            "; {} of page cache could be reclaimed, but this request may not wait for it",
+            format_bytes(cache)
+        )
+    } else {
+        String::new()
+    };
+    match judged.cause {
+        LogCause::Fragmentation => {
+            let free = judged.zones.iter().fold(0_u64, |sum, zone| sum.saturating_add(zone.free_bytes));
+            let no_compaction = if report.remarks.has_no_compaction { "; this kernel cannot compact memory" } else { "" };
+            let free = if free > 0 { format!("{} are free, but ", format_bytes(free)) } else { String::new() };
+            let blocks = if judged.zones.is_empty() {
+                "the free blocks are not in the log; a request of this order needs them in one piece"
+            } else {
+                "no free block is large enough: memory is fragmented"
+            };
+            format!("{free}{blocks}{no_compaction}{could}")
+        }
+        LogCause::AtomicReserve => format!(
+            "an atomic request (interrupt context, or a task that may not sleep) takes pages that are free at once; \
+             kswapd had not freed enough{could}"
+        ),
+        LogCause::OptionalRequest => {
+            "the flags ask the kernel not to try hard; such callers fall back to smaller or later requests".to_owned()
+        }
+        LogCause::Cma if report.remarks.is_cma => {
+            "the contiguous range holds pages that cannot be moved, or is smaller than the request".to_owned()
+        }
+        LogCause::Cma => format!("pages of CMA serve movable requests only{could}"),
+        LogCause::VmallocSpace => "the range of kernel addresses, not memory, has no room (32-bit kernels have little)".to_owned(),
+        LogCause::LowZone => "the request may only use low zones; free memory is in zones above".to_owned(),
+        _ => match judged.account.largest_held() {
+            Some(share) => format!("memory was short: {} in {}", format_bytes(share.bytes), crate::page::part_name(share.part)),
+            None => "memory was short".to_owned(),
+        },
+    }
+}
+
+fn effect(report: &KernelReport) -> String {
+    let is_network = ["napi", "netif", "skb", "rx_", "tcp_", "net_rx", "__netdev", "dev_queue"]
+        .iter()
+        .any(|mark| report.trace.iter().any(|function| function.contains(mark)));
+    match (report.kind, is_network) {
+        _ if report.remarks.is_repeated => "the task hangs until the request succeeds".to_owned(),
+        (ReportKind::AllocationStall, _) => "the task waited; no process was killed".to_owned(),
+        (_, true) => "network packets may have been dropped; no process was killed".to_owned(),
+        _ => "the caller got an error or used a fallback; no process was killed".to_owned(),
+    }
+}
+
+fn remedy(judged: &JudgedReport<'_>) -> String {
+    let report = judged.report;
+    let min = judged.zones.iter().fold(0_u64, |sum, zone| sum.saturating_add(zone.min_bytes));
+    let now = if min > 0 {
+        format!(" (the zones' min add up to {})", format_bytes(min))
+    } else {
+        String::new()
+    };
+    match judged.cause {
+        LogCause::Fragmentation if may_wait(report) => {
+            format!(
+                "smaller requests where the driver or program can; a larger vm.min_free_kbytes{now} helps compaction"
+            )
+        }
+        LogCause::Fragmentation => format!(
+            "load the driver early after boot or let it use smaller buffers; a larger vm.min_free_kbytes{now} keeps larger blocks free"
+        ),
+        LogCause::AtomicReserve => {
+            format!("raise vm.min_free_kbytes{now}: such requests live from this reserve")
+        }
+        LogCause::OptionalRequest => "none needed unless the program reports errors".to_owned(),
+        LogCause::Cma if report.remarks.is_cma => {
+            "a larger cma= at boot, or earlier use of the device".to_owned()
+        }
+        LogCause::Cma => format!(
+            "a smaller area for CMA (cma= at boot, device tree), or a larger vm.min_free_kbytes{now}"
+        ),
+        LogCause::VmallocSpace => {
+            "vmalloc= at boot for a larger range, or a 64-bit kernel".to_owned()
+        }
+        LogCause::LowZone => "let the driver use a higher zone, or free the low one".to_owned(),
+        _ if report.kind == ReportKind::AllocationStall => {
+            "look at swap and dirty page cache: reclaim waits for the device".to_owned()
+        }
+        _ => "reduce what holds the memory (above)".to_owned(),
+    }
+}

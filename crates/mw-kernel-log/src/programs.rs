@@ -1,0 +1,223 @@
+//! Lines of programs: daemons that kill in place of the kernel, and words that only look like a kill.
+
+use std::collections::BTreeMap;
+
+/// Kills of daemons, and candidates, that are kept.
+const MAX_KEPT: usize = 64;
+
+/// Facts of programs.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ProgramFacts {
+    pub(crate) kills: Vec<DaemonKill>,
+    pub(crate) more_kills: u64,
+    /// Lines of programs that ran out of memory of their own, by kind.
+    pub(crate) own_shortages: BTreeMap<OwnShortage, u64>,
+    /// The first such line.
+    pub(crate) first_shortage: Option<String>,
+    candidates: Vec<Candidate>,
+    /// The last line of earlyoom about memory.
+    low: Option<String>,
+}
+
+/// A kill of a daemon.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct DaemonKill {
+    pub(crate) daemon: String,
+    pub(crate) stamp: Option<String>,
+    pub(crate) victim: String,
+    /// The cgroup whose pressure or use was the reason.
+    pub(crate) reason_of: Option<String>,
+    pub(crate) reason: String,
+    /// Candidates, the first first.
+    pub(crate) candidates: Vec<Candidate>,
+}
+
+/// A cgroup that systemd-oomd considered.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Candidate {
+    pub(crate) path: String,
+    pub(crate) memory: String,
+    pub(crate) pressure_avg10: String,
+}
+
+/// Words that look like a kill of the kernel and are none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum OwnShortage {
+    JavaHeap,
+    /// RCU's warning that a grace period does not end.
+    Rcu,
+    Program,
+}
+
+/// Daemons that kill before the kernel does.
+const DAEMONS: [&str; 8] = [
+    "systemd-oomd",
+    "earlyoom",
+    "nohang",
+    "oomd",
+    "lmkd",
+    "lowmemorykiller",
+    "bustd",
+    "nohang-desktop",
+];
+
+impl ProgramFacts {
+    /// Reads a line of a program.
+    pub(crate) fn read(&mut self, program: &str, stamp: Option<&str>, message: &str) {
+        let daemon = DAEMONS.iter().find(|daemon| **daemon == program);
+        match daemon {
+            Some(&"systemd-oomd") => self.systemd_oomd(stamp, message),
+            Some(daemon) => self.signal(daemon, stamp, message),
+            None => self.own_shortage(message),
+        }
+    }
+
+    /// Notes words of a shortage that is not the kernel's; kernel lines that are no report come here too.
+    pub(crate) fn own_shortage(&mut self, message: &str) {
+        let kind = if message.contains("OutOfMemoryError") {
+            OwnShortage::JavaHeap
+        } else if message.contains("OOM is now expected behavior") {
+            OwnShortage::Rcu
+        } else if is_shortage(message) {
+            OwnShortage::Program
+        } else {
+            return;
+        };
+        let count = self.own_shortages.entry(kind).or_default();
+        *count = count.saturating_add(1);
+        self.first_shortage.get_or_insert_with(|| message.chars().take(120).collect());
+    }
+
+    fn systemd_oomd(&mut self, stamp: Option<&str>, message: &str) {
+        let message = message.trim();
+        if message.starts_with("Considered ") {
+            self.candidates.clear();
+        } else if let Some(path) = message.strip_prefix("Path: ") {
+            if self.candidates.len() < MAX_KEPT {
+                let path = path.to_owned();
+                self.candidates.push(Candidate { path, ..Candidate::default() });
+            }
+        } else if let (Some(last), Some((key, value))) =
+            (self.candidates.last_mut(), message.split_once(": "))
+        {
+            match key {
+                "Current Memory Usage" => value.clone_into(&mut last.memory),
+                "Pressure" => {
+                    let avg10 = value.split_once("Avg10: ").map_or("", |(_, rest)| rest);
+                    avg10
+                        .split(' ')
+                        .next()
+                        .unwrap_or_default()
+                        .clone_into(&mut last.pressure_avg10);
+                }
+                _ => {}
+            }
+        }
+        if let Some((path, reason)) =
+            message.strip_prefix("Killed ").and_then(|rest| rest.split_once(" due to "))
+        {
+            let reason_of = reason.strip_prefix("memory pressure for ");
+            let reason_of =
+                reason_of.and_then(|rest| Some(rest.split_once(" being ")?.0.to_owned()));
+            let candidates = self.candidates.clone();
+            self.kill(DaemonKill {
+                daemon: "systemd-oomd".to_owned(),
+                stamp: stamp.map(str::to_owned),
+                victim: path.to_owned(),
+                reason_of,
+                reason: reason.to_owned(),
+                candidates,
+            });
+        }
+    }
+
+    /// `sending SIGTERM to process 7 uid 0 "a": …`, `Kill 'a' (7), …`.
+    fn signal(&mut self, daemon: &str, stamp: Option<&str>, message: &str) {
+        if message.starts_with("mem avail") {
+            let words: Vec<&str> = message.split_whitespace().collect();
+            self.low = Some(words.join(" "));
+        }
+        let lower = message.to_lowercase();
+        let is_kill = lower.starts_with("sending sig") || lower.starts_with("kill");
+        if !is_kill {
+            return;
+        }
+        let quoted = message.split(['"', '\'']).nth(1).unwrap_or("a process");
+        let mut numbers = message.split(|c: char| !c.is_ascii_digit()).filter(|n| !n.is_empty());
+        let pid = numbers.next().map_or(String::new(), |pid| format!(" ({pid})"));
+        self.kill(DaemonKill {
+            daemon: daemon.to_owned(),
+            stamp: stamp.map(str::to_owned),
+            victim: format!("{quoted}{pid}"),
+            reason: self.low.clone().unwrap_or_else(|| "little memory was available".to_owned()),
+            ..DaemonKill::default()
+        });
+    }
+
+    fn kill(&mut self, kill: DaemonKill) {
+        if self.kills.len() < MAX_KEPT {
+            self.kills.push(kill);
+        } else {
+            self.more_kills = self.more_kills.saturating_add(1);
+        }
+    }
+}
+
+fn is_shortage(message: &str) -> bool {
+    const WORDS: [&str; 6] = [
+        "cannot allocate memory",
+        "out of memory",
+        "std::bad_alloc",
+        "memoryerror",
+        "allowed memory size",
+        "virtual memory exhausted",
+    ];
+    // Lines without any of these letters are the rule.
+    let has_start =
+        message.contains("emory") || message.contains("alloc") || message.contains("MEM");
+    has_start && {
+        let lower = message.to_lowercase();
+        WORDS.iter().any(|word| lower.contains(word))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_daemons_kill_has_its_reason() {
+        let mut facts = ProgramFacts::default();
+        for line in [
+            "Considered 2 cgroups for killing, top candidates were:",
+            "Path: /s/a.service",
+            "Pressure: Avg10: 81.20 Avg60: 1.00 Avg300: 1.00 Total: 1s",
+            "Current Memory Usage: 4.3G",
+            "Killed /s/b.service due to memory pressure for /s being 70.10% > 60.00% for > 20s with reclaim activity",
+        ] {
+            facts.read("systemd-oomd", None, line);
+        }
+        let [kill] = facts.kills.as_slice() else { panic!("{facts:?}") };
+        assert_eq!((kill.victim.as_str(), kill.reason_of.as_deref()), ("/s/b.service", Some("/s")));
+        assert_eq!(
+            (kill.candidates[0].memory.as_str(), kill.candidates[0].pressure_avg10.as_str()),
+            ("4.3G", "81.20")
+        );
+        facts.read("earlyoom", None, "sending SIGTERM to process 7 uid 0 \"web\": badness 8");
+        assert_eq!(facts.kills[1].victim, "web (7)");
+    }
+
+    #[test]
+    fn words_of_programs_are_no_kill() {
+        let mut facts = ProgramFacts::default();
+        facts.read("app", None, "java.lang.OutOfMemoryError: Java heap space");
+        facts.read("postgres", None, "ERROR:  out of memory");
+        facts.own_shortage(
+            "Unless rcu_preempt kthread gets sufficient CPU time, OOM is now expected behavior.",
+        );
+        facts.read("app", None, "memory is fine");
+        let kinds: Vec<_> = facts.own_shortages.keys().copied().collect();
+        assert_eq!(kinds, [OwnShortage::JavaHeap, OwnShortage::Rcu, OwnShortage::Program]);
+        assert!(facts.kills.is_empty());
+    }
+}

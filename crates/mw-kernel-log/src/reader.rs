@@ -1,0 +1,379 @@
+//! Reports of a log: lines of one report are put together, of several CPUs at once and where the beginning is missing.
+
+use crate::cgroup_lines::{self, OomChoiceLine};
+use crate::heads::{self, KillLine};
+use crate::lines::{self, LogLine};
+use crate::memory_lines::MemoryCursor;
+use crate::programs::ProgramFacts;
+use crate::report::{KernelReport, LogConstraint, MAX_TRACE, MAX_VICTIMS, ReportKind};
+
+/// Reports that are kept; of the others the number.
+const MAX_REPORTS: usize = 2_000;
+/// Reports whose lines are within this time may be of one moment.
+const SAME_MOMENT_US: u64 = 2_000_000;
+/// Messages that are kept because they tell of drivers.
+const MAX_HINTS: usize = 32;
+
+/// A log after reading.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct KernelLogFacts {
+    pub(crate) reports: Vec<KernelReport>,
+    pub(crate) more_reports: u64,
+    pub(crate) programs: ProgramFacts,
+    /// Software whose memory the kernel does not count, as named by any line.
+    pub(crate) hints: Vec<MemoryHint>,
+    pub(crate) kernel_lines: u64,
+    pub(crate) is_cut: bool,
+}
+
+/// Software or drivers that hold memory which no counter of a report has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum MemoryHint {
+    Zfs,
+    VmwareBalloon,
+    HyperVBalloon,
+    VirtioBalloon,
+    Zram,
+    Nvidia,
+}
+
+/// Reads a log.
+pub(crate) fn read(log: &[u8]) -> KernelLogFacts {
+    let mut reader = Reader::default();
+    let is_whole = lines::each(log, |line| reader.line(line));
+    reader.end();
+    reader.facts.is_cut = !is_whole;
+    share_memory(&mut reader.facts.reports);
+    reader.facts
+}
+
+#[derive(Debug, Default)]
+struct Reader {
+    facts: KernelLogFacts,
+    /// The report that lines belong to.
+    current: Option<KernelReport>,
+    cursor: MemoryCursor,
+    in_stats: bool,
+    /// What `Kill process` named, until `Killed process` follows.
+    chosen: Option<KillLine>,
+    suppressed: u64,
+    is_sysrq: bool,
+    kernel: Option<String>,
+}
+
+impl Reader {
+    fn line(&mut self, line: &LogLine) {
+        if let Some(program) = &line.program {
+            self.facts.programs.read(program, line.stamp.as_deref(), &line.message);
+            return;
+        }
+        let message = line.message.as_str();
+        if message.is_empty() {
+            return;
+        }
+        self.facts.kernel_lines = self.facts.kernel_lines.saturating_add(1);
+        self.hint(message);
+        if let Some(report) = heads::head(message) {
+            self.begin(report, line);
+        } else if !(self.of_kill(message, line) || self.of_report(message, line)) {
+            self.facts.programs.own_shortage(message);
+        }
+    }
+
+    fn begin(&mut self, mut report: KernelReport, line: &LogLine) {
+        if let Some(owner) = report.requester.lock_owner.take() {
+            if let Some(blocked) = self.current.as_mut() {
+                blocked.requester.lock_owner = Some(owner);
+            }
+            return;
+        }
+        if let (Some(current), Some(_)) = (self.current.as_mut(), &report.slab_cache)
+            && current.kind == ReportKind::AllocationFailure
+            && current.slab_cache.is_none()
+        {
+            // The cache whose request failed just before.
+            current.slab_cache = Some(String::new());
+            return;
+        }
+        self.end();
+        report.stamp.clone_from(&line.stamp);
+        report.uptime_us = line.uptime_us;
+        report.kernel.clone_from(&self.kernel);
+        report.remarks.suppressed = std::mem::take(&mut self.suppressed);
+        report.remarks.is_sysrq |= std::mem::take(&mut self.is_sysrq);
+        self.current = Some(report);
+        self.cursor = MemoryCursor::default();
+        self.in_stats = false;
+        self.chosen = None;
+    }
+
+    /// Ends the current report.
+    fn end(&mut self) {
+        let chosen = self.chosen.take();
+        let Some(mut report) = self.current.take() else { return };
+        if let (Some(chosen), true) = (chosen, report.victims.is_empty()) {
+            report.victims.push(chosen.victim);
+        }
+        let is_report = report.has_head
+            || !report.victims.is_empty()
+            || report.constraint.is_some()
+            || report.remarks.is_panic;
+        if !is_report {
+            return;
+        }
+        if self.facts.reports.len() < MAX_REPORTS {
+            self.facts.reports.push(report);
+        } else {
+            self.facts.more_reports = self.facts.more_reports.saturating_add(1);
+        }
+    }
+
+    /// The report that a line without a first line belongs to: the current one, or a new one whose beginning is missing.
+    fn kill_report(&mut self, line: &LogLine) -> &mut KernelReport {
+        let is_kill = self.current.as_ref().is_some_and(|report| report.kind == ReportKind::Kill);
+        if !is_kill {
+            self.end();
+        }
+        self.current.get_or_insert_with(|| KernelReport {
+            stamp: line.stamp.clone(),
+            uptime_us: line.uptime_us,
+            ..KernelReport::new(ReportKind::Kill)
+        })
+    }
+
+    /// A further report begins without its first line.
+    fn next_kill(&mut self) {
+        let has_ended = self
+            .current
+            .as_ref()
+            .is_some_and(|report| report.kind == ReportKind::Kill && !report.victims.is_empty());
+        if has_ended {
+            self.end();
+            self.cursor = MemoryCursor::default();
+            self.in_stats = false;
+        }
+    }
+
+    /// Lines of choices and kills.
+    fn of_kill(&mut self, message: &str, line: &LogLine) -> bool {
+        if let Some(choice) = OomChoiceLine::parse(message) {
+            self.next_kill();
+            self.kill_report(line).choose(choice);
+        } else if let Some(kill) = heads::kill(message) {
+            self.kill(kill, line);
+        } else if let Some((pid, left)) = heads::reaped(message) {
+            let reports = self.facts.reports.iter_mut().rev().take(8);
+            let mut victims = self.current.iter_mut().chain(reports).flat_map(|r| &mut r.victims);
+            if let Some(victim) = victims.find(|victim| victim.pid == pid) {
+                victim.left_bytes = Some(left);
+            }
+        } else if message.ends_with("due to memory.oom.group set") {
+            self.kill_report(line).remarks.of_group = true;
+        } else if let Some(count) = message.strip_suffix(" callbacks suppressed") {
+            if message.starts_with("oom_kill") {
+                let count = count.rsplit(' ').next().and_then(|count| count.parse().ok());
+                self.suppressed = count.unwrap_or_default();
+            }
+        } else if message.contains("no killable process")
+            || message.contains("deadlocked on memory")
+        {
+            let report = self.kill_report(line);
+            report.remarks.has_no_victim = true;
+            report.remarks.is_panic |= message.contains("panic");
+        } else if message.contains("panic_on_oom") {
+            self.kill_report(line).remarks.is_panic = true;
+        } else if message.to_lowercase().contains("manual oom execution") {
+            self.is_sysrq = true;
+        } else {
+            return false;
+        }
+        true
+    }
+
+    fn kill(&mut self, kill: KillLine, line: &LogLine) {
+        if !kill.is_done {
+            self.next_kill();
+            let report = self.kill_report(line);
+            report.cgroup.is_named |= kill.within_cgroup;
+            self.chosen = Some(kill);
+            return;
+        }
+        let belongs = self.current.as_ref().is_some_and(|report| {
+            report.kind == ReportKind::Kill
+                && (report.victims.is_empty()
+                    || report.remarks.of_group
+                    || report.is_at(line) && report.tasks.pids.contains(&kill.victim.pid))
+        });
+        if !belongs {
+            self.end();
+        }
+        self.chosen = None;
+        let report = self.kill_report(line);
+        report.cgroup.is_named |= kill.within_cgroup;
+        if report.victims.len() < MAX_VICTIMS {
+            report.victims.push(kill.victim);
+        } else {
+            report.more_victims = report.more_victims.saturating_add(1);
+        }
+    }
+
+    /// Lines within a report.
+    fn of_report(&mut self, message: &str, line: &LogLine) -> bool {
+        if message.starts_with("Linux version ") {
+            self.kernel = heads::kernel_version(message).map(str::to_owned);
+            return true;
+        }
+        let is_section = message.starts_with("Memory cgroup stats")
+            || message.starts_with("memory: usage ")
+            || message.starts_with("Tasks state")
+            || message.starts_with("[ pid")
+            || message.starts_with("[  pid");
+        if is_section {
+            self.next_kill();
+        }
+        let report = self.current.get_or_insert_with(|| KernelReport {
+            stamp: line.stamp.clone(),
+            uptime_us: line.uptime_us,
+            ..KernelReport::new(ReportKind::Kill)
+        });
+        if report.identity(message) || report.line_of_trace(message) || report.remark(message) {
+            return true;
+        }
+        report.tasks.read(message)
+            || cgroup_lines::read(message, &mut report.cgroup, &mut self.in_stats)
+            || self.cursor.read(message, &mut report.memory)
+    }
+
+    fn hint(&mut self, message: &str) {
+        const HINTS: [(&str, MemoryHint); 9] = [
+            ("[zfs]", MemoryHint::Zfs),
+            ("ZFS:", MemoryHint::Zfs),
+            ("spl_kmem", MemoryHint::Zfs),
+            ("vmw_balloon", MemoryHint::VmwareBalloon),
+            ("VMware", MemoryHint::VmwareBalloon),
+            ("hv_balloon", MemoryHint::HyperVBalloon),
+            ("virtio_balloon", MemoryHint::VirtioBalloon),
+            ("zram", MemoryHint::Zram),
+            ("nvidia", MemoryHint::Nvidia),
+        ];
+        if self.facts.hints.len() >= MAX_HINTS {
+            return;
+        }
+        for (_, hint) in HINTS.iter().filter(|(word, _)| message.contains(word)) {
+            if !self.facts.hints.contains(hint) {
+                self.facts.hints.push(*hint);
+            }
+        }
+    }
+}
+
+impl KernelReport {
+    fn is_at(&self, line: &LogLine) -> bool {
+        match (self.uptime_us, line.uptime_us) {
+            (Some(a), Some(b)) => a.abs_diff(b) <= SAME_MOMENT_US,
+            _ => true,
+        }
+    }
+
+    fn choose(&mut self, choice: OomChoiceLine) {
+        self.constraint = choice.constraint;
+        self.mems_allowed = choice.mems_allowed.or(self.mems_allowed.take());
+        self.cgroup.task_in = choice.task_in.or(self.cgroup.task_in.take());
+        if choice.constraint == Some(LogConstraint::Cgroup) {
+            self.cgroup.is_named = true;
+            self.cgroup.limit_of = choice.limit_of.or(self.cgroup.limit_of.take());
+        }
+    }
+
+    /// The CPU, the task, the kernel and the machine.
+    fn identity(&mut self, message: &str) -> bool {
+        if let Some(hardware) = message.strip_prefix("Hardware name: ") {
+            self.hardware = Some(hardware.chars().take(120).collect());
+            return true;
+        }
+        let is_task = message.starts_with("CPU: ") || message.starts_with("Pid: ");
+        if is_task || message.contains("ainted") {
+            let kernel = heads::kernel_version(message).map(str::to_owned);
+            self.kernel = kernel.or(self.kernel.take());
+            if is_task && self.requester.pid.is_none() {
+                self.requester.pid = heads::pid(message);
+            }
+            self.name_flags();
+            return true;
+        }
+        if self.mems_allowed.is_none() && message.contains("mems_allowed=") {
+            self.mems_allowed = heads::mems_allowed(message);
+            return true;
+        }
+        false
+    }
+
+    /// Numbers without names are read by version.
+    fn name_flags(&mut self) {
+        if let (Some(version), Some(gfp)) = (self.version(), self.gfp.as_mut())
+            && version < (4, 6)
+        {
+            *gfp = gfp.of_version(version);
+        }
+    }
+
+    fn line_of_trace(&mut self, message: &str) -> bool {
+        if !message.contains("+0x") {
+            return false;
+        }
+        if let Some((name, module)) = heads::function(message)
+            && self.trace.len() < MAX_TRACE
+        {
+            self.trace.push(name.to_owned());
+            if let Some(module) = module
+                && !self.modules.iter().any(|known| known == module)
+            {
+                self.modules.push(module.to_owned());
+            }
+        }
+        true
+    }
+
+    fn remark(&mut self, message: &str) -> bool {
+        if message.starts_with("COMPACTION is disabled") {
+            self.remarks.has_no_compaction = true;
+        } else if let Some(rest) = message.strip_prefix("Purging GPU memory, ") {
+            let pinned = rest.split(", ").find(|part| part.contains("still pinned"));
+            let pages = pinned.and_then(|part| part.split(' ').next()?.parse().ok());
+            self.memory.gpu_pinned_pages = self.memory.gpu_pinned_pages.max(pages);
+        } else if let Some(rest) = message.strip_prefix("cache: ") {
+            if let Some(cache) = self.slab_cache.as_mut().filter(|cache| cache.is_empty()) {
+                rest.split(',').next().unwrap_or_default().clone_into(cache);
+            }
+        } else {
+            return false;
+        }
+        true
+    }
+}
+
+/// Two CPUs may print reports at once: the one whose Mem-Info was printed as part of the other has the same.
+fn share_memory(reports: &mut [KernelReport]) {
+    let mut next: Option<(Option<u64>, crate::report::ReportMemory)> = None;
+    for report in reports.iter_mut().rev() {
+        let needs = matches!(report.kind, ReportKind::Kill | ReportKind::AllocationFailure)
+            && report.memory.zones.is_empty()
+            && report.has_head
+            && !report.cgroup.is_named
+            && report.victims.is_empty();
+        if needs {
+            if let Some((at_us, memory)) = &next {
+                let is_close = match (report.uptime_us, at_us) {
+                    (Some(a), Some(b)) => a.abs_diff(*b) <= SAME_MOMENT_US,
+                    _ => true,
+                };
+                if is_close {
+                    report.memory = memory.clone();
+                }
+            }
+        } else {
+            let has_zones = !report.memory.zones.is_empty();
+            next = has_zones.then(|| (report.uptime_us, report.memory.clone()));
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Blocked tasks and CPUs, in words.
+
+use crate::cause::{JudgedReport, LogCause};
+use crate::page::Page;
+use crate::report::KernelReport;
+use crate::waits::{self, BlockedOn};
+use mw_memory::format_count;
+
+/// Tasks that are named.
+const MAX_NAMED: usize = 4;
+
+/// The task of a group that says most of the cause: it waits for a device, not for another task.
+pub(crate) fn most_telling<'a, 'b>(group: &'b [JudgedReport<'a>]) -> Option<&'b JudgedReport<'a>> {
+    group.iter().min_by_key(|judged| {
+        let has_device = name(judged.report).is_some_and(|name| waits::device_of(name).is_some());
+        (wait_of(judged), !has_device)
+    })
+}
+
+fn wait_of(judged: &JudgedReport<'_>) -> BlockedOn {
+    match judged.cause {
+        LogCause::Blocked(wait) => wait,
+        _ => BlockedOn::Unknown,
+    }
+}
+
+fn name(report: &KernelReport) -> Option<&str> {
+    report.requester.name.as_deref()
+}
+
+pub(crate) fn hung_headline(judged: &JudgedReport<'_>) -> String {
+    let report = judged.report;
+    let task = name(report).unwrap_or("a task");
+    let seconds = report.requester.blocked_s.unwrap_or_default();
+    format!("{task} was blocked for more than {seconds} s: it waited for {}", waited_for(judged))
+}
+
+fn waited_for(judged: &JudgedReport<'_>) -> String {
+    let device = name(judged.report).and_then(waits::device_of);
+    match (wait_of(judged), device) {
+        (BlockedOn::Device, Some(device)) => format!("I/O of the device {device}"),
+        (BlockedOn::Device, None) => "I/O of a block device".to_owned(),
+        (BlockedOn::NetworkFileSystem, _) => "the server of a network file system".to_owned(),
+        (BlockedOn::Fuse, _) => "the program that serves a FUSE file system".to_owned(),
+        (BlockedOn::Reclaim, _) => "memory to be reclaimed".to_owned(),
+        (BlockedOn::DirtyThrottling, _) => "dirty pages to be written".to_owned(),
+        (BlockedOn::Journal, Some(device)) => format!("the journal on the device {device}"),
+        (BlockedOn::Journal, None) => "the journal of a file system".to_owned(),
+        (BlockedOn::Lock, _) => "a lock that another task held".to_owned(),
+        (BlockedOn::Rcu, _) => "an RCU grace period".to_owned(),
+        (BlockedOn::Unknown, Some(device)) => format!("the device {device}, as its name says"),
+        (BlockedOn::Unknown, None) => "something that the call trace does not show".to_owned(),
+    }
+}
+
+pub(crate) fn hung_rows(judged: &JudgedReport<'_>, group: &[JudgedReport<'_>], page: &mut Page) {
+    let functions: Vec<&str> = judged.report.trace.iter().take(4).map(String::as_str).collect();
+    if !functions.is_empty() {
+        page.row(
+            "reason",
+            format!("it waited for {}: {}", waited_for(judged), functions.join(" < ")),
+        );
+    }
+    if let Some(owner) = group.iter().find_map(|judged| judged.report.requester.lock_owner.as_ref())
+    {
+        page.row("lock", format!("likely owned by {owner}"));
+    }
+    page.row("blocked", tasks(group));
+    let remedy = match wait_of(judged) {
+        BlockedOn::Device | BlockedOn::Journal => {
+            "check the storage below: its errors in this log, iostat -x, the backend of a network device"
+        }
+        BlockedOn::NetworkFileSystem => "check the file server and the network to it",
+        BlockedOn::Fuse => "look at the program that serves the file system",
+        BlockedOn::Reclaim => {
+            "reclaim was too slow: memwright check, and watch for the cause of the stall"
+        }
+        BlockedOn::DirtyThrottling => {
+            "the device writes slower than programs: memwright explain dirty-throttle"
+        }
+        BlockedOn::Lock | BlockedOn::Rcu => {
+            "find the holder: SysRq w lists all blocked tasks with their traces"
+        }
+        BlockedOn::Unknown => "SysRq w on the machine lists all blocked tasks with their traces",
+    };
+    page.row("remedy", remedy);
+    page.row("killed", "no process: a blocked task is reported, not killed");
+}
+
+/// `fio (22470) for a journal, …`.
+fn tasks(group: &[JudgedReport<'_>]) -> String {
+    let mut names: Vec<String> = Vec::new();
+    for judged in group {
+        let report = judged.report;
+        let pid = report.requester.pid.map_or(String::new(), |pid| format!(" ({pid})"));
+        let text =
+            format!("{}{pid} waited for {}", name(report).unwrap_or("a task"), waited_for(judged));
+        if !names.contains(&text) && names.len() <= MAX_NAMED {
+            names.push(text);
+        }
+    }
+    let more = group.len().saturating_sub(names.len());
+    names.truncate(MAX_NAMED);
+    if more > 0 {
+        names.push(format!("{} more", format_count(more, "report")));
+    }
+    names.join(", ")
+}
+
+pub(crate) fn lockup_headline(judged: &JudgedReport<'_>) -> String {
+    let report = judged.report;
+    let cpu = report.requester.cpu.map_or("a CPU".to_owned(), |cpu| format!("CPU {cpu}"));
+    let task = name(report).map_or(String::new(), |name| format!(" in {name}"));
+    let time = report.requester.blocked_s.map_or(String::new(), |s| format!(" for {s} s"));
+    let work = match wait_of(judged) {
+        BlockedOn::Reclaim => "it was reclaiming memory",
+        _ => "the log does not say that memory was the cause",
+    };
+    format!("{cpu} did not schedule{time}{task}: {work}")
+}
+
+pub(crate) fn lockup_rows(judged: &JudgedReport<'_>, page: &mut Page) {
+    let report = judged.report;
+    let functions: Vec<&str> = report.trace.iter().take(5).map(String::as_str).collect();
+    if !functions.is_empty() {
+        page.row("trace", functions.join(" < "));
+    }
+    let kind = if report.remarks.is_hard_lockup {
+        "interrupts were off on this CPU (hard lockup)"
+    } else {
+        "the kernel ran on this CPU without scheduling (soft lockup)"
+    };
+    page.row("reason", format!("{kind}; in a virtual machine the host may not have run the CPU"));
+    page.row("killed", "no process");
+}
