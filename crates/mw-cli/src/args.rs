@@ -228,11 +228,16 @@ pub struct ExplainArgs {
     pub rule: Option<String>,
     /// Account for all memory instead: parts that add up to MemTotal, and the cgroups, files and
     /// mounts that hold each
-    #[arg(long, conflicts_with = "rule")]
+    #[arg(long, conflicts_with = "rule", group = "subject")]
     pub all_memory: bool,
-    /// Account for another machine: a directory with proc/ and sys/, a file written by capture, or a sosreport or supportconfig
+    /// Explain a kernel log instead: what the OOM killer did, failed allocations, blocked tasks, and
+    /// the cause of each. A file of any shape (dmesg, a syslog, the journal also as JSON, a paste), -
+    /// for standard input; without FILE the log of this machine or of the tree
+    #[arg(long, value_name = "FILE", num_args = 0..=1, conflicts_with = "rule", group = "subject")]
+    pub log: Option<Option<PathBuf>>,
+    /// Read another machine: a directory with proc/ and sys/, a file written by capture, or a sosreport or supportconfig
     /// as it comes (- is standard input)
-    #[arg(long, value_name = "DIR|FILE", requires = "all_memory")]
+    #[arg(long, value_name = "DIR|FILE", requires = "subject")]
     pub root: Option<PathBuf>,
     #[command(flatten)]
     pub format: FormatArgs<TextOrJson>,

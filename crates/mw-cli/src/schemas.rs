@@ -6,7 +6,7 @@ use schemars::{Schema, schema_for};
 
 /// Name, version of the format and schema of each output.
 #[must_use]
-pub fn schemas() -> [(&'static str, u32, Schema); 10] {
+pub fn schemas() -> [(&'static str, u32, Schema); 11] {
     [
         ("bench", bench::report::SCHEMA, schema_for!(bench::report::BenchReport)),
         ("doctor", mw_doctor::DOCTOR_SCHEMA, schema_for!(mw_doctor::DoctorReport)),
@@ -20,6 +20,11 @@ pub fn schemas() -> [(&'static str, u32, Schema); 10] {
         ("fleet-room", mw_fleet::FLEET_ROOM_SCHEMA, schema_for!(mw_fleet::FleetRoom)),
         ("heartbeats", HEARTBEATS_SCHEMA, schema_for!(LateHeartbeats)),
         ("iotune", iotune::show::SCHEMA, schema_for!(iotune::show::IotuneReport)),
+        (
+            "kernel-log",
+            mw_kernel_log::KERNEL_LOG_SCHEMA,
+            schema_for!(mw_kernel_log::KernelLogAnswer),
+        ),
         ("make-room", mw_model::ROOM_SCHEMA, schema_for!(mw_model::RoomReport)),
         ("pool", pool::report::SCHEMA, schema_for!(pool::report::PoolReport)),
     ]

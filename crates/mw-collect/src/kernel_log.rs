@@ -85,6 +85,13 @@ fn open_log() -> Result<OwnedFd, Errno> {
     open(FILE, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())
 }
 
+fn unreadable(error: Errno) -> Missing {
+    match error {
+        Errno::NOENT => Missing::absent(FILE, "no such file"),
+        error => Missing::skipped(FILE, format!("{error} (needs root)")),
+    }
+}
+
 impl Default for KernelLog {
     fn default() -> Self {
         Self::open()
@@ -114,10 +121,7 @@ impl KernelLog {
     /// # Errors
     /// The log cannot be read: it needs `CAP_SYSLOG`.
     pub fn history() -> Result<OomHistory, Missing> {
-        let file = open_log().map_err(|error| match error {
-            Errno::NOENT => Missing::absent(FILE, "no such file"),
-            error => Missing::skipped(FILE, format!("{error} (needs root)")),
-        })?;
+        let file = open_log().map_err(unreadable)?;
         let mut log = Self::of(Ok(file));
         let mut history = OomHistory::default();
         let mut bytes = [0; RECORD_BYTES];
@@ -128,6 +132,29 @@ impl KernelLog {
             log.untaken.kills.drain(..).for_each(|kill| history.add(kill.victim));
         }
         Ok(history)
+    }
+
+    /// All records of the running machine, as lines with the priority and the time since boot.
+    ///
+    /// # Errors
+    /// As of [`Self::history`].
+    pub fn text() -> Result<Vec<u8>, Missing> {
+        let file = open_log().map_err(unreadable)?;
+        let mut bytes = [0; RECORD_BYTES];
+        let mut text = Vec::new();
+        for _ in 0..MAX_RECORDS {
+            match rustix::io::read(&file, &mut bytes[..]) {
+                Ok(0) => break,
+                Ok(got) => {
+                    let line = kmsg::line(bytes.get(..got).unwrap_or_default());
+                    text.extend_from_slice(line.unwrap_or_default().as_bytes());
+                }
+                // Records that were overwritten meanwhile.
+                Err(Errno::PIPE | Errno::INTR) => {}
+                Err(_) => break,
+            }
+        }
+        Ok(text)
     }
 
     /// A descriptor that is readable when there is something to read.

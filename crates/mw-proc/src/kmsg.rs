@@ -109,6 +109,19 @@ pub fn parse(text: &[u8]) -> Option<KernelRecord> {
     Some(KernelRecord { at_us, message })
 }
 
+/// A record as dmesg would print it, with its priority: `<4>[    5.678901] text`. Lines within it are lines again.
+#[must_use]
+pub fn line(text: &[u8]) -> Option<String> {
+    let (prefix, message) = scan::split_once(text, b';')?;
+    let mut fields = prefix.split(|&byte| byte == b',');
+    let priority = scan::parse_u64(fields.next()?).ok()?;
+    let at_us = scan::parse_u64(fields.nth(1)?).ok()?;
+    let (seconds, fraction) = (at_us.checked_div(1_000_000)?, at_us.checked_rem(1_000_000)?);
+    let message = scan::lossy(message.split(|&byte| byte == b'\n').next()?);
+    let lines = message.split("\\x0a").filter(|line| !line.is_empty());
+    Some(lines.map(|line| format!("<{priority}>[{seconds:5}.{fraction:06}] {line}\n")).collect())
+}
+
 impl OomTableHead {
     /// Reads a row.
     #[must_use]
@@ -276,6 +289,14 @@ mod tests {
             global_oom,task_memcg=/,task=,oom_memcg=/x,pid=9,uid=0";
         let found = choice(line);
         assert_eq!((found.constraint, found.limit_of), (OomConstraint::Cpuset, None));
+    }
+
+    #[test]
+    fn a_record_is_a_line_of_dmesg() {
+        let record = b"4,1234,5678901,-;Mem-Info:\\x0a free:7\n SUBSYSTEM=x\n";
+        let expected = "<4>[    5.678901] Mem-Info:\n<4>[    5.678901]  free:7\n";
+        assert_eq!(line(record).as_deref(), Some(expected));
+        assert_eq!(line(b"4,1"), None);
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod account;
 mod critical_path;
 mod incident;
 mod incidents;
+mod kernel_log;
 mod program;
 mod trends;
 
@@ -11,6 +12,7 @@ pub use account::account;
 pub use critical_path::critical_path;
 pub use incident::incident;
 pub use incidents::{IncidentList, incidents};
+pub use kernel_log::kernel_log;
 pub use program::{ProgramReport, SlowCycle, program};
 pub use trends::trends;
 

@@ -1,4 +1,6 @@
-//! `memwright explain`: a rule's page, the list of rules, or where all memory is.
+//! `memwright explain`: a rule's page, the list of rules, where all memory is, or what a kernel log says.
+
+mod kernel_log;
 
 use crate::args::ExplainArgs;
 use crate::terminal::{self, print};
@@ -12,10 +14,13 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<Exit, Failure> {
     if args.all_memory {
         return all_memory(args);
     }
+    if let Some(file) = &args.log {
+        return kernel_log::run(args, file.as_deref());
+    }
     if args.format.is_json() {
         return Err(Failure::new(
             Exit::Usage,
-            "--json needs --all-memory: pages of rules are text",
+            "--json needs --all-memory or --log: pages of rules are text",
         ));
     }
     match &args.rule {
