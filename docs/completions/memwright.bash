@@ -607,12 +607,16 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__explain)
-            opts="-v -h -V --all-memory --root --format --json --verbose --config --help --version"
+            opts="-v -h -V --all-memory --log --root --format --json --verbose --config --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --log)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --root)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

@@ -225,14 +225,16 @@ fn use_of(stats: &CgroupStats) -> CgroupUseSum {
     let slab = stats.any(&["slab_unreclaimable"]).saturating_add(stats.any(&["slab_reclaimable"]));
     let kernel = if stats.any(&["slab"]) == 0 { kernel.saturating_add(slab) } else { kernel };
     CgroupUseSum {
-        anon: stats.any(&["anon", "rss"]),
-        cache: stats.any(&["file", "cache"]),
-        shmem: stats.any(&["shmem"]),
-        dirty: stats
-            .any(&["file_dirty", "dirty"])
-            .saturating_add(stats.any(&["file_writeback", "writeback"])),
+        anon: stats.any(&["anon", "total_rss", "rss"]),
+        cache: stats.any(&["file", "total_cache", "cache"]),
+        shmem: stats.any(&["total_shmem", "shmem"]),
+        dirty: stats.any(&["file_dirty", "total_dirty", "dirty"]).saturating_add(stats.any(&[
+            "file_writeback",
+            "total_writeback",
+            "writeback",
+        ])),
         kernel: stats.any(&["kernel"]).max(kernel),
-        swap: stats.any(&["swap"]),
+        swap: stats.any(&["total_swap", "swap"]),
     }
 }
 

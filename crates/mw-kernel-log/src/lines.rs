@@ -179,13 +179,17 @@ fn leading_number(line: &str) -> Option<(u64, &str)> {
     Some((number, rest))
 }
 
-/// The beginning of a line that is too long.
 fn bounded(line: &str) -> &str {
-    let mut end = MAX_LINE_BYTES.min(line.len());
-    while !line.is_char_boundary(end) {
+    beginning(line, MAX_LINE_BYTES)
+}
+
+/// The first bytes of a text, up to a whole character.
+pub(crate) fn beginning(text: &str, bytes: usize) -> &str {
+    let mut end = bytes.min(text.len());
+    while !text.is_char_boundary(end) {
         end = end.saturating_sub(1);
     }
-    line.get(..end).unwrap_or_default()
+    text.get(..end).unwrap_or_default()
 }
 
 /// The line without the sequences that colour it, and with blanks for tabs.

@@ -2,10 +2,10 @@
 
 use crate::cgroup_lines::{self, OomChoiceLine};
 use crate::heads::{self, KillLine};
-use crate::lines::{self, LogLine};
+use crate::lines::{self, LogLine, beginning};
 use crate::memory_lines::MemoryCursor;
 use crate::programs::ProgramFacts;
-use crate::report::{KernelReport, LogConstraint, MAX_TRACE, MAX_VICTIMS, ReportKind};
+use crate::report::{KernelReport, LogConstraint, MAX_TRACE, MAX_VICTIMS, ReportKind, zone_kind};
 
 /// Reports that are kept; of the others the number.
 const MAX_REPORTS: usize = 2_000;
@@ -13,6 +13,9 @@ const MAX_REPORTS: usize = 2_000;
 const SAME_MOMENT_US: u64 = 2_000_000;
 /// Messages that are kept because they tell of drivers.
 const MAX_HINTS: usize = 32;
+
+/// Bytes at the start of a line that tell what it is.
+const HEAD_BYTES: usize = 240;
 
 /// A log after reading.
 #[derive(Debug, Clone, Default)]
@@ -72,11 +75,17 @@ impl Reader {
             return;
         }
         self.facts.kernel_lines = self.facts.kernel_lines.saturating_add(1);
-        self.hint(message);
-        if let Some(report) = heads::head(message) {
+        // Most lines are of a report's body, and the longest.
+        let is_trace = message.contains("+0x");
+        if (is_trace || is_body(message)) && self.of_report(message, line) {
+            return;
+        }
+        let beginning = beginning(message, HEAD_BYTES);
+        self.hint(beginning);
+        if let Some(report) = heads::head(beginning) {
             self.begin(report, line);
         } else if !(self.of_kill(message, line) || self.of_report(message, line)) {
-            self.facts.programs.own_shortage(message);
+            self.facts.programs.own_shortage(beginning);
         }
     }
 
@@ -182,7 +191,7 @@ impl Reader {
             report.remarks.is_panic |= message.contains("panic");
         } else if message.contains("panic_on_oom") {
             self.kill_report(line).remarks.is_panic = true;
-        } else if message.to_lowercase().contains("manual oom execution") {
+        } else if message.contains("anual OOM execution") {
             self.is_sysrq = true;
         } else {
             return false;
@@ -202,7 +211,7 @@ impl Reader {
             report.kind == ReportKind::Kill
                 && (report.victims.is_empty()
                     || report.remarks.of_group
-                    || report.is_at(line) && report.tasks.pids.contains(&kill.victim.pid))
+                    || report.is_at(line.uptime_us) && report.tasks.pids.contains(&kill.victim.pid))
         });
         if !belongs {
             self.end();
@@ -236,10 +245,14 @@ impl Reader {
             uptime_us: line.uptime_us,
             ..KernelReport::new(ReportKind::Kill)
         });
-        if report.identity(message) || report.line_of_trace(message) || report.remark(message) {
-            return true;
+        if is_body(message) {
+            return report.tasks.read(message)
+                || self.cursor.read(message, &mut report.memory)
+                || report.line_of_trace(message);
         }
-        report.tasks.read(message)
+        report.identity(message)
+            || report.line_of_trace(message)
+            || report.remark(message)
             || cgroup_lines::read(message, &mut report.cgroup, &mut self.in_stats)
             || self.cursor.read(message, &mut report.memory)
     }
@@ -267,12 +280,33 @@ impl Reader {
     }
 }
 
+/// True for the rows of zones, free lists and tasks.
+fn is_body(message: &str) -> bool {
+    message.starts_with("Node ")
+        || message.starts_with('[')
+        || message.starts_with("active_")
+        || message.starts_with("lowmem_reserve")
+        || message
+            .split_once(' ')
+            .is_some_and(|(name, _)| zone_kind(name.trim_end_matches(':')).is_some())
+}
+
 impl KernelReport {
-    fn is_at(&self, line: &LogLine) -> bool {
-        match (self.uptime_us, line.uptime_us) {
+    /// True if something else may have been logged at the same time.
+    fn is_at(&self, uptime_us: Option<u64>) -> bool {
+        match (self.uptime_us, uptime_us) {
             (Some(a), Some(b)) => a.abs_diff(b) <= SAME_MOMENT_US,
             _ => true,
         }
+    }
+
+    /// True for a report that the next one interrupted.
+    fn lacks_memory(&self) -> bool {
+        matches!(self.kind, ReportKind::Kill | ReportKind::AllocationFailure)
+            && self.memory.zones.is_empty()
+            && self.has_head
+            && !self.cgroup.is_named
+            && self.victims.is_empty()
     }
 
     fn choose(&mut self, choice: OomChoiceLine) {
@@ -354,26 +388,17 @@ impl KernelReport {
 
 /// Two CPUs may print reports at once: the one whose Mem-Info was printed as part of the other has the same.
 fn share_memory(reports: &mut [KernelReport]) {
-    let mut next: Option<(Option<u64>, crate::report::ReportMemory)> = None;
-    for report in reports.iter_mut().rev() {
-        let needs = matches!(report.kind, ReportKind::Kill | ReportKind::AllocationFailure)
-            && report.memory.zones.is_empty()
-            && report.has_head
-            && !report.cgroup.is_named
-            && report.victims.is_empty();
-        if needs {
-            if let Some((at_us, memory)) = &next {
-                let is_close = match (report.uptime_us, at_us) {
-                    (Some(a), Some(b)) => a.abs_diff(*b) <= SAME_MOMENT_US,
-                    _ => true,
-                };
-                if is_close {
-                    report.memory = memory.clone();
-                }
-            }
-        } else {
-            let has_zones = !report.memory.zones.is_empty();
-            next = has_zones.then(|| (report.uptime_us, report.memory.clone()));
+    let mut next: Option<usize> = None;
+    for at in (0..reports.len()).rev() {
+        let Some(report) = reports.get(at) else { continue };
+        if !report.lacks_memory() {
+            next = Some(at).filter(|_| !report.memory.zones.is_empty());
+            continue;
+        }
+        let other = next.and_then(|next| reports.get(next));
+        let memory = other.filter(|other| report.is_at(other.uptime_us)).map(|o| o.memory.clone());
+        if let (Some(memory), Some(report)) = (memory, reports.get_mut(at)) {
+            report.memory = memory;
         }
     }
 }
