@@ -307,6 +307,9 @@ fn notes(facts: &KernelLogFacts) -> Vec<String> {
             ),
         });
     }
+    if let Some(first) = &programs.first_shortage {
+        notes.push(format!("the first of these lines: {first}"));
+    }
     let suppressed =
         facts.reports.iter().map(|report| report.remarks.suppressed).fold(0, u64::saturating_add);
     if suppressed > 0 {

@@ -154,6 +154,12 @@ fn of_programs(judged: &JudgedReport<'_>, victim: &str, total: &str) -> String {
             },
         };
     };
+    let programs = judged.account.bytes(LogMemoryPart::Programs);
+    if programs > 0 && top.resident_bytes > programs {
+        // Pages that they share count in each.
+        let bytes = format_bytes(programs);
+        return format!("{victim}: programs held {bytes} of {total}, among them {}", counted(top));
+    }
     let of_total =
         if judged.account.total_bytes > 0 { format!(" of {total}") } else { String::new() };
     let bytes = format_bytes(top.resident_bytes);
@@ -218,8 +224,11 @@ fn lowest(judged: &JudgedReport<'_>) -> String {
     names.dedup();
     names.sort_unstable();
     names.dedup();
-    let noun = if names.len() == 1 { "zone" } else { "zones" };
-    format!("{noun} {}", names.join(" and "))
+    match names.as_slice() {
+        [] => "the zone of the request".to_owned(),
+        [one] => format!("zone {one}"),
+        names => format!("zones {}", names.join(" and ")),
+    }
 }
 
 /// Unreclaimable slab in the zones that the request may use, where old kernels print it.
@@ -407,8 +416,17 @@ fn remedy(judged: &JudgedReport<'_>, hints: &[MemoryHint]) -> String {
 }
 
 fn low_zone_remedy(judged: &JudgedReport<'_>) -> String {
-    if judged.report.memory.zones.iter().any(|zone| zone.name == "HighMem") {
+    let has_free = |name: &str| {
+        judged
+            .zones
+            .iter()
+            .any(|zone| zone.zone == name && zone.free_bytes > zone.min_bytes.saturating_mul(2))
+    };
+    if has_free("HighMem") {
         "a 64-bit kernel: on a 32-bit one the kernel's own memory must fit below 1 GiB, whatever is free in HighMem".to_owned()
+    } else if has_free("Movable") {
+        "less memory for movable use only (kernelcore=, movable_node, memory onlined as movable)"
+            .to_owned()
     } else {
         "find the driver that asks for this zone: it holds most of it, or could use a higher one"
             .to_owned()

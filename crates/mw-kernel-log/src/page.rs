@@ -92,9 +92,14 @@ impl Page {
     pub(crate) fn tasks(&mut self, judged: &JudgedReport<'_>) {
         let tasks = processes(judged.report);
         let shown: Vec<String> = tasks.iter().take(MAX_NAMES).map(task_text).collect();
-        if !shown.is_empty() {
-            self.row("programs", shown.join(", "));
+        if shown.is_empty() {
+            return;
         }
+        let programs = judged.account.bytes(LogMemoryPart::Programs);
+        let sum = tasks.iter().fold(0_u64, |sum, task| sum.saturating_add(task.resident_bytes));
+        let is_shared = programs > 0 && sum > programs;
+        let note = if is_shared { " (shared pages count in each process)" } else { "" };
+        self.row("programs", format!("{}{note}", shown.join(", ")));
     }
 }
 

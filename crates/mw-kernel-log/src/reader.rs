@@ -61,6 +61,8 @@ struct Reader {
     chosen: Option<KillLine>,
     suppressed: u64,
     is_sysrq: bool,
+    /// Pages that a graphics driver could not release: it says so before the report.
+    gpu_pinned_pages: Option<u64>,
     kernel: Option<String>,
 }
 
@@ -110,6 +112,7 @@ impl Reader {
         report.kernel.clone_from(&self.kernel);
         report.remarks.suppressed = std::mem::take(&mut self.suppressed);
         report.remarks.is_sysrq |= std::mem::take(&mut self.is_sysrq);
+        report.memory.gpu_pinned_pages = self.gpu_pinned_pages.take();
         self.current = Some(report);
         self.cursor = MemoryCursor::default();
         self.in_stats = false;
@@ -191,6 +194,9 @@ impl Reader {
             report.remarks.is_panic |= message.contains("panic");
         } else if message.contains("panic_on_oom") {
             self.kill_report(line).remarks.is_panic = true;
+        } else if let Some(rest) = message.strip_prefix("Purging GPU memory, ") {
+            let pinned = rest.split(", ").find(|part| part.contains("still pinned"));
+            self.gpu_pinned_pages = pinned.and_then(|part| part.split(' ').next()?.parse().ok());
         } else if message.contains("anual OOM execution") {
             self.is_sysrq = true;
         } else {
@@ -258,7 +264,10 @@ impl Reader {
     }
 
     fn hint(&mut self, message: &str) {
-        const HINTS: [(&str, MemoryHint); 9] = [
+        const HINTS: [(&str, MemoryHint); 12] = [
+            ("zio_buf", MemoryHint::Zfs),
+            ("zfs_znode", MemoryHint::Zfs),
+            ("txg_sync", MemoryHint::Zfs),
             ("[zfs]", MemoryHint::Zfs),
             ("ZFS:", MemoryHint::Zfs),
             ("spl_kmem", MemoryHint::Zfs),
@@ -371,10 +380,6 @@ impl KernelReport {
     fn remark(&mut self, message: &str) -> bool {
         if message.starts_with("COMPACTION is disabled") {
             self.remarks.has_no_compaction = true;
-        } else if let Some(rest) = message.strip_prefix("Purging GPU memory, ") {
-            let pinned = rest.split(", ").find(|part| part.contains("still pinned"));
-            let pages = pinned.and_then(|part| part.split(' ').next()?.parse().ok());
-            self.memory.gpu_pinned_pages = self.memory.gpu_pinned_pages.max(pages);
         } else if let Some(rest) = message.strip_prefix("cache: ") {
             if let Some(cache) = self.slab_cache.as_mut().filter(|cache| cache.is_empty()) {
                 rest.split(',').next().unwrap_or_default().clone_into(cache);

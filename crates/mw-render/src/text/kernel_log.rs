@@ -7,6 +7,8 @@ use mw_kernel_log::{AnswerRow, KernelLogAnswer};
 
 /// The column of labels.
 const LABEL: usize = 11;
+/// Causes that have a page; of the others the line.
+const MAX_PAGES: usize = 3;
 
 /// The page of a kernel log.
 pub fn kernel_log(answer: &KernelLogAnswer, layout: TextLayout) -> String {
@@ -14,7 +16,7 @@ pub fn kernel_log(answer: &KernelLogAnswer, layout: TextLayout) -> String {
     let mut page = TextPage { layout, text: String::new() };
     let summary = page.painted(Style::new().bold(), &answer.summary);
     page.line(&summary);
-    for (at, group) in answer.groups.iter().enumerate() {
+    for (at, group) in answer.groups.iter().take(MAX_PAGES).enumerate() {
         if at > 0 {
             page.heading(&group.summary);
         } else {
