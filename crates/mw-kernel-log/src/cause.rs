@@ -72,6 +72,17 @@ pub(crate) struct JudgedReport<'a> {
     pub(crate) account: LogAccount,
 }
 
+impl JudgedReport<'_> {
+    /// True if memory was free again when the report was printed: its numbers do not show what was short.
+    pub(crate) fn is_over(&self) -> bool {
+        self.cause == LogCause::Unknown && is_over(&self.zones, &self.account)
+    }
+}
+
+fn is_over(zones: &[ZoneVerdict], account: &LogAccount) -> bool {
+    zones::could_serve(zones) && account.is_at_least(account.bytes(LogMemoryPart::Free), 20)
+}
+
 pub(crate) fn judge(report: &KernelReport) -> JudgedReport<'_> {
     let zones = zones::verdicts(report);
     let account = LogAccount::of(report);
@@ -107,7 +118,11 @@ fn of_kill(report: &KernelReport, zones: &[ZoneVerdict], account: &LogAccount) -
     if no_request && (zones::could_serve(zones) || zones.is_empty()) {
         return LogCause::PageFault;
     }
-    of_zones(report, zones, account).unwrap_or_else(|| of_holders(report, account))
+    match of_zones(report, zones, account) {
+        Some(cause) => cause,
+        None if is_over(zones, account) => LogCause::Unknown,
+        None => of_holders(report, account),
+    }
 }
 
 /// The request may use some of the zones only, or a block of a size only.
@@ -139,13 +154,21 @@ fn is_of_cgroup(report: &KernelReport) -> bool {
         || report.has_trace("mem_cgroup_oom_synchronize")
 }
 
-/// The kernel prints the allowed nodes only, but its counters are of all: they have much more free memory.
+/// The kernel prints the allowed nodes only, but its counters are of all: they have much more free memory. Kernels from
+/// 4.19 on name the constraint.
 fn is_filtered(report: &KernelReport) -> bool {
-    let of_zones = report.memory.zones.iter().filter_map(|zone| zone.of("free"));
+    let memory = &report.memory;
+    let of_zones = memory.zones.iter().filter_map(|zone| zone.of("free"));
     let of_zones = of_zones.fold(0_u64, u64::saturating_add);
-    let names_nodes = report.mems_allowed.is_some() && !report.memory.zones.is_empty();
+    let is_whole = memory.ram_pages.is_some()
+        && !memory.zones.is_empty()
+        && memory.free_lists.len() >= memory.zones.len();
     let hidden = hidden_free_bytes(report);
-    names_nodes && hidden > of_zones.saturating_mul(4) && hidden > 256 << 20
+    report.constraint.is_none()
+        && report.mems_allowed.is_some()
+        && is_whole
+        && hidden > of_zones.saturating_mul(4)
+        && hidden > 256 << 20
 }
 
 /// Free memory of nodes that the report does not list.
@@ -172,7 +195,8 @@ fn of_holders(report: &KernelReport, account: &LogAccount) -> LogCause {
     if account.is_at_least(unused, 20) && unused.saturating_mul(2) >= pools {
         return LogCause::HugePages;
     }
-    let Some(largest) = account.largest_held() else { return LogCause::Unknown };
+    // A pool in use is somebody's plan: the rest is what programs had.
+    let Some(largest) = account.largest_held_but_pools() else { return LogCause::Unknown };
     if !account.is_at_least(largest.bytes, 15) {
         return LogCause::Unknown;
     }
@@ -182,13 +206,13 @@ fn of_holders(report: &KernelReport, account: &LogAccount) -> LogCause {
         LogMemoryPart::UnreclaimableSlab => LogCause::UnreclaimableSlab,
         LogMemoryPart::PageTables => LogCause::PageTables,
         LogMemoryPart::KernelStacks => LogCause::KernelStacks,
-        LogMemoryPart::HugePages => LogCause::HugePages,
         LogMemoryPart::Balloon => LogCause::Balloon,
         LogMemoryPart::Unevictable => LogCause::Unevictable,
         LogMemoryPart::Uncounted => LogCause::Uncounted,
-        LogMemoryPart::Free | LogMemoryPart::PageCache | LogMemoryPart::ReclaimableSlab => {
-            LogCause::Unknown
-        }
+        LogMemoryPart::Free
+        | LogMemoryPart::HugePages
+        | LogMemoryPart::PageCache
+        | LogMemoryPart::ReclaimableSlab => LogCause::Unknown,
     }
 }
 

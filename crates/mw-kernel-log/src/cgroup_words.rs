@@ -3,7 +3,7 @@
 use crate::answer::CgroupFacts;
 use crate::cause::{self, CgroupLimitKind, JudgedReport};
 use crate::page::{self, Page, named, processes, victim_name};
-use crate::report::{CgroupReport, CgroupStats, KernelReport};
+use crate::report::{CgroupCounter, CgroupReport, CgroupStats, KernelReport};
 use mw_memory::format_bytes;
 
 /// Cgroups that share a limit and are named.
@@ -110,6 +110,13 @@ fn is_ancestor(cgroup: &CgroupReport) -> bool {
     }
 }
 
+/// True if the limit is of the cgroup directly above.
+fn is_parent(cgroup: &CgroupReport) -> bool {
+    let task = cgroup.task_in.as_deref().unwrap_or_default();
+    let parent = task.rsplit_once('/').map(|(parent, _)| parent);
+    parent.is_some() && parent == cgroup.limit_of.as_deref()
+}
+
 pub(crate) fn headline(judged: &JudgedReport<'_>) -> String {
     let report = judged.report;
     let facts = facts(report);
@@ -125,7 +132,8 @@ pub(crate) fn headline(judged: &JudgedReport<'_>) -> String {
     let victim = victim_name(report);
     let subject = match is_ancestor(&report.cgroup) {
         true if noun == "pod" => "its pod".to_owned(),
-        true => format!("the parent cgroup {}", short(limit_of)),
+        true if is_parent(&report.cgroup) => format!("the parent cgroup {}", short(limit_of)),
+        true => format!("the cgroup {} above", short(limit_of)),
         false => format!("its {noun}"),
     };
     let ending = match fill(report) {
@@ -180,8 +188,14 @@ fn reason(report: &KernelReport) -> String {
             format_bytes(limit)
         ));
     }
-    if cgroup.swap.is_some_and(|swap| swap.limit_bytes == Some(0)) {
-        text.push_str("; swap is not allowed (memory.swap.max 0)");
+    match cgroup.swap {
+        Some(CgroupCounter { limit_bytes: Some(0), .. }) => {
+            text.push_str("; swap is not allowed (memory.swap.max 0)");
+        }
+        Some(swap) if swap.is_full() => {
+            text.push_str("; its swap is full as well (memory.swap.max)")
+        }
+        _ => {}
     }
     if is_ancestor(cgroup) {
         text.push_str(&above(cgroup));

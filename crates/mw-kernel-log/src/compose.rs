@@ -229,13 +229,13 @@ fn daemon_group(programs: &ProgramFacts) -> Option<ReportGroup> {
             ),
         );
     }
-    page.row("killed", format!("{}, not by the kernel", kill.victim));
+    page.row("killed", format!("{}, not by {}", kill.victim, kernels_part(kill)));
     page.row("remedy", daemon_remedy(kill));
     let name = kill.victim.rsplit('/').next().unwrap_or(&kill.victim);
     Some(ReportGroup {
         kind: GroupKind::DaemonKill,
         cause: None,
-        summary: format!("{}, not the kernel, killed {name}: {why}", kill.daemon),
+        summary: format!("{}, not {}, killed {name}: {why}", kill.daemon, kernels_part(kill)),
         count: (programs.kills.len() as u64).saturating_add(programs.more_kills),
         first: kill.stamp.clone(),
         last: programs.kills.last().and_then(|last| last.stamp.clone()),
@@ -247,6 +247,11 @@ fn daemon_group(programs: &ProgramFacts) -> Option<ReportGroup> {
         tasks: Vec::new(),
         victims: Vec::new(),
     })
+}
+
+/// Android's lowmemorykiller was a driver of the kernel.
+fn kernels_part(kill: &DaemonKill) -> &'static str {
+    if kill.daemon == "lowmemorykiller" { "the OOM killer" } else { "the kernel" }
 }
 
 /// The candidate with the highest pressure, where it was not the one that was killed.
@@ -309,6 +314,10 @@ fn notes(facts: &KernelLogFacts) -> Vec<String> {
     }
     if let Some(first) = &programs.first_shortage {
         notes.push(format!("the first of these lines: {first}"));
+    }
+    if let Some(first) = &programs.first_device_error {
+        let lines = format_count(programs.device_errors, "line");
+        notes.push(format!("{lines} of errors of devices or servers, the first: {first}"));
     }
     let suppressed =
         facts.reports.iter().map(|report| report.remarks.suppressed).fold(0, u64::saturating_add);

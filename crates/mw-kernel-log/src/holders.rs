@@ -116,9 +116,18 @@ impl LogAccount {
 
     /// The largest part that reclaim does not free.
     pub(crate) fn largest_held(&self) -> Option<LogShare> {
+        self.held().next()
+    }
+
+    /// The same, without pools of huge pages.
+    pub(crate) fn largest_held_but_pools(&self) -> Option<LogShare> {
+        self.held().find(|share| share.part != LogMemoryPart::HugePages)
+    }
+
+    fn held(&self) -> impl Iterator<Item = LogShare> + '_ {
         use LogMemoryPart::{Free, PageCache, ReclaimableSlab};
-        let held = |share: &&LogShare| !matches!(share.part, Free | PageCache | ReclaimableSlab);
-        self.parts.iter().find(held).copied()
+        let is_held = |share: &&LogShare| !matches!(share.part, Free | PageCache | ReclaimableSlab);
+        self.parts.iter().filter(is_held).copied()
     }
 }
 

@@ -138,6 +138,10 @@ fn pool_pages(report: &KernelReport) -> (u64, u64) {
 }
 
 fn of_programs(judged: &JudgedReport<'_>, victim: &str, total: &str) -> String {
+    if judged.is_over() {
+        let free = format_bytes(judged.account.bytes(LogMemoryPart::Free));
+        return format!("{victim}: {free} of {total} were free again when the report was printed");
+    }
     let tasks = processes(judged.report);
     let Some(top) = tasks.first() else {
         return match judged.account.largest_held() {
@@ -305,7 +309,11 @@ fn reason(judged: &JudgedReport<'_>, hints: &[MemoryHint]) -> String {
             });
             let whose = known.map_or(String::new(), |(_, what)| format!(" ({what})"));
             let first = slabs.first().map_or(String::new(), |(name, _)| format!(", most of it {name}{whose}"));
-            format!("kernel objects in unreclaimable slab{first}; programs are not the cause")
+            let programs = judged.account.bytes(LogMemoryPart::Programs);
+            let slab = judged.account.bytes(LogMemoryPart::UnreclaimableSlab);
+            let is_small = programs.saturating_mul(2) < slab;
+            let programs = if is_small { "; programs are not the cause" } else { "" };
+            format!("kernel objects in unreclaimable slab{first}{programs}")
         }
         LogCause::SharedMemory => "files in tmpfs and /dev/shm, shared segments, or buffers of a graphics \
              driver; they stay when their program is killed"
@@ -408,6 +416,9 @@ fn remedy(judged: &JudgedReport<'_>, hints: &[MemoryHint]) -> String {
         LogCause::Uncounted => "memwright explain --all-memory on the machine, and /proc/allocinfo (6.10 and later) name the driver".to_owned(),
         LogCause::GraphicsMemory => "look at the programs that hold buffers of the graphics driver (fdinfo, debugfs dri)".to_owned(),
         LogCause::Unevictable => "find who locks memory (VmLck in /proc/PID/status, RLIMIT_MEMLOCK)".to_owned(),
+        _ if judged.is_over() => {
+            "the log does not say what was short: look at the lines before the report".to_owned()
+        }
         _ => match processes(report).first() {
             Some(top) => format!("{}, or give it a cgroup with a limit of its own", bound(&top.name)),
             None => "the log does not show which program to bound".to_owned(),

@@ -14,6 +14,9 @@ pub(crate) struct ProgramFacts {
     pub(crate) own_shortages: BTreeMap<OwnShortage, u64>,
     /// The first such line.
     pub(crate) first_shortage: Option<String>,
+    /// Lines of devices and servers that fail, and the first.
+    pub(crate) device_errors: u64,
+    pub(crate) first_device_error: Option<String>,
     candidates: Vec<Candidate>,
     /// The last line of earlyoom about memory.
     low: Option<String>,
@@ -72,8 +75,27 @@ impl ProgramFacts {
         }
     }
 
+    /// Reads a line of the kernel that is of no report.
+    pub(crate) fn kernel_line(&mut self, message: &str) {
+        const ERRORS: [&str; 5] = [
+            "I/O error",
+            "not responding",
+            "timeout, aborting",
+            "timeout, completion",
+            "failed command",
+        ];
+        if let Some(rest) = message.strip_prefix("lowmemorykiller: ") {
+            self.signal("lowmemorykiller", None, rest);
+        } else if ERRORS.iter().any(|error| message.contains(error)) {
+            self.device_errors = self.device_errors.saturating_add(1);
+            self.first_device_error.get_or_insert_with(|| message.chars().take(120).collect());
+        } else {
+            self.own_shortage(message);
+        }
+    }
+
     /// Notes words of a shortage that is not the kernel's; kernel lines that are no report come here too.
-    pub(crate) fn own_shortage(&mut self, message: &str) {
+    fn own_shortage(&mut self, message: &str) {
         let kind = if message.contains("OutOfMemoryError") {
             OwnShortage::JavaHeap
         } else if message.contains("OOM is now expected behavior") {
@@ -143,8 +165,14 @@ impl ProgramFacts {
             return;
         }
         let quoted = message.split(['"', '\'']).nth(1).unwrap_or("a process");
-        let mut numbers = message.split(|c: char| !c.is_ascii_digit()).filter(|n| !n.is_empty());
-        let pid = numbers.next().map_or(String::new(), |pid| format!(" ({pid})"));
+        // The name may have digits: its number is in brackets, or the first of all.
+        let bracketed = message.split('(').nth(1).unwrap_or_default();
+        let number = |text: &str| {
+            let mut numbers = text.split(|c: char| !c.is_ascii_digit());
+            numbers.find(|number| !number.is_empty()).map(str::to_owned)
+        };
+        let pid = number(bracketed).or_else(|| number(message));
+        let pid = pid.map_or(String::new(), |pid| format!(" ({pid})"));
         self.kill(DaemonKill {
             daemon: daemon.to_owned(),
             stamp: stamp.map(str::to_owned),
@@ -205,6 +233,10 @@ mod tests {
         );
         facts.read("earlyoom", None, "sending SIGTERM to process 7 uid 0 \"web\": badness 8");
         assert_eq!(facts.kills[1].victim, "web (7)");
+        facts.kernel_line("lowmemorykiller: Killing 'a.b2' (12), adj 906, to free 8kB");
+        assert_eq!(facts.kills[2].victim, "a.b2 (12)");
+        facts.kernel_line("blk_update_request: I/O error, dev sdb, sector 8");
+        assert_eq!(facts.device_errors, 1);
     }
 
     #[test]
@@ -212,7 +244,7 @@ mod tests {
         let mut facts = ProgramFacts::default();
         facts.read("app", None, "java.lang.OutOfMemoryError: Java heap space");
         facts.read("postgres", None, "ERROR:  out of memory");
-        facts.own_shortage(
+        facts.kernel_line(
             "Unless rcu_preempt kthread gets sufficient CPU time, OOM is now expected behavior.",
         );
         facts.read("app", None, "memory is fine");

@@ -87,7 +87,7 @@ impl Reader {
         if let Some(report) = heads::head(beginning) {
             self.begin(report, line);
         } else if !(self.of_kill(message, line) || self.of_report(message, line)) {
-            self.facts.programs.own_shortage(beginning);
+            self.facts.programs.kernel_line(beginning);
         }
     }
 
