@@ -80,7 +80,7 @@ impl JudgedReport<'_> {
 }
 
 fn is_over(zones: &[ZoneVerdict], account: &LogAccount) -> bool {
-    zones::could_serve(zones) && account.is_at_least(account.bytes(LogMemoryPart::Free), 20)
+    zones::could_serve_easily(zones) && account.is_at_least(account.bytes(LogMemoryPart::Free), 5)
 }
 
 pub(crate) fn judge(report: &KernelReport) -> JudgedReport<'_> {

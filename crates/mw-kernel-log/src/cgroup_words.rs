@@ -138,7 +138,7 @@ pub(crate) fn headline(judged: &JudgedReport<'_>) -> String {
     };
     let ending = match fill(report) {
         CgroupFill::DirtyCache => ", with dirty page cache",
-        CgroupFill::SharedMemory => ", with files in tmpfs or shared memory",
+        CgroupFill::SharedMemory => ", with shared memory (tmpfs)",
         CgroupFill::KernelObjects => ", with kernel objects",
         _ => "",
     };
@@ -339,7 +339,7 @@ fn killed(report: &KernelReport, page: &mut Page) {
     let freed = freed.reduce(u64::saturating_add);
     let effect = match fill(report) {
         CgroupFill::DirtyCache => "the page cache stays until it is written",
-        CgroupFill::SharedMemory => "files in tmpfs and shared segments stay after a kill",
+        CgroupFill::SharedMemory => "files in tmpfs and System V segments stay after a kill",
         CgroupFill::KernelObjects => "a kill does not release the kernel's objects",
         _ => "that makes room below the limit until as much is used again",
     };

@@ -216,6 +216,8 @@ fn daemon_group(programs: &ProgramFacts) -> Option<ReportGroup> {
     let is_pressure = kill.reason.contains("pressure");
     let why = if is_pressure {
         format!("memory pressure{whose}")
+    } else if kill.reason.contains("eviction") {
+        kill.reason.clone()
     } else {
         "little memory was available".to_owned()
     };

@@ -316,7 +316,7 @@ fn reason(judged: &JudgedReport<'_>, hints: &[MemoryHint]) -> String {
             format!("kernel objects in unreclaimable slab{first}{programs}")
         }
         LogCause::SharedMemory => "files in tmpfs and /dev/shm, shared segments, or buffers of a graphics \
-             driver; they stay when their program is killed"
+             driver"
             .to_owned(),
         LogCause::PageTables => "page tables of many or large mappings; huge pages need few".to_owned(),
         LogCause::KernelStacks => format!("stacks of many threads: {}", format_count(report.tasks.tasks, "process")),
@@ -333,6 +333,9 @@ fn machine_reason(judged: &JudgedReport<'_>) -> String {
     let swap = match (memory.swap_total_bytes, memory.swap_free_bytes) {
         (Some(0), _) => " and there is no swap",
         (Some(_), Some(0)) => " and swap is full",
+        (Some(total), Some(free)) if free.saturating_mul(2) > total => {
+            " though swap was mostly free"
+        }
         _ => "",
     };
     let is_judged = zones::candidates(&judged.zones).next().is_some();
@@ -374,11 +377,15 @@ fn killed(judged: &JudgedReport<'_>) -> String {
     let freed = freed.reduce(u64::saturating_add);
     let size = freed.map_or(String::new(), |bytes| format!(", {} anonymous", format_bytes(bytes)));
     let effect = match judged.cause {
-        LogCause::Programs | LogCause::Unknown => match freed {
+        LogCause::Programs | LogCause::Unknown | LogCause::Unevictable => match freed {
             Some(bytes) if judged.account.is_at_least(bytes, 5) => "that released memory",
             Some(_) if judged.account.total_bytes > 0 => "that released little",
             _ => "",
         },
+        LogCause::PageTables | LogCause::KernelStacks => "that released its share of them",
+        LogCause::GraphicsMemory => "it helps only if the buffers were its own",
+        LogCause::SharedMemory => "files in tmpfs and System V segments stay",
+        LogCause::Uncounted => "the log does not show whether that released it",
         LogCause::Cpuset | LogCause::MemoryPolicy => {
             "it helps only as far as its memory is on these nodes"
         }

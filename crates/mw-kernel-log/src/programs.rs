@@ -69,6 +69,7 @@ impl ProgramFacts {
     pub(crate) fn read(&mut self, program: &str, stamp: Option<&str>, message: &str) {
         let daemon = DAEMONS.iter().find(|daemon| **daemon == program);
         match daemon {
+            _ if program == "kubelet" => self.kubelet(stamp, message),
             Some(&"systemd-oomd") => self.systemd_oomd(stamp, message),
             Some(daemon) => self.signal(daemon, stamp, message),
             None => self.own_shortage(message),
@@ -153,6 +154,19 @@ impl ProgramFacts {
         }
     }
 
+    /// `"Eviction manager: pod is evicted successfully" pod="default/web-1"`.
+    fn kubelet(&mut self, stamp: Option<&str>, message: &str) {
+        let Some((_, rest)) = message.split_once("evicted successfully") else { return };
+        let pod = rest.split('"').find(|part| part.contains('/')).unwrap_or_else(|| rest.trim());
+        self.kill(DaemonKill {
+            daemon: "kubelet".to_owned(),
+            stamp: stamp.map(str::to_owned),
+            victim: format!("pod {}", pod.rsplit('/').next().unwrap_or(pod)),
+            reason: "the node was short of a resource (eviction)".to_owned(),
+            ..DaemonKill::default()
+        });
+    }
+
     /// `sending SIGTERM to process 7 uid 0 "a": …`, `Kill 'a' (7), …`.
     fn signal(&mut self, daemon: &str, stamp: Option<&str>, message: &str) {
         if message.starts_with("mem avail") {
@@ -233,6 +247,8 @@ mod tests {
         );
         facts.read("earlyoom", None, "sending SIGTERM to process 7 uid 0 \"web\": badness 8");
         assert_eq!(facts.kills[1].victim, "web (7)");
+        facts.read("kubelet", None, "\"pod is evicted successfully\" pod=\"default/web-1\"");
+        assert_eq!(facts.kills.pop().unwrap().victim, "pod web-1");
         facts.kernel_line("lowmemorykiller: Killing 'a.b2' (12), adj 906, to free 8kB");
         assert_eq!(facts.kills[2].victim, "a.b2 (12)");
         facts.kernel_line("blk_update_request: I/O error, dev sdb, sector 8");

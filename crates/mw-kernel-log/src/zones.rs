@@ -180,6 +180,14 @@ pub(crate) fn could_serve(zones: &[ZoneVerdict]) -> bool {
     candidates(zones).any(|zone| zone.obstacle == ZoneObstacle::None)
 }
 
+/// True if a zone had twice what the request needs: a report is printed a moment after the request failed.
+pub(crate) fn could_serve_easily(zones: &[ZoneVerdict]) -> bool {
+    candidates(zones).any(|zone| {
+        let needed = zone.min_bytes.saturating_add(zone.reserve_bytes);
+        zone.obstacle == ZoneObstacle::None && zone.free_bytes > needed.saturating_mul(2)
+    })
+}
+
 /// Zones above those of the request that have free memory.
 pub(crate) fn free_above(report: &KernelReport, zones: &[ZoneVerdict]) -> u64 {
     let is_request = matches!(report.kind, ReportKind::Kill | ReportKind::AllocationFailure);
