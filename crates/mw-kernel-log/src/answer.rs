@@ -39,7 +39,7 @@ pub struct ReportGroup {
     pub last: Option<String>,
     /// The page, as labelled paragraphs.
     pub rows: Vec<AnswerRow>,
-    pub request: Option<RequestFacts>,
+    pub request: Option<LogRequest>,
     pub cgroup: Option<CgroupFacts>,
     pub zones: Vec<ZoneVerdict>,
     /// Parts of the machine's memory, the largest first.
@@ -70,7 +70,7 @@ pub struct AnswerRow {
 
 /// A request for memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct RequestFacts {
+pub struct LogRequest {
     pub by: Option<String>,
     pub pid: Option<u32>,
     pub order: Option<i32>,

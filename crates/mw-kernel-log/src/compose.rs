@@ -1,8 +1,7 @@
 //! The answer of a whole log: reports of one cause are put together, and the most telling one is the answer.
 
 use crate::answer::{
-    AnswerRow, GroupKind, KERNEL_LOG_SCHEMA, KernelLogAnswer, ReportGroup, RequestFacts,
-    VictimFacts,
+    AnswerRow, GroupKind, KERNEL_LOG_SCHEMA, KernelLogAnswer, LogRequest, ReportGroup, VictimFacts,
 };
 use crate::cause::{self, JudgedReport, LogCause};
 use crate::page::{self, Page};
@@ -187,7 +186,7 @@ fn facts_of(
         first: stamp(group.first()),
         last: stamp(group.last()),
         rows,
-        request: report.has_head.then(|| RequestFacts {
+        request: report.has_head.then(|| LogRequest {
             by: report.requester.name.clone(),
             pid: report.requester.pid,
             order: report.order,

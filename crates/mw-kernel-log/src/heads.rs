@@ -1,7 +1,7 @@
 //! First lines of reports, and lines of one fact.
 
 use crate::gfp::GfpMask;
-use crate::report::{KernelReport, LogVictim, ReportKind, Requester};
+use crate::report::{KernelReport, LogVictim, ReportKind, RequestTask};
 
 /// Reads the first line of a report.
 pub(crate) fn head(line: &str) -> Option<KernelReport> {
@@ -119,11 +119,11 @@ fn hung_task(line: &str) -> Option<KernelReport> {
         .or_else(|| rest.split_once(" blocked in I/O wait for more than "))?;
     let (name, pid) = task.rsplit_once(':')?;
     let mut report = KernelReport::new(ReportKind::HungTask);
-    report.requester = Requester {
+    report.requester = RequestTask {
         name: Some(name.to_owned()),
         pid: pid.parse().ok(),
         blocked_s: rest.split(' ').next()?.parse().ok(),
-        ..Requester::default()
+        ..RequestTask::default()
     };
     Some(report)
 }
@@ -136,12 +136,12 @@ fn soft_lockup(line: &str) -> Option<KernelReport> {
     let task = rest.split_once('[').map_or("", |(_, task)| task).trim_end_matches(']');
     let (name, pid) = task.rsplit_once(':').unwrap_or((task, ""));
     let mut report = KernelReport::new(ReportKind::Lockup);
-    report.requester = Requester {
+    report.requester = RequestTask {
         name: Some(name.to_owned()).filter(|name| !name.is_empty()),
         pid: pid.parse().ok(),
         blocked_s: seconds.parse().ok(),
         cpu: cpu.parse().ok(),
-        ..Requester::default()
+        ..RequestTask::default()
     };
     Some(report)
 }

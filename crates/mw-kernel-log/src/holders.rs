@@ -1,6 +1,6 @@
 //! Holders of memory at the time of a report: parts of the machine that exclude each other, and tasks by name.
 
-use crate::report::{HugePages, KernelReport};
+use crate::report::{KernelReport, ReportPool};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -150,8 +150,8 @@ pub(crate) fn total_bytes(report: &KernelReport) -> u64 {
 }
 
 /// Pools of huge pages; a report may have them once for each node.
-pub(crate) fn pools(report: &KernelReport) -> Vec<HugePages> {
-    let mut pools: Vec<HugePages> = Vec::new();
+pub(crate) fn pools(report: &KernelReport) -> Vec<ReportPool> {
+    let mut pools: Vec<ReportPool> = Vec::new();
     for pool in report.memory.pools.iter().filter(|pool| pool.total > 0) {
         match pools.iter_mut().find(|known| known.page_bytes == pool.page_bytes) {
             Some(known) => {

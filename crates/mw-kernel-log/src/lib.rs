@@ -47,8 +47,8 @@ mod waits;
 mod zones;
 
 pub use answer::{
-    AnswerRow, CgroupFacts, GroupKind, KERNEL_LOG_SCHEMA, KernelLogAnswer, ReportGroup,
-    RequestFacts, VictimFacts,
+    AnswerRow, CgroupFacts, GroupKind, KERNEL_LOG_SCHEMA, KernelLogAnswer, LogRequest, ReportGroup,
+    VictimFacts,
 };
 pub use cause::{CgroupLimitKind, LogCause};
 pub use compose::explain;

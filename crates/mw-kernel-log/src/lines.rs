@@ -1,7 +1,7 @@
 //! Lines of a log, whatever a program or a paste made of them.
 
 use crate::frame;
-use crate::prefix::{PrefixedLine, Writer};
+use crate::prefix::{LineWriter, PrefixedLine};
 use std::borrow::Cow;
 
 /// The most of a log that is read.
@@ -71,8 +71,8 @@ impl LogLine {
     fn from_prefixed(split: &PrefixedLine<'_>) -> Self {
         Self {
             program: match split.writer {
-                Writer::Kernel => None,
-                Writer::Program(name) => Some(name.to_owned()),
+                LineWriter::Kernel => None,
+                LineWriter::Program(name) => Some(name.to_owned()),
             },
             stamp: split.stamp.map(str::to_owned),
             uptime_us: split.uptime_us,
@@ -136,7 +136,7 @@ impl PasteShape {
     /// True if a line is the rest of the one before, which a mail or a page folded: its first word had no room there.
     fn is_rest(self, line: &PrefixedLine<'_>, before: &LogLine, chars_before: usize) -> bool {
         let is_bare =
-            !line.is_stamped() && line.writer == Writer::Kernel && !line.message.is_empty();
+            !line.is_stamped() && line.writer == LineWriter::Kernel && !line.message.is_empty();
         let Some(fold_chars) = self.fold_chars.filter(|_| is_bare) else { return false };
         if self.is_cut {
             return chars_before == fold_chars;

@@ -131,7 +131,7 @@ fn huge_pages(judged: &JudgedReport<'_>, victim: &str, total: &str) -> String {
 }
 
 fn pool_pages(report: &KernelReport) -> (u64, u64) {
-    let sum = |of: fn(&crate::report::HugePages) -> u64| {
+    let sum = |of: fn(&crate::report::ReportPool) -> u64| {
         holders::pools(report).iter().map(of).fold(0, u64::saturating_add)
     };
     (sum(|pool| pool.total), sum(|pool| pool.free))

@@ -2,12 +2,12 @@
 //! them: what follows continues what was begun.
 
 use crate::report::{
-    FreeBlocks, FreeList, HugePages, MAX_ROWS, ReportMemory, ReportZone, SlabRow, zone_kind,
+    BlockCount, FreeList, MAX_ROWS, ReportMemory, ReportPool, ReportZone, SlabRow, zone_kind,
 };
 
 /// The part of Mem-Info that the next tokens continue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Section {
+enum MemorySection {
     #[default]
     Outside,
     Counters,
@@ -24,7 +24,7 @@ enum Section {
 /// Position within Mem-Info.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct MemoryCursor {
-    section: Section,
+    section: MemorySection,
     node: u32,
 }
 
@@ -84,7 +84,7 @@ impl MemoryCursor {
         if let Some(rest) =
             line.strip_prefix("Mem-Info:").or_else(|| line.strip_prefix("Mem-info:"))
         {
-            self.section = Section::Counters;
+            self.section = MemorySection::Counters;
             self.node = 0;
             counters(rest, memory);
             return true;
@@ -96,7 +96,7 @@ impl MemoryCursor {
             let (number, rest) = rest.split_once(' ').unwrap_or((rest, ""));
             let Ok(node) = number.parse() else { return false };
             self.node = node;
-            self.section = Section::Outside;
+            self.section = MemorySection::Outside;
             return rest.trim().is_empty() || self.of_node(rest.trim_start(), memory);
         }
         self.of_node(line, memory) || self.continuation(line, memory)
@@ -111,28 +111,28 @@ impl MemoryCursor {
         if let Some(numbers) =
             rest.strip_prefix("lowmem_reserve[]:").or_else(|| rest.strip_prefix("protections[]:"))
         {
-            if self.section == Section::Zone {
-                self.section = Section::Reserve;
+            if self.section == MemorySection::Zone {
+                self.section = MemorySection::Reserve;
                 reserve(numbers, memory);
             }
             return true;
         }
         let (name, after) = rest.split_once(' ').unwrap_or((rest, ""));
         if let Some(zone) = name.strip_suffix(':').filter(|zone| zone_kind(zone).is_some()) {
-            self.section = Section::FreeList;
+            self.section = MemorySection::FreeList;
             let is_new = !memory.free_lists.iter().any(|l| l.node == self.node && l.zone == zone);
             if is_new {
                 let list = FreeList { node: self.node, zone: zone.to_owned(), blocks: Vec::new() };
                 push(&mut memory.free_lists, list);
                 blocks(after, memory);
             } else {
-                self.section = Section::OtherZone;
+                self.section = MemorySection::OtherZone;
             }
             return true;
         }
         if zone_kind(name).is_some() && after.starts_with("free:") {
             let is_new = !memory.zones.iter().any(|z| z.node == self.node && z.name == name);
-            self.section = if is_new { Section::Zone } else { Section::OtherZone };
+            self.section = if is_new { MemorySection::Zone } else { MemorySection::OtherZone };
             if is_new {
                 let zone =
                     ReportZone { node: self.node, name: name.to_owned(), ..ReportZone::default() };
@@ -142,7 +142,7 @@ impl MemoryCursor {
             return true;
         }
         if rest.starts_with("active_anon:") && rest.contains("kB") {
-            self.section = Section::Node;
+            self.section = MemorySection::Node;
             self.values(rest, memory);
             return true;
         }
@@ -152,10 +152,10 @@ impl MemoryCursor {
     /// Tokens that belong to the line before.
     fn continuation(&mut self, line: &str, memory: &mut ReportMemory) -> bool {
         match line {
-            "Unreclaimable slab info:" => self.section = Section::Slabs,
-            "Memory allocations:" => self.section = Section::Allocations,
+            "Unreclaimable slab info:" => self.section = MemorySection::Slabs,
+            "Memory allocations:" => self.section = MemorySection::Allocations,
             _ if line.starts_with("Name ") && line.ends_with("Total") => {
-                self.section = Section::Slabs;
+                self.section = MemorySection::Slabs;
             }
             _ => return self.tokens(line, memory),
         }
@@ -164,18 +164,18 @@ impl MemoryCursor {
 
     fn tokens(&mut self, line: &str, memory: &mut ReportMemory) -> bool {
         match self.section {
-            Section::Slabs => slab(line, memory),
-            Section::Allocations => allocation(line, memory),
-            Section::Zone | Section::Node => self.values(line, memory),
-            Section::OtherZone => is_values(line),
-            Section::Reserve => reserve(line, memory),
-            Section::FreeList => blocks(line, memory),
-            Section::Counters => counters(line, memory),
-            Section::Outside => {
+            MemorySection::Slabs => slab(line, memory),
+            MemorySection::Allocations => allocation(line, memory),
+            MemorySection::Zone | MemorySection::Node => self.values(line, memory),
+            MemorySection::OtherZone => is_values(line),
+            MemorySection::Reserve => reserve(line, memory),
+            MemorySection::FreeList => blocks(line, memory),
+            MemorySection::Counters => counters(line, memory),
+            MemorySection::Outside => {
                 // A paste may begin within the counters.
                 let is_counters = line.starts_with("active_anon:") && !line.contains("kB");
                 if is_counters {
-                    self.section = Section::Counters;
+                    self.section = MemorySection::Counters;
                 }
                 is_counters && counters(line, memory)
             }
@@ -189,7 +189,7 @@ impl MemoryCursor {
             has_any = true;
             let node_key = NODE_KEYS.iter().find(|known| **known == key);
             match (self.section, memory.zones.last_mut()) {
-                (Section::Zone, Some(zone)) => {
+                (MemorySection::Zone, Some(zone)) => {
                     if let Some(known) = ZONE_KEYS.iter().find(|known| **known == key) {
                         zone.bytes.entry(known).or_insert(bytes);
                     }
@@ -284,7 +284,7 @@ fn blocks(text: &str, memory: &mut ReportMemory) -> bool {
         let (Ok(count), Some(bytes)) = (count.parse(), kib(size)) else { return has_any };
         let kib = bytes.checked_div(1024).unwrap_or_default();
         if list.blocks.len() < 32 {
-            list.blocks.push(FreeBlocks { count, kib, types: String::new() });
+            list.blocks.push(BlockCount { count, kib, types: String::new() });
         }
         has_any = true;
     }
@@ -292,13 +292,13 @@ fn blocks(text: &str, memory: &mut ReportMemory) -> bool {
 }
 
 /// `hugepages_total=3 hugepages_free=3 hugepages_surp=0 hugepages_size=2048kB`.
-fn pool(text: &str) -> Option<HugePages> {
+fn pool(text: &str) -> Option<ReportPool> {
     text.starts_with("hugepages_total=").then_some(())?;
     let value = |key: &str| {
         let mut fields = text.split_ascii_whitespace().filter_map(|field| field.split_once('='));
         fields.find(|(name, _)| *name == key).map(|(_, value)| value)
     };
-    Some(HugePages {
+    Some(ReportPool {
         total: value("hugepages_total")?.parse().ok()?,
         free: value("hugepages_free")?.parse().ok()?,
         page_bytes: kib(value("hugepages_size")?)?,

@@ -2,7 +2,7 @@
 
 /// The program that wrote a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Writer<'a> {
+pub(crate) enum LineWriter<'a> {
     Kernel,
     Program(&'a str),
 }
@@ -10,7 +10,7 @@ pub(crate) enum Writer<'a> {
 /// A line in its parts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PrefixedLine<'a> {
-    pub(crate) writer: Writer<'a>,
+    pub(crate) writer: LineWriter<'a>,
     /// The time as it is written.
     pub(crate) stamp: Option<&'a str>,
     pub(crate) uptime_us: Option<u64>,
@@ -40,7 +40,7 @@ const KERNEL_TAGS: [&str; 4] = ["kernel", "vmkernel", "klogd", "Guest"];
 impl<'a> PrefixedLine<'a> {
     pub(crate) fn split(line: &'a str) -> Self {
         let mut split = Self {
-            writer: Writer::Kernel,
+            writer: LineWriter::Kernel,
             stamp: None,
             uptime_us: None,
             caller: None,
@@ -88,7 +88,7 @@ impl<'a> PrefixedLine<'a> {
         };
         let Ok(priority) = number.parse::<u32>() else { return false };
         if (PRIORITIES_OF_KERNEL..192).contains(&priority) {
-            self.writer = Writer::Program("");
+            self.writer = LineWriter::Program("");
         }
         // RFC 5424 has its version here.
         self.rest(rest.strip_prefix("1 ").unwrap_or(rest))
@@ -162,14 +162,14 @@ impl<'a> PrefixedLine<'a> {
 
     fn tag(&mut self, tag: &'a str) {
         self.writer =
-            if KERNEL_TAGS.contains(&tag) { Writer::Kernel } else { Writer::Program(tag) };
+            if KERNEL_TAGS.contains(&tag) { LineWriter::Kernel } else { LineWriter::Program(tag) };
     }
 
     /// `kern  :warn  : `, `kern.warn `, `10.0.0.1: kern: warning: `, `kernel: `, `vcpu-5 - Guest: `.
     fn level(&mut self) -> bool {
         let (first, rest) = word(self.message);
         if KERNEL_TAGS.contains(&first.trim_end_matches(':')) && first.ends_with(':') {
-            self.writer = Writer::Kernel;
+            self.writer = LineWriter::Kernel;
             return self.rest(rest);
         }
         if let Some((facility, level)) = first.trim_end_matches(':').split_once('.')
@@ -399,7 +399,7 @@ mod tests {
 
     fn check(line: &str, message: &str) {
         let split = PrefixedLine::split(line);
-        assert_eq!((split.message, split.writer), (message, Writer::Kernel), "{line}");
+        assert_eq!((split.message, split.writer), (message, LineWriter::Kernel), "{line}");
     }
 
     #[test]
@@ -447,9 +447,9 @@ mod tests {
             ("2026-03-22T15:00:03+09:00 db java[12]: Out of memory", "java"),
             ("May 07 14:29:23 db tomcat: java.lang.OutOfMemoryError", "tomcat"),
         ] {
-            assert_eq!(PrefixedLine::split(line).writer, Writer::Program(name), "{line}");
+            assert_eq!(PrefixedLine::split(line).writer, LineWriter::Program(name), "{line}");
         }
         let split = PrefixedLine::split("<30>[   12.000000] systemd[1]: Started");
-        assert_eq!((split.uptime_us, split.writer), (Some(12_000_000), Writer::Program("")));
+        assert_eq!((split.uptime_us, split.writer), (Some(12_000_000), LineWriter::Program("")));
     }
 }

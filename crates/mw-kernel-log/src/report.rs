@@ -33,7 +33,7 @@ pub(crate) struct KernelReport {
     pub(crate) has_head: bool,
     pub(crate) stamp: Option<String>,
     pub(crate) uptime_us: Option<u64>,
-    pub(crate) requester: Requester,
+    pub(crate) requester: RequestTask,
     pub(crate) order: Option<i32>,
     pub(crate) gfp: Option<GfpMask>,
     pub(crate) waited_ms: Option<u64>,
@@ -57,7 +57,7 @@ pub(crate) struct KernelReport {
 
 /// The task that asked for memory, or that was blocked.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Requester {
+pub(crate) struct RequestTask {
     pub(crate) name: Option<String>,
     pub(crate) pid: Option<u32>,
     /// Seconds for which it was blocked.
@@ -83,7 +83,7 @@ pub(crate) struct ReportMemory {
     pub(crate) pages: BTreeMap<&'static str, u64>,
     pub(crate) zones: Vec<ReportZone>,
     pub(crate) free_lists: Vec<FreeList>,
-    pub(crate) pools: Vec<HugePages>,
+    pub(crate) pools: Vec<ReportPool>,
     /// Sums of the zones and nodes, in bytes.
     pub(crate) kernel_stack_bytes: u64,
     pub(crate) node_bytes: BTreeMap<&'static str, u64>,
@@ -153,12 +153,12 @@ pub(crate) fn zone_kind(name: &str) -> Option<ZoneKind> {
 pub(crate) struct FreeList {
     pub(crate) node: u32,
     pub(crate) zone: String,
-    pub(crate) blocks: Vec<FreeBlocks>,
+    pub(crate) blocks: Vec<BlockCount>,
 }
 
 /// Blocks of one size; the letters are of the page types that they have (`U`, `M`, `E`, `H`, `C`, `I`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct FreeBlocks {
+pub(crate) struct BlockCount {
     pub(crate) count: u64,
     pub(crate) kib: u64,
     pub(crate) types: String,
@@ -166,7 +166,7 @@ pub(crate) struct FreeBlocks {
 
 /// A pool of huge pages of a node.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct HugePages {
+pub(crate) struct ReportPool {
     pub(crate) total: u64,
     pub(crate) free: u64,
     pub(crate) page_bytes: u64,
@@ -255,7 +255,7 @@ impl KernelReport {
             has_head: false,
             stamp: None,
             uptime_us: None,
-            requester: Requester::default(),
+            requester: RequestTask::default(),
             order: None,
             gfp: None,
             waited_ms: None,
