@@ -51,6 +51,9 @@ pub(crate) fn headline(judged: &JudgedReport<'_>) -> String {
         _ if zones::could_serve(&judged.zones) => {
             format!("{name} could not get {pages}{waiting}: free memory was short for a moment")
         }
+        LogCause::AtomicReserve if report.requester.name.is_none() => {
+            format!("{name} could not grow{waiting}: free memory was below the min watermark")
+        }
         LogCause::AtomicReserve => {
             format!(
                 "{name} could not get {pages}{waiting}: free memory was below the min watermark"

@@ -115,7 +115,7 @@ fn outcome(report: &KernelReport) -> String {
         "the kernel panicked, as vm.panic_on_oom asks".to_owned()
     } else {
         let by = report.requester.name.as_ref().map_or(String::new(), |by| format!(" for {by}"));
-        format!("the OOM killer ran{by}, and the log ends before a kill")
+        format!("the OOM killer ran{by}; no kill is in the log")
     }
 }
 
@@ -154,7 +154,7 @@ fn of_programs(judged: &JudgedReport<'_>, victim: &str, total: &str) -> String {
                 Some(bytes) => {
                     format!("{victim} with {bytes} of anonymous memory; the log has no more")
                 }
-                None => format!("{victim}: the log does not show what held the memory"),
+                None => format!("{victim}: what held the memory is not in the log"),
             },
         };
     };
