@@ -33,6 +33,7 @@ pub fn filled_path(trace: &mut Trace, polled: Trace, request: RequestSpan) -> Cr
     path.parts.retain(|part| part.from < part.to);
     path.hops.extend(filling.hops.iter().map(|hop| Hop {
         waited_for_by: hop.waited_for_by.map(|(parent, wait)| (parent + hops, wait)),
+        waiter_stack: moved_stack(hop.waiter_stack, stacks),
         ..*hop
     }));
     let is_polled = |part: &&PathPiece| part.hop >= hops;
@@ -67,15 +68,18 @@ fn within(parts: &[PathPiece], from: Nanos, to: Nanos) -> impl Iterator<Item = P
 
 /// Stack 0 is the empty one of both.
 fn moved(part: PathPiece, hops: usize, stacks: usize) -> PathPiece {
-    let stack = |id: StackId| match id.0 {
-        0 => id,
-        id => StackId(u32::try_from(stacks).unwrap_or(0).saturating_add(id)),
-    };
     PathPiece {
         hop: part.hop + hops,
-        stack: stack(part.stack),
-        waker_stack: stack(part.waker_stack),
+        stack: moved_stack(part.stack, stacks),
+        waker_stack: moved_stack(part.waker_stack, stacks),
         ..part
+    }
+}
+
+fn moved_stack(id: StackId, stacks: usize) -> StackId {
+    match id.0 {
+        0 => id,
+        id => StackId(u32::try_from(stacks).unwrap_or(0).saturating_add(id)),
     }
 }
 

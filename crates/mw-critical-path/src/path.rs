@@ -29,11 +29,14 @@ pub struct CriticalPath {
 }
 
 /// A task on the path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hop {
     pub task: Tid,
     /// Index of the hop whose task waited for this one, and in what.
     pub waited_for_by: Option<(usize, Wait)>,
+    /// Stack of the first of these waits.
+    #[serde(default)]
+    pub waiter_stack: StackId,
     /// No wake-up says that this task was waited for: it was stuck while the other waited. Likely, not certain.
     #[serde(default)]
     pub inferred: bool,

@@ -93,6 +93,9 @@ pub struct WaitLink {
     /// Likely, not certain: no wake-up says so.
     #[serde(default)]
     pub inferred: bool,
+    /// Kernel functions in which the waiter waited, innermost first.
+    #[serde(default)]
+    pub stack: Vec<String>,
 }
 
 impl PathSummary {
@@ -173,6 +176,7 @@ impl CriticalPath {
             wait: other.waited_for_by.map_or(Wait::Unknown, |(_, wait)| wait),
             other: PathTask::new(trace, other.task),
             inferred: other.inferred,
+            stack: functions(trace, other.waiter_stack),
         };
         pairs.map(link).collect()
     }

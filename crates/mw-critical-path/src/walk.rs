@@ -25,7 +25,7 @@ fn path_within(trace: &Trace, timelines: &Timelines, request: RequestSpan) -> Cr
     let servers = Servers::new(trace, timelines, &request);
     let upstreams = Upstreams::new(trace, timelines, &request);
     let RequestSpan { task, from, to, .. } = request;
-    let hops = vec![Hop { task, waited_for_by: None, inferred: false }];
+    let hops = vec![Hop { task, ..Hop::default() }];
     let client = trace.process(task);
     let mut walk = PathWalk {
         trace,
@@ -66,7 +66,7 @@ pub(crate) fn own_time(
         parts,
     };
     for (task, from, to) in spans {
-        let hop = Hop { task: *task, waited_for_by: None, inferred: false };
+        let hop = Hop { task: *task, ..Hop::default() };
         if walk.hops.last() != Some(&hop) {
             walk.hops.push(hop);
         }
@@ -122,7 +122,7 @@ impl PathWalk<'_> {
         if depth >= MAX_HOPS {
             return self.push(hop, from, born, TimeKind::Unseen(UnseenReason::TooDeep));
         }
-        let parent = self.hop(parent, (hop, Wait::Child), false);
+        let parent = self.hop(parent, (hop, Wait::Child, StackId::default()), false);
         self.explain(parent, from, born, depth + 1);
     }
 
@@ -247,7 +247,7 @@ impl PathWalk<'_> {
         let kind = match next {
             Some(_) if depth >= MAX_HOPS => TimeKind::Unseen(UnseenReason::TooDeep),
             Some((next, inferred)) => {
-                let next = self.hop(next, (hop, wait), inferred);
+                let next = self.hop(next, (hop, wait, stack), inferred);
                 return self.explain(next, from, to, depth + 1);
             }
             None => {
@@ -434,10 +434,16 @@ impl PathWalk<'_> {
     }
 
     /// The hop of `task` for which that of `parent` waits in `wait`.
-    fn hop(&mut self, task: Tid, (parent, wait): (usize, Wait), inferred: bool) -> usize {
-        let hop = Hop { task, waited_for_by: Some((parent, wait)), inferred };
+    fn hop(
+        &mut self,
+        task: Tid,
+        (parent, wait, waiter_stack): (usize, Wait, StackId),
+        inferred: bool,
+    ) -> usize {
+        let hop = Hop { task, waited_for_by: Some((parent, wait)), waiter_stack, inferred };
+        let is_it = |known: &Hop| Hop { waiter_stack, ..*known } == hop;
         // Requests go back and forth between the same few tasks: the last hops are the likely ones.
-        let known = self.hops.iter().enumerate().rev().take(64).find(|(_, known)| **known == hop);
+        let known = self.hops.iter().enumerate().rev().take(64).find(|(_, known)| is_it(known));
         if let Some((at, _)) = known {
             return at;
         }

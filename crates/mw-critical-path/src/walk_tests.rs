@@ -47,6 +47,9 @@ fn a_chain_is_followed_over_just_the_time_that_was_waited() {
     assert_eq!((shares[0].kind, shares[0].total), (TimeKind::Waiting(Wait::Sleep), 690));
     let chain: Vec<_> = path.chain(shares[0].hop).iter().map(|hop| hop.task).collect();
     assert_eq!(chain, [CLIENT, SERVER, OTHER]);
+    let links = path.summary(&traced.trace).chain;
+    let stacks: Vec<_> = links.iter().map(|link| link.stack.join(" < ")).collect();
+    assert_eq!(stacks, ["schedule < unix_stream_read_generic", "schedule < futex_wait_queue"]);
 }
 
 #[test]

@@ -94,8 +94,13 @@ fn path(name: &str) -> PathSummary {
         stack: vec![name.to_owned()],
         waker_stack: vec![name.to_owned()],
     };
-    let link =
-        WaitLink { waiter: task.clone(), wait: Wait::Socket, other: task.clone(), inferred: true };
+    let link = WaitLink {
+        waiter: task.clone(),
+        wait: Wait::Socket,
+        other: task.clone(),
+        inferred: true,
+        stack: Vec::new(),
+    };
     PathSummary {
         task: task.clone(),
         total_ns: 10,

@@ -130,6 +130,7 @@ mod tests {
             wait: Wait::Socket,
             other: other.clone(),
             inferred: false,
+            stack: Vec::new(),
         };
         PathSummary {
             task: client.clone(),

@@ -92,6 +92,7 @@ fn path() -> PathSummary {
         wait: Wait::Socket,
         other: backend.clone(),
         inferred: true,
+        stack: Vec::new(),
     };
     PathSummary {
         task: probe,

@@ -44,6 +44,7 @@ fn path(parts: &[(TimeKind, u64)]) -> PathSummary {
             wait: Wait::Poll,
             other: task(812, "postgres"),
             inferred: false,
+            stack: Vec::new(),
         }],
         ..PathSummary::default()
     }
@@ -150,6 +151,7 @@ fn teardown() -> Made {
         wait: Wait::Child,
         other: ending.clone(),
         inferred: false,
+        stack: Vec::new(),
     });
     path.parts[0].task = ending;
     made
@@ -170,6 +172,7 @@ fn mmap_lock() -> Made {
         wait: Wait::Semaphore,
         other: populating.clone(),
         inferred: false,
+        stack: Vec::new(),
     });
     if let Some(part) = path.parts.first_mut() {
         part.task = populating;
@@ -185,6 +188,7 @@ fn row_lock() -> Made {
         wait: Wait::Poll,
         other: task(813, "postgres"),
         inferred: false,
+        stack: Vec::new(),
     });
     if let Some(part) = path.parts.first_mut() {
         part.task = task(813, "postgres");
@@ -485,6 +489,7 @@ fn another_program_that_sleeps_is_not_the_service_itself() {
             wait,
             other: other.clone(),
             inferred: false,
+            stack: Vec::new(),
         };
         let [service, holder, child] =
             [task(6306, "python3"), task(8952, "flock"), task(8954, "sleep")];
