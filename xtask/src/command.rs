@@ -90,7 +90,7 @@ enum XtaskCommand {
         #[arg(long)]
         check: bool,
     },
-    /// Create the skeleton of a rule, a probe, a collector or a lab case
+    /// Create the skeleton of a rule, a cause, a probe, a collector or a lab case
     New {
         part: new::SkeletonKind,
         /// Its name in kebab-case

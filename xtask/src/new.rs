@@ -1,4 +1,4 @@
-//! Skeletons of a rule, a probe, a collector or a lab case. CONTRIBUTING.md says what to fill in;
+//! Skeletons of a rule, a cause, a probe, a collector or a lab case. CONTRIBUTING.md says what to fill in;
 //! tests of the catalogue, of the probes and of the cases fail until that is done.
 
 mod compile;
@@ -11,8 +11,10 @@ use std::path::Path;
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 pub(crate) enum SkeletonKind {
-    /// A hazard or a cause of stalls
+    /// A hazard, which may be a cause of stalls as well
     Rule,
+    /// A cause of stalls that stacks show
+    Cause,
     /// A request to a kind of service
     Probe,
     /// A kernel file that every snapshot has
@@ -22,6 +24,7 @@ pub(crate) enum SkeletonKind {
 }
 
 const RULES: &str = "crates/mw-rules/src";
+const STACKS: &str = "crates/mw-rules/tests/causes/stacks.rs";
 const PROBES: &str = "crates/mw-probe";
 
 /// A fixture with nothing but what it expects; `cargo xtask fixtures` adds the tree.
@@ -47,6 +50,7 @@ pub(crate) fn run(part: SkeletonKind, name: &str) -> anyhow::Result<()> {
 fn create_under(root: &Path, part: SkeletonKind, name: &str) -> anyhow::Result<Vec<String>> {
     match part {
         SkeletonKind::Rule => rule(root, name),
+        SkeletonKind::Cause => cause(root, name),
         SkeletonKind::Probe => probe(root, name),
         SkeletonKind::Collector => collector(root, name),
         SkeletonKind::Case => {
@@ -59,14 +63,28 @@ fn create_under(root: &Path, part: SkeletonKind, name: &str) -> anyhow::Result<V
     }
 }
 
-fn rule(root: &Path, name: &str) -> anyhow::Result<Vec<String>> {
+/// Creates a rule's file and registers it; the file.
+fn registered(root: &Path, name: &str, source: &str, row: &str) -> anyhow::Result<String> {
     let module = name.replace('-', "_");
-    let source = format!("{RULES}/rules/{module}.rs");
-    create(&root.join(&source), &rule_source(name))?;
+    let file = format!("{RULES}/rules/{module}.rs");
+    create(&root.join(&file), source)?;
     let list = root.join(RULES).join("rules/mod.rs");
     insert(&list, "pub(crate) mod ", &format!("pub(crate) mod {module};"))?;
-    let row = format!("    rule!(\"{name}\", {module}: hazard),");
+    let row = format!("    rule!(\"{name}\", {module}: {row},");
     insert(&root.join(RULES).join("registry.rs"), "    rule!(\"", &row)?;
+    Ok(file)
+}
+
+fn cause(root: &Path, name: &str) -> anyhow::Result<Vec<String>> {
+    let row = format!("cause).shown_by({}::FUNCTIONS)", name.replace('-', "_"));
+    let source = registered(root, name, &cause_source(name), &row)?;
+    let files = ["lab/waits (a kind of wait)", "accuracy/src/kernel/waits.rs (what it is)"];
+    let by_hand = [source, STACKS.to_owned()].into_iter();
+    Ok(by_hand.chain(files.map(str::to_owned)).collect())
+}
+
+fn rule(root: &Path, name: &str) -> anyhow::Result<Vec<String>> {
+    let source = registered(root, name, &rule_source(name), "hazard)")?;
     let firing = format!("{EXPECTATIONS}warning {name}: SUBJECT\n");
     create(&root.join(format!("fixtures/{name}/firing.txt")), &firing)?;
     create(&root.join(format!("fixtures/{name}/quiet.txt")), EXPECTATIONS)?;
@@ -165,10 +183,8 @@ fn insert_after(path: &Path, prefix: &str, text: &str) -> anyhow::Result<()> {
     fs::write(path, lines.join("\n") + "\n").with_context(|| path.display().to_string())
 }
 
-fn rule_source(name: &str) -> String {
-    format!(
-        r#"//! # {name}
-//!
+/// The headings of a rule's page, in their order.
+const PAGE: &str = "//!
 //! One sentence: what is wrong.
 //!
 //! ## What it finds
@@ -182,7 +198,39 @@ fn rule_source(name: &str) -> String {
 //! ## Threshold
 //!
 //! ## References
+";
 
+fn cause_source(name: &str) -> String {
+    format!(
+        r#"//! # {name}
+{PAGE}
+use crate::stack_evidence::StackEvidence;
+use crate::stall_window::StallWindow;
+use crate::suspect::Suspect;
+use mw_critical_path::kernel::{{FunctionSet, is_in}};
+use mw_model::{{Area, Finding, Missing, Remedy, Severity, Step}};
+
+/// Functions of a task in the condition.
+pub(crate) const FUNCTIONS: &[FunctionSet] = &[FunctionSet::new(&["TODO"])];
+
+pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {{
+    let Some(seen) = StackEvidence::find(stall, |stack| is_in(stack, FUNCTIONS)) else {{
+        return Ok(None);
+    }};
+    let headline = format!("TODO blocked {{}}", seen.task());
+    let finding = Finding::new(Severity::Warning, Area::Reclaim, headline)
+        .with_impact("TODO")
+        .with_remedy(Remedy::named("TODO", vec![Step::manual("TODO")]));
+    seen.cause(finding)
+}}
+"#
+    )
+}
+
+fn rule_source(name: &str) -> String {
+    format!(
+        r#"//! # {name}
+{PAGE}
 use mw_model::{{Finding, Missing, Window}};
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {{
@@ -369,12 +417,13 @@ mod tests {
         }
         for (kind, name) in [
             (SkeletonKind::Rule, "new-rule"),
+            (SkeletonKind::Cause, "new-cause"),
             (SkeletonKind::Probe, "memcached"),
             (SkeletonKind::Collector, "new-file"),
             (SkeletonKind::Case, "new-case"),
         ] {
             let by_hand = create_under(dir.path(), kind, name).unwrap();
-            assert!((1..=3).contains(&by_hand.len()), "{kind:?}: {by_hand:?}");
+            assert!((1..=4).contains(&by_hand.len()), "{kind:?}: {by_hand:?}");
         }
         let probes = read(&dir.path().join("crates/mw-probe/src/lib.rs")).unwrap();
         assert!(probes.contains("mod memcached;\n#[cfg(feature = \"mysql\")]\nmod mysql;"));

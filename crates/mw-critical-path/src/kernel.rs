@@ -261,6 +261,18 @@ function_sets! {
         "__rt_mutex_",
     ];
 
+    /// Functions in which a task sleeps for a semaphore that is counted per CPU or for a mutex, or spins for one that
+    /// sleeps.
+    const OTHER_LOCK_SLEEP = [
+        "percpu_rwsem_wait",
+        "__percpu_down_read",
+        "percpu_down_write",
+        "__mutex_lock",
+        "mutex_lock",
+        "mutex_spin_on_owner",
+        "osq_lock",
+    ];
+
     /// Functions that read the mappings of another process, and hold its mmap_lock meanwhile.
     pub const MMAP_LOCK_READERS = [
         "show_map",
@@ -294,7 +306,7 @@ function_sets! {
     ];
 
     /// Bringing a page back from a device's memory, in a fault on it (heterogeneous memory management).
-    pub(crate) const DEVICE_PAGES = [
+    pub const DEVICE_PAGES = [
         "svm_migrate_to_ram",
         "nouveau_dmem_migrate_to_ram",
         "drm_pagemap_migrate_to_ram",
@@ -463,6 +475,14 @@ pub const SWAP: &[FunctionSet] = &[SWAP_IN, SWAP_OUT];
 /// semaphores are taken below the same calls (invalidate_lock in a fault, i_mmap_rwsem in munmap and fork).
 pub fn is_wait_for_mmap_lock(stack: &[String]) -> bool {
     lock_taker(stack).is_some_and(|function| MMAP_LOCK_TAKERS.has(function))
+}
+
+/// True for a task that waits for a lock which one of these functions takes: the innermost function that is not of a lock
+/// itself is one of them. `/proc/PID/stack` omits most functions of locks, so that they need not be there.
+pub fn is_wait_for_lock_of(stack: &[String], takers: FunctionSet) -> bool {
+    let is_of_lock =
+        |function: &&String| SEMAPHORE_SLEEP.has(function) || OTHER_LOCK_SLEEP.has(function);
+    stack.iter().find(|function| !is_of_lock(function)).is_some_and(|function| takers.has(function))
 }
 
 /// The innermost function that is not of the scheduler or of a semaphore.

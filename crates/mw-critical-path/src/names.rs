@@ -60,7 +60,7 @@ mod tests {
         };
         assert_eq!(lists("try_to_free_pages"), ["direct reclaim", "DIRECT_RECLAIM"]);
         assert_eq!(lists("xprt_complete_rqst"), ["the NFS server"]);
-        assert_eq!(lists("osq_lock"), ["spinning for a lock"]);
+        assert_eq!(lists("queued_write_lock_slowpath"), ["spinning for a lock"]);
     }
 
     #[test]

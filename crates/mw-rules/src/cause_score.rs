@@ -197,7 +197,9 @@ impl<'a> CauseScore<'a> {
         }
     }
 
-    fn blocked(mut self, task: &BlockedTask, on: &str) -> Self {
+    /// Number of times that this task was blocked on something.
+    #[must_use]
+    pub(crate) fn blocked(mut self, task: &BlockedTask, on: &str) -> Self {
         let share = f64::from(task.seen) * 100.0 / f64::from(task.looks.max(task.seen).max(1));
         let what = format!("{} blocked {on}", task.task);
         self.add(share, self.stall.weight_of(&task.task), MOST_OF_WAITS);

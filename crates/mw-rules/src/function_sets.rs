@@ -1,12 +1,14 @@
 //! Functions that rules recognize stacks by, for the comparison with the kernels' symbols (`cargo xtask kernel`).
 
+use crate::RULES;
 use crate::forced_work;
 use crate::rules::mmap_lock;
 use mw_critical_path::ListedSet;
 
 /// Every set of functions of the rules' own; the others are those of mw-critical-path.
 pub fn listed_sets() -> Vec<ListedSet> {
-    let sets = forced_work::sets().chain(mmap_lock::sets());
+    let of_rules = RULES.iter().flat_map(|rule| rule.functions.iter().map(|set| (rule.id, *set)));
+    let sets = forced_work::sets().chain(mmap_lock::sets()).chain(of_rules);
     sets.map(|(list, functions)| ListedSet { list, wait: None, functions }).collect()
 }
 

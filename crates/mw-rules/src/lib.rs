@@ -43,6 +43,7 @@ pub mod room;
 mod rules;
 mod share;
 mod shared_memory;
+mod stack_evidence;
 mod stall_window;
 mod suspect;
 pub mod trend;

@@ -9,6 +9,7 @@ use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use Precedence::{Intermediate, LastResort, Symptom};
 use mw_critical_path::TimeClass;
+use mw_critical_path::kernel::FunctionSet;
 use mw_model::{Cause, Consent, Finding, Missing, Role, Severity, Window};
 
 /// A rule: everything about it that code outside its own file uses.
@@ -25,6 +26,8 @@ pub struct Rule {
     /// What a request spends its time on because of this cause. Where the critical path is known, only a rule that
     /// explains a part of it can be the cause; a cause may say itself how much it explains.
     pub(crate) explains: &'static [TimeClass],
+    /// Kernel functions that stacks are recognized by, where no other rule needs them.
+    pub(crate) functions: &'static [FunctionSet],
     /// Whether it can make a service fail at once, instead of making it slow.
     pub(crate) is_of_failures: bool,
     /// Whether every profile applies its remedy where it finds something.
@@ -85,6 +88,7 @@ pub const RULES: &[Rule] = &[
     rule!("cgroup-throttled", cgroup_throttled: cause),
     rule!("contradictory-counters", contradictory_counters: hazard),
     rule!("cpu-throttled", cpu_throttled: cause).explains(&[TimeClass::CpuQuota]).outside_memory(),
+    rule!("device-memory-fault", device_memory_fault: cause),
     rule!("dirty-limit-too-high", dirty_limit_too_high: hazard, cause)
         .of_profiles()
         .by(roles::writers)
@@ -97,6 +101,7 @@ pub const RULES: &[Rule] = &[
         .by(drop_caches::culprits)
         .explains(drop_caches::READS),
     rule!("exit-teardown", exit_teardown: cause).explains(&[TimeClass::Teardown]),
+    rule!("file-mapping-lock", file_mapping_lock: cause).shown_by(file_mapping_lock::FUNCTIONS),
     rule!("forced-reclaim", forced_reclaim: cause)
         .by(forced_reclaim::culprits)
         .explains(forced_reclaim::AGAIN),
@@ -215,6 +220,7 @@ impl Rule {
             precedence: Precedence::Root,
             culprits: roles::allocating,
             explains: &[],
+            functions: &[],
             is_of_failures: false,
             is_of_profiles: false,
             is_outside_memory: false,
@@ -232,6 +238,10 @@ impl Rule {
 
     const fn explains(self, explains: &'static [TimeClass]) -> Self {
         Self { explains, ..self }
+    }
+
+    const fn shown_by(self, functions: &'static [FunctionSet]) -> Self {
+        Self { functions, ..self }
     }
 
     const fn of_failures(self) -> Self {

@@ -431,6 +431,9 @@ impl ConditionEvidence<'_> {
         if kernel::NUMA_BALANCING.are_in(&part.stack) {
             return TimeClass::NumaBalancing;
         }
+        if kernel::DEVICE_PAGES.are_in(&part.stack) {
+            return TimeClass::Migration;
+        }
         let rate = |counter| self.window.rate(counter).unwrap_or(0.0);
         let (moved, balanced) = (rate(Counter::PgmigrateSuccess), rate(Counter::NumaPagesMigrated));
         if moved > 0.0 && balanced * 2.0 >= moved {

@@ -40,6 +40,7 @@ fn create_all(copy: &Path) -> anyhow::Result<()> {
     for part in [SkeletonKind::Rule, SkeletonKind::Probe, SkeletonKind::Collector] {
         create_under(copy, part, "new-skeleton")?;
     }
+    create_under(copy, SkeletonKind::Cause, "new-cause")?;
     Ok(())
 }
 

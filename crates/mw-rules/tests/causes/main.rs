@@ -10,6 +10,7 @@ mod made;
 mod mutated;
 mod paths;
 mod polled;
+mod stacks;
 mod stalls;
 
 use made::Made;
@@ -58,6 +59,7 @@ fn every_stall_has_its_cause_first_and_no_other_than_it_may() {
 #[test]
 fn every_rule_with_a_cause_has_its_stall() {
     let all = stalls::of_memory().into_iter().chain(paths::all()).chain(forced::all());
+    let all = all.chain(stacks::all());
     let firsts: BTreeSet<&str> = all.map(|stall| stall.first).collect();
     for rule in RULES.iter().filter(|rule| rule.has_cause() && rule.id != NOT_MEMORY) {
         assert!(firsts.contains(rule.id), "no stall is made up for {}", rule.id);
@@ -110,7 +112,7 @@ fn the_verdict_is_the_answer() {
 fn a_headline_has_one_colon_and_a_short_cause() {
     const COLUMNS: usize = 48;
     let memory = stalls::of_memory().into_iter().map(|stall| (stall.name, stall.made));
-    let paths = paths::all().into_iter().map(|stall| (stall.name, stall.made));
+    let paths = paths::all().into_iter().chain(stacks::all()).map(|stall| (stall.name, stall.made));
     let decoys = stalls::decoys(stalls::HEALTHY).into_iter().map(|(name, made, _)| (name, made));
     let all = memory.chain(paths).chain(decoys);
     let verdicts = all.map(|(name, made)| (name, asked(&made).verdict));

@@ -1,0 +1,124 @@
+//! Stalls that the stacks of tasks explain, each with similar stacks of other mechanisms.
+
+use crate::made::Made;
+use crate::stalls::{HEALTHY, Stall};
+use crate::{asked, paths};
+use mw_critical_path::{TimeKind, Wait, wait_of};
+use mw_rules::PLAUSIBLE_PERCENT;
+
+const POSTGRES: (u32, &str) = (812, "postgres");
+
+/// Stacks of a mechanism, innermost function first.
+struct StackStall {
+    rule: &'static str,
+    /// Kind of the part of a critical path whose stack does not tell one.
+    kind: TimeKind,
+    /// Stacks of tasks that wait or work because of it.
+    stacks: &'static [&'static [&'static str]],
+    /// Similar stacks of other mechanisms.
+    others: &'static [&'static [&'static str]],
+}
+
+const LOCKED: TimeKind = TimeKind::Waiting(Wait::Semaphore);
+
+const STALLS: &[StackStall] = &[
+    StackStall {
+        rule: "device-memory-fault",
+        kind: TimeKind::Waiting(Wait::Migration),
+        stacks: &[
+            &["svm_migrate_to_ram", "do_swap_page", "__handle_mm_fault", "handle_mm_fault"],
+            &[
+                "dma_fence_wait_timeout",
+                "svm_migrate_vma_to_ram",
+                "svm_migrate_to_ram",
+                "do_swap_page",
+            ],
+        ],
+        others: &[
+            &["folio_wait_bit_common", "migration_entry_wait_on_locked", "do_swap_page"],
+            &["swap_read_folio", "swapin_readahead", "do_swap_page", "handle_mm_fault"],
+        ],
+    },
+    StackStall {
+        rule: "file-mapping-lock",
+        kind: LOCKED,
+        stacks: &[
+            &["unlink_file_vma_batch_process", "free_pgtables", "exit_mmap", "mmput"],
+            &["rwsem_down_write_slowpath", "down_write", "unlink_file_vma", "free_pgtables"],
+            &[
+                "rwsem_down_read_slowpath",
+                "rmap_walk_file",
+                "folio_referenced",
+                "shrink_folio_list",
+            ],
+        ],
+        others: &[
+            &["rwsem_down_write_slowpath", "dup_mmap", "copy_process"],
+            &["rwsem_down_write_slowpath", "down_write", "__vm_munmap", "unlink_file_vma"],
+        ],
+    },
+];
+
+/// A task that was found blocked with a stack; nothing was traced.
+fn blocked(stack: &[&str]) -> Made {
+    Made::on(HEALTHY).blocked(POSTGRES, 'D', 8, stack)
+}
+
+/// A request of which a task spent most with a stack, waiting or working.
+fn on_path(stack: &[&str], kind: TimeKind) -> Made {
+    let names: Vec<String> = stack.iter().map(|function| (*function).to_owned()).collect();
+    let by_stack = wait_of(&names).map(TimeKind::Waiting).filter(|_| kind == LOCKED);
+    let mut made = paths::made(&[(by_stack.unwrap_or(kind), 92)]);
+    if let Some(part) = made.incident.path.as_mut().and_then(|path| path.parts.first_mut()) {
+        part.stack = names;
+    }
+    made
+}
+
+pub(crate) fn all() -> Vec<Stall> {
+    let each = |stall: &'static StackStall| {
+        stall.stacks.iter().flat_map(move |stack| {
+            [blocked(stack), on_path(stack, stall.kind)].map(|made| Stall {
+                name: stall.rule,
+                made,
+                first: stall.rule,
+                also: &[],
+            })
+        })
+    };
+    STALLS.iter().flat_map(each).collect()
+}
+
+/// Promise (The recorder): The innermost functions of a stack name the lock or the work that a task waited for, with a
+/// critical path and without.
+#[test]
+fn a_stack_names_its_cause() {
+    for stall in all() {
+        let explanation = asked(&stall.made);
+        let first = explanation.causes.first();
+        let rule = first.map(|cause| cause.finding.rule.as_str());
+        assert_eq!(
+            rule,
+            Some(stall.first),
+            "{:?}: {}",
+            stall.made.incident.blocked,
+            explanation.verdict
+        );
+        assert!(first.unwrap().score() >= 70, "{}: {}", stall.name, explanation.verdict);
+    }
+}
+
+#[test]
+fn a_similar_stack_of_another_mechanism_is_not_named() {
+    for stall in STALLS {
+        for stack in stall.others {
+            for made in [blocked(stack), on_path(stack, stall.kind)] {
+                let explanation = asked(&made);
+                let named = explanation.causes.iter().find(|cause| {
+                    cause.finding.rule == stall.rule && cause.score() >= PLAUSIBLE_PERCENT
+                });
+                assert_eq!(named, None, "{}: {stack:?}", stall.rule);
+            }
+        }
+    }
+}
