@@ -85,6 +85,9 @@ const WRITING: &[TimeClass] = &[
 /// culprits are the tasks that allocated.
 pub const RULES: &[Rule] = &[
     rule!("cgroup-limit", cgroup_limit: hazard, cause),
+    rule!("cgroup-migration", cgroup_migration: cause)
+        .shown_by(cgroup_migration::FUNCTIONS)
+        .outside_memory(),
     rule!("cgroup-throttled", cgroup_throttled: cause),
     rule!("contradictory-counters", contradictory_counters: hazard),
     rule!("cpu-throttled", cpu_throttled: cause).explains(&[TimeClass::CpuQuota]).outside_memory(),

@@ -1,6 +1,7 @@
 //! The rules, one file each; the file's head is the rule's page.
 
 pub(crate) mod cgroup_limit;
+pub(crate) mod cgroup_migration;
 pub(crate) mod cgroup_throttled;
 pub(crate) mod contradictory_counters;
 pub(crate) mod cpu_throttled;

@@ -23,6 +23,22 @@ const LOCKED: TimeKind = TimeKind::Waiting(Wait::Semaphore);
 
 const STALLS: &[StackStall] = &[
     StackStall {
+        rule: "cgroup-migration",
+        kind: LOCKED,
+        stacks: &[
+            &["percpu_rwsem_wait", "cgroup_can_fork", "copy_process", "kernel_clone"],
+            &["percpu_rwsem_wait", "__percpu_down_read", "exit_signals", "do_exit"],
+            &["percpu_rwsem_wait", "begin_new_exec", "load_elf_binary", "bprm_execve"],
+            &["percpu_down_write", "cgroup_procs_write_start", "__cgroup_procs_write"],
+        ],
+        others: &[
+            &["percpu_rwsem_wait", "__percpu_down_read", "vfs_write", "ksys_write"],
+            &["begin_new_exec", "load_elf_binary", "bprm_execve"],
+            &["__mutex_lock", "cgroup_kn_lock_live", "__cgroup_procs_write"],
+            &["rwsem_down_write_slowpath", "dup_mmap", "copy_process", "kernel_clone"],
+        ],
+    },
+    StackStall {
         rule: "device-memory-fault",
         kind: TimeKind::Waiting(Wait::Migration),
         stacks: &[
