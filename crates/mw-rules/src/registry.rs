@@ -156,6 +156,9 @@ pub const RULES: &[Rule] = &[
         .explains(&[TimeClass::CgroupReclaim, TimeClass::Reclaim])
         .of_failures(),
     rule!("overcommit-refusal", overcommit_refusal: hazard, cause).of_failures(),
+    rule!("page-cache-compaction", page_cache_compaction: cause)
+        .by(roles::compacting)
+        .shown_by(page_cache_compaction::FUNCTIONS),
     rule!("page-cache-flood", page_cache_flood: hazard, cause)
         .by(roles::writers)
         .explains(WRITING)

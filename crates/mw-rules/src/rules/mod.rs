@@ -34,6 +34,7 @@ pub(crate) mod numa_balancing;
 pub(crate) mod numa_node_exhausted;
 pub(crate) mod oom_kill;
 pub(crate) mod overcommit_refusal;
+pub(crate) mod page_cache_compaction;
 pub(crate) mod page_cache_flood;
 pub(crate) mod page_table_bloat;
 pub(crate) mod pinned_memory;

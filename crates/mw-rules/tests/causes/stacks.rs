@@ -73,6 +73,19 @@ const STALLS: &[StackStall] = &[
             &["rwsem_down_write_slowpath", "down_write", "__vm_munmap", "unlink_file_vma"],
         ],
     },
+    StackStall {
+        rule: "page-cache-compaction",
+        kind: TimeKind::Waiting(Wait::Compaction),
+        stacks: &[
+            &["compact_zone", "try_to_compact_pages", "filemap_alloc_folio", "__filemap_get_folio"],
+            &["isolate_migratepages_block", "try_to_compact_pages", "page_cache_ra_order"],
+        ],
+        others: &[
+            &["compact_zone", "try_to_compact_pages", "do_huge_pmd_anonymous_page"],
+            &["shrink_node", "try_to_free_pages", "filemap_alloc_folio", "__filemap_get_folio"],
+            &["folio_wait_bit_common", "filemap_read", "page_cache_ra_order"],
+        ],
+    },
 ];
 
 /// A task that was found blocked with a stack; nothing was traced.
