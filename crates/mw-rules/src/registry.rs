@@ -163,6 +163,10 @@ pub const RULES: &[Rule] = &[
         .by(roles::writers)
         .explains(WRITING)
         .of_condition(MemoryStalling),
+    rule!("page-list-drain", page_list_drain: cause)
+        .by(roles::outside_memory)
+        .shown_by(page_list_drain::FUNCTIONS)
+        .outside_memory(),
     rule!("page-table-bloat", page_table_bloat: hazard),
     rule!("pinned-memory", pinned_memory: hazard),
     rule!("proactive-compaction", proactive_compaction: cause)

@@ -36,6 +36,7 @@ pub(crate) mod oom_kill;
 pub(crate) mod overcommit_refusal;
 pub(crate) mod page_cache_compaction;
 pub(crate) mod page_cache_flood;
+pub(crate) mod page_list_drain;
 pub(crate) mod page_table_bloat;
 pub(crate) mod pinned_memory;
 pub(crate) mod proactive_compaction;

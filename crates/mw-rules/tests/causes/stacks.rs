@@ -3,7 +3,7 @@
 use crate::made::Made;
 use crate::stalls::{HEALTHY, Stall};
 use crate::{asked, paths};
-use mw_critical_path::{TimeKind, Wait, wait_of};
+use mw_critical_path::{CpuHolder, TimeKind, Wait, WaitLink, wait_of};
 use mw_rules::PLAUSIBLE_PERCENT;
 
 const POSTGRES: (u32, &str) = (812, "postgres");
@@ -86,6 +86,18 @@ const STALLS: &[StackStall] = &[
             &["folio_wait_bit_common", "filemap_read", "page_cache_ra_order"],
         ],
     },
+    StackStall {
+        rule: "page-list-drain",
+        kind: TimeKind::Waiting(Wait::Worker),
+        stacks: &[
+            &["__flush_work", "__lru_add_drain_all", "sysctl_compaction_handler", "vfs_write"],
+            &["wait_for_completion", "__flush_work", "lru_add_drain_all", "generic_fadvise"],
+        ],
+        others: &[
+            &["__flush_work", "drain_all_pages", "__alloc_pages_slowpath"],
+            &["__mutex_lock", "__lru_add_drain_all", "generic_fadvise"],
+        ],
+    },
 ];
 
 /// A task that was found blocked with a stack; nothing was traced.
@@ -126,15 +138,33 @@ fn a_stack_names_its_cause() {
         let explanation = asked(&stall.made);
         let first = explanation.causes.first();
         let rule = first.map(|cause| cause.finding.rule.as_str());
-        assert_eq!(
-            rule,
-            Some(stall.first),
-            "{:?}: {}",
-            stall.made.incident.blocked,
-            explanation.verdict
-        );
-        assert!(first.unwrap().score() >= 70, "{}: {}", stall.name, explanation.verdict);
+        assert_eq!(rule, Some(stall.first), "{}: {}", stall.name, explanation.verdict);
+        assert!(first.unwrap().score() >= 60, "{}: {}", stall.name, explanation.verdict);
     }
+}
+
+/// The path goes on in the task that was waited for, whose own stack says nothing of it.
+#[test]
+fn a_wait_of_the_chain_names_its_cause() {
+    let stack = STALLS.iter().find(|stall| stall.rule == "page-list-drain").unwrap().stacks[0];
+    let cause = |functions: &[&str]| {
+        let mut made = paths::made(&[(TimeKind::Runnable(CpuHolder::Task(9)), 92)]);
+        let path = made.incident.path.as_mut().unwrap();
+        let worker = paths::task(30, "kworker/1:2");
+        path.parts[0].task = worker.clone();
+        path.parts[0].holder = Some(paths::task(9, "control"));
+        path.chain.push(WaitLink {
+            waiter: paths::task(812, "postgres"),
+            wait: Wait::Worker,
+            other: worker,
+            inferred: false,
+            stack: functions.iter().map(|function| (*function).to_owned()).collect(),
+        });
+        let explanation = asked(&made);
+        explanation.causes.first().map(|cause| cause.finding.rule.clone())
+    };
+    assert_eq!(cause(stack).as_deref(), Some("page-list-drain"));
+    assert_eq!(cause(&["__flush_work", "drain_all_pages"]).as_deref(), Some("not-memory"));
 }
 
 #[test]
