@@ -88,6 +88,7 @@ pub const RULES: &[Rule] = &[
     rule!("cgroup-migration", cgroup_migration: cause)
         .shown_by(cgroup_migration::FUNCTIONS)
         .outside_memory(),
+    rule!("cgroup-statistics", cgroup_statistics: cause).shown_by(cgroup_statistics::FUNCTIONS),
     rule!("cgroup-throttled", cgroup_throttled: cause),
     rule!("contradictory-counters", contradictory_counters: hazard),
     rule!("cpu-throttled", cpu_throttled: cause).explains(&[TimeClass::CpuQuota]).outside_memory(),

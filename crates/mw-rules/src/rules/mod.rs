@@ -2,6 +2,7 @@
 
 pub(crate) mod cgroup_limit;
 pub(crate) mod cgroup_migration;
+pub(crate) mod cgroup_statistics;
 pub(crate) mod cgroup_throttled;
 pub(crate) mod contradictory_counters;
 pub(crate) mod cpu_throttled;

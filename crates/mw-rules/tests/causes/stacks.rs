@@ -3,7 +3,7 @@
 use crate::made::Made;
 use crate::stalls::{HEALTHY, Stall};
 use crate::{asked, paths};
-use mw_critical_path::{CpuHolder, TimeKind, Wait, WaitLink, wait_of};
+use mw_critical_path::{CpuHolder, KernelWork, RunMode, TimeKind, Wait, WaitLink, wait_of};
 use mw_rules::PLAUSIBLE_PERCENT;
 
 const POSTGRES: (u32, &str) = (812, "postgres");
@@ -21,6 +21,8 @@ struct StackStall {
 
 const LOCKED: TimeKind = TimeKind::Waiting(Wait::Semaphore);
 
+const SPINS: TimeKind = TimeKind::Running(RunMode::Kernel(KernelWork::LockContention));
+
 const STALLS: &[StackStall] = &[
     StackStall {
         rule: "cgroup-migration",
@@ -36,6 +38,18 @@ const STALLS: &[StackStall] = &[
             &["begin_new_exec", "load_elf_binary", "bprm_execve"],
             &["__mutex_lock", "cgroup_kn_lock_live", "__cgroup_procs_write"],
             &["rwsem_down_write_slowpath", "dup_mmap", "copy_process", "kernel_clone"],
+        ],
+    },
+    StackStall {
+        rule: "cgroup-statistics",
+        kind: SPINS,
+        stacks: &[
+            &["native_queued_spin_lock_slowpath", "cgroup_rstat_flush", "memory_stat_show"],
+            &["mem_cgroup_css_rstat_flush", "css_rstat_flush", "mem_cgroup_flush_stats"],
+        ],
+        others: &[
+            &["native_queued_spin_lock_slowpath", "folio_lruvec_lock_irq", "lru_add_drain_cpu"],
+            &["seq_printf", "memory_stat_format", "memory_stat_show", "seq_read_iter"],
         ],
     },
     StackStall {
@@ -117,14 +131,13 @@ fn on_path(stack: &[&str], kind: TimeKind) -> Made {
 }
 
 pub(crate) fn all() -> Vec<Stall> {
+    let is =
+        |stall: &StackStall, made| Stall { name: stall.rule, made, first: stall.rule, also: &[] };
     let each = |stall: &'static StackStall| {
         stall.stacks.iter().flat_map(move |stack| {
-            [blocked(stack), on_path(stack, stall.kind)].map(|made| Stall {
-                name: stall.rule,
-                made,
-                first: stall.rule,
-                also: &[],
-            })
+            let waits = !matches!(stall.kind, TimeKind::Running(_));
+            let blocked = waits.then(|| is(stall, blocked(stack)));
+            blocked.into_iter().chain([is(stall, on_path(stack, stall.kind))])
         })
     };
     STALLS.iter().flat_map(each).collect()
