@@ -178,6 +178,7 @@ pub const RULES: &[Rule] = &[
         .explains(&[TimeClass::Reclaim])
         .of_condition(MemoryStalling),
     rule!("shm-limit", shm_limit: hazard),
+    rule!("shrinker-lock", shrinker_lock: cause).shown_by(shrinker_lock::FUNCTIONS),
     rule!("slab-bloat", slab_bloat: hazard, cause).explains(&[TimeClass::Reclaim]),
     rule!("slow-population", slow_population: cause).explains(&[TimeClass::Population]),
     rule!("swap-thrash", swap_thrash: hazard, cause)

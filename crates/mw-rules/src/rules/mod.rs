@@ -43,6 +43,7 @@ pub(crate) mod pinned_memory;
 pub(crate) mod proactive_compaction;
 pub(crate) mod reclaim_storm;
 pub(crate) mod shm_limit;
+pub(crate) mod shrinker_lock;
 pub(crate) mod slab_bloat;
 pub(crate) mod slow_population;
 pub(crate) mod swap_thrash;

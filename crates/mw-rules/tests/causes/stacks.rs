@@ -112,6 +112,19 @@ const STALLS: &[StackStall] = &[
             &["__mutex_lock", "__lru_add_drain_all", "generic_fadvise"],
         ],
     },
+    StackStall {
+        rule: "shrinker-lock",
+        kind: LOCKED,
+        stacks: &[
+            &["unregister_shrinker", "deactivate_locked_super", "cleanup_mnt", "task_work_run"],
+            &["rwsem_down_write_slowpath", "register_shrinker_prepared", "sget", "mount_bdev"],
+        ],
+        others: &[
+            &["rwsem_down_write_slowpath", "deactivate_super", "cleanup_mnt"],
+            &["__mutex_lock", "shrinker_free", "deactivate_locked_super", "cleanup_mnt"],
+            &["do_shrink_slab", "shrink_slab", "shrink_node", "balance_pgdat"],
+        ],
+    },
 ];
 
 /// A task that was found blocked with a stack; nothing was traced.
