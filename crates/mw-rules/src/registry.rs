@@ -184,6 +184,10 @@ pub const RULES: &[Rule] = &[
     rule!("swap-thrash", swap_thrash: hazard, cause)
         .explains(&[TimeClass::SwapIn, TimeClass::Reclaim])
         .of_condition(MemoryStalling),
+    rule!("sync-of-all", sync_of_all: cause)
+        .by(roles::outside_memory)
+        .shown_by(sync_of_all::FUNCTIONS)
+        .outside_memory(),
     rule!("thp-compaction", thp_compaction: hazard, cause)
         .by(roles::compacting)
         .explains(&[TimeClass::Compaction]),

@@ -47,6 +47,7 @@ pub(crate) mod shrinker_lock;
 pub(crate) mod slab_bloat;
 pub(crate) mod slow_population;
 pub(crate) mod swap_thrash;
+pub(crate) mod sync_of_all;
 pub(crate) mod thp_compaction;
 pub(crate) mod tmpfs_full;
 pub(crate) mod unowned_memory;

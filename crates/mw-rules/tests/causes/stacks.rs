@@ -125,6 +125,21 @@ const STALLS: &[StackStall] = &[
             &["do_shrink_slab", "shrink_slab", "shrink_node", "balance_pgdat"],
         ],
     },
+    StackStall {
+        rule: "sync-of-all",
+        kind: TimeKind::Waiting(Wait::FileWrite),
+        stacks: &[
+            &["wb_wait_for_completion", "sync_inodes_sb", "iterate_supers", "ksys_sync"],
+            &["folio_wait_writeback", "sync_inodes_one_sb", "iterate_supers", "ksys_sync"],
+            &["jbd2_log_wait_commit", "ext4_sync_fs", "sync_fs_one_sb", "iterate_supers"],
+        ],
+        others: &[
+            &["wb_wait_for_completion", "sync_inodes_sb", "sync_filesystem", "__do_sys_syncfs"],
+            &["wb_wait_for_completion", "sync_inodes_sb", "generic_shutdown_super", "cleanup_mnt"],
+            &["folio_wait_writeback", "file_write_and_wait_range", "ext4_sync_file", "do_fsync"],
+            &["folio_wait_writeback", "__do_sys_sync_file_range", "ksys_sync_file_range"],
+        ],
+    },
 ];
 
 /// A task that was found blocked with a stack; nothing was traced.
