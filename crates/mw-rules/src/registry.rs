@@ -137,6 +137,7 @@ pub const RULES: &[Rule] = &[
     rule!("memlock-limit", memlock_limit: hazard),
     rule!("memory-balloon", memory_balloon: hazard),
     rule!("memory-exhausted", memory_exhausted: hazard),
+    rule!("mempool-wait", mempool_wait: cause).shown_by(mempool_wait::FUNCTIONS),
     rule!("min-free-too-high", min_free_too_high: hazard, cause)
         .explains(&[TimeClass::Reclaim])
         .of_profiles(),

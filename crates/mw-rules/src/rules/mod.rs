@@ -27,6 +27,7 @@ pub(crate) mod map_count_limit;
 pub(crate) mod memlock_limit;
 pub(crate) mod memory_balloon;
 pub(crate) mod memory_exhausted;
+pub(crate) mod mempool_wait;
 pub(crate) mod min_free_too_high;
 pub(crate) mod min_free_too_low;
 pub(crate) mod mmap_lock;

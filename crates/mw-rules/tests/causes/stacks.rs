@@ -88,6 +88,24 @@ const STALLS: &[StackStall] = &[
         ],
     },
     StackStall {
+        rule: "mempool-wait",
+        kind: TimeKind::Waiting(Wait::DirectReclaim),
+        stacks: &[
+            &[
+                "schedule_timeout",
+                "io_schedule_timeout",
+                "mempool_alloc_noprof",
+                "bio_alloc_bioset",
+            ],
+            &["mempool_alloc", "bio_alloc_bioset", "crypt_alloc_buffer", "kcryptd_crypt"],
+            &["mempool_alloc_from_pool", "mempool_alloc_noprof", "bio_alloc_bioset"],
+        ],
+        others: &[
+            &["shrink_node", "try_to_free_pages", "mempool_alloc_slab", "mempool_alloc_noprof"],
+            &["blk_mq_get_tag", "blk_mq_submit_bio", "submit_bio_noacct"],
+        ],
+    },
+    StackStall {
         rule: "page-cache-compaction",
         kind: TimeKind::Waiting(Wait::Compaction),
         stacks: &[
