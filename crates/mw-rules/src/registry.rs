@@ -174,6 +174,7 @@ pub const RULES: &[Rule] = &[
     rule!("proactive-compaction", proactive_compaction: cause)
         .by(proactive_compaction::culprits)
         .explains(proactive_compaction::MOVED),
+    rule!("range-migration", range_migration: cause).shown_by(range_migration::FUNCTIONS),
     rule!("reclaim-storm", reclaim_storm: hazard, cause)
         .ranks(Symptom)
         .explains(&[TimeClass::Reclaim])

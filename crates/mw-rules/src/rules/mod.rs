@@ -42,6 +42,7 @@ pub(crate) mod page_list_drain;
 pub(crate) mod page_table_bloat;
 pub(crate) mod pinned_memory;
 pub(crate) mod proactive_compaction;
+pub(crate) mod range_migration;
 pub(crate) mod reclaim_storm;
 pub(crate) mod shm_limit;
 pub(crate) mod shrinker_lock;

@@ -131,6 +131,18 @@ const STALLS: &[StackStall] = &[
         ],
     },
     StackStall {
+        rule: "range-migration",
+        kind: TimeKind::Waiting(Wait::Migration),
+        stacks: &[
+            &["migrate_pages", "__alloc_contig_migrate_range", "alloc_contig_range_noprof"],
+            &["migrate_pages", "do_migrate_range", "offline_pages", "memory_subsys_offline"],
+        ],
+        others: &[
+            &["migration_entry_wait_on_locked", "do_swap_page", "handle_mm_fault"],
+            &["migrate_pages", "compact_zone", "try_to_compact_pages"],
+        ],
+    },
+    StackStall {
         rule: "shrinker-lock",
         kind: LOCKED,
         stacks: &[
@@ -224,6 +236,24 @@ fn a_wait_of_the_chain_names_its_cause() {
     };
     assert_eq!(cause(stack).as_deref(), Some("page-list-drain"));
     assert_eq!(cause(&["__flush_work", "drain_all_pages"]).as_deref(), Some("not-memory"));
+}
+
+/// All waiters for a page on the move have the same stack.
+#[test]
+fn who_moved_a_page_is_told_by_the_wake_up() {
+    let cause = |waker_stack: &[&str]| {
+        let waits = ["folio_wait_bit_common", "migration_entry_wait_on_locked", "do_swap_page"];
+        let mut made = on_path(&waits, TimeKind::Waiting(Wait::Migration));
+        let path = made.incident.path.as_mut().unwrap();
+        path.parts[0].waker_stack =
+            waker_stack.iter().map(|function| (*function).to_owned()).collect();
+        asked(&made).causes.first().map(|cause| cause.finding.rule.clone())
+    };
+    let moved = ["folio_unlock", "migrate_pages_batch", "migrate_pages", "do_migrate_range"];
+    let by = |mover| cause(&[&moved[..], &[mover]].concat());
+    assert_eq!(by("offline_pages").as_deref(), Some("range-migration"));
+    assert_eq!(by("alloc_contig_range_noprof").as_deref(), Some("range-migration"));
+    assert_ne!(by("compact_zone").as_deref(), Some("range-migration"));
 }
 
 #[test]
