@@ -132,6 +132,7 @@ pub const RULES: &[Rule] = &[
     rule!("khugepaged-churn", khugepaged_churn: hazard, cause)
         .by(roles::compacting)
         .explains(&[TimeClass::AddressSpace, TimeClass::Compaction]),
+    rule!("ksm-scan", ksm_scan: cause).shown_by(ksm_scan::FUNCTIONS),
     rule!("lock-wait", lock_wait: cause).by(roles::outside_memory).outside_memory(),
     rule!("map-count-limit", map_count_limit: hazard),
     rule!("memlock-limit", memlock_limit: hazard),

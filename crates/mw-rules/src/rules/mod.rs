@@ -22,6 +22,7 @@ pub(crate) mod journal_commit;
 pub(crate) mod kernel_limit;
 pub(crate) mod kernel_zone_exhausted;
 pub(crate) mod khugepaged_churn;
+pub(crate) mod ksm_scan;
 pub(crate) mod lock_wait;
 pub(crate) mod map_count_limit;
 pub(crate) mod memlock_limit;

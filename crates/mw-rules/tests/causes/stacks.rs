@@ -88,6 +88,12 @@ const STALLS: &[StackStall] = &[
         ],
     },
     StackStall {
+        rule: "ksm-scan",
+        kind: TimeKind::Running(RunMode::Kernel(KernelWork::PageFault)),
+        stacks: &[&["handle_mm_fault", "break_ksm", "unmerge_ksm_pages", "ksm_madvise"]],
+        others: &[&["wp_page_copy", "do_wp_page", "handle_mm_fault", "exc_page_fault"]],
+    },
+    StackStall {
         rule: "mempool-wait",
         kind: TimeKind::Waiting(Wait::DirectReclaim),
         stacks: &[
@@ -254,6 +260,17 @@ fn who_moved_a_page_is_told_by_the_wake_up() {
     assert_eq!(by("offline_pages").as_deref(), Some("range-migration"));
     assert_eq!(by("alloc_contig_range_noprof").as_deref(), Some("range-migration"));
     assert_ne!(by("compact_zone").as_deref(), Some("range-migration"));
+}
+
+#[test]
+fn ksmd_is_told_by_the_cpu_that_it_had() {
+    let cause = |name: &str| {
+        let mut made = paths::made(&[(TimeKind::Runnable(CpuHolder::Task(44)), 92)]);
+        made.incident.path.as_mut().unwrap().parts[0].holder = Some(paths::task(44, name));
+        asked(&made).causes.first().map(|cause| cause.finding.rule.clone())
+    };
+    assert_eq!(cause("ksmd").as_deref(), Some("ksm-scan"));
+    assert_eq!(cause("stress").as_deref(), Some("not-memory"));
 }
 
 #[test]
