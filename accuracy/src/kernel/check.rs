@@ -152,6 +152,7 @@ fn of_zone(kernel: &StoredKernel) -> anyhow::Result<Vec<(&'static str, Option<u6
         ("nr_zone_write_pending", zone.write_pending_pages),
         ("nr_mlock", zone.mlock_pages),
         ("start_pfn", zone.start_pfn),
+        ("node_unreclaimable", zone.unreclaimable),
     ])
 }
 

@@ -73,6 +73,8 @@ pub struct Zone {
     pub mlock_pages: Option<u64>,
     /// The zone's first page frame; `None` for an unpopulated zone.
     pub start_pfn: Option<u64>,
+    /// 1 where kswapd has given up on the node; older kernels do not print it.
+    pub unreclaimable: Option<u64>,
 }
 
 impl Zone {
@@ -305,6 +307,7 @@ impl OpenZone {
             b"nr_unaccepted" => &mut zone.unaccepted_pages,
             b"nr_mlock" => &mut zone.mlock_pages,
             b"start_pfn:" => &mut zone.start_pfn,
+            b"node_unreclaimable:" => &mut zone.unreclaimable,
             _ => return Ok(()),
         };
         *optional = Some(number(line, rest)?);
@@ -458,7 +461,7 @@ Node 1, zone   Normal
         assert_eq!(normal.pcp_pages, Some(87_836 + 88_016), "of two CPUs");
         assert_eq!((normal.inactive_anon_pages, normal.mlock_pages), (Some(1999), Some(3535)));
         assert_eq!((normal.write_pending_pages, normal.unevictable_pages), (Some(47), Some(3766)));
-        assert_eq!(normal.start_pfn, Some(1_048_576));
+        assert_eq!((normal.start_pfn, normal.unreclaimable), (Some(1_048_576), Some(0)));
         assert_eq!(zones[0].protection(), [0, 3019, 12_875, 12_875, 12_875]);
         // The node's own statistics are in its first zone.
         assert_eq!(zones[0].inactive_anon_pages, Some(0));

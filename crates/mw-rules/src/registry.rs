@@ -133,6 +133,9 @@ pub const RULES: &[Rule] = &[
         .by(roles::compacting)
         .explains(&[TimeClass::AddressSpace, TimeClass::Compaction]),
     rule!("ksm-scan", ksm_scan: cause).shown_by(ksm_scan::FUNCTIONS),
+    rule!("kswapd-gave-up", kswapd_gave_up: cause)
+        .ranks(Intermediate)
+        .explains(&[TimeClass::Reclaim]),
     rule!("lock-wait", lock_wait: cause).by(roles::outside_memory).outside_memory(),
     rule!("map-count-limit", map_count_limit: hazard),
     rule!("memlock-limit", memlock_limit: hazard),

@@ -23,6 +23,7 @@ pub(crate) mod kernel_limit;
 pub(crate) mod kernel_zone_exhausted;
 pub(crate) mod khugepaged_churn;
 pub(crate) mod ksm_scan;
+pub(crate) mod kswapd_gave_up;
 pub(crate) mod lock_wait;
 pub(crate) mod map_count_limit;
 pub(crate) mod memlock_limit;

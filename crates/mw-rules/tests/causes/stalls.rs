@@ -1,7 +1,7 @@
 //! The made-up stalls, with what explains each.
 
 use crate::made::Made;
-use mw_model::{Subject, TriggerKind, WaitKind};
+use mw_model::{Reading, Subject, TriggerKind, WaitKind};
 use mw_proc::vmstat::Counter;
 
 /// A stall, the rule that explains it, and the others that are plausible beside it.
@@ -138,6 +138,7 @@ fn reclaiming() -> Vec<Stall> {
             &["page-cache-flood", "reclaim-storm"],
         ),
         is("reclaim-storm", storm("reclaim-storm/quiet"), "reclaim-storm", &[]),
+        is("kswapd-gave-up", gave_up(), "kswapd-gave-up", FLOOD),
         is("reclaim-storm, unprivileged", unprivileged_storm(), "reclaim-storm", &[]),
         is("swap-thrash", thrash(), "swap-thrash", &["reclaim-storm"]),
         is("swap-thrash, coming back", swapped_in(), "swap-thrash", &[]),
@@ -170,6 +171,14 @@ fn storm(fixture: &str) -> Made {
         .counts(Counter::Allocstall, 60.0)
         .stack((45, "kswapd0"), 8000, &["kthread", "kswapd", "balance_pgdat", "shrink_node"])
         .stack((0, "swapper"), 24_000, &["do_idle"])
+}
+
+/// The kernel calls a node unreclaimable.
+fn gave_up() -> Made {
+    let mut made = storm("reclaim-storm/quiet");
+    let Reading::Value(zoneinfo) = &mut made.window.now.sample.zoneinfo else { return made };
+    zoneinfo.zones.iter_mut().for_each(|zone| zone.unreclaimable = Some(1));
+    made
 }
 
 fn unprivileged_storm() -> Made {
