@@ -201,6 +201,7 @@ pub const RULES: &[Rule] = &[
     rule!("unowned-memory", unowned_memory: hazard),
     rule!("unreclaimable-ramfs", unreclaimable_ramfs: hazard, cause)
         .explains(&[TimeClass::Reclaim]),
+    rule!("watermark-boost", watermark_boost: cause).explains(watermark_boost::HURT),
     rule!("working-set-thrash", working_set_thrash: hazard, cause).of_condition(MemoryStalling),
     rule!("zfs-arc", zfs_arc: hazard),
     rule!("zone-reclaim", zone_reclaim: hazard, cause).explains(&[TimeClass::Reclaim]),

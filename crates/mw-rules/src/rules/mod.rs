@@ -56,6 +56,7 @@ pub(crate) mod thp_compaction;
 pub(crate) mod tmpfs_full;
 pub(crate) mod unowned_memory;
 pub(crate) mod unreclaimable_ramfs;
+pub(crate) mod watermark_boost;
 pub(crate) mod working_set_thrash;
 pub(crate) mod zfs_arc;
 pub(crate) mod zone_reclaim;

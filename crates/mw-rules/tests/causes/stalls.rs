@@ -139,6 +139,8 @@ fn reclaiming() -> Vec<Stall> {
         ),
         is("reclaim-storm", storm("reclaim-storm/quiet"), "reclaim-storm", &[]),
         is("kswapd-gave-up", gave_up(), "kswapd-gave-up", FLOOD),
+        is("watermark-boost", boosted(500_000), "watermark-boost", FLOOD),
+        is("watermark-boost, memory short", boosted(0), "reclaim-storm", &[]),
         is("reclaim-storm, unprivileged", unprivileged_storm(), "reclaim-storm", &[]),
         is("swap-thrash", thrash(), "swap-thrash", &["reclaim-storm"]),
         is("swap-thrash, coming back", swapped_in(), "swap-thrash", &[]),
@@ -178,6 +180,19 @@ fn gave_up() -> Made {
     let mut made = storm("reclaim-storm/quiet");
     let Reading::Value(zoneinfo) = &mut made.window.now.sample.zoneinfo else { return made };
     zoneinfo.zones.iter_mut().for_each(|zone| zone.unreclaimable = Some(1));
+    made
+}
+
+/// The watermarks are increased for a while, and so many pages are free above what they are without that.
+fn boosted(free_pages: u64) -> Made {
+    const BOOST: u64 = 30_000;
+    let mut made = storm("reclaim-storm/quiet");
+    let Reading::Value(zoneinfo) = &mut made.window.now.sample.zoneinfo else { return made };
+    for zone in &mut zoneinfo.zones {
+        zone.free_pages = zone.high_pages.saturating_add(zone.reserve_pages()) + free_pages;
+        zone.high_pages += BOOST;
+        zone.boost_pages = Some(BOOST);
+    }
     made
 }
 
