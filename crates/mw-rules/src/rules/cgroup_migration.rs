@@ -3,32 +3,33 @@
 //! Processes were moved between cgroups, and every fork and exit on the machine waited.
 //!
 //! ## What it finds
-//! No hazard: this rule only explains stalls. A task waited in fork(2), exit or execve(2) until a move of other tasks between
-//! cgroups was over; or moved tasks itself.
+//! No hazard: this rule only explains stalls. A task waited in fork(2), exit or execve(2) until a move of other tasks
+//! between cgroups was over; or moved tasks itself.
 //!
 //! ## Why it hurts
-//! A write to cgroup.procs, or to cgroup.subtree_control of a cgroup with tasks, takes cgroup_threadgroup_rwsem for writing
-//! (`cgroup_attach_lock`, kernel/cgroup/cgroup.c). fork(2) takes it for reading (`cgroup_can_fork`), as do exit
-//! (`exit_signals`, kernel/signal.c) and execve(2) by a thread that is not the first (`de_thread`, fs/exec.c). There is one
-//! for the machine: while a move waits for a task within fork(2), such as one that its CPU quota holds back, or works through
-//! the threads of a large process, nothing forks or exits. Moves that follow each other add up.
+//! A write to cgroup.procs, or to cgroup.subtree_control of a cgroup with tasks, takes cgroup_threadgroup_rwsem for
+//! writing (`cgroup_attach_lock`, kernel/cgroup/cgroup.c). fork(2) takes it for reading (`cgroup_can_fork`), as do exit
+//! (`exit_signals`, kernel/signal.c) and execve(2) by a thread that is not the first (`de_thread`, fs/exec.c). There is
+//! one for the machine: while a move waits for a task within fork(2), such as one that its CPU quota holds back, or
+//! works through the threads of a large process, nothing forks or exits. Moves that follow each other add up.
 //!
 //! ## What it looks like
 //! Tasks in state D in `percpu_rwsem_wait` below `cgroup_can_fork` or `exit_signals`, and one in `cgroup_attach_lock`,
 //! `cgroup_procs_write` or `cgroup_update_dfl_csses`. No counter shows it.
 //!
 //! ## How to fix it
-//! Move processes less often: start them in their cgroup with clone3(2) and CLONE_INTO_CGROUP, which does not take the lock
-//! for writing. In Linux 7.3 the mount option `favordynmods` of cgroup2 has a move lock the moved process alone
-//! (`cgroup_enable_per_threadgroup_rwsem`); every fork and exit then costs more. In 6.12 the option only spares moves the wait
-//! for an RCU grace period, during which forks do not wait.
+//! Move processes less often: start them in their cgroup with clone3(2) and CLONE_INTO_CGROUP, which does not take the
+//! lock for writing. In Linux 7.3 the mount option `favordynmods` of cgroup2 has a move lock the moved process alone
+//! (`cgroup_enable_per_threadgroup_rwsem`); every fork and exit then costs more. In 6.12 the option only spares moves
+//! the wait for an RCU grace period, during which forks do not wait.
 //!
 //! ## Threshold
-//! The wait takes at least half of the request; without a critical path, it is scored by how often a task was found in it.
-//! Read on 5.10 to 7.3. A wait for cgroup_mutex, which creating and removing cgroups takes, is another.
+//! The wait takes at least half of the request; without a critical path, it is scored by how often a task was found in
+//! it. Read on 5.10 to 7.3. A wait for cgroup_mutex, which creating and removing cgroups takes, is another.
 //!
 //! ## References
-//! Linux, Documentation/admin-guide/cgroup-v2.rst, "favordynmods"; include/linux/cgroup-defs.h, `CGRP_ROOT_FAVOR_DYNMODS`; clone(2).
+//! Linux, Documentation/admin-guide/cgroup-v2.rst, "favordynmods"; include/linux/cgroup-defs.h,
+//! `CGRP_ROOT_FAVOR_DYNMODS`; clone(2).
 
 use crate::stack_evidence::StackEvidence;
 use crate::stall_window::StallWindow;

@@ -3,27 +3,29 @@
 //! Processes that map one file waited for each other to map or unmap it.
 //!
 //! ## What it finds
-//! No hazard: this rule only explains stalls. A task that exits, maps or unmaps memory, or looks for the mappings of a page,
-//! waited for the lock of all mappings of one file (i_mmap_rwsem).
+//! No hazard: this rule only explains stalls. A task that exits, maps or unmaps memory, or looks for the mappings of a
+//! page, waited for the lock of all mappings of one file (i_mmap_rwsem).
 //!
 //! ## Why it hurts
 //! The kernel keeps all mappings of a file, by whichever process, in one tree under one lock (`i_mmap_rwsem`,
-//! include/linux/fs.h). To map or unmap a part of the file takes it for writing (`vma_link`, `unlink_file_vma` in mm/mmap.c of
-//! Linux 5.10; `vma_prepare`, `vma_link_file`, `unlink_file_vma_batch_process` in mm/vma.c of 6.12 and 7.3), reclaim and
-//! migration of its pages for reading (`rmap_walk_file`, mm/rmap.c). A library or data file that thousands of processes
-//! map makes starts and exits of all of them wait in turn; each takes the lock once for every mapping. 6.12 and 7.3 take it
-//! once for up to 8 neighbouring mappings at an exit (`struct unlink_vma_file_batch`), 5.10 and 6.1 do not.
+//! include/linux/fs.h). To map or unmap a part of the file takes it for writing (`vma_link`, `unlink_file_vma` in
+//! mm/mmap.c of Linux 5.10; `vma_prepare`, `vma_link_file`, `unlink_file_vma_batch_process` in mm/vma.c of 6.12 and
+//! 7.3), reclaim and migration of its pages for reading (`rmap_walk_file`, mm/rmap.c). A library or data file that
+//! thousands of processes map makes starts and exits of all of them wait in turn; each takes the lock once for every
+//! mapping. 6.12 and 7.3 take it once for up to 8 neighbouring mappings at an exit (`struct unlink_vma_file_batch`),
+//! 5.10 does not.
 //!
 //! ## What it looks like
 //! Tasks in state D in `unlink_file_vma`, `vma_prepare` or `rmap_walk_file`; many processes start and end.
 //!
 //! ## How to fix it
-//! Start fewer processes: keep them, as a connection pooler or workers with more requests each do. Which file it is, the stacks
-//! do not show: compare /proc/PID/maps of the processes that wait.
+//! Start fewer processes: keep them, as a connection pooler or workers with more requests each do. Which file it is,
+//! the stacks do not show: compare /proc/PID/maps of the processes that wait.
 //!
 //! ## Threshold
-//! The wait takes at least half of the request; without a critical path, it is scored by how often a task was found in it.
-//! Read on 5.10 to 7.3. fork(2) takes this lock in the same function as mmap_lock (`dup_mmap`) and is not told from it.
+//! The wait takes at least half of the request; without a critical path, it is scored by how often a task was found in
+//! it. Read on 5.10 to 7.3. fork(2) takes this lock in the same function as mmap_lock (`dup_mmap`) and is not told from
+//! it.
 //!
 //! ## References
 //! Linux, Documentation/mm/process_addrs.rst; Documentation/filesystems/locking.rst; mm/rmap.c, "Lock ordering in mm".

@@ -3,26 +3,28 @@
 //! I/O waited for a reserved object, because memory was short and the reserve was in use.
 //!
 //! ## What it finds
-//! No hazard: this rule only explains stalls. The request, or the flusher or kswapd that it waited for, slept until another
-//! request to a block device completed and gave its bio or buffer back.
+//! No hazard: this rule only explains stalls. The request, or the flusher or kswapd that it waited for, slept until
+//! another request to a block device completed and gave its bio or buffer back.
 //!
 //! ## Why it hurts
-//! Block devices keep a small reserve (mempool) of what one request needs, so that memory can be freed by writing when none is
-//! free. `mempool_alloc` (mm/mempool.c, Linux 5.10 to 7.3) takes from it when the allocator has nothing without
+//! Block devices keep a small reserve (mempool) of what one request needs, so that memory can be freed by writing when
+//! none is free. `mempool_alloc` (mm/mempool.c, Linux 5.10 to 7.3) takes from it when the allocator has nothing without
 //! waiting. When it is empty as well, it reclaims, then sleeps until an object comes back, for at most 5 s at a time
-//! (`mempool_alloc_from_pool` in 7.3). All I/O goes at the speed of the few reserved requests then; dm-crypt, RAID and swap
-//! on top of them stack several pools.
+//! (`mempool_alloc_from_pool` in 7.3). All I/O goes at the speed of the few reserved requests then; dm-crypt, RAID and
+//! swap on top of them stack several pools.
 //!
 //! ## What it looks like
-//! Tasks in state D in `io_schedule_timeout` below `mempool_alloc`, with free memory near the min watermarks. No counter
-//! shows it. A wait in the allocator below `mempool_alloc` is direct reclaim, and not this.
+//! Tasks in state D in `io_schedule_timeout` below `mempool_alloc`, with free memory near the min watermarks. No
+//! counter shows it. A wait in the allocator below `mempool_alloc` is direct reclaim, and not this.
 //!
 //! ## How to fix it
-//! Memory is short for allocations that may not wait: raise `vm.min_free_kbytes` ([min-free-too-low](min-free-too-low.md)), or
-//! use less memory. Swap on a plain partition instead of an encrypted or stacked device needs fewer objects.
+//! Memory is short for allocations that may not wait: raise `vm.min_free_kbytes`
+//! ([min-free-too-low](min-free-too-low.md)), or use less memory. Swap on a plain partition instead of an encrypted or
+//! stacked device needs fewer objects.
 //!
 //! ## Threshold
-//! The wait takes at least half of the request; without a critical path, it is scored by how often a task was found in it.
+//! The wait takes at least half of the request; without a critical path, it is scored by how often a task was found in
+//! it.
 //!
 //! ## References
 //! Linux, mm/mempool.c, `mempool_alloc()`; Documentation/block/biovecs.rst.

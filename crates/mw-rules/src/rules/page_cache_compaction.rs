@@ -3,15 +3,15 @@
 //! A read or write of a file compacted memory to get a large folio for the page cache.
 //!
 //! ## What it finds
-//! No hazard: this rule only explains stalls. The request did buffered I/O, and the kernel compacted memory for the folios in
-//! which the page cache holds it. Huge pages are [thp-compaction](thp-compaction.md).
+//! No hazard: this rule only explains stalls. The request did buffered I/O, and the kernel compacted memory for the
+//! folios in which the page cache holds it. Huge pages are [thp-compaction](thp-compaction.md).
 //!
 //! ## Why it hurts
 //! File systems with large folios read ahead and write in blocks of up to 2 MiB. For the order they ask the allocator
-//! with `__GFP_NORETRY`, which does not retry but still allows direct compaction
-//! (`__filemap_get_folio`, mm/filemap.c; `readahead_gfp_mask`, include/linux/pagemap.h); then they try a smaller order. With
-//! memory in small pieces, that is compaction in vain for each step and folio, by the task that wants to read or write.
-//! A THP setting does not change it.
+//! with `__GFP_NORETRY`, which does not retry but still allows direct compaction (`__filemap_get_folio`, mm/filemap.c;
+//! `readahead_gfp_mask`, include/linux/pagemap.h); then they try a smaller order. With memory in small pieces, that is
+//! compaction in vain for each step and folio, by the task that wants to read or write. A THP setting does not change
+//! it.
 //!
 //! ## What it looks like
 //! `compact_stall` and `compact_fail` in /proc/vmstat increase without `thp_fault_fallback`; tasks are in
@@ -19,17 +19,18 @@
 //! `mm_compaction_try_to_compact_pages` has orders other than 9.
 //!
 //! ## How to fix it
-//! For reads: a smaller readahead. The order is at most that of the window (`page_cache_ra_order`, mm/readahead.c): with
-//! `read_ahead_kb` 32, folios have 8 pages. Sequential reads of slow devices become slower. For writes: the order is at most that
-//! of one write(2), so that smaller writes ask for less; or direct I/O. For both: [fragmented-node](fragmented-node.md) shows
-//! what keeps memory in pieces.
+//! For reads: a smaller readahead. The order is at most that of the window (`page_cache_ra_order`, mm/readahead.c):
+//! with `read_ahead_kb` 32, folios have 8 pages. Sequential reads of slow devices become slower. For writes: the order
+//! is at most that of one write(2), so that smaller writes ask for less; or direct I/O. For both:
+//! [fragmented-node](fragmented-node.md) shows what keeps memory in pieces.
 //!
 //! ## Threshold
-//! It takes at least half of the request; without a critical path, it is scored by how often a task was found in it. Read on
-//! 6.1, where XFS reads ahead so, to 7.3. 5.10 has no large folios of files but those of huge tmpfs mounts.
+//! It takes at least half of the request; without a critical path, it is scored by how often a task was found in it.
+//! Read on 6.1, where XFS reads ahead so, to 7.3. 5.10 has no large folios of files but those of huge tmpfs mounts.
 //!
 //! ## References
-//! Linux, mm/readahead.c, `page_cache_ra_order()`; mm/filemap.c, `__filemap_get_folio()`; mm/page_alloc.c, `__alloc_pages_slowpath()`.
+//! Linux, mm/readahead.c, `page_cache_ra_order()`; mm/filemap.c, `__filemap_get_folio()`; mm/page_alloc.c,
+//! `__alloc_pages_slowpath()`.
 
 use crate::stack_evidence::StackEvidence;
 use crate::stall_window::StallWindow;

@@ -3,25 +3,27 @@
 //! A mount or unmount waited for a shrinker that was freeing objects.
 //!
 //! ## What it finds
-//! No hazard: this rule only explains stalls. The request mounted or unmounted a file system, and waited for the
-//! lock that every reclaim of kernel objects holds (shrinker_rwsem; read on Linux 5.10).
+//! No hazard: this rule only explains stalls. The request mounted or unmounted a file system, and waited for the lock
+//! that every reclaim of kernel objects holds (shrinker_rwsem; read on Linux 5.10).
 //!
 //! ## Why it hurts
-//! Reclaim calls all shrinkers under shrinker_rwsem, which it takes for reading (`shrink_slab`, mm/vmscan.c). A shrinker that
-//! is slow, because it has millions of dentries or waits for a server, keeps it; after each shrinker `shrink_slab` gives the
-//! lock up if somebody waits for it. Registering and unregistering one takes it for writing: each mount, unmount
-//! (`unregister_shrinker` below `deactivate_locked_super`) and container exit. Linux 6.12 and 7.3 run shrinkers under RCU and have a
-//! mutex for registrations alone (mm/shrinker.c), so that nobody waits for a shrinker there.
+//! Reclaim calls all shrinkers under shrinker_rwsem, which it takes for reading (`shrink_slab`, mm/vmscan.c). A
+//! shrinker that is slow, because it has millions of dentries or waits for a server, keeps it; after each shrinker
+//! `shrink_slab` gives the lock up if somebody waits for it. Registering and unregistering one takes it for writing:
+//! each mount, unmount (`unregister_shrinker` below `deactivate_locked_super`) and container exit. Linux 6.12 and 7.3
+//! run shrinkers under RCU and have a mutex for registrations alone (mm/shrinker.c), so that nobody waits for a
+//! shrinker there.
 //!
 //! ## What it looks like
 //! Tasks in state D in `unregister_shrinker` or `register_shrinker_prepared`; another one in `do_shrink_slab`.
 //!
 //! ## How to fix it
-//! Find the shrinker by the stack of the task in `do_shrink_slab` and reduce what it has to free: [slab-bloat](slab-bloat.md).
-//! A newer kernel does not have the lock.
+//! Find the shrinker by the stack of the task in `do_shrink_slab` and reduce what it has to free:
+//! [slab-bloat](slab-bloat.md). A newer kernel does not have the lock.
 //!
 //! ## Threshold
-//! The wait takes at least half of the request; without a critical path, it is scored by how often a task was found in it.
+//! The wait takes at least half of the request; without a critical path, it is scored by how often a task was found in
+//! it.
 //!
 //! ## References
 //! Linux 5.10, mm/vmscan.c, `shrink_slab()`, `unregister_shrinker()`; Linux 6.12, mm/shrinker.c.

@@ -3,25 +3,26 @@
 //! A task called sync(2) and waited for the data of every file system.
 //!
 //! ## What it finds
-//! No hazard: this rule only explains stalls. The request waited in sync(2), which includes what others wrote to other devices.
+//! No hazard: this rule only explains stalls. The request waited in sync(2), which includes what others wrote to other
+//! devices.
 //!
 //! ## Why it hurts
-//! sync(2) writes back all dirty data of all mounted file systems, one after the other, and waits (`ksys_sync`, fs/sync.c, Linux
-//! 5.10 to 7.3). A USB stick or a network mount to which somebody copies holds up a program that meant its own few files.
-//! Unmounting waits for its own file system only (`sync_inodes_sb`, fs/fs-writeback.c), but also for a sync(2) that is at
-//! it: both hold `s_umount`.
+//! sync(2) writes back all dirty data of all mounted file systems, one after the other, and waits (`ksys_sync`,
+//! fs/sync.c, Linux 5.10 to 7.3). A USB stick or a network mount to which somebody copies holds up a program that meant
+//! its own few files. Unmounting waits for its own file system only (`sync_inodes_sb`, fs/fs-writeback.c), but also for
+//! a sync(2) that is at it: both hold `s_umount`.
 //!
 //! ## What it looks like
-//! A task in state D in `wb_wait_for_completion` or `folio_wait_writeback` below `ksys_sync`; `Dirty` and `Writeback` in
-//! /proc/meminfo are large, and one device writes at its limit.
+//! A task in state D in `wb_wait_for_completion` or `folio_wait_writeback` below `ksys_sync`; `Dirty` and `Writeback`
+//! in /proc/meminfo are large, and one device writes at its limit.
 //!
 //! ## How to fix it
-//! Use fsync(2) for the files that matter, or syncfs(2) for one file system (`sync -f FILE`). Limit what a slow device may have
-//! dirty: [dirty-limit-too-high](dirty-limit-too-high.md).
+//! Use fsync(2) for the files that matter, or syncfs(2) for one file system (`sync -f FILE`). Limit what a slow device
+//! may have dirty: [dirty-limit-too-high](dirty-limit-too-high.md).
 //!
 //! ## Threshold
-//! The wait takes at least half of the request; without a critical path, it is scored by how often a task was found in it. The
-//! stacks do not show which file system sync(2) waited for.
+//! The wait takes at least half of the request; without a critical path, it is scored by how often a task was found in
+//! it. The stacks do not show which file system sync(2) waited for.
 //!
 //! ## References
 //! Linux, fs/sync.c, `ksys_sync()`; sync(2), syncfs(2).

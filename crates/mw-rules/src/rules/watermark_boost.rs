@@ -3,26 +3,28 @@
 //! kswapd dropped page cache to prevent fragmentation, although memory was free.
 //!
 //! ## What it finds
-//! No hazard: this rule only explains stalls. kswapd reclaimed while a zone had more free memory than its watermarks ask for, and
-//! the kernel had increased (boosted) the watermarks of that zone; the request waited for reclaim or read files again.
+//! No hazard: this rule only explains stalls. kswapd reclaimed while a zone had more free memory than its watermarks
+//! ask for, and the kernel had increased (boosted) the watermarks of that zone; the request waited for reclaim or read
+//! files again.
 //!
 //! ## Why it hurts
-//! When an allocation has to take a block of 2 MiB from pages of another kind, the kernel increases the zone's watermarks and wakes
-//! kswapd, so that a whole block becomes free again (`boost_watermark`, mm/page_alloc.c; `balance_pgdat`, mm/vmscan.c, Linux
-//! 5.10 to 7.3). By default the increase goes up to 150% of the high watermark (`vm.watermark_boost_factor` 15000), which is many
-//! GiB on a large machine. kswapd drops clean page cache for it, and neither writes nor swaps. Programs read their files again.
+//! When an allocation has to take a page block (2 MiB on x86-64) from pages of another kind, the kernel increases the zone's
+//! watermarks and wakes kswapd, so that a whole block becomes free again (`boost_watermark`, mm/page_alloc.c;
+//! `balance_pgdat`, mm/vmscan.c, Linux 5.10 to 7.3). By default the increase goes up to 150% of the high watermark
+//! (`vm.watermark_boost_factor` 15000), which is many GiB on a large machine. kswapd drops clean page cache for it, and
+//! neither writes nor swaps. Programs read their files again.
 //!
 //! ## What it looks like
 //! `boost` in /proc/zoneinfo is larger than 0 while `pages free` is above `high` less `boost`; the tracepoint
 //! `mm_page_alloc_extfrag` is frequent. 5.10 boosts as well and does not print it: there the rule finds nothing.
 //!
 //! ## How to fix it
-//! `sysctl vm.watermark_boost_factor=0` turns it off, as before Linux 5.0; a smaller value limits it. Kinds of pages then mix
-//! more, and huge pages become rarer with time, which [fragmented-node](fragmented-node.md) watches.
+//! `sysctl vm.watermark_boost_factor=0` turns it off, as before Linux 5.0; a smaller value limits it. Kinds of pages
+//! then mix more, and huge pages become rarer with time, which [fragmented-node](fragmented-node.md) watches.
 //!
 //! ## Threshold
-//! Reclaim and repeated reads take at least half of the request, and kswapd scans 1000 pages a second. An allocation of a high order
-//! wakes kswapd with free memory as well; that it did at the same time cannot be ruled out.
+//! Reclaim and repeated reads take at least half of the request, and kswapd scans 1000 pages a second. An allocation of
+//! a high order wakes kswapd with free memory as well; that it did at the same time cannot be ruled out.
 //!
 //! ## References
 //! Linux, Documentation/admin-guide/sysctl/vm.rst, `watermark_boost_factor`; mm/page_alloc.c, `boost_watermark()`.
