@@ -2,12 +2,14 @@
 #include "waits.h"
 #include <fcntl.h>
 #include <linux/membarrier.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define GROUP "/sys/fs/cgroup/limited"
@@ -158,6 +160,42 @@ static void move_between_groups(void) {
 	}
 }
 
+static void *sleep_long(void *unused) {
+	sleep_ms(LONG_S * 1000L);
+	return unused;
+}
+
+// A process of many threads, each of which takes time to move.
+static void run_threads(void) {
+	pthread_t thread;
+	for (int i = 0; i < 200; i++) pthread_create(&thread, NULL, sleep_long, NULL);
+	sleep_long(NULL);
+}
+
+static void move_threads(pid_t process) {
+	char number[16];
+	snprintf(number, sizeof number, "%d", process);
+	for (;;) {
+		write_file(OTHER "/cgroup.procs", number);
+		write_file(GROUP "/cgroup.procs", number);
+	}
+}
+
+static void prepare_moves(void) {
+	join();
+	pid_t process = fork();
+	if (process == 0) run_threads();
+	if (fork() == 0) move_threads(process);
+}
+
+static void fork_often(void) {
+	for (;;) {
+		pid_t child = fork();
+		if (child == 0) _exit(0);
+		waitpid(child, NULL, 0);
+	}
+}
+
 const struct kind LIMIT_KINDS[] = {
 	{"memory-high", touch_much, prepare_high},
 	{"memory-max", touch_much, prepare_max},
@@ -170,5 +208,6 @@ const struct kind LIMIT_KINDS[] = {
 	{"page-lists", compact, prepare_drain},
 	{"rcu", call_membarrier, NULL, "membarrier"},
 	{"cgroup-move", move_between_groups, join, "cgroup_procs_write"},
+	{"cgroup-fork", fork_often, prepare_moves, "cgroup_can_fork"},
 	{NULL},
 };

@@ -11,6 +11,7 @@ const PAGE: &str = "docs/kernels.md";
 const KINDS: &[(&str, &[Wait])] = &[
     ("accept", &[Wait::Socket]),
     ("aio", &[Wait::AsyncIo]),
+    ("cgroup-fork", &[Wait::Semaphore]),
     ("cgroup-move", &[Wait::Semaphore]),
     ("child", &[Wait::Child]),
     ("core-dump", &[Wait::Exit]),
