@@ -10,7 +10,7 @@
 //! File systems with large folios read ahead and write in blocks of up to 2 MiB. For the order they ask the allocator
 //! with `__GFP_NORETRY`, which does not retry but still allows direct compaction (`__filemap_get_folio`, mm/filemap.c;
 //! `readahead_gfp_mask`, include/linux/pagemap.h); then they try a smaller order. With memory in small pieces, that is
-//! compaction in vain for each step and folio, by the task that wants to read or write. A THP setting does not change
+//! compaction without effect for each step and folio, by the task that wants to read or write. A THP setting does not change
 //! it.
 //!
 //! ## What it looks like

@@ -9,7 +9,7 @@
 //! ## Why it hurts
 //! The kernel queues one work item on each CPU that has such pages and waits for all of them (`__lru_add_drain_all`,
 //! mm/swap.c; mm/folio.c in Linux 7.3). The workers have the priority of an ordinary task: a real-time task that keeps
-//! its CPU holds up whoever waits. posix_fadvise(2) with POSIX_FADV_DONTNEED does it where pages are left over, sealing
+//! its CPU holds up every task that waits. posix_fadvise(2) with POSIX_FADV_DONTNEED does it where pages are left over, sealing
 //! a memfd, mbind(2) and move_pages(2), a long-term pin, a write to compact_memory, and taking memory offline.
 //!
 //! ## What it looks like
@@ -48,7 +48,9 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
         None => format!("a worker without CPU blocked {}", seen.task()),
     };
     let finding = Finding::new(Severity::Warning, Area::Cpus, headline)
-        .with_impact("Whoever drains the per-CPU lists of pages waits for a worker on each CPU.")
+        .with_impact(
+            "A task that drains the per-CPU lists of pages waits for a worker on each CPU.",
+        )
         .with_remedy(Remedy::named(
             "find the real-time task that keeps a CPU, and let it sleep",
             vec![Step::manual("ps -eLo class,rtprio,psr,pcpu,tid,comm | grep -E '^ *(FF|RR)'")],
