@@ -16,7 +16,7 @@
 //! 5.10 does not.
 //!
 //! ## What it looks like
-//! Tasks in state D in `unlink_file_vma`, `vma_prepare` or `rmap_walk_file`; many processes start and end.
+//! Tasks in state D in `unlink_file_vma`, `vma_link_file` or `rmap_walk_file`; many processes start and end.
 //!
 //! ## How to fix it
 //! Start fewer processes: keep them, as a connection pooler or workers with more requests each do. Which file it is,
@@ -24,8 +24,10 @@
 //!
 //! ## Threshold
 //! The wait takes at least half of the request; without a critical path, it is scored by how often a task was found in
-//! it. Read on 5.10 to 7.3. fork(2) takes this lock in the same function as mmap_lock (`dup_mmap`) and is not told from
 //! it.
+//! Read on 5.10 to 7.3. fork(2) takes this lock in the same function as mmap_lock (`dup_mmap`), and a change of a
+//! mapping in the same as that of its anonymous pages (`vma_prepare`, `__vma_adjust`): these are not told from each
+//! other.
 //!
 //! ## References
 //! Linux, Documentation/mm/process_addrs.rst; Documentation/filesystems/locking.rst; mm/rmap.c, "Lock ordering in mm".
@@ -41,8 +43,6 @@ const TAKERS: FunctionSet = FunctionSet::new(&[
     "unlink_file_vma",
     "vma_link$",
     "vma_link_file",
-    "vma_prepare",
-    "__vma_adjust",
     "rmap_walk_file",
     "__rmap_walk_file",
 ]);
