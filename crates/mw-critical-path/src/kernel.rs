@@ -238,10 +238,15 @@ function_sets! {
         "filemap_fault",
         "ext4_filemap_fault",
         "page_cache_ra_unbounded",
+        "page_cache_ra_order",
+        // The lock of all mappings of a file.
+        "unlink_file_vma",
+        "vma_link_file",
         // The compiler inlines what takes the lock of an inode.
         "ext4_file_write_iter",
         // And dup_mmap, which takes i_mmap_rwsem as well as mmap_lock.
         "copy_process",
+        "dup_mmap",
         "fuse_file_write_iter",
     ];
 

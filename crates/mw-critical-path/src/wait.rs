@@ -309,6 +309,9 @@ mod tests {
             ),
             // PREEMPT_RT.
             (Wait::Semaphore, "schedule < __rwbase_read_lock < down_read < lock_mm_and_find_vma"),
+            (Wait::Semaphore, "page_cache_ra_order < filemap_get_pages < filemap_read < vfs_read"),
+            (Wait::Semaphore, "dup_mmap < copy_process < kernel_clone < __do_sys_clone"),
+            (Wait::Semaphore, "unlink_file_vma_batch_process < free_pgtables < exit_mmap"),
             (
                 Wait::Mutex,
                 "schedule_rtlock < rtlock_slowlock_locked < rt_spin_lock < rmqueue_bulk < __alloc_pages_slowpath",
