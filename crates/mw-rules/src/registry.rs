@@ -86,13 +86,16 @@ const WRITING: &[TimeClass] = &[
 pub const RULES: &[Rule] = &[
     rule!("cgroup-limit", cgroup_limit: hazard, cause),
     rule!("cgroup-migration", cgroup_migration: cause)
+        .by(roles::outside_memory)
         .shown_by(cgroup_migration::FUNCTIONS)
         .outside_memory(),
-    rule!("cgroup-statistics", cgroup_statistics: cause).shown_by(cgroup_statistics::FUNCTIONS),
+    rule!("cgroup-statistics", cgroup_statistics: cause)
+        .by(roles::outside_memory)
+        .shown_by(cgroup_statistics::FUNCTIONS),
     rule!("cgroup-throttled", cgroup_throttled: cause),
     rule!("contradictory-counters", contradictory_counters: hazard),
     rule!("cpu-throttled", cpu_throttled: cause).explains(&[TimeClass::CpuQuota]).outside_memory(),
-    rule!("device-memory-fault", device_memory_fault: cause),
+    rule!("device-memory-fault", device_memory_fault: cause).by(roles::outside_memory),
     rule!("dirty-limit-too-high", dirty_limit_too_high: hazard, cause)
         .of_profiles()
         .by(roles::writers)
@@ -105,7 +108,9 @@ pub const RULES: &[Rule] = &[
         .by(drop_caches::culprits)
         .explains(drop_caches::READS),
     rule!("exit-teardown", exit_teardown: cause).explains(&[TimeClass::Teardown]),
-    rule!("file-mapping-lock", file_mapping_lock: cause).shown_by(file_mapping_lock::FUNCTIONS),
+    rule!("file-mapping-lock", file_mapping_lock: cause)
+        .by(roles::outside_memory)
+        .shown_by(file_mapping_lock::FUNCTIONS),
     rule!("forced-reclaim", forced_reclaim: cause)
         .by(forced_reclaim::culprits)
         .explains(forced_reclaim::AGAIN),
@@ -132,7 +137,7 @@ pub const RULES: &[Rule] = &[
     rule!("khugepaged-churn", khugepaged_churn: hazard, cause)
         .by(roles::compacting)
         .explains(&[TimeClass::AddressSpace, TimeClass::Compaction]),
-    rule!("ksm-scan", ksm_scan: cause).shown_by(ksm_scan::FUNCTIONS),
+    rule!("ksm-scan", ksm_scan: cause).by(roles::outside_memory).shown_by(ksm_scan::FUNCTIONS),
     rule!("kswapd-gave-up", kswapd_gave_up: cause)
         .ranks(Intermediate)
         .explains(&[TimeClass::Reclaim]),
@@ -178,13 +183,17 @@ pub const RULES: &[Rule] = &[
     rule!("proactive-compaction", proactive_compaction: cause)
         .by(proactive_compaction::culprits)
         .explains(proactive_compaction::MOVED),
-    rule!("range-migration", range_migration: cause).shown_by(range_migration::FUNCTIONS),
+    rule!("range-migration", range_migration: cause)
+        .by(roles::outside_memory)
+        .shown_by(range_migration::FUNCTIONS),
     rule!("reclaim-storm", reclaim_storm: hazard, cause)
         .ranks(Symptom)
         .explains(&[TimeClass::Reclaim])
         .of_condition(MemoryStalling),
     rule!("shm-limit", shm_limit: hazard),
-    rule!("shrinker-lock", shrinker_lock: cause).shown_by(shrinker_lock::FUNCTIONS),
+    rule!("shrinker-lock", shrinker_lock: cause)
+        .by(roles::outside_memory)
+        .shown_by(shrinker_lock::FUNCTIONS),
     rule!("slab-bloat", slab_bloat: hazard, cause).explains(&[TimeClass::Reclaim]),
     rule!("slow-population", slow_population: cause).explains(&[TimeClass::Population]),
     rule!("swap-thrash", swap_thrash: hazard, cause)

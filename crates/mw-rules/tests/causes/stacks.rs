@@ -273,6 +273,17 @@ fn ksmd_is_told_by_the_cpu_that_it_had() {
     assert_eq!(cause("stress").as_deref(), Some("not-memory"));
 }
 
+/// Who holds a lock does not allocate for it.
+#[test]
+fn a_program_that_grows_is_no_culprit_of_a_lock() {
+    const LOCKS: [&str; 4] =
+        ["cgroup-migration", "device-memory-fault", "file-mapping-lock", "shrinker-lock"];
+    for stall in all().into_iter().filter(|stall| LOCKS.contains(&stall.first)) {
+        let explanation = asked(&stall.made.uses((660, "job"), 100, 900 << 20));
+        assert_eq!(explanation.causing, [], "{}", stall.name);
+    }
+}
+
 #[test]
 fn a_similar_stack_of_another_mechanism_is_not_named() {
     for stall in STALLS {
