@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use mw_collect::text_archive;
+use mw_collect::input;
 use mw_model::{Finding, Reading, Remedy, Step, Window, zones};
 use mw_proc::choice::Choice;
 use mw_proc::vmstat::Counter;
@@ -10,7 +10,7 @@ use mw_proc::zoneinfo::Zone;
 use std::collections::BTreeSet;
 
 fn window(fixture: &str) -> Window {
-    let source = text_archive::open(&mw_test::fixture(fixture));
+    let source = input::open(&mw_test::fixture(fixture));
     mw_collect::window(&source.unwrap_or_else(|error| panic!("{fixture}: {error}")))
 }
 

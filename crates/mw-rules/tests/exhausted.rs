@@ -2,12 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use mw_collect::text_archive;
+use mw_collect::input;
 use mw_model::{Answer, Finding, OriginKind, Reading, Request, Window};
 use mw_proc::meminfo::Meminfo;
 
 fn window(fixture: &str) -> Window {
-    let source = text_archive::open(&mw_test::fixture(fixture));
+    let source = input::open(&mw_test::fixture(fixture));
     mw_collect::window(&source.unwrap_or_else(|error| panic!("{fixture}: {error}")))
 }
 

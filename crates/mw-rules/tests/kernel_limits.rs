@@ -2,12 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use mw_collect::text_archive;
+use mw_collect::input;
 use mw_model::{Finding, OriginKind, Reading, Window};
 use mw_proc::limits::Rlimit;
 
 fn window(fixture: &str) -> Window {
-    mw_collect::window(&text_archive::open(&mw_test::fixture(fixture)).unwrap())
+    mw_collect::window(&input::open(&mw_test::fixture(fixture)).unwrap())
 }
 
 fn found(window: &Window, rule: &str) -> Vec<Finding> {

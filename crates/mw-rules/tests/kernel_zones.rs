@@ -2,14 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
-use mw_collect::text_archive;
+use mw_collect::input;
 use mw_model::{Finding, Reading, Severity, Step, Window};
 use mw_proc::zoneinfo::{Zone, ZoneName};
 
 const RULE: &str = "kernel-zone-exhausted";
 
 fn window(fixture: &str) -> Window {
-    mw_collect::window(&text_archive::open(&mw_test::fixture(fixture)).unwrap())
+    mw_collect::window(&input::open(&mw_test::fixture(fixture)).unwrap())
 }
 
 fn found(window: &Window) -> Option<Finding> {
