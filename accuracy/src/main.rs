@@ -1,9 +1,10 @@
-//! The campaigns that `cargo xtask ci` runs in part: blind trials, preflight's answers, the queries over a fleet, and
-//! the tables of kernel functions. They compare what memwright says with what has happened, and with real kernels.
+//! The campaigns that `cargo xtask ci` runs in part: blind trials, preflight's answers, public reports, the queries over a
+//! fleet, and the tables of kernel functions. They compare what memwright says with what has happened, and with real kernels.
 
 mod campaign;
 mod kernel;
 mod preflight;
+mod reports;
 mod ship;
 mod trials;
 
@@ -100,6 +101,20 @@ enum CampaignTask {
         #[arg(long, default_value_t = 1)]
         jobs: usize,
     },
+    /// Judge what `check` and `explain --log` say of public reports (fixtures/reports)
+    Reports {
+        /// Reports by the beginning of their names [default: all]
+        names: Vec<String>,
+        /// Those as well that were set aside and never opened
+        #[arg(long)]
+        set_aside: bool,
+        /// Store the verdicts and write docs/reports.md
+        #[arg(long, conflicts_with = "names")]
+        write: bool,
+        /// Print the answers that are not right
+        #[arg(long)]
+        show: bool,
+    },
     /// A step of `cargo xtask ci`
     #[command(hide = true)]
     Step { step: CampaignStep },
@@ -164,6 +179,9 @@ fn main() -> anyhow::Result<()> {
         }),
         CampaignTask::Kernel { name: Some(name) } => kernel::add(&name),
         CampaignTask::Kernel { name: None } => kernel::check(),
+        CampaignTask::Reports { names, set_aside, write, show } => {
+            reports::run(&reports::ReportSelection { names, set_aside, write, show })
+        }
         CampaignTask::Step { step: CampaignStep::PreflightQuick } => preflight::quick(),
         CampaignTask::Step { step: CampaignStep::ShipQuick } => ship::quick(),
         CampaignTask::Step { step: CampaignStep::Trials } => trials::full(),

@@ -174,6 +174,7 @@ fn side_by_side(
                 simple("circles between files", circles::run),
                 simple("names of types", names::run),
                 simple("names of functions in kernels", || campaign(&["kernel"])),
+                simple("answers to public reports", || campaign(&["reports"])),
                 simple("lock files", locks::run),
                 simple("systemd units", units::run),
                 simple("preflight: two conditions", || campaign(&["step", "preflight-quick"])),

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// The commands of the program accuracy, which `ci` runs in part. A test of accuracy compares.
-pub const ACCURACY_CAMPAIGNS: &[&str] = &["kernel", "preflight", "ship", "trials"];
+pub const ACCURACY_CAMPAIGNS: &[&str] = &["kernel", "preflight", "reports", "ship", "trials"];
 
 /// The commands of the program eval, a workspace of its own. A test of eval compares.
 pub const CAMPAIGNS: &[&str] = &[

@@ -1,0 +1,325 @@
+//! Public reports of people who had trouble with memory, rebuilt in fixtures/reports: what their threads found is compared
+//! with the first screen that memwright shows.
+
+use anyhow::Context;
+use mw_collect::text_archive::TextArchive;
+use regex::{Regex, RegexBuilder};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use xtask::ages;
+use xtask::workspace::{self, built, root};
+
+/// Lines of output that a reader sees first.
+const SCREEN_LINES: usize = 25;
+
+const FOLDER: &str = "fixtures/reports";
+/// The verdicts that CI holds memwright to, and those when a report was first opened.
+const VERDICTS: &str = "fixtures/reports/verdicts.toml";
+const PAGE: &str = "docs/reports.md";
+
+/// A report: `report.toml` of its archive.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PublicReport {
+    /// Address of the thread.
+    source: String,
+    kernel: String,
+    /// What the thread found.
+    cause: String,
+    /// What the thread did not give.
+    #[serde(rename = "filled")]
+    _filled: String,
+    /// Not opened before the rules were done.
+    #[serde(default)]
+    set_aside: bool,
+    /// `check`, `check --for REQUEST` or `explain-log`.
+    command: String,
+    /// Patterns of which each has to match the first screen.
+    must: Vec<String>,
+    /// Patterns of which none may.
+    must_not: Vec<String>,
+}
+
+/// What the first screen is worth to somebody with the trouble of the report; the worst first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum ReportVerdict {
+    /// It says something that is false or harmful.
+    Wrong,
+    /// It does not mention the cause.
+    Silent,
+    /// It mentions a part of the cause.
+    Partly,
+    Right,
+}
+
+impl ReportVerdict {
+    const ALL: [Self; 4] = [Self::Right, Self::Partly, Self::Silent, Self::Wrong];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Wrong => "wrong",
+            Self::Silent => "silent",
+            Self::Partly => "partly",
+            Self::Right => "right",
+        }
+    }
+}
+
+/// Verdicts of a report.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct KnownVerdict {
+    /// When it was opened.
+    first: ReportVerdict,
+    now: ReportVerdict,
+}
+
+/// The outcome of one report.
+#[derive(Debug)]
+struct JudgedReport {
+    name: String,
+    report: PublicReport,
+    verdict: ReportVerdict,
+    /// Patterns that missed, and words that must not be there.
+    reasons: Vec<String>,
+    screen: String,
+}
+
+/// Selection of reports and of what becomes of the verdicts.
+#[derive(Debug, Default)]
+pub(crate) struct ReportSelection {
+    /// All, or those whose names begin so.
+    pub(crate) names: Vec<String>,
+    /// Those that were set aside, too.
+    pub(crate) set_aside: bool,
+    /// Store the verdicts and write the page.
+    pub(crate) write: bool,
+    /// Print the first screens of those that are not right.
+    pub(crate) show: bool,
+}
+
+/// Judges reports; fails where a verdict is worse than the stored one.
+pub(crate) fn run(selection: &ReportSelection) -> anyhow::Result<()> {
+    let mut known = known()?;
+    let mut judged = Vec::new();
+    for (name, path) in archives()? {
+        let is_named = selection.names.iter().any(|chosen| name.starts_with(chosen.as_str()));
+        if selection.names.is_empty() || is_named {
+            let archive = TextArchive::load(&path)?;
+            let report = description(&archive).with_context(|| name.clone())?;
+            let is_opened = known.contains_key(&name);
+            if is_opened || !report.set_aside || selection.set_aside {
+                judged.push(judge(name, report, &archive, &path)?);
+            }
+        }
+    }
+    judged.iter().for_each(|one| println!("{}", one.line(selection.show)));
+    println!("{}", counts(judged.iter().map(|one| one.verdict)));
+    let is_worse =
+        |one: &&JudgedReport| known.get(&one.name).is_some_and(|known| one.verdict < known.now);
+    let worse: Vec<&str> = judged.iter().filter(is_worse).map(|one| one.name.as_str()).collect();
+    if selection.write {
+        for JudgedReport { name, verdict, .. } in &judged {
+            let entry = KnownVerdict { first: *verdict, now: *verdict };
+            known.entry(name.clone()).or_insert(entry).now = *verdict;
+        }
+        std::fs::write(root().join(VERDICTS), toml::to_string(&known)?)?;
+        return ages::write(PAGE, &page(&judged, &known));
+    }
+    anyhow::ensure!(worse.is_empty(), "worse than before: {}", worse.join(", "));
+    Ok(())
+}
+
+fn known() -> anyhow::Result<BTreeMap<String, KnownVerdict>> {
+    Ok(toml::from_str(&workspace::read(&root().join(VERDICTS))?)?)
+}
+
+/// The archives by name, in order.
+fn archives() -> anyhow::Result<Vec<(String, PathBuf)>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(root().join(FOLDER))? {
+        let path = entry?.path();
+        let name = path.file_stem().and_then(|name| name.to_str()).map(str::to_owned);
+        found.extend(name.filter(|_| path.extension().is_some_and(|e| e == "txt")).zip(Some(path)));
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+fn description(archive: &TextArchive) -> anyhow::Result<PublicReport> {
+    let text = archive.tree.file("report.toml").context("no report.toml")?;
+    Ok(toml::from_str(std::str::from_utf8(text)?)?)
+}
+
+fn judge(
+    name: String,
+    report: PublicReport,
+    archive: &TextArchive,
+    path: &Path,
+) -> anyhow::Result<JudgedReport> {
+    let log = tempfile::NamedTempFile::new()?;
+    let mut command = Command::new(built("memwright"));
+    command.env("NO_COLOR", "1");
+    match report.command.strip_prefix("check") {
+        Some(request) => {
+            command.arg("check").args(request.split_whitespace()).arg("--root").arg(path)
+        }
+        None => {
+            let text = archive.tree.file("kernel.log").context("no kernel.log")?;
+            std::fs::write(log.path(), text)?;
+            command.args(["explain", "--log"]).arg(log.path())
+        }
+    };
+    let output = command.output()?;
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let screen = text.lines().take(SCREEN_LINES).collect::<Vec<_>>().join("\n");
+    let crash = match output.status.code() {
+        Some(101) | None => vec![format!("it crashed: {}", output.status)],
+        Some(_) => Vec::new(),
+    };
+    let (verdict, reasons) = verdict(&screen, &report, crash).with_context(|| name.clone())?;
+    Ok(JudgedReport { name, report, verdict, reasons, screen })
+}
+
+fn verdict(
+    screen: &str,
+    report: &PublicReport,
+    crash: Vec<String>,
+) -> anyhow::Result<(ReportVerdict, Vec<String>)> {
+    // A sentence may be folded over two lines.
+    let flat = screen.split_whitespace().collect::<Vec<_>>().join(" ");
+    let find = |pattern: &str| -> anyhow::Result<Option<String>> {
+        let pattern: Regex =
+            RegexBuilder::new(pattern).case_insensitive(true).multi_line(true).build()?;
+        let found = pattern.find(screen).or_else(|| pattern.find(&flat));
+        Ok(found.map(|found| found.as_str().to_owned()))
+    };
+    let mut wrong = crash;
+    for pattern in &report.must_not {
+        wrong.extend(find(pattern)?.map(|words| format!("says {words:?}")));
+    }
+    let mut missed = Vec::new();
+    for pattern in &report.must {
+        if find(pattern)?.is_none() {
+            missed.push(format!("not said: {pattern}"));
+        }
+    }
+    let verdict = match () {
+        () if !wrong.is_empty() => ReportVerdict::Wrong,
+        () if missed.is_empty() => ReportVerdict::Right,
+        () if missed.len() < report.must.len() => ReportVerdict::Partly,
+        () => ReportVerdict::Silent,
+    };
+    wrong.extend(missed);
+    Ok((verdict, wrong))
+}
+
+impl JudgedReport {
+    fn line(&self, show: bool) -> String {
+        let mut text = format!("{:<6} {}", self.verdict.word(), self.name);
+        if self.verdict != ReportVerdict::Right {
+            let _ = write!(text, ": {}", self.reasons.join("; "));
+            if show {
+                let _ = write!(text, "\n  cause: {}", self.report.cause);
+                self.screen.lines().for_each(|line| text += &format!("\n  | {line}"));
+            }
+        }
+        text
+    }
+}
+
+/// `right 20, partly 3, silent 1, wrong 0 of 24`.
+fn counts(verdicts: impl Iterator<Item = ReportVerdict> + Clone) -> String {
+    let count = |verdict| verdicts.clone().filter(|one| *one == verdict).count();
+    let each: Vec<String> = ReportVerdict::ALL
+        .iter()
+        .map(|verdict| format!("{} {}", verdict.word(), count(*verdict)))
+        .collect();
+    format!("{} of {}", each.join(", "), verdicts.clone().count())
+}
+
+/// The page with a row for each report.
+fn page(judged: &[JudgedReport], known: &BTreeMap<String, KnownVerdict>) -> String {
+    let mut text = "\
+# Public reports
+
+Reports of people who run databases, clusters and virtual machines, whose threads found the cause. Each was rebuilt from
+the numbers in it as a tree or a kernel log ([fixtures/reports](../fixtures/reports)); names and addresses are replaced.
+The first 25 lines of the answer are judged by patterns that were written with the report, before memwright was asked:
+*right* names the cause, *partly* a part of it, *silent* nothing of it, *wrong* says something false or harmful. Those set
+aside were opened once, when the rules were done: *first* is what they got then. `cargo xtask reports` judges them, and
+CI fails where one gets worse.
+
+Generated by `cargo xtask reports --write`.
+"
+    .to_owned();
+    for (set_aside, title) in [(true, "Set aside"), (false, "Seen while the rules were written")] {
+        let of_kind: Vec<&JudgedReport> =
+            judged.iter().filter(|one| one.report.set_aside == set_aside).collect();
+        let first = of_kind.iter().filter_map(|one| known.get(&one.name)).map(|known| known.first);
+        let _ = write!(
+            text,
+            "\n## {title}\n\nFirst: {}. Now: {}.\n\n| report | kernel | cause | first | now |\n|---|---|---|---|---|\n",
+            counts(first),
+            counts(of_kind.iter().map(|one| one.verdict)),
+        );
+        for JudgedReport { name, report, verdict, .. } in of_kind {
+            let first = known.get(name).map_or(*verdict, |known| known.first).word();
+            let cause = report.cause.replace('|', "\\|").replace('\n', " ");
+            let (source, kernel) = (&report.source, &report.kernel);
+            let now = verdict.word();
+            let _ = writeln!(text, "| [{name}]({source}) | {kernel} | {cause} | {first} | {now} |");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(must: &[&str], must_not: &[&str]) -> PublicReport {
+        let all = |patterns: &[&str]| patterns.iter().map(|p| (*p).to_owned()).collect();
+        PublicReport {
+            source: String::new(),
+            kernel: String::new(),
+            cause: String::new(),
+            _filled: String::new(),
+            set_aside: false,
+            command: "check".to_owned(),
+            must: all(must),
+            must_not: all(must_not),
+        }
+    }
+
+    #[test]
+    fn a_screen_is_judged_by_what_it_says_and_does_not_say() {
+        let screen = "ready: 3 GiB\nthe slab\n  cache is full";
+        let judge = |must: &[&str], must_not: &[&str]| {
+            verdict(screen, &report(must, must_not), Vec::new()).unwrap().0
+        };
+        assert_eq!(judge(&["SLAB cache", "full"], &["swap"]), ReportVerdict::Right);
+        assert_eq!(judge(&["slab", "zone"], &["swap"]), ReportVerdict::Partly);
+        assert_eq!(judge(&["zone"], &[]), ReportVerdict::Silent);
+        assert_eq!(judge(&["slab"], &["^ready"]), ReportVerdict::Wrong);
+    }
+
+    #[test]
+    fn every_report_is_complete_and_its_patterns_can_be_read() {
+        let archives = archives().unwrap();
+        assert!(!archives.is_empty());
+        for (name, path) in archives {
+            let archive = TextArchive::load(&path).unwrap();
+            let report = description(&archive).unwrap();
+            assert!(report.source.starts_with("https://"), "{name}");
+            assert!(!report.must.is_empty() && !report.cause.is_empty(), "{name}");
+            verdict("", &report, Vec::new()).unwrap();
+            let has_log = archive.tree.file("kernel.log").is_ok();
+            assert_eq!(report.command == "explain-log", has_log, "{name}: {}", report.command);
+        }
+    }
+}
