@@ -57,7 +57,7 @@ complete -c memwright -n "__fish_memwright_needs_command" -f -a "help" -d 'Print
 complete -c memwright -n "__fish_memwright_using_subcommand check" -l for -d 'Also check whether this much memory is available: SIZE[,lock][,huge=2M|1G|thp][,page=16k..1M|best][,node=N]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand check" -l pool -d 'Check whether this pool has it ready; if not, whether the machine has it' -r
 complete -c memwright -n "__fish_memwright_using_subcommand check" -l only -d 'Check only these rules (ids, comma-separated)' -r
-complete -c memwright -n "__fish_memwright_using_subcommand check" -l root -d 'Check a captured tree instead of this machine: a directory with proc/ and sys/ (also in a sosreport), or a file written by capture (- is standard input)' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand check" -l root -d 'Check another machine: a directory with proc/ and sys/, a file written by capture, a sosreport or supportconfig as it comes, or pasted output of cat /proc/meminfo, free or vmstat (- is standard input)' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand check" -l recording -d 'Check a recording of \'memwright watch\' instead of this machine' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand check" -l at -d 'Time in the recording: 10:19, \'2026-11-22 10:19:30\', RFC 3339 or \'2 h ago\' [default: its end]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand check" -l fail-on -d 'Exit with 1 at this severity or above [default: critical]' -r -f -a "note\t'Any finding'
@@ -90,7 +90,7 @@ complete -c memwright -n "__fish_memwright_using_subcommand capture" -l redact -
 complete -c memwright -n "__fish_memwright_using_subcommand capture" -s h -l help -d 'Print help'
 complete -c memwright -n "__fish_memwright_using_subcommand capture" -s V -l version -d 'Print version'
 complete -c memwright -n "__fish_memwright_using_subcommand explain" -l log -d 'Explain a kernel log instead: what the OOM killer did, failed allocations, blocked tasks, and the cause of each. A file of any shape (dmesg, a syslog, the journal also as JSON, a paste), - for standard input; without FILE the log of this machine or of the tree' -r -F
-complete -c memwright -n "__fish_memwright_using_subcommand explain" -l root -d 'Read a captured tree instead of this machine: a directory with proc/ and sys/ (also in a sosreport), or a file written by capture (- is standard input)' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand explain" -l root -d 'Read another machine: a directory with proc/ and sys/, a file written by capture, or a sosreport or supportconfig as it comes (- is standard input)' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand explain" -l format -d 'Output format' -r -f -a "text\t'For people'
 json\t'For programs'"
 complete -c memwright -n "__fish_memwright_using_subcommand explain" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml if it exists]' -r -F
