@@ -2,8 +2,8 @@
 //! with the first screen that memwright shows.
 
 use anyhow::Context;
+use fancy_regex::Regex;
 use mw_collect::text_archive::TextArchive;
-use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -193,9 +193,11 @@ fn verdict(
     // A sentence may be folded over two lines.
     let flat = screen.split_whitespace().collect::<Vec<_>>().join(" ");
     let find = |pattern: &str| -> anyhow::Result<Option<String>> {
-        let pattern: Regex =
-            RegexBuilder::new(pattern).case_insensitive(true).multi_line(true).build()?;
-        let found = pattern.find(screen).or_else(|| pattern.find(&flat));
+        let pattern = Regex::new(&format!("(?im){pattern}"))?;
+        let found = match pattern.find(screen)? {
+            Some(found) => Some(found),
+            None => pattern.find(&flat)?,
+        };
         Ok(found.map(|found| found.as_str().to_owned()))
     };
     let mut wrong = crash;
