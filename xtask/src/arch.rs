@@ -99,7 +99,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     (
         "accuracy",
-        &["mw-critical-path", "mw-lab", "mw-model", "mw-proc", "mw-record", "mw-rules", "mw-test"],
+        &[
+            "mw-collect",
+            "mw-critical-path",
+            "mw-lab",
+            "mw-model",
+            "mw-proc",
+            "mw-record",
+            "mw-rules",
+            "mw-test",
+        ],
     ),
     ("docgen", &["mw-cli", "mw-metrics", "mw-model", "mw-render", "mw-rules", "mw-ship"]),
     (

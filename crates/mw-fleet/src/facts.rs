@@ -88,7 +88,7 @@ fn settings(snapshot: &Snapshot) -> Vec<(String, String)> {
     for (name, value) in &snapshot.sysctl.values {
         // The pool of the usual size, which is listed below.
         let is_listed = name == "vm.nr_hugepages";
-        if let (Ok(value), false) = (value, is_listed) {
+        if let (Ok(value), false) = (value, is_listed || mw_model::Sysctl::is_count(name)) {
             let words: Vec<&str> = value.split_whitespace().collect();
             settings.push((mw_model::Sysctl::path(name), words.join(" ")));
         }

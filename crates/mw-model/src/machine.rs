@@ -37,6 +37,15 @@ pub struct Sysctl {
 }
 
 impl Sysctl {
+    /// Files that count what is in use and that nobody sets.
+    const COUNTS: [&str; 2] = ["fs.aio-nr", "fs.file-nr"];
+
+    /// True for a file that counts what is in use, beside the settings.
+    #[must_use]
+    pub fn is_count(name: &str) -> bool {
+        Self::COUNTS.contains(&name)
+    }
+
     /// The text of one setting.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 /// What stands below a title, or below none.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Content {
+enum SectionContent {
     /// A file of the kernel by its path.
     File(String),
     /// The output of free(1), with its arguments.
@@ -26,7 +26,7 @@ enum Content {
 /// Puts into `tree` what the text has; returns a name for each part that was understood.
 pub(super) fn read_into(text: &str, tree: &mut MemoryTree) -> Vec<String> {
     let mut parts = Vec::new();
-    let mut section = (Content::Unknown, String::new());
+    let mut section = (SectionContent::Unknown, String::new());
     let mut title_follows = false;
     for line in text.lines() {
         let line = line.trim_end();
@@ -41,7 +41,7 @@ pub(super) fn read_into(text: &str, tree: &mut MemoryTree) -> Vec<String> {
                 parts.extend(add(ended, tree));
             }
             None if title_follows => {
-                let ended = std::mem::replace(&mut section, (Content::Other, String::new()));
+                let ended = std::mem::replace(&mut section, (SectionContent::Other, String::new()));
                 parts.extend(add(ended, tree));
             }
             // A fence of Markdown.
@@ -57,7 +57,7 @@ pub(super) fn read_into(text: &str, tree: &mut MemoryTree) -> Vec<String> {
 }
 
 /// The content below a line that is a title: `==> FILE <==`, or a prompt with a command.
-fn titled(line: &str) -> Option<Content> {
+fn titled(line: &str) -> Option<SectionContent> {
     if let Some(path) = line.strip_prefix("==> ").and_then(|rest| rest.strip_suffix(" <==")) {
         return Some(title(path));
     }
@@ -75,40 +75,42 @@ fn titled(line: &str) -> Option<Content> {
 }
 
 /// The content that a command prints, or that a file has.
-fn title(command: &str) -> Content {
+fn title(command: &str) -> SectionContent {
     let mut words = command.split_whitespace();
-    let Some(program) = words.next() else { return Content::Other };
+    let Some(program) = words.next() else { return SectionContent::Other };
     let arguments: Vec<&str> = words.collect();
     if arguments.is_empty() && (program.starts_with("/proc/") || program.starts_with("/sys/")) {
-        return Content::File(program.to_owned());
+        return SectionContent::File(program.to_owned());
     }
     match program.rsplit('/').next() {
         Some("cat") => match arguments.as_slice() {
             [path] => title(path),
-            _ => Content::Unknown,
+            _ => SectionContent::Unknown,
         },
-        Some("free") => Content::Free(arguments.join(" ")),
-        Some("sysctl") => Content::Sysctl,
-        Some("uname") => Content::Uname,
-        Some("vmstat") => Content::Unknown,
-        _ => Content::Other,
+        Some("free") => SectionContent::Free(arguments.join(" ")),
+        Some("sysctl") => SectionContent::Sysctl,
+        Some("uname") => SectionContent::Uname,
+        Some("vmstat") => SectionContent::Unknown,
+        _ => SectionContent::Other,
     }
 }
 
-fn add((content, text): (Content, String), tree: &mut MemoryTree) -> Option<String> {
+fn add((content, text): (SectionContent, String), tree: &mut MemoryTree) -> Option<String> {
     if text.trim().is_empty() {
         return None;
     }
     match content {
-        Content::File(path) => {
+        SectionContent::File(path) => {
             tree.insert(&path, text.into_bytes()).ok()?;
             Some(path)
         }
-        Content::Free(arguments) => table::free(&text, Some(&arguments)).and_then(|m| m.add(tree)),
-        Content::Sysctl => settings(&text, tree),
-        Content::Uname => release(&text, tree),
-        Content::Unknown => bare(&text, tree),
-        Content::Other => None,
+        SectionContent::Free(arguments) => {
+            table::free(&text, Some(&arguments)).and_then(|m| m.add(tree))
+        }
+        SectionContent::Sysctl => settings(&text, tree),
+        SectionContent::Uname => release(&text, tree),
+        SectionContent::Unknown => bare(&text, tree),
+        SectionContent::Other => None,
     }
 }
 

@@ -17,8 +17,8 @@ pub(crate) struct MachineFiles<'a> {
     pub(crate) frames: &'a Path,
 }
 
-/// The initial file system stays in a ramfs, whose pages cannot be swapped out under the load. The mitigations of faults of
-/// processors cost a tenth of the time of an emulated kernel.
+/// The initial file system stays in a ramfs, whose pages cannot be swapped out under the load. Mitigations of CPU
+/// vulnerabilities cost a tenth of the time of an emulated kernel.
 const KERNEL_PARAMETERS: &str = "console=ttyS0 rdinit=/init rootfstype=ramfs panic=-1 quiet \
     loglevel=5 no_timer_check mitigations=off";
 /// Features that slow emulation down are off: five-level page tables, and `rep stosb` to clear memory, which
