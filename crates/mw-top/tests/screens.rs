@@ -127,7 +127,7 @@ fn any_size_is_drawn_on_and_the_verdict_comes_first() {
 fn the_page_of_a_rule_is_folded_to_the_terminal() {
     let screen = screen("reclaim-storm/firing");
     let mut top = top();
-    press(&mut top, &screen, &["Down", "e"]);
+    press(&mut top, &screen, &["Down", "Down", "e"]);
     let lines = lines(&top, &screen, Face::rich(), 60, 24);
     assert_eq!(lines[2], "reclaim-storm");
     assert!(lines.contains(&"What it finds".to_owned()), "{lines:?}");

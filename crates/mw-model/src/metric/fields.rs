@@ -89,6 +89,7 @@ metrics! {
     WritePending = write_pending_pages, Pages;
     Mlock = mlock_pages, Pages;
     StartPfn = start_pfn, Count;
+    Unreclaimable = unreclaimable, Count;
 }
 
 metrics! {

@@ -114,6 +114,8 @@ fn report(findings: &[Finding]) -> Report {
     let mut report = mw_rules::check(&mw_collect::window(&source), None);
     assert!(report.findings.is_empty());
     report.findings = findings.to_vec();
+    // The tree lacks files of rules that are newer.
+    report.skipped.clear();
     report
 }
 
