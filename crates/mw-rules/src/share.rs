@@ -1,6 +1,7 @@
 //! What more than one rule computes.
 
 use mw_model::{Missing, Resource, Sample, Snapshot, Window, derived};
+use mw_proc::meminfo::Meminfo;
 use mw_proc::vmstat::{Counter, Vmstat};
 
 /// `part` of `whole` in percent; 0 of nothing is 0.
@@ -22,6 +23,17 @@ pub(crate) fn field(value: Option<u64>, name: &str) -> Result<u64, Missing> {
     })
 }
 
+/// A field of meminfo that counts a part of memory: with more than there is, it is that of another machine.
+pub(crate) fn part(meminfo: &Meminfo, value: Option<u64>, name: &str) -> Result<u64, Missing> {
+    let part = field(value, name)?;
+    match meminfo.mem_total_bytes {
+        Some(total) if mw_memory::exceeds(part, total) => {
+            Err(Missing::failed(format!("/proc/meminfo {name}"), "more than MemTotal"))
+        }
+        _ => Ok(part),
+    }
+}
+
 /// A counter of vmstat that a rule cannot do without.
 pub(crate) fn counter(vmstat: &Vmstat, counter: Counter) -> Result<u64, Missing> {
     vmstat.get(counter).ok_or_else(|| {
@@ -40,4 +52,17 @@ pub(crate) fn high_watermark_bytes(snapshot: &Snapshot) -> Result<u64, Missing> 
     let zoneinfo = snapshot.sample.zoneinfo.required()?;
     let pages = derived::total(zoneinfo.zones.iter().map(|zone| zone.unboosted_high_pages()));
     Ok(pages.saturating_mul(snapshot.origin.page_bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_that_is_larger_than_memory_is_not_judged() {
+        let meminfo = Meminfo { mem_total_bytes: Some(4 << 30), ..Meminfo::default() };
+        assert_eq!(part(&meminfo, Some(1 << 30), "SUnreclaim"), Ok(1 << 30));
+        let missing = part(&meminfo, Some(12 << 30), "SUnreclaim").unwrap_err();
+        assert!(missing.to_string().contains("more than MemTotal"), "{missing}");
+    }
 }

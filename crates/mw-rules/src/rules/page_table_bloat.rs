@@ -34,7 +34,7 @@
 //! Linux, Documentation/filesystems/proc.rst, PageTables and SecPageTables; PostgreSQL documentation, "Linux Huge
 //! Pages".
 
-use crate::share::{field, percent};
+use crate::share::{field, part, percent};
 use mw_model::{
     Area, Finding, Missing, Process, Quantity, Remedy, Severity, Snapshot, Step, Window, derived,
     format_bytes,
@@ -60,7 +60,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let snapshot = &window.now;
     let meminfo = snapshot.sample.meminfo.required()?;
     let total = field(meminfo.mem_total_bytes, "MemTotal")?;
-    let tables = field(meminfo.page_tables_bytes, "PageTables")?;
+    let tables = part(meminfo, meminfo.page_tables_bytes, "PageTables")?;
     let secondary = meminfo.sec_page_tables_bytes.unwrap_or(0);
     let all = tables.saturating_add(secondary);
     let share = percent(all, total);

@@ -39,7 +39,7 @@
 
 use crate::arc;
 use crate::cause_score::{CauseScore, LATENT_MOST};
-use crate::share::{field, percent};
+use crate::share::{field, part, percent};
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::kernel::SLAB_RECLAIM;
@@ -76,11 +76,11 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let total = field(meminfo.mem_total_bytes, "MemTotal")?;
     let pinned = derived::unreclaimable_slab(snapshot);
     let slab = SlabBytes {
-        unreclaimable: field(meminfo.sunreclaim_bytes, "SUnreclaim")?
+        unreclaimable: part(meminfo, meminfo.sunreclaim_bytes, "SUnreclaim")?
             .saturating_sub(arc::parts(snapshot).slab),
         pinned: pinned.min_bytes,
     };
-    let counted = field(meminfo.sreclaimable_bytes, "SReclaimable")?;
+    let counted = part(meminfo, meminfo.sreclaimable_bytes, "SReclaimable")?;
     let reclaimable = counted.saturating_sub(pinned.max_bytes);
     let share = percent(slab.bytes(), total);
     if share >= WARNING_PERCENT {
