@@ -48,7 +48,7 @@ pub(super) fn is_tar(head: &[u8]) -> bool {
 pub(super) fn read(reader: impl Read, file: &Path) -> Result<Source, CaptureError> {
     let failed = |source| CaptureError::Io { path: file.to_owned(), source };
     let mut archive = tar::Archive::new(reader.take(MAX_UNPACKED_BYTES));
-    let mut contents = Contents::default();
+    let mut contents = ArchiveContents::default();
     for entry in archive.entries().map_err(failed)? {
         contents.add(&mut entry.map_err(failed)?).map_err(failed)?;
     }
@@ -60,12 +60,12 @@ pub(super) fn read(reader: impl Read, file: &Path) -> Result<Source, CaptureErro
 
 /// Files that were kept, by the directory that is the root of their machine.
 #[derive(Debug, Default)]
-struct Contents {
+struct ArchiveContents {
     roots: BTreeMap<String, (MemoryTree, Links)>,
     files: usize,
 }
 
-impl Contents {
+impl ArchiveContents {
     fn add(&mut self, entry: &mut tar::Entry<'_, impl Read>) -> std::io::Result<()> {
         let path = entry.path()?.into_owned();
         let is_plain = |c: Component<'_>| matches!(c, Component::Normal(_) | Component::CurDir);
