@@ -21,7 +21,7 @@
 //! program that maps it: a memfd, a removed file of a tmpfs, the buffer of a GPU.
 //!
 //! ## Threshold
-//! A tenth of memory is a warning. What a kernel allocates for itself without a counter (page tables of the kernel, boot
+//! A tenth of memory is a warning; of shared memory it is a note up to 30%, since mounts of containers are not seen. What a kernel allocates for itself without a counter (page tables of the kernel, boot
 //! memory, buffers of a few devices) is below 5% on the machines of docs/environments.md. A process's shared memory is
 //! counted once, as that of the process with most of it.
 //!
@@ -40,6 +40,9 @@ use mw_model::{
 };
 
 const WARNING_PERCENT: f64 = 10.0;
+
+/// Less shared memory may be in the tmpfs of a container, whose mount namespace nobody looks into.
+const SHARED_WARNING_PERCENT: f64 = 30.0;
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let snapshot = &window.now;
@@ -137,8 +140,10 @@ fn shared(snapshot: &Snapshot, account: &Account) -> Option<Finding> {
         "{} are shared memory without a mount, segment or process that explains it ({share:.0}% of memory)",
         format_bytes(bytes)
     );
+    let is_much = share >= SHARED_WARNING_PERCENT;
+    let severity = if is_much { Severity::Warning } else { Severity::Note };
     Some(
-        Finding::new(Severity::Warning, Area::SharedMemory, headline)
+        Finding::new(severity, Area::SharedMemory, headline)
             .with_evidence("Shmem", Quantity::Bytes(all), "/proc/meminfo")
             .with_evidence("tmpfs and System V segments", Quantity::Bytes(named), "statfs, /proc/sysvipc/shm")
             .with_impact("It is no page cache: without swap no reclaim frees it until the program that maps it does.")
