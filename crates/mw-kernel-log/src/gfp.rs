@@ -107,17 +107,15 @@ const FLAGS: &[(&str, Gfp)] = &[
     ("__GFP_ATOMIC", Gfp::ATOMIC),
 ];
 
-/// Bits up to 4.3. `__GFP_WAIT` is what later kernels call `__GFP_RECLAIM`; all requests woke kswapd.
-const BITS_OF_2_6: &[(u32, Gfp)] = &[
+/// Bits that are the same up to 5.0.
+const BITS_BEFORE_5_1: &[(u32, Gfp)] = &[
     (0x1, Gfp::DMA),
     (0x2, Gfp::HIGHMEM),
     (0x4, Gfp::DMA32),
     (0x8, Gfp::MOVABLE),
-    (0x10, RECLAIM),
     (0x20, Gfp::HIGH),
     (0x40, Gfp::IO),
     (0x80, Gfp::FS),
-    (0x100, Gfp::COLD),
     (0x200, Gfp::NOWARN),
     (0x400, Gfp::RETRY),
     (0x800, Gfp::NOFAIL),
@@ -128,34 +126,18 @@ const BITS_OF_2_6: &[(u32, Gfp)] = &[
     (0x1_0000, Gfp::NOMEMALLOC),
     (0x2_0000, Gfp::HARDWALL),
     (0x4_0000, Gfp::THISNODE),
-    (0x8_0000, Gfp::RECLAIMABLE),
     (0x10_0000, Gfp::ACCOUNT),
-    (0x100_0000, Gfp::WRITE),
 ];
 
-/// Bits from 4.4 to 4.16: those of reclaim moved once more in 4.10.
+/// The others up to 4.3. `__GFP_WAIT` is what later kernels call `__GFP_RECLAIM`; all requests woke kswapd.
+const BITS_OF_2_6: &[(u32, Gfp)] =
+    &[(0x10, RECLAIM), (0x100, Gfp::COLD), (0x8_0000, Gfp::RECLAIMABLE), (0x100_0000, Gfp::WRITE)];
+
+/// The others from 4.4 to 4.16: those of reclaim moved once more in 4.10.
 const BITS_OF_4_4: &[(u32, Gfp)] = &[
-    (0x1, Gfp::DMA),
-    (0x2, Gfp::HIGHMEM),
-    (0x4, Gfp::DMA32),
-    (0x8, Gfp::MOVABLE),
     (0x10, Gfp::RECLAIMABLE),
-    (0x20, Gfp::HIGH),
-    (0x40, Gfp::IO),
-    (0x80, Gfp::FS),
     (0x100, Gfp::COLD),
-    (0x200, Gfp::NOWARN),
-    (0x400, Gfp::RETRY),
-    (0x800, Gfp::NOFAIL),
-    (0x1000, Gfp::NORETRY),
-    (0x2000, Gfp::MEMALLOC),
-    (0x4000, Gfp::COMP),
-    (0x8000, Gfp::ZERO),
-    (0x1_0000, Gfp::NOMEMALLOC),
-    (0x2_0000, Gfp::HARDWALL),
-    (0x4_0000, Gfp::THISNODE),
     (0x8_0000, Gfp::ATOMIC),
-    (0x10_0000, Gfp::ACCOUNT),
     (0x40_0000, Gfp::DIRECT_RECLAIM),
     (0x200_0000, Gfp::KSWAPD_RECLAIM),
 ];
@@ -163,29 +145,11 @@ const BITS_OF_4_4: &[(u32, Gfp)] = &[
 /// From 4.10 to 4.16.
 const KSWAPD_OF_4_10: u32 = 0x100_0000;
 
-/// Bits from 4.17 to 5.0.
+/// The others from 4.17 to 5.0.
 const BITS_OF_4_17: &[(u32, Gfp)] = &[
-    (0x1, Gfp::DMA),
-    (0x2, Gfp::HIGHMEM),
-    (0x4, Gfp::DMA32),
-    (0x8, Gfp::MOVABLE),
     (0x10, Gfp::RECLAIMABLE),
-    (0x20, Gfp::HIGH),
-    (0x40, Gfp::IO),
-    (0x80, Gfp::FS),
     (0x100, Gfp::WRITE),
-    (0x200, Gfp::NOWARN),
-    (0x400, Gfp::RETRY),
-    (0x800, Gfp::NOFAIL),
-    (0x1000, Gfp::NORETRY),
-    (0x2000, Gfp::MEMALLOC),
-    (0x4000, Gfp::COMP),
-    (0x8000, Gfp::ZERO),
-    (0x1_0000, Gfp::NOMEMALLOC),
-    (0x2_0000, Gfp::HARDWALL),
-    (0x4_0000, Gfp::THISNODE),
     (0x8_0000, Gfp::ATOMIC),
-    (0x10_0000, Gfp::ACCOUNT),
     (0x20_0000, Gfp::DIRECT_RECLAIM),
     (0x40_0000, Gfp::KSWAPD_RECLAIM),
 ];
@@ -315,15 +279,15 @@ fn from_names(names: &str) -> Gfp {
 
 /// Flags of a number without names, which kernels before 4.6 log. Without a version the bits of reclaim tell.
 fn from_bits(mask: u32, version: Option<(u32, u32)>) -> Gfp {
-    let table = match version {
-        Some(version) if version < (4, 4) => BITS_OF_2_6,
-        Some(version) if version < (4, 17) => BITS_OF_4_4,
-        Some(version) if version < (5, 1) => BITS_OF_4_17,
-        Some(_) => BITS_OF_5_1,
-        None if mask & 0x340_0000 != 0 => BITS_OF_4_4,
-        None => BITS_OF_2_6,
+    let (common, table) = match version {
+        Some(version) if version < (4, 4) => (BITS_BEFORE_5_1, BITS_OF_2_6),
+        Some(version) if version < (4, 17) => (BITS_BEFORE_5_1, BITS_OF_4_4),
+        Some(version) if version < (5, 1) => (BITS_BEFORE_5_1, BITS_OF_4_17),
+        Some(_) => (&[][..], BITS_OF_5_1),
+        None if mask & 0x340_0000 != 0 => (BITS_BEFORE_5_1, BITS_OF_4_4),
+        None => (BITS_BEFORE_5_1, BITS_OF_2_6),
     };
-    let of_table = table.iter().filter(|(bit, _)| mask & bit != 0);
+    let of_table = common.iter().chain(table).filter(|(bit, _)| mask & bit != 0);
     let flags = of_table.fold(Gfp::default(), |flags, (_, more)| flags.and(*more));
     let is_4_10 = table == BITS_OF_4_4 && mask & KSWAPD_OF_4_10 != 0 && mask & 0x200_0000 == 0;
     let is_old = table == BITS_OF_2_6;
