@@ -95,13 +95,10 @@ impl ArchiveContents {
         let Some((tree, _)) = self.root(root).filter(|_| bytes.len() <= left) else {
             return Ok(());
         };
-        match kept.strip_suffix(".txt") {
-            Some(_) if !kept.contains('/') => {
-                transcript::read_into(&String::from_utf8_lossy(&bytes), tree);
-            }
-            _ => {
-                let _ = tree.insert(&kept, bytes);
-            }
+        if TRANSCRIPTS.contains(&&*kept) {
+            transcript::read_into(&String::from_utf8_lossy(&bytes), tree);
+        } else {
+            let _ = tree.insert(&kept, bytes);
         }
         self.files += 1;
         Ok(())

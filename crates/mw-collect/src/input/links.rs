@@ -30,27 +30,30 @@ impl Links {
         }
     }
 
-    /// Gives the files behind the links the links' paths, until the files of `tree` have `max_bytes`.
+    /// Gives the files behind the links the links' paths, as long as the files of `tree` have at most `max_bytes`.
     pub(super) fn follow(&self, tree: &mut MemoryTree, max_bytes: usize) {
-        let mut behind = Vec::new();
-        for (path, target) in &self.0 {
+        for (path, contents) in self.copies(tree, max_bytes.saturating_sub(tree.bytes())) {
+            let _ = tree.insert(&path, contents);
+        }
+    }
+
+    /// Files behind the links that are not in the archive themselves, with so many bytes at most.
+    fn copies(&self, tree: &MemoryTree, mut left: usize) -> Vec<(String, Vec<u8>)> {
+        let mut copies = Vec::new();
+        for (link, target) in &self.0 {
             let Some(target) = self.resolved(target) else { continue };
-            let files = tree.files_at(&target).take(MAX_FILES_OF_A_LINK);
-            behind
-                .extend(files.map(|(rest, contents)| (format!("{path}{rest}"), contents.to_vec())));
-            let bytes: usize =
-                behind.iter().map(|(path, contents)| path.len() + contents.len()).sum();
-            if tree.bytes().saturating_add(bytes) > max_bytes {
-                behind.pop();
-                break;
+            for (rest, contents) in tree.files_at(&target).take(MAX_FILES_OF_A_LINK) {
+                let path = format!("{link}{rest}");
+                if tree.file(&path).is_err() {
+                    match left.checked_sub(path.len().saturating_add(contents.len())) {
+                        Some(rest) => left = rest,
+                        None => return copies,
+                    }
+                    copies.push((path, contents.to_vec()));
+                }
             }
         }
-        for (path, contents) in behind {
-            // A file of the archive itself comes first.
-            if tree.file(&path).is_err() {
-                let _ = tree.insert(&path, contents);
-            }
-        }
+        copies
     }
 
     /// The path without links; none where they lead in a circle.
@@ -122,5 +125,19 @@ mod tests {
         links.follow(&mut tree, 10_000);
         assert!(tree.bytes() <= 10_000, "{}", tree.bytes());
         assert!(tree.file("proc/link0").is_ok());
+    }
+
+    #[test]
+    fn a_link_to_a_directory_adds_no_more_than_a_link_to_a_file() {
+        let mut tree = MemoryTree::default();
+        for number in 0..20 {
+            tree.insert(&format!("sys/devices/d/file{number}"), vec![0; 1000]).unwrap();
+        }
+        let limit = tree.bytes() + 5000;
+        let mut links = Links::default();
+        links.add("sys/block/d", "../devices/d");
+        links.follow(&mut tree, limit);
+        assert!(tree.bytes() <= limit, "{} of {limit}", tree.bytes());
+        assert!(tree.file("sys/block/d/file0").is_ok());
     }
 }

@@ -71,7 +71,7 @@ fn titled(line: &str) -> Option<SectionContent> {
     let (program, _) = command.split_once(' ').unwrap_or((command, ""));
     let is_command =
         matches!(program, "cat" | "free" | "sysctl" | "vmstat" | "uname" | "top" | "ps");
-    (is_command && command.len() < line.len() + 1).then(|| title(command))
+    is_command.then(|| title(command))
 }
 
 /// The content that a command prints, or that a file has.
