@@ -64,7 +64,7 @@ pub use incident::{
 };
 pub use machine::{
     Cgroup, CgroupVersion, Cgroups, Disk, HugepagesWanted, HugetlbLimit, MemoryFilesystem, Node,
-    Process, Processes, Sysctl, Thp, ThpSize, Zram,
+    Process, Processes, Sysctl, Thp, ThpSize, Zram, is_cgroup_within,
 };
 pub use map_count::{MapCount, MapCounts};
 pub use metric::{

@@ -182,7 +182,20 @@ pub struct Cgroups {
     pub unseen: Vec<Missing>,
 }
 
+/// True if a cgroup is `of` or lies below it; nothing is said by the root, which all lie below.
+#[must_use]
+pub fn is_cgroup_within(path: &str, of: &str) -> bool {
+    let rest = path.strip_prefix(of.trim_end_matches('/'));
+    of != "/" && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
 impl Cgroups {
+    /// The path of a group's file.
+    #[must_use]
+    pub fn file(&self, group: &Cgroup, name: &str) -> String {
+        format!("{}{}/{name}", self.mount, group.path.trim_end_matches('/'))
+    }
+
     /// Whether all were read: a rule that finds nothing in a part has not passed.
     ///
     /// # Errors

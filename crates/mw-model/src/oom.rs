@@ -1,6 +1,6 @@
 //! What the OOM killer did, and who held the memory.
 
-use crate::ServiceProcess;
+use crate::{ServiceProcess, is_cgroup_within};
 use serde::{Deserialize, Serialize};
 
 /// Kills of the OOM killer from one time to another.
@@ -157,8 +157,8 @@ impl OomKills {
                 OomShortage::Cgroup(limit) => limit.as_deref(),
                 _ => None,
             };
-            own.is_some_and(|own| is_within(own, cgroup))
-                || of_limit.is_some_and(|limit| is_within(cgroup, limit))
+            own.is_some_and(|own| is_cgroup_within(own, cgroup))
+                || of_limit.is_some_and(|limit| is_cgroup_within(cgroup, limit))
         })
     }
 
@@ -169,10 +169,4 @@ impl OomKills {
             |victim: &OomVictim| matches!(victim.shortage, OomShortage::Cgroup(Some(_)));
         known >= self.count && self.victims.iter().all(of_cgroup)
     }
-}
-
-/// True if a cgroup is `of` or lies below it; nothing is said by the root, which all lie below.
-fn is_within(path: &str, of: &str) -> bool {
-    let rest = path.strip_prefix(of.trim_end_matches('/'));
-    of != "/" && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

@@ -1,5 +1,6 @@
 //! Runs every rule and sums up.
 
+use crate::rules::memory_exhausted::LEAST_SHARE;
 use crate::{RULES, Rule};
 use mw_model::{
     Absence, Finding, Missing, OriginKind, Preflight, Report, SCHEMA_VERSION, Severity,
@@ -198,10 +199,7 @@ fn warned_subject(report: &Report) -> Option<&Subject> {
     is_alone.then_some(first)
 }
 
-/// A request of so much of what the caller may have at most has to be served at once on a machine that is ready.
-const LEAST_SHARE: u64 = 100;
-
-/// True if that share is not available without writeback and swap.
+/// True if [`LEAST_SHARE`] of what the caller may have at most is not available without writeback and swap.
 fn is_used_up(report: &Report) -> bool {
     let limit = report.limited_by.as_ref().map(|limit| limit.limit_bytes);
     let whole = limit.or(report.memory_bytes);

@@ -1,11 +1,11 @@
 //! The disks of the service: who else wrote to them, and whether they kept up.
 
-use crate::request::{is_task_within, is_within};
+use crate::request::is_task_within;
 use crate::share::percent;
 use crate::stall_window::StallWindow;
 use mw_critical_path::PathTask;
 use mw_critical_path::TimeClass;
-use mw_model::{DiskMetric, FloodShare, GroupIo, GroupUse, Metric};
+use mw_model::{DiskMetric, FloodShare, GroupIo, GroupUse, Metric, is_cgroup_within};
 use mw_proc::vmstat::Counter;
 
 /// Less is no flood.
@@ -225,7 +225,8 @@ fn is_charged(stall: &StallWindow<'_>, device: &str) -> bool {
     };
     // What is below another counts there as well.
     let is_below = |group: &GroupUse| {
-        groups(stall).any(|other| other.path != group.path && is_within(&group.path, &other.path))
+        groups(stall)
+            .any(|other| other.path != group.path && is_cgroup_within(&group.path, &other.path))
     };
     let charged: u64 = groups(stall).filter(|group| !is_below(group)).map(written).sum();
     let all = stall.incident.groups.iter().find(|group| group.path == "/").map_or(0, written);

@@ -1,6 +1,6 @@
 //! Kills of the OOM killer at the limits of cgroups, as the groups count them.
 
-use mw_model::{Cgroup, Remedy, Snapshot, Step, derived, format_bytes};
+use mw_model::{Cgroup, Cgroups, Remedy, Snapshot, Step, derived, format_bytes, is_cgroup_within};
 
 /// Groups that are named.
 const MAX_NAMED: usize = 3;
@@ -8,16 +8,17 @@ const MAX_NAMED: usize = 3;
 /// Kills in a group that met its own limit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GroupKills<'a> {
+    cgroups: &'a Cgroups,
     group: &'a Cgroup,
     count: u64,
 }
 
 /// The groups with most kills first; of groups within each other, the one whose limit was met.
 pub(crate) fn at_limits(snapshot: &Snapshot) -> Vec<GroupKills<'_>> {
-    let groups = snapshot.cgroups.value().map_or(&[][..], |groups| groups.limited.as_slice());
-    let met = groups.iter().filter(|group| has_met_its_limit(group));
-    let killed =
-        |group| Some(GroupKills { group, count: group.events.oom_kill.filter(|n| *n > 0)? });
+    let Some(cgroups) = snapshot.cgroups.value() else { return Vec::new() };
+    let met = cgroups.limited.iter().filter(|group| has_met_its_limit(group));
+    let killed = |group: &'_ Cgroup| group.events.oom_kill.filter(|count| *count > 0);
+    let killed = |group| Some(GroupKills { cgroups, group, count: killed(group)? });
     let mut kills: Vec<GroupKills<'_>> = met.filter_map(killed).collect();
     kills.sort_by_key(|kills| std::cmp::Reverse(kills.count));
     let paths: Vec<&str> = kills.iter().map(|kills| kills.group.path.as_str()).collect();
@@ -44,9 +45,8 @@ pub(crate) fn words(kills: &[GroupKills<'_>]) -> String {
     if named.is_empty() { String::new() } else { format!(": {}", named.join(", ")) }
 }
 
-pub(crate) fn remedy(kills: &GroupKills<'_>, snapshot: &Snapshot) -> Remedy {
+pub(crate) fn remedy(kills: &GroupKills<'_>) -> Remedy {
     let path = &kills.group.path;
-    let mount = snapshot.cgroups.value().map_or("", |groups| groups.mount.as_str());
     let (limit, file) = match (limit_bytes(kills.group), kills.group.kernel_bytes) {
         (None, _) => (kills.group.kernel_limit_bytes.unwrap_or(0), "memory.kmem.limit_in_bytes"),
         (Some(limit), Some(_)) => (limit, "memory.limit_in_bytes"),
@@ -56,7 +56,7 @@ pub(crate) fn remedy(kills: &GroupKills<'_>, snapshot: &Snapshot) -> Remedy {
     let step = format!("echo {raised} >");
     Remedy::named(
         format!("raise the limit of cgroup {path}, or reduce the memory of its programs"),
-        vec![Step::manual_on(&step, &format!("{mount}{}/{file}", path.trim_end_matches('/')))],
+        vec![Step::manual_on(&step, &kills.cgroups.file(kills.group, file))],
     )
 }
 
@@ -75,6 +75,5 @@ fn limit_bytes(group: &Cgroup) -> Option<u64> {
 }
 
 fn is_below(path: &str, other: &str) -> bool {
-    path != other
-        && path.strip_prefix(other).is_some_and(|rest| other == "/" || rest.starts_with('/'))
+    path != other && (other == "/" || is_cgroup_within(path, other))
 }

@@ -3,7 +3,7 @@
 use crate::share::percent;
 use mw_model::{
     Cgroup, CgroupVersion, Cgroups, Finding, Quantity, Remedy, Severity, Step, Subject, derived,
-    format_bytes,
+    format_bytes, is_cgroup_within,
 };
 
 /// Share of the limit of kernel memory from which on requests are refused, and of the limit of memory from which on a
@@ -97,9 +97,7 @@ pub(crate) fn keep_innermost(findings: &mut Vec<Finding>) {
     findings.retain(|finding| {
         let Subject::Cgroup(Some(path)) = &finding.subject else { return true };
         let is_below = |subject: &Subject| match subject {
-            Subject::Cgroup(Some(other)) => {
-                other.strip_prefix(path.as_str()).is_some_and(|rest| rest.starts_with('/'))
-            }
+            Subject::Cgroup(Some(other)) => other != path && is_cgroup_within(other, path),
             _ => false,
         };
         !known.iter().any(|(subject, headline)| *headline == finding.headline && is_below(subject))
@@ -111,6 +109,5 @@ fn finding(group: &Cgroup, headline: String) -> Finding {
 }
 
 fn step(command: &str, group: &Cgroup, cgroups: &Cgroups, file: &str) -> Step {
-    let path = format!("{}{}/{file}", cgroups.mount, group.path.trim_end_matches('/'));
-    Step::manual_on(command, &path)
+    Step::manual_on(command, &cgroups.file(group, file))
 }

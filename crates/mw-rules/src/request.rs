@@ -12,7 +12,9 @@ use mw_critical_path::{
     Basis, CpuHolder, KernelWork, PathPart, PathSummary, PathTask, RunMode, TimeClass, TimeKind,
     UnseenReason, Wait, kernel,
 };
-use mw_model::{CpuUse, GroupUse, Incident, Resource, TriggerKind, VmActivity, Window};
+use mw_model::{
+    CpuUse, GroupUse, Incident, Resource, TriggerKind, VmActivity, Window, is_cgroup_within,
+};
 use mw_proc::vmstat::Counter;
 
 /// Of the wait for a CPU, the share that a cgroup's throttled time must cover to be its cause.
@@ -497,13 +499,7 @@ pub(crate) fn limit_events(group: &GroupUse) -> u64 {
 
 /// Whether a task is in a cgroup, of any hierarchy, or in one below it.
 pub(crate) fn is_task_within(task: &PathTask, group: &str) -> bool {
-    task.cgroup.iter().chain(&task.other_cgroups).any(|path| is_within(path, group))
-}
-
-/// Whether a cgroup is `of` or lies below it. The root has no limits of its own.
-pub(crate) fn is_within(path: &str, of: &str) -> bool {
-    let rest = path.strip_prefix(of.trim_end_matches('/'));
-    of != "/" && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    task.cgroup.iter().chain(&task.other_cgroups).any(|path| is_cgroup_within(path, group))
 }
 
 /// Whether the process of a part shares pages with one that it forked.

@@ -263,7 +263,7 @@ fn finding(group: &Cgroup, snapshot: &Snapshot, cgroups: &Cgroups) -> Option<Fin
         "raise the cgroup's limit, or reduce the program's memory use",
         vec![Step::manual_on(
             &format!("echo {} >", limit.saturating_add(limit / 4)),
-            &format!("{}{}/{limit_file}", cgroups.mount, group.path.trim_end_matches('/')),
+            &cgroups.file(group, limit_file),
         )],
     ));
     for (what, count) in [("limit reached", group.events.max), ("OOM kills", group.events.oom_kill)]

@@ -26,11 +26,12 @@
 //! Linux, kernel/sched/fair.c, unthrottle_cfs_rq(); Documentation/scheduler/sched-bwc.rst; Documentation/admin-guide/cgroup-v2.rst, "CPU
 //! Interface Files".
 
-use crate::request::is_within;
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
-use mw_model::{Finding, GroupUse, Missing, Quantity, Remedy, Severity, Step, Subject};
+use mw_model::{
+    Finding, GroupUse, Missing, Quantity, Remedy, Severity, Step, Subject, is_cgroup_within,
+};
 
 /// Confidence of the kernel's own counter.
 const CONFIRMED: u8 = 95;
@@ -42,7 +43,7 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
     let groups = stall.incident.groups.iter().filter(throttled);
     let of_task = |group: &GroupUse| {
         let mut paths = part.task.cgroup.iter().chain(&part.task.other_cgroups);
-        paths.any(|path| is_within(path, &group.path)) || group.of_service
+        paths.any(|path| is_cgroup_within(path, &group.path)) || group.of_service
     };
     let group = groups.max_by_key(|group| (of_task(group), group.throttled_us));
     let path = group.map(|group| group.path.clone());

@@ -32,7 +32,7 @@ use mw_model::{
 };
 
 /// A request of this share of memory is to be served: a hundredth.
-const LEAST_SHARE: u64 = 100;
+pub(crate) const LEAST_SHARE: u64 = 100;
 
 /// Holders that are shown.
 const MAX_SHOWN: usize = 4;

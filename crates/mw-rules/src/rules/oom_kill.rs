@@ -105,7 +105,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         .with_evidence("oom_kill", Quantity::Count(kills), "/proc/vmstat")
         .with_impact("The killed program needs the same memory again when it is restarted.")
         .with_remedy(match (at_limits.first(), history) {
-            (Some(kills), _) => group_kills::remedy(kills, &window.now),
+            (Some(kills), _) => group_kills::remedy(kills),
             (None, Some(OomHistory { of_machine: Some(_), .. })) => remedy(),
             (None, Some(OomHistory { of_cgroup: Some(_), .. })) => remedy_of_a_limit(),
             (None, _) => remedy_where_unknown(),
