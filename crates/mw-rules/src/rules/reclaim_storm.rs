@@ -133,7 +133,7 @@ fn free_bytes(window: &Window) -> u64 {
     window.now.sample.meminfo.value().and_then(|m| m.mem_free_bytes).unwrap_or(0)
 }
 
-/// Compaction, and what helps those that ask for large blocks: reclaim in vain while memory is free is for blocks, not for pages.
+/// Compaction, and what helps those that ask for large blocks: without free blocks reclaim goes on although pages are free.
 fn remedy_in_vain(window: &Window) -> Remedy {
     let mut steps =
         vec![Step::Once { path: "/proc/sys/vm/compact_memory".to_owned(), value: "1".to_owned() }];
