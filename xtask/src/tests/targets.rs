@@ -27,8 +27,8 @@ pub(crate) struct TestPrograms {
 const PREFLIGHT: &str = "preflight_accuracy";
 
 /// Builds everything that the tests need with one set of features, so that nothing is built twice, and lints it:
-/// clippy-driver is rustc with more lints, whose warnings are errors by CLIPPY_ARGS, as `cargo clippy -- -D warnings`
-/// sets it. Beside the build, clippy would check each dependency and each crate a second time.
+/// its compiler is clippy-driver, whose warnings are errors by CLIPPY_ARGS, as `cargo clippy -- -D warnings` sets it.
+/// Beside the build, clippy would check each dependency and each crate a second time.
 pub(crate) fn build() -> anyhow::Result<TestPrograms> {
     // All targets leave out a bench that is to be named, also where it is named beside them.
     let messages = [
@@ -52,7 +52,7 @@ fn cargo_build(targets: &[&str]) -> anyhow::Result<Vec<Value>> {
         .args(["build", "--locked"])
         .args(targets)
         .args(["--message-format", "json-render-diagnostics"])
-        .env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver")
+        .env("RUSTC_WORKSPACE_WRAPPER", root().join("xtask/compile.sh"))
         .env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__")
         .current_dir(root())
         .stderr(Stdio::inherit())
