@@ -421,7 +421,7 @@ pub(crate) const WAITS: &[WaitRow] = &[
         "__wait_on_buffer",
         "__ext4_find_entry",
         "wait_for_completion_io",
-        "__iomap_dio_rw",
+        "__iomap_dio",
         "iomap_dio",
         "__blkdev_direct_IO",
         "xfs_buf_iowait",
