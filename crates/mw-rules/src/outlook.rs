@@ -115,7 +115,12 @@ pub(crate) fn counts_waits(window: &Window) -> bool {
 pub(crate) fn counts_refaults(window: &Window) -> bool {
     let again = [Counter::WorkingsetRefaultFile, Counter::Pswpin, Counter::Zswpin];
     let again = again.iter().map(|counter| window.rate(*counter).unwrap_or(0.0)).sum::<f64>();
-    again >= AGAIN_PER_S
+    is_felt_again(again)
+}
+
+/// True if tasks wait for pages that are read or swapped in again so often.
+pub(crate) fn is_felt_again(pages_per_s: f64) -> bool {
+    pages_per_s >= AGAIN_PER_S
 }
 
 /// True if only kswapd reclaims, and most of what it scans: whatever the rate, nobody waits for it.

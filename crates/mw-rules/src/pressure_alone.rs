@@ -4,10 +4,12 @@
 //! mm/compaction.c, `kcompactd()`), and a program that fills the page cache as waiting for what it does itself. Neither
 //! is a stall of anybody else.
 
-use crate::outlook::{counts_refaults, direct_per_s};
+use crate::outlook::{counts_refaults, direct_per_s, is_felt_again};
 use mw_model::{
     FloodShare, Incident, KernelWait, Subject, TriggerKind, VmActivity, WaitKind, Window,
 };
+use mw_proc::vmstat::Counter;
+use std::collections::BTreeMap;
 
 /// Of the pages that fill the page cache, for a process that fills it.
 const STREAMER_PERCENT: u64 = 10;
@@ -16,12 +18,16 @@ const STREAMER_PERCENT: u64 = 10;
 /// for memory as long as the trigger asks for.
 #[must_use]
 pub fn is_pressure_alone(incident: &Incident, window: &Window) -> bool {
+    let streams = Streams::of(&incident.flood);
     incident.trigger.kind == TriggerKind::Pressure
-        && !counts_refaults(window)
         && match incident.waits.is_empty() {
-            true => incident.causes.is_empty() && counts_no_reclaim(window),
+            true => {
+                incident.causes.is_empty() && counts_no_reclaim(window) && !counts_refaults(window)
+            }
             false => {
-                !is_of_cgroup(incident) && others_waited_ms(incident) < incident.trigger.limit_ms
+                !is_of_cgroup(incident)
+                    && streams.others_waited_ms(&incident.waits) < incident.trigger.limit_ms
+                    && !streams.do_others_read_again(window)
             }
         }
 }
@@ -38,18 +44,51 @@ fn counts_no_reclaim(window: &Window) -> bool {
         && window.activity(VmActivity::CgroupSteals).is_ok_and(|per_s| per_s <= 0.0)
 }
 
-/// The time in milliseconds for which tasks waited for memory that do not fill the page cache.
-fn others_waited_ms(incident: &Incident) -> f64 {
-    let all: u64 = incident.flood.iter().map(|share| share.pages).sum();
-    let streams = |share: &&FloodShare| {
-        share.pages.saturating_mul(100) >= all.saturating_mul(STREAMER_PERCENT)
-    };
-    let streamers: Vec<u32> =
-        incident.flood.iter().filter(streams).map(|share| share.pid).collect();
-    let is_of_memory = |wait: &&KernelWait| {
-        !matches!(wait.kind, WaitKind::DirtyThrottle | WaitKind::Swap)
-            && !streamers.contains(&wait.pid)
-    };
-    let waited_us: u64 = incident.waits.iter().filter(is_of_memory).map(|wait| wait.total_us).sum();
-    waited_us as f64 / 1000.0
+/// Those who fill the page cache.
+struct Streams {
+    pids: Vec<u32>,
+    /// Part of the pages that the first of them brought in, from 0 to 1.
+    first: f64,
+}
+
+impl Streams {
+    /// Processes that read the same file under the same name are one stream: a loop starts a process for each pass.
+    fn of(flood: &[FloodShare]) -> Self {
+        let mut pages: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+        for share in flood {
+            let of_stream = pages.entry((&share.task, &share.path)).or_default();
+            *of_stream = of_stream.saturating_add(share.pages);
+        }
+        let all: u64 = pages.values().fold(0, |sum, pages| sum.saturating_add(*pages));
+        let is_stream = |share: &&FloodShare| {
+            let of_stream = pages.get(&(share.task.as_str(), share.path.as_str()));
+            of_stream.is_some_and(|pages| {
+                pages.saturating_mul(100) >= all.saturating_mul(STREAMER_PERCENT)
+            })
+        };
+        let first = pages.values().max().copied().unwrap_or(0);
+        Self {
+            pids: flood.iter().filter(is_stream).map(|share| share.pid).collect(),
+            first: first as f64 / all.max(1) as f64,
+        }
+    }
+
+    /// The time in milliseconds for which other tasks waited for memory.
+    fn others_waited_ms(&self, waits: &[KernelWait]) -> f64 {
+        let is_of_memory = |wait: &&KernelWait| {
+            !matches!(wait.kind, WaitKind::DirtyThrottle | WaitKind::Swap)
+                && !self.pids.contains(&wait.pid)
+        };
+        let waited_us: u64 = waits.iter().filter(is_of_memory).map(|wait| wait.total_us).sum();
+        waited_us as f64 / 1000.0
+    }
+
+    /// True if others than the first read pages again that were reclaimed. A page of a file that is read again is also
+    /// brought into the page cache again (mm/filemap.c, `filemap_add_folio()`), so that others read again at most the
+    /// part that they brought in: a stream that goes through a large file over and over reads all of it again.
+    fn do_others_read_again(&self, window: &Window) -> bool {
+        let per_s = |counter| window.rate(counter).unwrap_or(0.0);
+        let files = per_s(Counter::WorkingsetRefaultFile) * (1.0 - self.first);
+        is_felt_again(files + per_s(Counter::Pswpin) + per_s(Counter::Zswpin))
+    }
 }

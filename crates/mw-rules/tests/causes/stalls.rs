@@ -292,7 +292,16 @@ fn pressure_is_an_incident_only_where_somebody_waited() {
     assert!(is_alone(reclaims(streamed(), (4711, "cat"))));
     assert!(!is_alone(reclaims(reclaims(streamed(), (4711, "cat")), POSTGRES)));
     assert!(!is_alone(pressed().counts(Counter::Allocstall, 5.0)));
-    assert!(!is_alone(pressed().counts(Counter::WorkingsetRefaultFile, 5000.0)));
+    let again = |made: Made| made.counts(Counter::WorkingsetRefaultFile, 5000.0);
+    assert!(!is_alone(again(pressed())));
+    let looped = again(reclaims(streamed(), (4711, "cat")));
+    assert!(is_alone(looped.clone()), "the stream reads its own file again");
+    let passes = looped.floods((4712, "cat"), "/data/file", 200_000);
+    assert!(is_alone(reclaims(passes.clone(), (4712, "cat"))), "a process for each pass");
+    let two = passes.floods(POSTGRES, "/data/table", 50_000);
+    assert!(!is_alone(two), "others read again what the stream drove out");
+    let swapping = reclaims(streamed(), (4711, "cat")).counts(Counter::Pswpin, 5000.0);
+    assert!(!is_alone(swapping));
     assert!(!is_alone(pressed().counts(Counter::PgstealFile, 5000.0)), "at the limit of a cgroup");
 }
 
