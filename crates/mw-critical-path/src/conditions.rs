@@ -398,7 +398,6 @@ pub(crate) const WAITS: &[WaitRow] = &[
         "__lock_page"
     ]]),
     wait(Wait::FileWrite, "file write to disk", TimeClass::FileWrite).by(&[functions![
-        "submit_bio_wait",
         "blkdev_issue_flush",
         "__filemap_fdatawait_range",
         "file_write_and_wait",
@@ -421,6 +420,7 @@ pub(crate) const WAITS: &[WaitRow] = &[
         "__wait_on_buffer",
         "__ext4_find_entry",
         "wait_for_completion_io",
+        "submit_bio_wait",
         "__iomap_dio",
         "iomap_dio",
         "__blkdev_direct_IO",

@@ -362,7 +362,12 @@ fn a_signal_of_an_interval_timer_is_no_cause() {
     let signal = "try_to_wake_up < complete_signal < it_real_fn < __hrtimer_run_queues";
     traced.interrupt(500, CLIENT, signal).runs(500, 0, CLIENT);
     traced.blocks(520, 0, CLIENT, "schedule < ep_poll").wakes(1100, SERVER, CLIENT);
-    traced.runs(0, 1, SERVER).blocks(110, 1, SERVER, "io_schedule < submit_bio_wait");
+    traced.runs(0, 1, SERVER).blocks(
+        110,
+        1,
+        SERVER,
+        "io_schedule < submit_bio_wait < blkdev_issue_flush",
+    );
     traced.interrupt(1090, SERVER, "bio_endio").runs(1090, 1, SERVER);
     assert_eq!(traced.shares(100, 1100)[0], (TimeKind::Waiting(Wait::FileWrite), 390 + 570));
     let mut traced = TraceBuilder::new(2000);
