@@ -46,8 +46,8 @@ pub use format::{FormatArgs, Formats, TextOrJson};
 pub use heartbeats::HeartbeatsArgs;
 pub use iotune::{IotuneAction, IotuneArgs};
 pub use k8s::{K8sArgs, K8sCommand, K8sConditionArgs};
-pub(crate) use make_room::room_request;
-pub use make_room::{MakeRoomArgs, MaxCost};
+pub use make_room::MakeRoomArgs;
+pub(crate) use make_room::{cost_limits, room_request};
 pub use moment::TimeArg;
 pub use notify::NotifyArgs;
 pub use pool::{

@@ -90,7 +90,9 @@ pub use preflight::{
 pub use profile::{Profile, Shift, Stack};
 pub use reading::{Absence, Missing, Reading};
 pub use report::{Report, SCHEMA_VERSION, SkippedRule};
-pub use room::{ROOM_SCHEMA, RoomCost, RoomReport, RoomStep, RoomStepKind};
+pub use room::{
+    ROOM_SCHEMA, RoomCost, RoomEnd, RoomOutcome, RoomReport, RoomStep, RoomStepKind, RoomStop,
+};
 pub use service::{
     Connection, EndKind, GroupIo, GroupUse, ListenQueue, Outage, ProcessEnd, Service,
     ServiceProcess,

@@ -1,8 +1,7 @@
 //! Room for large memory: what `make-room` would do or has done, for every output format.
 
-use crate::{Answer, Missing, Request, Share, format_bytes, format_duration_ms};
+use crate::{Answer, Missing, Request, Share};
 use serde::Serialize;
-use std::fmt;
 
 /// The version of the JSON form of [`RoomReport`]; it goes up when a consumer could break.
 pub const ROOM_SCHEMA: u32 = 1;
@@ -67,20 +66,6 @@ pub enum RoomStepKind {
     ForcePool,
 }
 
-impl fmt::Display for RoomStepKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::GrowPool => "grow the pool from free blocks",
-            Self::DropRead => "drop cache behind sequential readers",
-            Self::Reclaim => "reclaim page cache",
-            Self::Migrate => "move memory to other nodes",
-            Self::Swap => "swap out",
-            Self::Compact => "compact",
-            Self::ForcePool => "grow the pool with kernel compaction and reclaim",
-        })
-    }
-}
-
 /// The cost of making room. Counters of the whole machine include others' work of that time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct RoomCost {
@@ -99,25 +84,51 @@ pub struct RoomCost {
     pub stall_ms: Option<f64>,
 }
 
-impl fmt::Display for RoomCost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&format_duration_ms(self.took_ms))?;
-        for (bytes, what) in [
-            (self.dropped_bytes, "of cache dropped"),
-            (self.refaulted_bytes, "read again"),
-            (self.swapped_bytes, "swapped out"),
-            (self.migrated_bytes, "moved"),
-        ] {
-            if bytes > 0 {
-                write!(f, ", {} {what}", format_bytes(bytes))?;
-            }
-        }
-        if self.paused_ms > 0.0 {
-            write!(f, ", paused for {}", format_duration_ms(self.paused_ms))?;
-        }
-        match self.stall_ms {
-            Some(ms) => write!(f, ", others stalled for about {ms:.0} ms"),
-            None => f.write_str(", stalls of others not known (no PSI)"),
-        }
-    }
+/// What making room did, or would do, before mw-render puts it in words ([`RoomReport`]).
+#[derive(Debug, Clone, PartialEq)]
+pub struct RoomOutcome {
+    pub request: Request,
+    /// True if nothing was to be done.
+    pub dry_run: bool,
+    pub answer: Answer,
+    /// Provided size of the request, in bytes.
+    pub available_bytes: u64,
+    pub end: RoomEnd,
+    pub steps: Vec<RoomStep>,
+    /// Changes in the journal that are still in force.
+    pub changes: Vec<u64>,
+    /// Memory that no step could free, by holder.
+    pub unreclaimable: Vec<Share>,
+    /// Evidence that could not be read or used.
+    pub unseen: Vec<Missing>,
+}
+
+/// The end of making room, with its cost where something was done.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RoomEnd {
+    /// Nothing was done.
+    Planned {
+        /// Part of the request that is possible at most.
+        possible_bytes: u64,
+    },
+    Provided(RoomCost),
+    Stopped(RoomStop, RoomCost),
+}
+
+/// The reason that making room ended before the memory was available.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum RoomStop {
+    NoStepRemains,
+    /// Others stalled for longer than they may.
+    StallLimit {
+        stalled_ms: f64,
+        limit_ms: f64,
+    },
+    TimeLimit {
+        limit_s: f64,
+    },
+    /// No more page cache may be dropped.
+    DropLimit,
+    /// A signal came that ends a program.
+    Interrupted,
 }

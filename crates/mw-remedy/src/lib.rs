@@ -27,6 +27,7 @@ mod persist;
 mod plan;
 mod point;
 mod record;
+mod reservation;
 mod restore;
 mod shadow;
 mod status;
@@ -46,6 +47,7 @@ pub use persist::{PersistError, PersistTarget, SYSCTL_FILE, TMPFILES_FILE, UDEV_
 pub use plan::{Conflict, Plan, PlanError, PlannedChange, UnchangedSetting};
 pub use point::{ChangeProgress, ChangeStep, Observer, nobody};
 pub use record::{FORMAT_VERSION, RECORD_BYTES_MAX, UndoMethod};
+pub use reservation::{PoolReservation, ReservationError, Reserver};
 pub use restore::Drift;
 pub use shadow::ShadowedLine;
 pub use status::{ChangeState, ChangeStatus, Changes, changes};

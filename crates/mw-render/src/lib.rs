@@ -15,6 +15,7 @@ mod path_words;
 pub mod plot;
 pub mod preflight_words;
 pub mod profile;
+pub mod room_words;
 pub mod text;
 pub mod trace_event;
 mod visible;

@@ -6,6 +6,7 @@ mod incident;
 mod incidents;
 mod kernel_log;
 mod program;
+mod room;
 mod trends;
 
 pub use account::account;
@@ -14,6 +15,7 @@ pub use incident::incident;
 pub use incidents::{IncidentList, incidents};
 pub use kernel_log::kernel_log;
 pub use program::{ProgramReport, SlowCycle, program};
+pub use room::room;
 pub use trends::trends;
 
 use crate::visible::{on_terminal, whole_words};

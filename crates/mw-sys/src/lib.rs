@@ -82,7 +82,7 @@ pub use page_nodes::{move_pages_to_node, nodes_of_pages};
 pub use peer::{PeerCredentials, peer_credentials, peer_groups, refuse_descriptors, unread_bytes};
 pub use perf::{PerfAttr, PerfEvent, PerfSource, SamplePeriod};
 pub use perf_ring::PerfRing;
-pub use pidfd::exit_status_of;
+pub use pidfd::{exit_descriptor, exit_status_of, is_readable_within};
 pub use policy::{
     AffinityGuard, PolicyGuard, bind_thread_to_node, bound_nodes, pin_thread_to_cpus,
 };

@@ -1,7 +1,11 @@
-//! How a process ended that is no child of this one.
+//! Ends of processes: of a child, while the caller does something else, and of one that is no child.
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::process::Child;
+use std::time::Duration;
 
 /// struct pidfd_info (linux/pidfd.h) in its first version.
 #[repr(C)]
@@ -17,6 +21,21 @@ struct PidfdInfo {
 /// `_IOWR(0xff, 11, struct pidfd_info)`.
 const PIDFD_GET_INFO: libc::c_ulong = 0xc040_ff0b;
 const PIDFD_INFO_EXIT: u64 = 1 << 3;
+
+/// A descriptor that becomes readable when the child ends.
+///
+/// # Errors
+/// pidfd_open(2)'s.
+pub fn exit_descriptor(child: &Child) -> io::Result<OwnedFd> {
+    Ok(pidfd_open(Pid::from_child(child), PidfdFlags::empty())?)
+}
+
+/// Waits for a descriptor to become readable, for this time at most; a signal ends it early.
+pub fn is_readable_within(fd: BorrowedFd<'_>, time: Duration) -> bool {
+    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+    let timeout = Timespec::try_from(time).ok();
+    poll(&mut fds, timeout.as_ref()).is_ok_and(|ready| ready > 0)
+}
 
 /// The wait status (waitpid(2)) of the process of a descriptor that was opened while it ran, once its parent
 /// has waited for it; `None` before.
@@ -38,15 +57,15 @@ pub fn exit_status_of(pidfd: BorrowedFd<'_>) -> io::Result<Option<i32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::process::{Pid, PidfdFlags, pidfd_open};
     use std::os::fd::AsFd;
     use std::os::unix::process::ExitStatusExt;
     use std::process::{Command, ExitStatus};
+    use std::time::Instant;
 
     #[test]
     fn the_end_of_a_process_is_known_after_it() {
         let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
-        let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).unwrap();
+        let pidfd = exit_descriptor(&child).unwrap();
         let running = match exit_status_of(pidfd.as_fd()) {
             Ok(running) => running,
             Err(error) => {
@@ -59,5 +78,17 @@ mod tests {
         child.wait().unwrap();
         let status = exit_status_of(pidfd.as_fd()).unwrap().map(ExitStatus::from_raw);
         assert_eq!(status.and_then(|status| status.signal()), Some(9));
+    }
+
+    #[test]
+    fn the_end_of_a_child_is_waited_for_no_longer_than_asked() {
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let ended = exit_descriptor(&child).unwrap();
+        let start = Instant::now();
+        assert!(!is_readable_within(ended.as_fd(), Duration::from_millis(20)));
+        assert!(start.elapsed() >= Duration::from_millis(20));
+        child.kill().unwrap();
+        assert!(is_readable_within(ended.as_fd(), Duration::from_secs(60)));
+        child.wait().unwrap();
     }
 }

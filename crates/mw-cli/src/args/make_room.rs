@@ -4,10 +4,10 @@ use super::{FormatArgs, TextOrJson, duration};
 use crate::{Exit, Failure};
 use clap::Args as ClapArgs;
 use mw_model::{Request, RequestError, parse_size};
+use mw_room::CostLimits;
 use mw_rules::room::RoomConsent;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 /// A request that `make-room` can serve: for folios it is enough to make room for huge pages.
@@ -35,8 +35,8 @@ pub struct MakeRoomArgs {
     pub dry_run: bool,
     /// Stop and release everything before exceeding stall=TIME that others stall for memory, drop=SIZE of page cache, or
     /// time=TIME in all [default: stall=1s,time=60s]
-    #[arg(long, value_name = "LIMITS", default_value = "", hide_default_value = true)]
-    pub max_cost: MaxCost,
+    #[arg(long, value_name = "LIMITS", default_value = "", hide_default_value = true, value_parser = cost_limits)]
+    pub max_cost: CostLimits,
     /// Also swap out memory of other programs
     #[arg(long)]
     pub allow_swap: bool,
@@ -68,47 +68,25 @@ impl MakeRoomArgs {
     }
 }
 
-/// Cost limits of making room.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MaxCost {
-    /// Stall of others.
-    pub stall: Duration,
-    /// Page cache that is dropped, in bytes.
-    pub drop_bytes: u64,
-    pub time: Duration,
-}
-
-impl Default for MaxCost {
-    fn default() -> Self {
-        Self { stall: Duration::from_secs(1), drop_bytes: u64::MAX, time: Duration::from_secs(60) }
-    }
-}
-
-impl FromStr for MaxCost {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let mut limits = Self::default();
-        let mut named = Vec::new();
-        for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
-            let unknown =
-                || format!("unknown limit '{word}' (use stall=TIME, drop=SIZE or time=TIME)");
-            let (name, value) = word.split_once('=').ok_or_else(unknown)?;
-            if named.contains(&name) {
-                return Err(format!("duplicate limit '{name}'"));
-            }
-            named.push(name);
-            match name {
-                "stall" => limits.stall = duration(value)?,
-                "drop" => {
-                    limits.drop_bytes = parse_size(value).map_err(|error| error.to_string())?
-                }
-                "time" => limits.time = duration(value)?,
-                _ => return Err(unknown()),
-            }
+/// The limits of `--max-cost`.
+pub(crate) fn cost_limits(text: &str) -> Result<CostLimits, String> {
+    let mut limits = CostLimits::default();
+    let mut named = Vec::new();
+    for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+        let unknown = || format!("unknown limit '{word}' (use stall=TIME, drop=SIZE or time=TIME)");
+        let (name, value) = word.split_once('=').ok_or_else(unknown)?;
+        if named.contains(&name) {
+            return Err(format!("duplicate limit '{name}'"));
         }
-        Ok(limits)
+        named.push(name);
+        match name {
+            "stall" => limits.stall = duration(value)?,
+            "drop" => limits.drop_bytes = parse_size(value).map_err(|error| error.to_string())?,
+            "time" => limits.time = duration(value)?,
+            _ => return Err(unknown()),
+        }
     }
+    Ok(limits)
 }
 
 #[cfg(test)]
@@ -117,24 +95,21 @@ mod tests {
 
     #[test]
     fn limits_are_read() {
-        assert_eq!("".parse(), Ok(MaxCost::default()));
-        let limits = MaxCost {
+        assert_eq!(cost_limits(""), Ok(CostLimits::default()));
+        let limits = CostLimits {
             drop_bytes: 8 << 30,
             stall: Duration::from_millis(100),
-            ..MaxCost::default()
+            ..CostLimits::default()
         };
-        assert_eq!("stall=100ms,drop=8G".parse(), Ok(limits));
-        assert_eq!(
-            "time=5s".parse::<MaxCost>().map(|limits| limits.time),
-            Ok(Duration::from_secs(5))
-        );
+        assert_eq!(cost_limits("stall=100ms,drop=8G"), Ok(limits));
+        assert_eq!(cost_limits("time=5s").map(|limits| limits.time), Ok(Duration::from_secs(5)));
         for (text, error) in [
             ("stall", "unknown limit 'stall' (use stall=TIME, drop=SIZE or time=TIME)"),
             ("cpu=1", "unknown limit 'cpu=1' (use stall=TIME, drop=SIZE or time=TIME)"),
             ("time=1s,time=2s", "duplicate limit 'time'"),
             ("drop=x", "invalid size 'x'"),
         ] {
-            let got = text.parse::<MaxCost>().unwrap_err();
+            let got = cost_limits(text).unwrap_err();
             assert!(got.starts_with(error), "{text}: {got}");
         }
     }

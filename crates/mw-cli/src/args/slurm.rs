@@ -1,9 +1,10 @@
 //! Arguments of `slurm`.
 
 use super::duration::delay;
-use super::{FailOn, MaxCost, room_request};
+use super::{FailOn, cost_limits, room_request};
 use clap::{Args as ClapArgs, Subcommand};
 use mw_model::Request;
+use mw_room::CostLimits;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -48,9 +49,10 @@ pub struct SlurmHealthArgs {
         value_name = "LIMITS",
         default_value = "",
         hide_default_value = true,
+        value_parser = cost_limits,
         requires = "make_room"
     )]
-    pub max_cost: MaxCost,
+    pub max_cost: CostLimits,
     /// Also keep what the node offers in its field Extra, in GiB, for jobs that ask for it (Slurm 23.11,
     /// extra_constraints): mem is available without writeback or swap, mem2m in blocks of 2 MiB
     #[arg(long)]
@@ -73,8 +75,8 @@ pub struct SlurmPrologArgs {
     #[arg(long, value_name = "REQUEST", value_parser = room_request)]
     pub make_room: Request,
     /// Limits, as for make-room: slurmctld may requeue a job whose prolog takes longer than BatchStartTimeout
-    #[arg(long, value_name = "LIMITS", default_value = "time=5s")]
-    pub max_cost: MaxCost,
+    #[arg(long, value_name = "LIMITS", default_value = "time=5s", value_parser = cost_limits)]
+    pub max_cost: CostLimits,
     /// Directory of the journal [default: /var/lib/memwright]
     #[arg(long, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,

@@ -13,11 +13,11 @@ mod variant;
 mod zeroing_bandwidth;
 
 use crate::args::BenchArgs;
-use crate::command::reserved::PoolReservation;
 use crate::config::Config;
 use crate::{Exit, Failure, live};
 use indicatif::{ProgressBar, ProgressStyle};
 use mw_model::{Answer, Request, Window, caller, derived, format_bytes};
+use mw_remedy::PoolReservation;
 use mw_render::preflight_words::describe;
 use mw_segment::{Cancel, Options, PageSize, SegmentKind};
 use mw_sys::SignalsBlocked;

@@ -1,183 +1,109 @@
-//! `memwright make-room`: provides large memory now, the cheapest way first, and keeps it for a while.
-//!
-//! mw_rules::room decides each step from what was measured; here it is done, measured and bounded:
-//! - `measure`: the machine before and after each step
-//! - `kernel`: what this kernel offers, and the writes that do a step
-//! - `migrate`: moves memory of other programs to another node
-//! - `meter`: what it has cost, the limits, and pauses while others stall
-//! - `work`: step after step until the memory is there
-//! - `pool`: pages of a pool, journalled and released
-//! - `kept`: what was provided
-//! - `hold`: memory held for a time, or for a command
-//! - `stop`: why it ended early
-//! - `report`: the result for people
-
-mod hold;
-mod kept;
-mod kernel;
-mod measure;
-mod meter;
-mod migrate;
-mod pool;
-mod report;
-mod stop;
-mod work;
+//! `memwright make-room`: provides large memory now, and keeps it for a while (mw-room).
 
 use crate::args::MakeRoomArgs;
+use crate::command::{child, reserved};
 use crate::config::Config;
-use crate::{Exit, Failure, terminal};
-use kept::ProvidedMemory;
-use kernel::Facilities;
-use measure::RoomSampler;
-use meter::StallClock;
-use mw_model::{Answer, Missing, PageSize, ROOM_SCHEMA, RoomReport};
-use mw_rules::room::{self, RequestPart, RoomPlan};
+use crate::progress::Spinner;
+use crate::{Exit, Failure, advice, live, terminal};
+use mw_model::{Absence, Answer, RoomEnd, RoomReport, visible};
+use mw_render::{room_words, text};
+use mw_room::{ProvidedMemory, RoomError, RoomProgress, RoomSettings};
 use mw_sys::SignalsBlocked;
+use std::ffi::OsString;
 use std::path::Path;
-use stop::Stop;
-use work::RoomWork;
 
 pub(crate) fn run(args: &MakeRoomArgs, config: &Config) -> Result<Exit, Failure> {
     // When it is interrupted, it releases what it has taken, and then ends by the signal. No thread of it may take
     // a signal before.
     let signals =
         SignalsBlocked::new().map_err(|error| Failure::new(Exit::CouldNotCheck, error))?;
-    let clock = StallClock::start();
-    let measure = RoomSampler::start(&args.request, args.consent()?)?;
-    let usual = clock.rate();
-    let facilities = Facilities::find(&measure, args);
-    let states = measure.states()?;
-    let parts = room::split(&states, &args.request);
-    let plan = room::plan(&states, &parts, facilities.capabilities);
-    // Nobody's cache is dropped for what cannot be reached.
-    if args.dry_run || plan.answer() == Answer::No {
-        return dry_run(args, plan, unseen(&measure, &facilities));
-    }
-    if !rustix::process::geteuid().is_root() {
-        let why = crate::advice::with_sudo(&"make-room needs root", true);
-        return Err(Failure::new(Exit::PermissionDenied, why));
-    }
     let state_dir = config.state_dir(args.state_dir.as_deref());
-    let work = RoomWork::new(args, measure, facilities, usual);
-    let (mut report, kept) = make(args, &state_dir, work, &parts)?;
-    let Some(kept) = kept else {
-        print(args, &report, &state_dir)?;
-        interrupted(&signals)?;
-        return Ok(Exit::Findings);
+    let settings = RoomSettings {
+        request: &args.request,
+        consent: args.consent()?,
+        max_cost: args.max_cost,
+        dry_run: args.dry_run,
+        hold: args.hold.is_some() || !args.command.is_empty(),
+        state_dir: &state_dir,
+        report_remaining: reserved::report_remaining,
     };
-    if args.hold.is_none() && args.command.is_empty() {
-        report.changes = kept.leave();
-        print(args, &report, &state_dir)?;
-        return Ok(Exit::Fine);
-    }
-    print(args, &report, &state_dir)?;
-    let exit = match args.hold {
-        Some(time) => {
-            hold::keep(time, kept, &signals);
+    let mut spinner = None;
+    let made = mw_room::make_room(live::source()?, &settings, &mut |progress| match progress {
+        RoomProgress::Started => spinner = Some(Spinner::start("making room")),
+        RoomProgress::Step(step) => {
+            spinner.iter().for_each(|spinner| spinner.update(&room_words::step(step)));
+        }
+    });
+    drop(spinner);
+    let (outcome, provided) = made.map_err(failure)?;
+    let (answer, is_planned) = (outcome.answer, matches!(outcome.end, RoomEnd::Planned { .. }));
+    print(args, &room_words::describe(outcome), &state_dir)?;
+    let exit = match (provided, args.hold) {
+        (Some(provided), Some(time)) => {
+            provided.hold_for(time, &signals);
             Exit::Fine
         }
-        None => hold::command(&args.command, kept, &signals)?,
+        (Some(provided), None) => run_command(&args.command, provided, &signals)?,
+        (None, _) => exit(answer),
     };
-    interrupted(&signals)?;
+    // The program ends by the signal as soon as signals are no longer blocked.
+    let may_hold = !is_planned && (settings.hold || answer != Answer::Yes);
+    if may_hold && signals.is_termination_requested() {
+        return Err(Failure::new(Exit::RolledBack, "interrupted; all memory released"));
+    }
     Ok(exit)
 }
 
-/// Ends with an error after a signal; the program ends by it as soon as signals are no longer blocked.
-fn interrupted(signals: &SignalsBlocked) -> Result<(), Failure> {
-    if signals.is_termination_requested() {
-        return Err(Failure::new(Exit::RolledBack, "interrupted; all memory released"));
-    }
-    Ok(())
-}
-
-/// Prints the plan, or why nothing was done.
-fn dry_run(args: &MakeRoomArgs, plan: RoomPlan, unseen: Vec<Missing>) -> Result<Exit, Failure> {
-    let answer = plan.answer();
-    let report = RoomReport {
-        schema: ROOM_SCHEMA,
-        summary: report::forecast(&args.request, &plan),
-        request: args.request.clone(),
-        dry_run: args.dry_run,
-        answer,
-        available_bytes: plan.certain_bytes,
-        unreclaimable: if answer == Answer::Yes { Vec::new() } else { plan.unreclaimable },
-        steps: plan.steps,
-        cost: None,
-        changes: Vec::new(),
-        unseen,
-    };
-    print(args, &report, Path::new(""))?;
-    Ok(match answer {
+fn exit(answer: Answer) -> Exit {
+    match answer {
         Answer::Yes | Answer::Slowly => Exit::Fine,
         Answer::No => Exit::Findings,
         Answer::Unknown => Exit::CouldNotCheck,
-    })
+    }
 }
 
-/// Makes room; the report, and the memory if it was reached.
-fn make(
-    args: &MakeRoomArgs,
-    state_dir: &Path,
-    mut work: RoomWork,
-    parts: &[RequestPart],
-) -> Result<(RoomReport, Option<ProvidedMemory>), Failure> {
-    let result = provide(args, state_dir, &mut work, parts);
-    let cost = work.meter.cost();
-    let (answer, summary, kept) = match result {
-        Ok(kept) => (Answer::Yes, report::ready(&args.request, &cost), Some(kept)),
-        Err(Stop::Failed(failure)) => return Err(failure),
-        Err(stop) => {
-            (Answer::No, report::not_reached(&args.request, work.provided_bytes, &stop), None)
-        }
+fn failure(error: RoomError) -> Failure {
+    let exit = match &error {
+        RoomError::Reservation(_) | RoomError::NeedsRoot => Exit::PermissionDenied,
+        RoomError::Step(cause) if cause.is_privilege() => Exit::PermissionDenied,
+        RoomError::NotMeasured(missing) if missing.absence == Absence::Absent => Exit::Findings,
+        RoomError::NoPool(_) | RoomError::NotHeld(_) => Exit::Findings,
+        RoomError::NotMeasured(_)
+        | RoomError::NodeGone(_)
+        | RoomError::Step(_)
+        | RoomError::Pool(_) => Exit::CouldNotCheck,
     };
-    let report = RoomReport {
-        schema: ROOM_SCHEMA,
-        summary,
-        request: args.request.clone(),
-        dry_run: false,
-        answer,
-        available_bytes: work.provided_bytes,
-        unreclaimable: if answer == Answer::Yes { Vec::new() } else { work.unreclaimable() },
-        steps: work.steps,
-        cost: Some(cost),
-        changes: Vec::new(),
-        unseen: unseen(&work.measure, &work.facilities),
-    };
-    Ok((report, kept))
+    match error {
+        RoomError::Reservation(error) => error.into(),
+        RoomError::NeedsRoot => Failure::new(exit, advice::with_sudo(&error, true)),
+        error => Failure::new(exit, error),
+    }
 }
 
-fn provide(
-    args: &MakeRoomArgs,
-    state_dir: &Path,
-    work: &mut RoomWork,
-    parts: &[RequestPart],
-) -> Result<ProvidedMemory, Stop> {
-    if let PageSize::Hugetlb(page_bytes) = args.request.page {
-        return pool::grow(work, page_bytes, parts, state_dir).map(ProvidedMemory::Pool);
-    }
-    for part in parts {
-        work.reach(part, &mut |_| Ok(()))?;
-    }
-    if args.hold.is_none() && args.command.is_empty() {
-        return Ok(ProvidedMemory::Free);
-    }
-    let memory = hold::segment(&args.request, parts)?;
-    Ok(ProvidedMemory::Segment { _memory: Box::new(memory) })
-}
-
-fn unseen(measure: &RoomSampler, facilities: &Facilities) -> Vec<Missing> {
-    measure.unseen.iter().chain(&facilities.unseen).cloned().collect()
+/// Starts the command, and waits for its end.
+fn run_command(
+    words: &[OsString],
+    provided: ProvidedMemory,
+    signals: &SignalsBlocked,
+) -> Result<Exit, Failure> {
+    let Some((name, rest)) = words.split_first() else { return Ok(Exit::Fine) };
+    let pool = provided.keep_pool();
+    // The command starts with all signals unblocked.
+    let child = child::spawn(name, rest)?;
+    let status = pool.hold_until_exit(child, signals).map_err(child::not_waited)?;
+    Ok(Exit::from_status(status))
 }
 
 fn print(args: &MakeRoomArgs, report: &RoomReport, state_dir: &Path) -> Result<(), Failure> {
+    let page = || text::room(report, &advice::undo(&report.changes, state_dir));
     if !args.command.is_empty() {
         // Standard output is the command's.
-        terminal::tell_page(&mw_model::visible::lines(&report::text(report, state_dir)));
+        terminal::tell_page(&visible::lines(&page()));
         return Ok(());
     }
     if args.format.is_json() {
         return super::print_json(report);
     }
-    terminal::print(&report::text(report, state_dir));
+    terminal::print(&page());
     Ok(())
 }

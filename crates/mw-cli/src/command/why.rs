@@ -11,8 +11,7 @@ use crate::{Exit, Failure};
 use mw_critical_path::{RequestSpan, Trace, critical_path};
 use mw_model::Missing;
 use mw_profile::{SchedTracer, TraceOptions};
-use mw_sys::ResourceUsage;
-use mw_sys::kernel_file;
+use mw_sys::{ResourceUsage, exit_descriptor, is_readable_within, kernel_file};
 use processes::{ProgramProcesses, with_cgroups};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
@@ -22,6 +21,9 @@ use std::process::{Child, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+/// Interval at which signals are passed on.
+const ROUND: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(args: &WhyArgs) -> Result<Exit, Failure> {
     if let Some(processes) = ProgramProcesses::of(args)? {
@@ -100,11 +102,11 @@ fn wait(
     signals: &Signals,
 ) -> Result<ResourceUsage, Failure> {
     let pid = Pid::from_child(&child);
-    let ended = child::end_of(&child)?;
+    let ended = exit_descriptor(&child).map_err(child::not_waited)?;
     loop {
         let is_over = match tracer.as_deref_mut() {
-            Some(tracer) => tracer.wait(Some(ended.as_fd()), child::ROUND),
-            None => child::is_readable(ended.as_fd()),
+            Some(tracer) => tracer.wait(Some(ended.as_fd()), ROUND),
+            None => is_readable_within(ended.as_fd(), ROUND),
         };
         if is_over {
             return mw_sys::wait_with_usage(child).map_err(child::not_waited);

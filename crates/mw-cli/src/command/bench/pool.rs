@@ -2,12 +2,13 @@
 
 use crate::Failure;
 use crate::args::PlacementArg;
-use crate::command::reserved::{PoolReservation, Reserver};
+use crate::command::reserved::report_remaining;
 use mw_memory::huge_pool_dir;
+use mw_remedy::{PoolReservation, Reserver};
 use mw_sys::kernel_file;
 use std::path::Path;
 
-const RESERVER: Reserver = Reserver { owner: "bench", name: "--reserve" };
+const RESERVER: Reserver = Reserver { owner: "bench", name: "--reserve", report_remaining };
 
 /// Has the pools of this page size hold `bytes` more than they have promised: an equal part on each of the
 /// nodes that the memory is to come from.
@@ -44,13 +45,13 @@ fn reserve(
         return Ok(PoolReservation::nothing());
     }
     let pages = read("nr_hugepages").unwrap_or(0) + missing;
-    PoolReservation::pages(
+    Ok(PoolReservation::pages(
         &format!("{dir}/nr_hugepages"),
         pages,
-        &RESERVER,
+        RESERVER,
         state_dir,
         &mut |kernel, change| kernel.write_checked(&change.path, &change.value),
-    )
+    )?)
 }
 
 fn number(file: &str) -> Option<u64> {

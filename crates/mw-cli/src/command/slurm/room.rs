@@ -1,14 +1,15 @@
 //! Makes room as `memwright make-room` does; what it reserves stays until `memwright undo`.
 
-use crate::args::{FormatArgs, MakeRoomArgs, MaxCost};
+use crate::args::{FormatArgs, MakeRoomArgs};
 use crate::config::Config;
 use crate::{Exit, Failure};
 use mw_model::Request;
+use mw_room::CostLimits;
 use std::path::PathBuf;
 
 pub(super) fn make(
     request: &Request,
-    max_cost: MaxCost,
+    max_cost: CostLimits,
     state_dir: Option<PathBuf>,
     config: &Config,
 ) -> Result<Exit, Failure> {

@@ -11,7 +11,7 @@ const STEP_TIME: Duration = Duration::from_secs(2);
 
 /// Moves pages of these ranges from one node to another until `bytes` are moved or the step has lasted long enough,
 /// and removes what was gone through from the list. What cannot be moved stays where it is.
-pub(super) fn migrate(ranges: &mut Vec<NodeRange>, bytes: u64, from: u32, to: u32) {
+pub(crate) fn migrate(ranges: &mut Vec<NodeRange>, bytes: u64, from: u32, to: u32) {
     let page = rustix::param::page_size() as u64;
     let until = Instant::now() + STEP_TIME;
     let mut moved = 0;

@@ -1,45 +1,37 @@
 //! Pages of a hugetlb pool: each node's part is one change of the journal, which is written in many steps.
 
-use super::stop::Stop;
-use super::work::RoomWork;
-use crate::command::reserved::{PoolReservation, Reserver};
-use crate::{Exit, Failure};
+use crate::RoomSettings;
+use crate::error::{RoomError, Stop};
+use crate::work::RoomWork;
 use mw_memory::huge_pool_dir;
-use mw_remedy::{Kernel, KernelError, PlannedChange};
+use mw_remedy::{Kernel, KernelError, PlannedChange, PoolReservation, Reserver};
 use mw_rules::room::RequestPart;
 use std::path::Path;
 
-const RESERVER: Reserver = Reserver { owner: "make-room", name: "make-room" };
-
 /// Has the pools hold the parts; what was added is released when it is dropped.
-pub(super) fn grow(
-    work: &mut RoomWork,
+pub(crate) fn grow(
+    work: &mut RoomWork<'_>,
     page_bytes: u64,
     parts: &[RequestPart],
-    state_dir: &Path,
+    settings: &RoomSettings<'_>,
 ) -> Result<Vec<PoolReservation>, Stop> {
-    parts.iter().map(|part| grow_node(work, page_bytes, part, state_dir)).collect()
+    parts.iter().map(|part| grow_node(work, page_bytes, part, settings)).collect()
 }
 
 fn grow_node(
-    work: &mut RoomWork,
+    work: &mut RoomWork<'_>,
     page_bytes: u64,
     part: &RequestPart,
-    state_dir: &Path,
+    settings: &RoomSettings<'_>,
 ) -> Result<PoolReservation, Stop> {
     let path = [Some(part.node), None]
         .map(|node| format!("{}/nr_hugepages", huge_pool_dir(page_bytes, node)))
         .into_iter()
         .find(|path| Path::new(path).exists());
-    let Some(path) = path else {
-        let line =
-            format!("this kernel has no pool of pages of {}", mw_model::format_bytes(page_bytes));
-        return Err(Stop::Failed(Failure::new(Exit::Findings, line)));
-    };
-    let available = work.state(part.node).map_err(Stop::Failed)?.available;
+    let path = path.ok_or(RoomError::NoPool(page_bytes))?;
+    let available = work.state(part.node)?.available;
     let missing = part.bytes.saturating_sub(available).div_ceil(page_bytes.max(1));
-    let present = pages(&work.facilities.kernel, &path)
-        .map_err(|error| Stop::Failed(Failure::new(Exit::CouldNotCheck, error)))?;
+    let present = pages(&work.facilities.kernel, &path).map_err(RoomError::Pool)?;
     if missing == 0 {
         work.provided_bytes += part.bytes;
         return Ok(PoolReservation::nothing());
@@ -66,8 +58,13 @@ fn grow_node(
             }
         }
     };
-    let reserved = PoolReservation::pages(&path, target, &RESERVER, state_dir, &mut write);
-    reserved.map_err(|failure| stop.unwrap_or(Stop::Failed(failure)))
+    let reserver = Reserver {
+        owner: "make-room",
+        name: "make-room",
+        report_remaining: settings.report_remaining,
+    };
+    let reserved = PoolReservation::pages(&path, target, reserver, settings.state_dir, &mut write);
+    reserved.map_err(|error| stop.unwrap_or(Stop::Failed(error.into())))
 }
 
 /// The pages of a pool.

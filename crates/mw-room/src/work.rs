@@ -1,53 +1,53 @@
 //! Step after step, until a node has its part or no step remains.
 
-use super::kernel::{Facilities, drop_read};
-use super::measure::RoomSampler;
-use super::meter::Meter;
-use super::migrate::migrate;
-use super::stop::Stop;
-use crate::args::MakeRoomArgs;
-use crate::progress::Spinner;
-use crate::{Exit, Failure};
-use mw_model::{RoomStep, RoomStepKind, Share, format_bytes};
+use crate::error::{RoomError, Stop};
+use crate::facilities::{Facilities, drop_read};
+use crate::measure::RoomSampler;
+use crate::meter::{CostLimits, Meter};
+use crate::migrate::migrate;
+use crate::{ProgressReport, RoomProgress};
+use mw_model::{RoomStep, RoomStepKind, RoomStop, Share};
 use mw_remedy::KernelError;
 use mw_rules::room::{FailedSteps, NodeState, RequestPart, join, next};
 use mw_sys::is_termination_requested;
 use std::time::Duration;
 
 /// Adds a number of bytes to the pool of the part's node.
-pub(super) type Grow<'a> = &'a mut dyn FnMut(u64) -> Result<(), KernelError>;
+pub(crate) type Grow<'a> = &'a mut dyn FnMut(u64) -> Result<(), KernelError>;
 
-pub(super) struct RoomWork {
-    pub(super) measure: RoomSampler,
-    pub(super) facilities: Facilities,
-    pub(super) meter: Meter,
-    pub(super) steps: Vec<RoomStep>,
+pub(crate) struct RoomWork<'a> {
+    pub(crate) measure: RoomSampler,
+    pub(crate) facilities: Facilities,
+    pub(crate) meter: Meter,
+    pub(crate) steps: Vec<RoomStep>,
     /// Provided size of the request at the end, before anything was released.
-    pub(super) provided_bytes: u64,
-    spinner: Spinner,
+    pub(crate) provided_bytes: u64,
+    progress: ProgressReport<'a>,
 }
 
-impl RoomWork {
+impl<'a> RoomWork<'a> {
     /// `usual` is the share of the time in which tasks stall for memory anyway.
-    pub(super) fn new(
-        args: &MakeRoomArgs,
+    pub(crate) fn new(
+        max_cost: CostLimits,
         measure: RoomSampler,
         facilities: Facilities,
         usual: f64,
+        progress: ProgressReport<'a>,
     ) -> Self {
+        progress(RoomProgress::Started);
         let page_bytes = measure.snapshot.origin.page_bytes;
         Self {
             measure,
             facilities,
-            meter: Meter::start(args.max_cost, page_bytes, usual),
+            meter: Meter::start(max_cost, page_bytes, usual),
             steps: Vec::new(),
             provided_bytes: 0,
-            spinner: Spinner::start("making room"),
+            progress,
         }
     }
 
     /// Takes steps until the node has its part.
-    pub(super) fn reach(&mut self, part: &RequestPart, grow: Grow<'_>) -> Result<(), Stop> {
+    pub(crate) fn reach(&mut self, part: &RequestPart, grow: Grow<'_>) -> Result<(), Stop> {
         let reached = self.steps_for(part, grow);
         let available = self.state(part.node).map_or(0, |state| state.available);
         self.provided_bytes += available.min(part.bytes);
@@ -57,15 +57,15 @@ impl RoomWork {
     fn steps_for(&mut self, part: &RequestPart, grow: Grow<'_>) -> Result<(), Stop> {
         let mut tried = FailedSteps::default();
         self.measure.refresh();
-        let mut state = self.state(part.node).map_err(Stop::Failed)?;
+        let mut state = self.state(part.node)?;
         loop {
             if is_termination_requested() {
-                return Err(Stop::Interrupted);
+                return Err(Stop::Short(RoomStop::Interrupted));
             }
             let Some(mut step) = next(&state, part.bytes, self.facilities.capabilities, &mut tried)
             else {
                 let is_there = state.available >= part.bytes;
-                return if is_there { Ok(()) } else { Err(Stop::NoStepRemains) };
+                return if is_there { Ok(()) } else { Err(Stop::Short(RoomStop::NoStepRemains)) };
             };
             self.limit(&mut step)?;
             let (after, took) = self.step(&step, grow)?;
@@ -81,14 +81,12 @@ impl RoomWork {
     /// Reduces a step to what it may still cost.
     fn limit(&self, step: &mut RoomStep) -> Result<(), Stop> {
         if let Some(why) = self.meter.exceeded() {
-            return Err(Stop::Cost(why));
+            return Err(Stop::Short(why));
         }
         if matches!(step.kind, RoomStepKind::DropRead | RoomStepKind::Reclaim) {
             let left = self.meter.may_drop_bytes();
             if left == 0 {
-                return Err(Stop::Cost(
-                    "no more page cache may be dropped (--max-cost drop)".to_owned(),
-                ));
+                return Err(Stop::Short(RoomStop::DropLimit));
             }
             step.bytes = step.bytes.min(left);
         }
@@ -97,22 +95,16 @@ impl RoomWork {
 
     /// Takes one step; the node after it, and how long it took.
     fn step(&mut self, step: &RoomStep, grow: Grow<'_>) -> Result<(NodeState, Duration), Stop> {
-        self.spinner.update(&format!(
-            "{} on node {}: {}",
-            step.kind,
-            step.node,
-            format_bytes(step.bytes)
-        ));
+        (self.progress)(RoomProgress::Step(step));
         let begun = self.meter.begin(self.measure.sample());
         let mut dropped = 0;
         match step.kind {
             RoomStepKind::GrowPool | RoomStepKind::ForcePool => {
-                grow(step.bytes)
-                    .map_err(|error| Stop::Failed(Failure::new(Exit::CouldNotCheck, error)))?;
+                grow(step.bytes).map_err(RoomError::Pool)?;
             }
             RoomStepKind::DropRead => dropped = drop_read(&mut self.measure.files, step.bytes),
             RoomStepKind::Migrate => {
-                let target = self.state(step.node).map_err(Stop::Failed)?.target;
+                let target = self.state(step.node)?.target;
                 if let Some(target) = target {
                     let ranges = self.measure.movable(step.node);
                     migrate(ranges, step.bytes, step.node, target.node);
@@ -125,17 +117,17 @@ impl RoomWork {
         let took = self.meter.end(&begun, dropped);
         self.measure.refresh();
         self.meter.count(self.measure.sample());
-        Ok((self.state(step.node).map_err(Stop::Failed)?, took))
+        Ok((self.state(step.node)?, took))
     }
 
-    pub(super) fn state(&self, node: u32) -> Result<NodeState, Failure> {
+    pub(crate) fn state(&self, node: u32) -> Result<NodeState, RoomError> {
         let states = self.measure.states()?;
         let found = states.into_iter().find(|state| state.node == node);
-        found.ok_or_else(|| Failure::new(Exit::CouldNotCheck, format!("node {node} is gone")))
+        found.ok_or(RoomError::NodeGone(node))
     }
 
     /// Memory that cannot be reclaimed, by holder.
-    pub(super) fn unreclaimable(&self) -> Vec<Share> {
+    pub(crate) fn unreclaimable(&self) -> Vec<Share> {
         let states = self.measure.states().unwrap_or_default();
         states.into_iter().flat_map(|state| state.unreclaimable).collect()
     }

@@ -5,8 +5,7 @@
 //! Their stall during the step is estimated by that rate, and is at least what exceeds the step's duration.
 //! Only what exceeds the rate before the first step counts: others may stall for a reason of their own.
 
-use crate::args::MaxCost;
-use mw_model::{RoomCost, Sample};
+use mw_model::{RoomCost, RoomStop, Sample};
 use mw_proc::pressure::Pressure;
 use mw_proc::vmstat::Counter;
 use mw_sys::is_termination_requested;
@@ -23,8 +22,24 @@ const PAUSE_ROUND: Duration = Duration::from_millis(100);
 /// The longest pause: a reason of their own may have come meanwhile.
 const PAUSE_MOST: Duration = Duration::from_secs(2);
 
-pub(super) struct Meter {
-    limits: MaxCost,
+/// Cost limits of making room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CostLimits {
+    /// Stall of others.
+    pub stall: Duration,
+    /// Page cache that is dropped, in bytes.
+    pub drop_bytes: u64,
+    pub time: Duration,
+}
+
+impl Default for CostLimits {
+    fn default() -> Self {
+        Self { stall: Duration::from_secs(1), drop_bytes: u64::MAX, time: Duration::from_secs(60) }
+    }
+}
+
+pub(crate) struct Meter {
+    limits: CostLimits,
     page_bytes: u64,
     /// The share of the time in which tasks stalled before the first step.
     usual: f64,
@@ -43,7 +58,7 @@ struct ReclaimCounts {
 }
 
 impl Meter {
-    pub(super) fn start(limits: MaxCost, page_bytes: u64, usual: f64) -> Self {
+    pub(crate) fn start(limits: CostLimits, page_bytes: u64, usual: f64) -> Self {
         let cost = RoomCost { stall_ms: stalled_us().map(|_| 0.0), ..RoomCost::default() };
         Self {
             limits,
@@ -56,13 +71,13 @@ impl Meter {
     }
 
     /// Before a step.
-    pub(super) fn begin(&mut self, sample: &Sample) -> StepStart {
+    pub(crate) fn begin(&mut self, sample: &Sample) -> StepStart {
         self.before = ReclaimCounts::of(sample);
         StepStart { at: Instant::now(), stalled_us: stalled_us() }
     }
 
     /// After a step; pauses while others stall. How long the step has taken.
-    pub(super) fn end(&mut self, begun: &StepStart, dropped_bytes: u64) -> Duration {
+    pub(crate) fn end(&mut self, begun: &StepStart, dropped_bytes: u64) -> Duration {
         let took = begun.at.elapsed();
         self.cost.dropped_bytes += dropped_bytes;
         let (Some(before), Some(after)) = (begun.stalled_us, stalled_us()) else { return took };
@@ -80,7 +95,7 @@ impl Meter {
     }
 
     /// Counts what the step has cost, by the sample after it.
-    pub(super) fn count(&mut self, sample: &Sample) {
+    pub(crate) fn count(&mut self, sample: &Sample) {
         let after = ReclaimCounts::of(sample);
         let bytes = |after: u64, before: u64| after.saturating_sub(before) * self.page_bytes;
         self.cost.dropped_bytes += bytes(after.stolen, self.before.stolen);
@@ -107,32 +122,28 @@ impl Meter {
     }
 
     /// The limit that has been reached.
-    pub(super) fn exceeded(&self) -> Option<String> {
-        let stall_ms = self.limits.stall.as_secs_f64() * 1000.0;
-        if let Some(stalled) = self.cost.stall_ms.filter(|stalled| *stalled > stall_ms) {
-            return Some(format!(
-                "others stalled for {stalled:.0} ms, more than --max-cost stall={stall_ms:.0}ms"
-            ));
+    pub(crate) fn exceeded(&self) -> Option<RoomStop> {
+        let limit_ms = self.limits.stall.as_secs_f64() * 1000.0;
+        if let Some(stalled_ms) = self.cost.stall_ms.filter(|stalled| *stalled > limit_ms) {
+            return Some(RoomStop::StallLimit { stalled_ms, limit_ms });
         }
-        if self.began.elapsed() > self.limits.time {
-            let limit = self.limits.time.as_secs_f64();
-            return Some(format!("it took longer than --max-cost time={limit:.1}s"));
-        }
-        None
+        let limit_s = self.limits.time.as_secs_f64();
+        let is_over = self.began.elapsed() > self.limits.time;
+        is_over.then_some(RoomStop::TimeLimit { limit_s })
     }
 
     /// Page cache that may still be dropped.
-    pub(super) fn may_drop_bytes(&self) -> u64 {
+    pub(crate) fn may_drop_bytes(&self) -> u64 {
         self.limits.drop_bytes.saturating_sub(self.cost.dropped_bytes)
     }
 
-    pub(super) fn cost(&self) -> RoomCost {
+    pub(crate) fn cost(&self) -> RoomCost {
         RoomCost { took_ms: self.began.elapsed().as_secs_f64() * 1000.0, ..self.cost.clone() }
     }
 }
 
 /// The beginning of a step.
-pub(super) struct StepStart {
+pub(crate) struct StepStart {
     at: Instant,
     stalled_us: Option<u64>,
 }
@@ -155,18 +166,18 @@ impl ReclaimCounts {
 }
 
 /// Measures in which share of the time tasks stall for memory.
-pub(super) struct StallClock {
+pub(crate) struct StallClock {
     began: Instant,
     before_us: u64,
 }
 
 impl StallClock {
-    pub(super) fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self { before_us: stalled_us().unwrap_or(0), began: Instant::now() }
     }
 
     /// The share since it was started, from 0 to 1; 0 without PSI.
-    pub(super) fn rate(&self) -> f64 {
+    pub(crate) fn rate(&self) -> f64 {
         let stalled_us = stalled_us().unwrap_or(0).saturating_sub(self.before_us);
         (stalled_us as f64 / 1e6 / self.began.elapsed().as_secs_f64().max(1e-6)).min(1.0)
     }

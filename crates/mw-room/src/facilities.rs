@@ -1,9 +1,7 @@
 //! What this kernel offers for making room, and the writes that do a step.
 
-use super::measure::RoomSampler;
-use super::stop::Stop;
-use crate::args::MakeRoomArgs;
-use crate::{Exit, Failure};
+use crate::error::RoomError;
+use crate::measure::RoomSampler;
 use mw_collect::SequentialFile;
 use mw_model::{CgroupVersion, Missing, RoomStep, RoomStepKind, Snapshot};
 use mw_remedy::{Kernel, KernelError};
@@ -28,24 +26,24 @@ enum ReclaimBy {
     Group(String),
 }
 
-pub(super) struct Facilities {
-    pub(super) kernel: Kernel,
-    pub(super) capabilities: Capabilities,
+pub(crate) struct Facilities {
+    pub(crate) kernel: Kernel,
+    pub(crate) capabilities: Capabilities,
     reclaim: Option<ReclaimBy>,
     takes_swappiness: bool,
     /// Steps that cannot be used, with the reason.
-    pub(super) unseen: Vec<Missing>,
+    pub(crate) unseen: Vec<Missing>,
 }
 
 impl Facilities {
-    pub(super) fn find(measure: &RoomSampler, args: &MakeRoomArgs) -> Self {
+    pub(crate) fn find(measure: &RoomSampler) -> Self {
         let snapshot = &measure.snapshot;
         let mut unseen = Vec::new();
         let has_swap = snapshot.swaps.value().is_some_and(|swaps| !swaps.is_empty());
         let version = snapshot.origin.kernel.map(|kernel| (kernel.major, kernel.minor));
         let takes_swappiness = version.is_some_and(|version| version >= WITH_SWAPPINESS);
-        let mut reclaim = Self::reclaim_by(measure, args, &mut unseen);
-        if reclaim.is_some() && !takes_swappiness && has_swap && !args.allow_swap {
+        let mut reclaim = Self::reclaim_by(measure, &mut unseen);
+        if reclaim.is_some() && !takes_swappiness && has_swap && !measure.consent.swap {
             let why = "before Linux 6.9 it may swap out memory of other programs; allow it with --allow-swap";
             unseen.push(Missing::skipped("memory.reclaim", why));
             reclaim = None;
@@ -65,13 +63,9 @@ impl Facilities {
         Self { kernel: Kernel::live(), capabilities, reclaim, takes_swappiness, unseen }
     }
 
-    fn reclaim_by(
-        measure: &RoomSampler,
-        args: &MakeRoomArgs,
-        unseen: &mut Vec<Missing>,
-    ) -> Option<ReclaimBy> {
+    fn reclaim_by(measure: &RoomSampler, unseen: &mut Vec<Missing>) -> Option<ReclaimBy> {
         let snapshot = &measure.snapshot;
-        let node = args.request.node.unwrap_or_else(|| first_node(snapshot));
+        let node = measure.request.node.unwrap_or_else(|| first_node(snapshot));
         if Path::new(&reclaim_file(node)).exists() {
             return Some(ReclaimBy::Node);
         }
@@ -83,7 +77,7 @@ impl Facilities {
             return None;
         };
         let nodes = snapshot.nodes.value().map_or(1, Vec::len);
-        if nodes > 1 && args.request.node.is_some() {
+        if nodes > 1 && measure.request.node.is_some() {
             let why = "it would take memory of all nodes; reclaim of one node needs Linux 6.17";
             unseen.push(Missing::skipped(file, why));
             return None;
@@ -92,7 +86,7 @@ impl Facilities {
     }
 
     /// Reclaims or compacts. How much it has provided is measured afterwards.
-    pub(super) fn perform(&self, step: &RoomStep) -> Result<(), Stop> {
+    pub(crate) fn perform(&self, step: &RoomStep) -> Result<(), RoomError> {
         let swappiness = match step.kind {
             RoomStepKind::Reclaim => CACHE_ONLY,
             RoomStepKind::Swap => MOSTLY_ANONYMOUS,
@@ -137,7 +131,7 @@ fn first_node(snapshot: &Snapshot) -> u32 {
 }
 
 /// Writes an action, which leaves no setting. That less was reclaimed than requested is no failure.
-fn write(kernel: &Kernel, file: &str, value: &str) -> Result<(), Stop> {
+fn write(kernel: &Kernel, file: &str, value: &str) -> Result<(), RoomError> {
     match kernel.write(file, value) {
         Err(KernelError::Io { source, .. })
             if matches!(
@@ -147,18 +141,13 @@ fn write(kernel: &Kernel, file: &str, value: &str) -> Result<(), Stop> {
         {
             Ok(())
         }
-        Err(error) => {
-            let exit =
-                if error.is_privilege() { Exit::PermissionDenied } else { Exit::CouldNotCheck };
-            Err(Stop::Failed(Failure::new(exit, error)))
-        }
-        Ok(()) => Ok(()),
+        written => written.map_err(RoomError::Step),
     }
 }
 
 /// Drops the clean pages behind the position of these files until `bytes` are dropped, and removes those files from the
 /// list. Pages that a program maps stay.
-pub(super) fn drop_read(files: &mut Vec<SequentialFile>, bytes: u64) -> u64 {
+pub(crate) fn drop_read(files: &mut Vec<SequentialFile>, bytes: u64) -> u64 {
     let mut dropped = 0;
     let mut used = 0;
     for file in files.iter() {

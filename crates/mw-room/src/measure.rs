@@ -1,34 +1,33 @@
 //! The machine, measured again after each step.
 
-use crate::{Exit, Failure, live};
+use crate::error::RoomError;
 use mw_collect::{
     NodeRange, Sampler, SequentialFile, Source, movable_ranges, page_blocks, refresh,
     sequential_files, snapshot,
 };
-use mw_model::{Absence, Missing, PageSize, Request, Sample, Snapshot, derived};
+use mw_model::{Missing, PageSize, Request, Sample, Snapshot, derived};
 use mw_rules::room::{self, NodeState, RoomConsent};
 use std::time::Duration;
 
 /// Time for sampling page blocks.
 const BLOCKS_TIME: Duration = Duration::from_millis(200);
 
-pub(super) struct RoomSampler {
+pub(crate) struct RoomSampler {
     source: Source,
     sampler: Sampler,
-    pub(super) snapshot: Snapshot,
-    request: Request,
-    pub(super) consent: RoomConsent,
+    pub(crate) snapshot: Snapshot,
+    pub(crate) request: Request,
+    pub(crate) consent: RoomConsent,
     /// Files with cache behind a sequential reader or writer, those with the most first; taken when dropped.
-    pub(super) files: Vec<SequentialFile>,
+    pub(crate) files: Vec<SequentialFile>,
     /// Memory that can be moved from the requested node; read when it is needed first, and taken when moved.
     ranges: Option<Vec<NodeRange>>,
     /// Evidence that could not be read.
-    pub(super) unseen: Vec<Missing>,
+    pub(crate) unseen: Vec<Missing>,
 }
 
 impl RoomSampler {
-    pub(super) fn start(request: &Request, consent: RoomConsent) -> Result<Self, Failure> {
-        let source = live::source()?;
+    pub(crate) fn start(source: Source, request: &Request, consent: RoomConsent) -> Self {
         let mut snapshot = snapshot(&source);
         let mut unseen = Vec::new();
         if request.page != PageSize::Base {
@@ -52,7 +51,7 @@ impl RoomSampler {
         let nodes = snapshot.nodes.value().into_iter().flatten().map(|node| node.id);
         let nodes: Vec<u32> = nodes.collect();
         let sampler = Sampler::open(&source, &nodes);
-        Ok(Self {
+        Self {
             source,
             sampler,
             snapshot,
@@ -61,15 +60,15 @@ impl RoomSampler {
             files,
             ranges: None,
             unseen,
-        })
+        }
     }
 
-    pub(super) fn refresh(&mut self) {
+    pub(crate) fn refresh(&mut self) {
         refresh(&self.source, &mut self.sampler, &mut self.snapshot);
     }
 
     /// Memory of other programs that can be moved from this node.
-    pub(super) fn movable(&mut self, node: u32) -> &mut Vec<NodeRange> {
+    pub(crate) fn movable(&mut self, node: u32) -> &mut Vec<NodeRange> {
         if self.ranges.is_none() {
             let found = movable_ranges(&self.source, node);
             self.unseen.extend(found.as_ref().err().cloned());
@@ -78,7 +77,7 @@ impl RoomSampler {
         self.ranges.get_or_insert_default()
     }
 
-    pub(super) fn sample(&self) -> &Sample {
+    pub(crate) fn sample(&self) -> &Sample {
         &self.snapshot.sample
     }
 
@@ -86,14 +85,9 @@ impl RoomSampler {
     ///
     /// # Errors
     /// The kernel's counters were not read, or the requested pages or node do not exist.
-    pub(super) fn states(&self) -> Result<Vec<NodeState>, Failure> {
+    pub(crate) fn states(&self) -> Result<Vec<NodeState>, RoomError> {
         let behind = derived::total(self.files.iter().map(|file| file.clean_bytes));
-        room::node_states(&self.snapshot, &self.request, behind, self.consent).map_err(|missing| {
-            let exit = match missing.absence {
-                Absence::Absent => Exit::Findings,
-                _ => Exit::CouldNotCheck,
-            };
-            Failure::new(exit, missing)
-        })
+        room::node_states(&self.snapshot, &self.request, behind, self.consent)
+            .map_err(RoomError::NotMeasured)
     }
 }
