@@ -35,7 +35,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("mw-metrics", &["mw-memory", "mw-model", "mw-rules"]),
-    ("mw-render", &["mw-critical-path", "mw-kernel-log", "mw-model", "mw-proc"]),
+    ("mw-render", &["mw-critical-path", "mw-kernel-log", "mw-model", "mw-proc", "mw-remedy"]),
     (
         "mw-top",
         &["mw-collect", "mw-model", "mw-proc", "mw-record", "mw-render", "mw-rules", "mw-sys"],

@@ -20,6 +20,7 @@ mod apply;
 mod coupling;
 mod device;
 mod failure;
+mod fix;
 mod history;
 mod journal;
 mod kernel;
@@ -40,6 +41,7 @@ pub use apply::{
 pub use coupling::{PARTNERS, affected_by, partner_of};
 pub use device::DeviceId;
 pub use failure::{ApplyError, ChangeError, UnrevertedChange};
+pub use fix::{CheckFindings, FixError, FixReport, FixSettings, Recheck};
 pub use history::{Damage, History};
 pub use journal::{JOURNAL_BYTES_MAX, JOURNAL_FILE, Journal, JournalError, LOCK_WAIT, STATE_DIR};
 pub use kernel::{Access, Kernel, KernelError, SETTING_BYTES_MAX, same_setting, setting_of};

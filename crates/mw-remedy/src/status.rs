@@ -76,6 +76,13 @@ pub enum ChangeState {
     },
 }
 
+impl ChangeState {
+    /// True if nothing of the change is left to revert.
+    pub fn is_over(&self) -> bool {
+        matches!(self, Self::Undone { .. } | Self::RolledBack | Self::Done)
+    }
+}
+
 impl fmt::Display for ChangeState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

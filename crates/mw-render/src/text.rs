@@ -1,7 +1,9 @@
 //! Text for people: the verdict in one line, then what to do, then what was seen.
 
 mod account;
+mod changes;
 mod critical_path;
+mod fix;
 mod incident;
 mod incidents;
 mod kernel_log;
@@ -10,7 +12,9 @@ mod room;
 mod trends;
 
 pub use account::account;
+pub use changes::{changes, undone};
 pub use critical_path::critical_path;
+pub use fix::fix;
 pub use incident::incident;
 pub use incidents::{IncidentList, incidents};
 pub use kernel_log::kernel_log;

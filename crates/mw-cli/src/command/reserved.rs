@@ -1,16 +1,14 @@
 //! Failures of reserving huge pages, and of releasing them.
 
-use super::fix::journal_exit;
-use crate::{Exit, Failure, advice, terminal};
+use super::fix::journal_failure;
+use crate::{Exit, Failure, terminal};
 use mw_remedy::ReservationError;
 use std::fmt::Display;
 
 impl From<ReservationError> for Failure {
     fn from(error: ReservationError) -> Self {
         match error {
-            ReservationError::Journal(error) => {
-                Self::new(journal_exit(&error), advice::with_sudo(&error, error.is_privilege()))
-            }
+            ReservationError::Journal(error) => journal_failure(&error),
             error => Self::new(Exit::PermissionDenied, error),
         }
     }

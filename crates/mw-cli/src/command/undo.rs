@@ -4,11 +4,10 @@ use super::fix::journal_exit;
 use crate::args::UndoArgs;
 use crate::config::Config;
 use crate::{Exit, Failure, advice, terminal};
-use mw_model::format_count;
 use mw_remedy::{
     Journal, Kernel, LOCK_WAIT, UndoError, UndoOutcome, UndoResult, UndoSelection, nobody, undo,
 };
-use std::fmt::Write;
+use mw_render::text;
 use std::path::Path;
 
 pub(crate) fn run(args: &UndoArgs, config: &Config) -> Result<Exit, Failure> {
@@ -19,7 +18,7 @@ pub(crate) fn run(args: &UndoArgs, config: &Config) -> Result<Exit, Failure> {
     if args.format.is_json() {
         super::print_json(&undone)?;
     } else {
-        terminal::print(&text(&undone));
+        terminal::print(&text::undone(&undone));
     }
     Ok(exit(&undone))
 }
@@ -53,49 +52,5 @@ fn exit_of(error: &UndoError) -> Exit {
     match error {
         UndoError::NoSuchChange { .. } => Exit::Usage,
         UndoError::Journal(error) => journal_exit(error),
-    }
-}
-
-fn text(undone: &[UndoResult]) -> String {
-    // An action leaves nothing to revert, which its line says.
-    let settings = || undone.iter().filter(|c| !matches!(c.outcome, UndoOutcome::NothingToRevert));
-    let gone = settings().filter(|change| change.outcome.is_gone()).count();
-    let all = settings().count();
-    let mut out = match (all, all - gone) {
-        (0, _) => "nothing to revert\n".to_owned(),
-        (all, 0) => format!("reverted: {}\n", format_count(all, "change")),
-        (all, left) => {
-            format!(
-                "reverted: {gone} of {}, {left} left as they are\n",
-                format_count(all, "change")
-            )
-        }
-    };
-    for change in undone {
-        let _ = writeln!(out, "  {}: {} {}", change.id, change.path, change.outcome);
-        if let Some(why) = &change.not_recorded {
-            let _ = writeln!(out, "     but the journal could not be updated: {why}");
-        }
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_action_is_not_counted_as_reverted() {
-        let undone = |outcome| UndoResult {
-            id: 1,
-            rule: "rule".to_owned(),
-            path: "/proc/sys/vm/compact_memory".to_owned(),
-            outcome,
-            not_recorded: None,
-        };
-        let action = || undone(UndoOutcome::NothingToRevert);
-        assert!(text(&[action()]).starts_with("nothing to revert\n  1: "));
-        let restored = undone(UndoOutcome::Restored { to: "7".to_owned() });
-        assert!(text(&[action(), restored]).starts_with("reverted: 1 change\n"));
     }
 }
