@@ -578,13 +578,6 @@ enum mw_status mw_options_set_locked(struct mw_options *options, int locked);
 enum mw_status mw_options_set_workers(struct mw_options *options, size_t workers);
 
 /**
- * Deprecated: the older name of mw_options_set_workers().
- *
- * options, helpers, Returns, Threads: as mw_options_set_workers().
- */
-enum mw_status mw_options_set_helpers(struct mw_options *options, size_t helpers);
-
-/**
  * Sets the name of a segment of kind MW_KIND_POSIX (shm_open(3)); it must not exist when the
  * segment is created.
  *

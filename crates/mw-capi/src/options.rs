@@ -175,18 +175,6 @@ pub extern "C" fn mw_options_set_workers(
     set(options, |options| Ok(options.workers(workers)))
 }
 
-/// Deprecated: the older name of mw_options_set_workers().
-///
-/// options, helpers, Returns, Threads: as mw_options_set_workers().
-#[unsafe(no_mangle)]
-#[allow(unsafe_code, reason = "an exported C function")]
-pub extern "C" fn mw_options_set_helpers(
-    options: Option<&mut mw_options>,
-    helpers: usize,
-) -> mw_status {
-    mw_options_set_workers(options, helpers)
-}
-
 /// Sets the name of a segment of kind MW_KIND_POSIX (shm_open(3)); it must not exist when the
 /// segment is created.
 ///

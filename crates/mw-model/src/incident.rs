@@ -531,14 +531,4 @@ impl Incident {
     pub fn waited_us(&self, kind: WaitKind) -> u64 {
         self.waits.iter().filter(|wait| wait.kind == kind).map(|wait| wait.total_us).sum()
     }
-
-    /// The share of the CPUs that functions named so took, with what they call, before and
-    /// during the stall: the largest of them, in percent.
-    pub fn share_of(&self, functions: &[&str]) -> Option<(f64, f64)> {
-        self.difference
-            .iter()
-            .filter(|shift| functions.contains(&shift.function.as_str()))
-            .map(|shift| (shift.before_percent, shift.during_percent))
-            .max_by(|a, b| a.1.total_cmp(&b.1))
-    }
 }

@@ -66,41 +66,6 @@ fn mount(text: &[u8]) -> Result<Mount, Problem> {
     Ok(Mount { source, target, fstype, options })
 }
 
-/// The size of a tmpfs as its option says it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SizeOption {
-    /// In bytes; 0 is unlimited to tmpfs.
-    Bytes(u64),
-    /// In percent of the memory.
-    Percent(u64),
-}
-
-/// Reads `24684092k`, `4G`, `50%` or plain bytes, as the options `size=` and `pagesize=` hold
-/// them.
-///
-/// # Errors
-/// When it is none of these, or does not fit.
-pub fn parse_size_option(text: &str) -> Result<SizeOption, ParseError> {
-    size_option(text.as_bytes()).map_err(|problem| ParseError::new(1, problem))
-}
-
-fn size_option(text: &[u8]) -> Result<SizeOption, Problem> {
-    let Some((unit, number)) = text.split_last() else { return Err(Problem::Empty) };
-    let shift: u32 = match unit.to_ascii_lowercase() {
-        b'%' => return Ok(SizeOption::Percent(scan::parse_u64(number)?)),
-        b'k' => 10,
-        b'm' => 20,
-        b'g' => 30,
-        b't' => 40,
-        b'p' => 50,
-        b'e' => 60,
-        _ => return Ok(SizeOption::Bytes(scan::parse_u64(text)?)),
-    };
-    let unit_bytes = 1_u64.checked_shl(shift).ok_or(Problem::Overflow)?;
-    let bytes = scan::parse_u64(number)?.checked_mul(unit_bytes);
-    bytes.map(SizeOption::Bytes).ok_or(Problem::Overflow)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,22 +97,5 @@ tmpfs /mnt/with\040space\011and\134 tmpfs ro,relatime,size=24684092k 0 0
             Err(ParseError::new(2, Problem::Expected("a file system type")))
         );
         assert_eq!(parse(b"a /a"), Err(ParseError::new(1, Problem::Truncated)));
-    }
-
-    fn check(text: &str, expected: Result<SizeOption, Problem>) {
-        assert_eq!(parse_size_option(text).map_err(|error| error.problem), expected, "{text}");
-    }
-
-    #[test]
-    fn sizes() {
-        check("24684092k", Ok(SizeOption::Bytes(24_684_092 << 10)));
-        check("4G", Ok(SizeOption::Bytes(4 << 30)));
-        check("2M", Ok(SizeOption::Bytes(2 << 20)));
-        check("50%", Ok(SizeOption::Percent(50)));
-        check("4096", Ok(SizeOption::Bytes(4096)));
-        check("16e", Err(Problem::Overflow));
-        check("k", Err(Problem::Empty));
-        check("", Err(Problem::Empty));
-        check("4x", Err(Problem::NotANumber));
     }
 }

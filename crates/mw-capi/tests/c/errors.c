@@ -114,7 +114,6 @@ static void null_options(void)
     CHECK(mw_options_set_lenient(NULL, 1) == MW_INVALID);
     CHECK(mw_options_set_locked(NULL, 1) == MW_INVALID);
     CHECK(mw_options_set_workers(NULL, 1) == MW_INVALID);
-    CHECK(mw_options_set_helpers(NULL, 1) == MW_INVALID);
     CHECK(mw_options_set_name(NULL, "name") == MW_INVALID);
     CHECK(mw_options_set_key(NULL, 1) == MW_INVALID);
     CHECK(mw_options_set_kept(NULL, 1) == MW_INVALID);

@@ -57,7 +57,6 @@ impl Default for Expect {
 pub struct EffectBounds {
     pub during: Bound,
     pub fixed: Bound,
-    #[serde(alias = "undone")]
     pub reverted: Bound,
 }
 

@@ -261,7 +261,7 @@ mod tests {
             machine = { kernel = "6.12", memory = "512M", cgroup = "v1", timeout_s = 5 }
             [variant.quiet]
             how = "q"
-            kind = "tale"
+            kind = "field-report"
             expect = { absent = ["swap-thrash"] }
             "#,
         )

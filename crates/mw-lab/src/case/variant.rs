@@ -33,7 +33,6 @@ impl GuestCgroup {
 #[serde(rename_all = "kebab-case")]
 pub enum CaseKind {
     /// It re-enacts a field report.
-    #[serde(alias = "tale")]
     FieldReport,
     /// It proves that a rule reports its hazard.
     #[default]

@@ -81,7 +81,6 @@ parsers! {
     "node meminfo" include_bytes!("../data/node_meminfo"), Meminfo::parse;
     "mm_stat" b"209715200 52428800 53000000 0 53000000 100 3 200 201\n", MmStat::parse;
     "mounts" include_bytes!("../data/mounts"), mounts::parse;
-    "mounts size" b"24684092k", size_option;
     "net tcp" b"  sl\n 0: 00000000:0001 00000000:0000 0A 0:3 0:0 0 0 0 9 1\n", net_tcp;
     "numa maps" b"7ffd2a1d8000 default stack anon=3 N0=1 N1=2 kernelpagesize_kB=4\n", numa_maps::parse;
     "number u64" b"67584\n", number::parse_u64;
@@ -161,10 +160,6 @@ fn vmstat(text: &[u8]) -> Result<u64, ParseError> {
 
 fn choice(text: &[u8]) -> Result<Option<String>, ParseError> {
     Ok(Choice::parse(text)?.selected().map(str::to_owned))
-}
-
-fn size_option(text: &[u8]) -> Result<mounts::SizeOption, ParseError> {
-    mounts::parse_size_option(&String::from_utf8_lossy(text))
 }
 
 fn cmdline(text: &[u8]) -> Result<Vec<cmdline::Parameter>, ParseError> {
