@@ -4,11 +4,12 @@
 use crate::workspace::{read, root, tracked};
 
 /// Sections of the page, in its order.
-const SECTIONS: [&str; 15] = [
+const SECTIONS: [&str; 16] = [
     "Checking",
     "Metrics",
     "All memory",
     "Kernel logs",
+    "Kills",
     "Tracing: why",
     "Findings",
     "Fixing",

@@ -15,7 +15,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("mw-model", &["mw-critical-path", "mw-memory", "mw-proc"]),
     ("mw-collect", &["mw-memory", "mw-model", "mw-proc", "mw-sys"]),
     ("mw-probe", &["mw-model", "mw-sys"]),
-    ("mw-rules", &["mw-critical-path", "mw-memory", "mw-model", "mw-proc"]),
+    ("mw-rules", &["mw-critical-path", "mw-kernel-log", "mw-memory", "mw-model", "mw-proc"]),
     ("mw-remedy", &["mw-model", "mw-sys"]),
     ("mw-critical-path", &[]),
     ("mw-profile", &["mw-critical-path", "mw-model", "mw-proc", "mw-sys"]),

@@ -134,6 +134,24 @@ impl KernelLog {
         Ok(history)
     }
 
+    /// The kills in the log of the running machine, the earliest first.
+    ///
+    /// # Errors
+    /// As of [`Self::history`].
+    pub fn victims() -> Result<Vec<OomVictim>, Missing> {
+        let file = open_log().map_err(unreadable)?;
+        let mut log = Self::of(Ok(file));
+        let mut bytes = [0; RECORD_BYTES];
+        let mut victims = Vec::new();
+        for _ in 0..MAX_RECORDS {
+            if !log.read_record(&mut bytes) {
+                break;
+            }
+            victims.extend(log.untaken.kills.drain(..).map(|kill| kill.victim));
+        }
+        Ok(victims)
+    }
+
     /// All records of the running machine, as lines with the priority and the time since boot.
     ///
     /// # Errors
@@ -255,6 +273,19 @@ impl KernelLog {
             KernelMessage::Fault { .. } => {}
         }
     }
+}
+
+/// Kills that lines of a kernel's log tell of, each line with its time.
+pub fn logged_victims<'a>(lines: impl IntoIterator<Item = (u64, &'a str)>) -> Vec<OomVictim> {
+    let mut log = KernelLog::of(Err(Errno::NOENT));
+    let mut victims = Vec::new();
+    for (unix_ms, line) in lines {
+        if let Some(message) = kmsg::message(line) {
+            log.note_event(unix_ms, &message);
+            victims.extend(log.untaken.kills.drain(..).map(|kill| kill.victim));
+        }
+    }
+    victims
 }
 
 impl OomFacts {

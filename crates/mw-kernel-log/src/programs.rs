@@ -1,5 +1,6 @@
 //! Lines of programs: daemons that kill in place of the kernel, and words that only look like a kill.
 
+use crate::notices::{evicted_pod, oomd_kill, pressed_cgroup};
 use std::collections::BTreeMap;
 
 /// Kills of daemons, and candidates, that are kept.
@@ -136,12 +137,8 @@ impl ProgramFacts {
                 _ => {}
             }
         }
-        if let Some((path, reason)) =
-            message.strip_prefix("Killed ").and_then(|rest| rest.split_once(" due to "))
-        {
-            let reason_of = reason.strip_prefix("memory pressure for ");
-            let reason_of =
-                reason_of.and_then(|rest| Some(rest.split_once(" being ")?.0.to_owned()));
+        if let Some((path, reason)) = oomd_kill(message) {
+            let reason_of = pressed_cgroup(reason).map(str::to_owned);
             let candidates = self.candidates.clone();
             self.kill(DaemonKill {
                 daemon: "systemd-oomd".to_owned(),
@@ -156,8 +153,7 @@ impl ProgramFacts {
 
     /// `"Eviction manager: pod is evicted successfully" pod="default/web-1"`.
     fn kubelet(&mut self, stamp: Option<&str>, message: &str) {
-        let Some((_, rest)) = message.split_once("evicted successfully") else { return };
-        let pod = rest.split('"').find(|part| part.contains('/')).unwrap_or_else(|| rest.trim());
+        let Some(pod) = evicted_pod(message) else { return };
         self.kill(DaemonKill {
             daemon: "kubelet".to_owned(),
             stamp: stamp.map(str::to_owned),

@@ -20,6 +20,7 @@ pub mod folios;
 pub mod fragmentation;
 mod heartbeat;
 mod incident;
+mod killed;
 mod machine;
 pub mod map_count;
 mod metric;
@@ -61,6 +62,9 @@ pub use incident::{
     BlockedTask, Cause, CpuUse, Delays, FailureKind, FloodShare, Host, INCIDENT_SCHEMA, Incident,
     IncidentRow, IncidentState, KernelWait, Role, RuledOut, TaskUse, Trigger, TriggerKind,
     WaitKind,
+};
+pub use killed::{
+    FatalSignal, KILLS_SCHEMA, KillList, KillParty, KillReason, KillSource, Killer, ProcessKill,
 };
 pub use machine::{
     Cgroup, CgroupVersion, Cgroups, Disk, HugepagesWanted, HugetlbLimit, MemoryFilesystem, Node,

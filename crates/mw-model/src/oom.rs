@@ -1,6 +1,7 @@
 //! What the OOM killer did, and who held the memory.
 
 use crate::{ServiceProcess, is_cgroup_within};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Kills of the OOM killer from one time to another.
@@ -76,7 +77,9 @@ impl OomHistory {
 }
 
 /// The domain that had no memory left.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum OomShortage {
     Machine,

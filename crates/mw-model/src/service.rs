@@ -1,5 +1,6 @@
 //! The service that a probe monitors, and what cgroups did during a stall.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -39,7 +40,7 @@ pub struct Service {
 }
 
 /// A process of a service.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ServiceProcess {
     pub pid: u32,

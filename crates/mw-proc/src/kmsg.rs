@@ -102,11 +102,20 @@ pub fn parse(text: &[u8]) -> Option<KernelRecord> {
     }
     let at_us = scan::parse_u64(fields.nth(1)?).ok()?;
     let line = message.split(|&byte| byte == b'\n').next()?;
-    let line = scan::lossy_escaped(line);
+    let message = message_of(&scan::lossy_escaped(line))?;
+    Some(KernelRecord { at_us, message })
+}
+
+/// Reads the text of one record.
+#[must_use]
+pub fn message(line: &str) -> Option<KernelMessage> {
+    message_of(&scan::lossy_escaped(line.as_bytes()))
+}
+
+fn message_of(line: &str) -> Option<KernelMessage> {
     let readers =
         [oom_table, oom_invoked, oom_usage, oom_choice, oom_group, oom_kill, drop_caches, fault];
-    let message = readers.into_iter().find_map(|read| read(&line))?;
-    Some(KernelRecord { at_us, message })
+    readers.into_iter().find_map(|read| read(line))
 }
 
 /// A record as dmesg would print it, with its priority: `<4>[    5.678901] text`. Lines within it are lines again.

@@ -27,6 +27,7 @@ mod function_sets;
 mod group_kills;
 mod hog;
 mod kernel_memory;
+mod killer;
 mod largest_holders;
 mod node_condition;
 mod oom_tie;
@@ -58,6 +59,10 @@ pub use confidence::CONFIDENCE_BY_SCORE;
 pub use explain::explain;
 pub use forced_work::forcing_processes;
 pub use function_sets::listed_sets;
+pub use killer::{
+    KILL_LOG_UNITS, KILL_LOG_WORDS, KillLogLine, SentSignal, complete_kill, explain_signal,
+    kill_of_oom, kills_of_lines,
+};
 pub use node_condition::NodeCondition;
 pub use pressure_alone::is_pressure_alone;
 pub use registry::{RULES, Rule, find};
