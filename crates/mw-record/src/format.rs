@@ -57,6 +57,13 @@ pub(crate) const TABLES: [(&str, &str); 6] = [
     ),
 ];
 
+/// A table that recordings of before 0.3 do not have.
+pub(crate) const KILL_TABLE: (&str, &str) = (
+    "kill",
+    "CREATE TABLE kill (id INTEGER PRIMARY KEY AUTOINCREMENT, unix_ms INTEGER NOT NULL, \
+     source TEXT NOT NULL, body TEXT NOT NULL)",
+);
+
 /// The columns of the list of incidents, one after the other: in the table their evidence lies in between, so that a list
 /// would read two pages of each.
 pub(crate) const LIST_INDEX: (&str, &str) = (
@@ -117,7 +124,18 @@ pub(crate) fn check(connection: &Connection, path: &Path) -> Result<(), RecordEr
     for (name, definition) in TABLES {
         check_table(connection, path, name, definition)?;
     }
-    Ok(())
+    let (name, definition) = KILL_TABLE;
+    match has_kills(connection).map_err(|error| failed(path, error))? {
+        true => check_table(connection, path, name, definition),
+        false => Ok(()),
+    }
+}
+
+/// True if the recording has [`KILL_TABLE`].
+pub(crate) fn has_kills(connection: &Connection) -> rusqlite::Result<bool> {
+    let found = "SELECT 1 FROM sqlite_schema WHERE name = ?";
+    let found = connection.query_row(found, [KILL_TABLE.0], |_| Ok(()));
+    found.optional().map(|found| found.is_some())
 }
 
 /// True if the recording has [`LIST_INDEX`], which a damaged one may lack.

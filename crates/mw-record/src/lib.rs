@@ -13,6 +13,7 @@
 //! | `incident` | an [`mw_model::Incident`]: what is listed, `body` (compressed JSON without the values of its table) and `rows` (these, packed as a chunk is). One that is open is replaced as it changes |
 //! | `capture` | a tree that `memwright capture` would have written at that moment, as it is |
 //! | `sizes` | sizes of holders ([`mw_model::HolderSize`]) over an hour, or at one moment: `holders` (their names, compressed, a line each) and `body` (their bytes, then their limits, packed as a chunk is). `samples` is of how many moments |
+//! | `kill` | an [`mw_model::ProcessKill`] as JSON, and its `source` for retention. Recordings of before 0.3 lack the table; a writer adds it |
 //!
 //! The index `incident_list` has what is listed of incidents, so that a list reads none of their evidence.
 //!
@@ -46,7 +47,8 @@
 //!
 //! # Retention
 //! [`Retention`]: thinned to 10 s after a day and to 60 s after a week, deleted after 60 days or
-//! beyond 200 MB, incidents last. Sizes are not thinned; they take an eighth of the file at most. Freed pages are released (`auto_vacuum=INCREMENTAL`).
+//! beyond 200 MB, incidents last. Sizes are not thinned; they take an eighth of the file at most, kills a
+//! sixty-fourth, of which whoever has most loses his oldest. Freed pages are released (`auto_vacuum=INCREMENTAL`).
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 

@@ -1,5 +1,6 @@
 //! Reading a recording, without writing anything.
 
+mod kills;
 mod limits;
 mod open;
 mod rest;
@@ -9,7 +10,9 @@ mod union;
 mod view;
 
 use crate::RecordError;
-use mw_model::{Host, Incident, IncidentRow, Layout, SizeHistory, SizedHolder, Table, Tick};
+use mw_model::{
+    Host, Incident, IncidentRow, Layout, ProcessKill, SizeHistory, SizedHolder, Table, Tick,
+};
 use open::OpenRecording;
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
@@ -198,6 +201,14 @@ impl Recording {
     /// It is damaged, or of a newer version.
     pub fn incident(&self, id: u64) -> Result<Option<Incident>, RecordError> {
         self.look(|view| view.incident(id))
+    }
+
+    /// Kills from a time on, the earliest first. None of a recording that was written before kills were recorded.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn kills(&self, since_unix_ms: u64) -> Result<Vec<ProcessKill>, RecordError> {
+        self.look(|view| view.kills(since_unix_ms))
     }
 
     /// The latest capture that was taken at this time or before, with its time.

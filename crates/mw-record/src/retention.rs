@@ -47,6 +47,9 @@ const CAPTURE_SHARE: u64 = 8;
 /// Sizes of holders take no more than one part in this many of the file.
 const SIZES_SHARE: u64 = 8;
 
+/// Kills take no more than one part in this many of the file.
+const KILL_SHARE: u64 = 64;
+
 /// The newest captures are all stored; of older ones, one a day.
 const NEWEST_CAPTURES: u64 = 24;
 
@@ -73,6 +76,8 @@ pub(crate) fn enforce(store: &mut Store, retention: &Retention) -> Result<(), Re
     store.keep_sizes(retention.max_age, retention.max_bytes / SIZES_SHARE)?;
     let incidents = store.incident_sizes()?;
     store.delete_incidents(&expendable(incidents, retention.max_bytes / INCIDENT_SHARE))?;
+    let kills = store.kill_sizes()?;
+    store.delete_kills(&expendable(kills, retention.max_bytes / KILL_SHARE))?;
     store.drop_unused_layouts()?;
     shrink(store, retention.max_bytes)?;
     store.give_back_pages()

@@ -1,6 +1,7 @@
 //! The file as its writer has it.
 
 mod create;
+mod kills;
 mod sizes;
 
 use crate::RecordError;

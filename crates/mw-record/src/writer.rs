@@ -8,7 +8,7 @@ use crate::lock::WriterLock;
 use crate::store::Store;
 use crate::{RecordError, Retention};
 use crossbeam_queue::ArrayQueue;
-use mw_model::{HolderSize, Host, Incident, NO_VALUE};
+use mw_model::{HolderSize, Host, Incident, NO_VALUE, ProcessKill};
 use shared::{MAX_LAYOUTS, QueuedRow, WriterCommand, WriterState, held};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -193,6 +193,13 @@ impl Writer {
     /// long queue are dropped, and counted.
     pub fn keep_sizes(&self, unix_ms: u64, sizes: Vec<HolderSize>) {
         if !self.command(WriterCommand::Sizes(unix_ms, sizes)) {
+            self.shared.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Keeps kills, without waiting: of more than 256 the first. Kills that find a long queue are dropped, and counted.
+    pub fn keep_kills(&self, kills: Vec<ProcessKill>) {
+        if !self.command(WriterCommand::Kills(kills)) {
             self.shared.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }

@@ -1,7 +1,7 @@
 //! Opening a recording for writing.
 
 use crate::RecordError;
-use crate::format::{self, LIST_INDEX, TABLES, beside, failed};
+use crate::format::{self, KILL_TABLE, LIST_INDEX, TABLES, beside, failed};
 use crate::version::{APPLICATION_ID, FORMAT};
 use mw_model::Host;
 use mw_sys::guarded;
@@ -131,6 +131,9 @@ fn fill(connection: &mut Connection, new: bool, host: &Host) -> rusqlite::Result
     let transaction = connection.transaction()?;
     if new {
         tables(&transaction)?;
+    }
+    if !format::has_kills(&transaction)? {
+        transaction.execute_batch(KILL_TABLE.1)?;
     }
     let host_json = serde_json::to_string(host)
         .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;

@@ -2,7 +2,7 @@
 
 use crate::RecordError;
 use crossbeam_queue::ArrayQueue;
-use mw_model::{HolderSize, Incident};
+use mw_model::{HolderSize, Incident, ProcessKill};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::mpsc::Sender;
@@ -47,6 +47,7 @@ pub(super) enum WriterCommand {
     Incident(Box<Incident>, Option<Sender<Result<(), RecordError>>>),
     Capture(u64, Vec<u8>),
     Sizes(u64, Vec<HolderSize>),
+    Kills(Vec<ProcessKill>),
 }
 
 /// Takes a lock that no holder leaves in disorder.

@@ -225,6 +225,7 @@ impl WriterThread {
                 WriterCommand::Sizes(unix_ms, sizes) => {
                     self.store(|store| store.add_sizes(unix_ms, &sizes));
                 }
+                WriterCommand::Kills(kills) => self.store(|store| store.add_kills(&kills)),
             }
         }
     }
