@@ -9,6 +9,7 @@ mod format;
 mod heartbeats;
 mod iotune;
 mod k8s;
+mod killed;
 pub mod lab;
 mod make_room;
 mod moment;
@@ -46,6 +47,7 @@ pub use format::{FormatArgs, Formats, TextOrJson};
 pub use heartbeats::HeartbeatsArgs;
 pub use iotune::{IotuneAction, IotuneArgs};
 pub use k8s::{K8sArgs, K8sCommand, K8sConditionArgs};
+pub use killed::KilledArgs;
 pub use make_room::MakeRoomArgs;
 pub(crate) use make_room::{cost_limits, room_request};
 pub use moment::TimeArg;
@@ -132,6 +134,8 @@ pub enum Command {
     Incidents(IncidentsArgs),
     /// Show an incident: the stall, its cause, how to fix it, and the evidence
     Report(ReportArgs),
+    /// Show which program or part of the kernel killed a process, and why
+    Killed(KilledArgs),
     /// Find late heartbeats in cluster logs, and the stall behind each
     Heartbeats(HeartbeatsArgs),
     /// Ship the recording to a shared Parquet data set in a directory or in S3

@@ -6,7 +6,7 @@ use schemars::{Schema, schema_for};
 
 /// Name, version of the format and schema of each output.
 #[must_use]
-pub fn schemas() -> [(&'static str, u32, Schema); 11] {
+pub fn schemas() -> [(&'static str, u32, Schema); 12] {
     [
         ("bench", bench::report::SCHEMA, schema_for!(bench::report::BenchReport)),
         ("doctor", mw_doctor::DOCTOR_SCHEMA, schema_for!(mw_doctor::DoctorReport)),
@@ -25,6 +25,7 @@ pub fn schemas() -> [(&'static str, u32, Schema); 11] {
             mw_kernel_log::KERNEL_LOG_SCHEMA,
             schema_for!(mw_kernel_log::KernelLogAnswer),
         ),
+        ("killed", mw_model::KILLS_SCHEMA, schema_for!(mw_model::KillList)),
         ("make-room", mw_model::ROOM_SCHEMA, schema_for!(mw_model::RoomReport)),
         ("pool", pool::report::SCHEMA, schema_for!(pool::report::PoolReport)),
     ]

@@ -43,6 +43,7 @@ const GROUPS: &[CommandGroup] = &[
             ("watch", "recorder of stalls"),
             ("incidents", "list recorded stalls"),
             ("report", "show a recorded stall"),
+            ("killed", "who killed a process"),
             ("heartbeats", "late heartbeats in logs"),
             ("notify", "notification receivers"),
             ("export", "export a recording"),

@@ -16,6 +16,7 @@ pub(crate) mod heartbeats;
 pub(crate) mod incidents;
 pub(crate) mod iotune;
 pub(crate) mod k8s;
+pub(crate) mod killed;
 pub(crate) mod lab;
 mod lasting;
 pub(crate) mod make_room;
