@@ -19,51 +19,22 @@ mod meter;
 mod migrate;
 mod pool;
 mod provided_memory;
+mod settings;
 mod work;
 
 pub use error::RoomError;
 pub use meter::CostLimits;
 pub use provided_memory::ProvidedMemory;
+pub use settings::{ProgressReport, RoomProgress, RoomSettings};
 
 use error::Stop;
 use facilities::Facilities;
 use measure::RoomSampler;
 use meter::StallClock;
 use mw_collect::Source;
-use mw_model::{Answer, Missing, PageSize, Request, RoomEnd, RoomOutcome, RoomStep};
-use mw_rules::room::{self, RequestPart, RoomConsent, RoomPlan};
-use std::fmt::Display;
-use std::path::Path;
+use mw_model::{Answer, Missing, PageSize, RoomEnd, RoomOutcome};
+use mw_rules::room::{self, RequestPart, RoomPlan};
 use work::RoomWork;
-
-/// Settings of making room.
-#[derive(Debug, Clone, Copy)]
-pub struct RoomSettings<'a> {
-    pub request: &'a Request,
-    /// Permitted changes to memory of other programs.
-    pub consent: RoomConsent,
-    pub max_cost: CostLimits,
-    /// True if nothing is done.
-    pub dry_run: bool,
-    /// True if the memory is held for the caller. Otherwise a pool stays as it is, and other memory is left free.
-    pub hold: bool,
-    /// Directory of the journal.
-    pub state_dir: &'a Path,
-    /// Takes the reason where huge pages remain reserved although they were to be released.
-    pub report_remaining: fn(&dyn Display),
-}
-
-/// Progress of making room.
-#[derive(Debug, Clone, Copy)]
-pub enum RoomProgress<'a> {
-    /// The machine was measured, and the first step is next.
-    Started,
-    /// A step that is taken now.
-    Step(&'a RoomStep),
-}
-
-/// Takes [`RoomProgress`].
-pub type ProgressReport<'a> = &'a mut dyn FnMut(RoomProgress<'_>);
 
 /// Makes room for a request on this machine: the outcome, and the memory, if it was reached and is to be held. A
 /// request that cannot be reached costs nobody's cache. The caller has blocked signals ([`mw_sys::SignalsBlocked`]);

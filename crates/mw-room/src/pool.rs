@@ -1,7 +1,7 @@
 //! Pages of a hugetlb pool: each node's part is one change of the journal, which is written in many steps.
 
-use crate::RoomSettings;
 use crate::error::{RoomError, Stop};
+use crate::settings::RoomSettings;
 use crate::work::RoomWork;
 use mw_memory::huge_pool_dir;
 use mw_remedy::{Kernel, KernelError, PlannedChange, PoolReservation, Reserver};

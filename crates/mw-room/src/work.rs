@@ -5,7 +5,7 @@ use crate::facilities::{Facilities, drop_read};
 use crate::measure::RoomSampler;
 use crate::meter::{CostLimits, Meter};
 use crate::migrate::migrate;
-use crate::{ProgressReport, RoomProgress};
+use crate::settings::{ProgressReport, RoomProgress};
 use mw_model::{RoomStep, RoomStepKind, RoomStop, Share};
 use mw_remedy::KernelError;
 use mw_rules::room::{FailedSteps, NodeState, RequestPart, join, next};
