@@ -1,6 +1,6 @@
 //! JSON schemas of the output of `--json`, for docs/schema.
 
-use crate::command::{bench, iotune, pool};
+use crate::command::{bench, iotune};
 use mw_cluster::heartbeats::{HEARTBEATS_SCHEMA, LateHeartbeats};
 use schemars::{Schema, schema_for};
 
@@ -27,6 +27,6 @@ pub fn schemas() -> [(&'static str, u32, Schema); 12] {
         ),
         ("killed", mw_model::KILLS_SCHEMA, schema_for!(mw_model::KillList)),
         ("make-room", mw_model::ROOM_SCHEMA, schema_for!(mw_model::RoomReport)),
-        ("pool", pool::report::SCHEMA, schema_for!(pool::report::PoolReport)),
+        ("pool", mw_model::POOL_SCHEMA, schema_for!(mw_model::PoolReport)),
     ]
 }

@@ -27,6 +27,7 @@ mod metric;
 mod namespaces;
 mod oom;
 mod page_blocks;
+mod pool_report;
 mod preflight;
 mod profile;
 mod reading;
@@ -86,6 +87,7 @@ pub use oom::{
     WriterProcess,
 };
 pub use page_blocks::PageBlocks;
+pub use pool_report::{LeaseRow, POOL_SCHEMA, PoolReport, PoolRow, ServerRow};
 pub use preflight::{
     Answer, Backing, Calibration, Confidence, FolioShare, FolioSupply, FreeLayer, NodeAccount,
     Obstacle, PoolGrowth, PoolRoom, Preflight, Request, RequestError, Share, TimeEstimate,

@@ -1,7 +1,7 @@
 //! `memwright pool`: pools of memory that a server keeps ready.
 
 mod failure;
-pub(crate) mod report;
+mod report;
 mod serve;
 mod spec;
 
@@ -15,7 +15,7 @@ pub(super) use failure::failure;
 use mw_model::{PoolRoom, format_bytes};
 use mw_pool::protocol::PoolStatus;
 use mw_pool::{Client, PoolName};
-use report::PoolReport;
+use mw_render::text;
 use spec::spec;
 use std::time::{Duration, Instant};
 
@@ -29,11 +29,11 @@ pub(crate) fn run(args: &PoolArgs, config: &Config) -> Result<Exit, Failure> {
         PoolCommand::Serve(args) => serve::run(args, socket, config),
         PoolCommand::Create(args) => create(&client, args),
         PoolCommand::List(args) => {
-            let report = PoolReport::fetch(&client, args.name.as_ref())?;
+            let report = report::fetch(&client, args.name.as_ref())?;
             if args.format.is_json() {
                 return super::print_json(&report).map(|()| Exit::Fine);
             }
-            terminal::print(&report.list());
+            terminal::print(&text::pools(&report));
             Ok(Exit::Fine)
         }
         PoolCommand::Stats(args) => stats(&client, args),
@@ -71,11 +71,11 @@ pub(super) fn room(name: &PoolName, config: &Config) -> Result<PoolRoom, Failure
 }
 
 fn stats(client: &Client, args: &PoolStatsArgs) -> Result<Exit, Failure> {
-    let report = PoolReport::fetch(client, args.name.as_ref())?;
+    let report = report::fetch(client, args.name.as_ref())?;
     match args.format.chosen() {
-        PoolFormat::Text => terminal::print(&report.stats()),
+        PoolFormat::Text => terminal::print(&text::pool_statistics(&report)),
         PoolFormat::Json => super::print_json(&report)?,
-        PoolFormat::Metrics => terminal::print(&report.metrics()),
+        PoolFormat::Metrics => terminal::print(&mw_metrics::pool_server(&report)),
     }
     Ok(Exit::Fine)
 }
