@@ -8,6 +8,7 @@
 mod configured;
 mod lost;
 mod outage;
+mod party;
 mod processes;
 mod sockets;
 mod upstreams;
@@ -16,6 +17,7 @@ use crate::group_use::GroupNames;
 use crate::source::Source;
 pub use lost::{FormerProcess, writer_process};
 use mw_model::{Connection, ListenQueue, Missing, Service, ServiceProcess};
+pub use party::{PartyFacts, read_party};
 use processes::{family, leader, memberships, named, owners, stat, unit};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::collections::BTreeMap;

@@ -2,8 +2,8 @@
 
 use crate::derived::USUAL_PAGE_BYTES;
 use crate::{
-    CacheDrop, Finding, GroupUse, HeartbeatReport, Missing, OomKills, Outage, Profile, Service,
-    ServiceView, Shift, Subject, Table, WriterProcess,
+    CacheDrop, Finding, GroupUse, HeartbeatReport, Missing, OomKills, Outage, ProcessKill, Profile,
+    Service, ServiceView, Shift, Subject, Table, WriterProcess,
 };
 use mw_critical_path::PathSummary;
 use serde::{Deserialize, Serialize};
@@ -48,6 +48,9 @@ pub struct Incident {
     pub service: Option<Service>,
     /// State of the service, if its probe failed.
     pub outage: Option<Outage>,
+    /// The signal that ended the service, with its sender, where the recorder saw it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kill: Option<ProcessKill>,
     /// Kills of the OOM killer during the stall, if there were any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oom: Option<OomKills>,

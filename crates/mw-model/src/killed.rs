@@ -30,9 +30,17 @@ pub struct ProcessKill {
     pub line: Option<String>,
     /// Evidence that it was a kill.
     pub source: KillSource,
+    /// Further kills about that time, which were too many to be told apart.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub more: u64,
     /// What could not be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unseen: Vec<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(value: &u64) -> bool {
+    *value == 0
 }
 
 /// A process at one end of a signal. The number is 0 where it is not known, the name is empty where it could not be read.

@@ -3,7 +3,7 @@
 use crate::error::{ParseError, Problem};
 use crate::scan;
 
-/// The resource limits of a process that bear on memory.
+/// The resource limits of a process that bear on memory, and that of CPU time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Rlimits {
     /// Limit of locked memory, in bytes (`RLIMIT_MEMLOCK`).
@@ -18,6 +18,8 @@ pub struct Rlimits {
     pub resident_set: Option<Rlimit>,
     /// Processes and threads of the user (`RLIMIT_NPROC`).
     pub max_processes: Option<Rlimit>,
+    /// CPU time, in seconds (`RLIMIT_CPU`): the kernel kills at the hard limit.
+    pub cpu_time: Option<Rlimit>,
     /// One more than the highest descriptor (`RLIMIT_NOFILE`).
     pub open_files: Option<Rlimit>,
 }
@@ -57,6 +59,7 @@ impl Rlimits {
             (b"Max resident set ", &mut self.resident_set),
             (b"Max processes ", &mut self.max_processes),
             (b"Max open files ", &mut self.open_files),
+            (b"Max cpu time ", &mut self.cpu_time),
         ];
         slots.into_iter().find_map(|(name, slot)| Some((slot, line.strip_prefix(name)?)))
     }
@@ -104,6 +107,7 @@ Max nice priority         0                    0
         let limit = |soft, hard| Some(Rlimit { soft, hard });
         assert_eq!(limits.max_locked_memory, limit(Some(65536), Some(8_388_608)));
         assert_eq!(limits.stack, limit(Some(8_388_608), None));
+        assert_eq!(limits.cpu_time, limit(None, None));
         assert_eq!(limits.address_space, limit(None, None));
         assert_eq!(limits.data_size, limit(None, None));
         assert_eq!(limits.resident_set, limit(None, None));

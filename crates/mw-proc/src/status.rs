@@ -16,6 +16,8 @@ pub struct Status {
     pub pid: Option<u32>,
     pub ppid: Option<u32>,
     pub uid: Option<u32>,
+    /// Its number in its own PID namespace (4.1 and later).
+    pub inner_pid: Option<u32>,
     /// Effective capabilities, a bit each (capabilities(7)).
     pub effective_capabilities: Option<u64>,
     pub threads: Option<u64>,
@@ -82,6 +84,11 @@ impl Status {
             b"Pid" => number(&mut self.pid)?,
             b"PPid" => number(&mut self.ppid)?,
             b"Uid" => number(&mut self.uid)?,
+            b"NSpid" => {
+                line.whole()?;
+                let inner = scan::fields(value).last();
+                self.inner_pid = inner.map(|inner| line.at(scan::parse_u32(inner))).transpose()?;
+            }
             b"Threads" => {
                 line.whole()?;
                 self.threads = Some(line.at(scan::parse_u64(value))?);

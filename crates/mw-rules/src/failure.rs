@@ -6,7 +6,8 @@ use crate::oom_words::process;
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_model::{
-    Area, EndKind, FailureKind, Finding, ProcessEnd, Quantity, Remedy, Severity, SkippedRule, Step,
+    Area, EndKind, FailureKind, Finding, Incident, ProcessEnd, ProcessKill, Quantity, Remedy,
+    Severity, SkippedRule, Step,
 };
 
 /// The service said it itself.
@@ -19,7 +20,8 @@ pub(crate) fn diagnose(stall: &StallWindow<'_>, _: &mut Vec<SkippedRule>) -> Opt
     let outage = stall.incident.outage.as_ref();
     let end = outage.and_then(|outage| outage.ended.as_ref());
     // It is slow before its end: its tasks reclaim until no page is left.
-    let is_oom_killed = end.is_some_and(|end| end.how == EndKind::OomKilled);
+    let is_of_memory = |end| kill_of(stall.incident, end).is_some_and(ProcessKill::is_of_memory);
+    let is_oom_killed = end.is_some_and(|end| end.how == EndKind::OomKilled || is_of_memory(end));
     if !trigger.failed_at_once() && !is_oom_killed {
         return None;
     }
@@ -39,7 +41,9 @@ fn by_itself(stall: &StallWindow<'_>, kind: FailureKind) -> Suspect {
     let (what, command) = advice(kind);
     // Where the service answered, its own words say more than that it listens.
     let outage = stall.incident.outage.as_ref().filter(|outage| !outage.listens);
-    let ended = outage.and_then(|outage| outage.ended.as_ref()).map(end);
+    let ended = outage.and_then(|outage| outage.ended.as_ref());
+    let killed = ended.and_then(|end| kill_of(stall.incident, end));
+    let ended = ended.map(|ended| killed.map_or_else(|| end(ended), ProcessKill::headline));
     // Of a process that is gone only the log is left.
     let command = if ended.is_some() { "journalctl -u UNIT -n 50" } else { command };
     // Another process may have taken the service's place: its words are quoted.
@@ -49,6 +53,14 @@ fn by_itself(stall: &StallWindow<'_>, kind: FailureKind) -> Suspect {
         .with_evidence("error of the service", Quantity::Text(said), "probe")
         .with_impact("The request failed at once; nothing on this machine delayed it.")
         .with_remedy(Remedy::named("check the service and its log", vec![Step::manual(command)]));
+    let finding = match killed {
+        Some(kill) => finding.with_evidence(
+            "signal",
+            Quantity::Text(kill.signal.name().to_owned()),
+            "signal:signal_generate",
+        ),
+        None => finding,
+    };
     let finding = match outage.filter(|outage| !outage.text.is_empty()) {
         Some(outage) => {
             let text = Quantity::Text(outage.text.clone());
@@ -58,6 +70,12 @@ fn by_itself(stall: &StallWindow<'_>, kind: FailureKind) -> Suspect {
     };
     let rule = crate::registry::last_resort().to_owned();
     Suspect::new(Finding { rule, ..finding }, CERTAIN)
+}
+
+/// The kill of the process of the service that ended.
+pub(crate) fn kill_of<'a>(incident: &'a Incident, end: &ProcessEnd) -> Option<&'a ProcessKill> {
+    let kill = incident.kill.as_ref()?;
+    (kill.victim.process.pid == end.process.pid).then_some(kill)
 }
 
 /// How a process of the service ended.

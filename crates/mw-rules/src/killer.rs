@@ -89,6 +89,10 @@ pub fn explain_signal(sent: SentSignal, oom: &[OomVictim], lines: &[KillLogLine]
         kill.killer = killer(sender);
     }
     (kill.victim, kill.sender, kill.unseen) = (sent.victim, sent.sender, sent.unseen);
+    if let Some(logged) = logged {
+        kill.victim.cgroup = kill.victim.cgroup.or_else(|| logged.cgroup.clone());
+        kill.victim.uid = kill.victim.uid.or(logged.user);
+    }
     notices::add_reason(&mut kill, lines);
     kill
 }

@@ -4,6 +4,7 @@
 
 use perf_event_open_sys as sys;
 use perf_event_open_sys::bindings;
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -161,6 +162,18 @@ impl PerfEvent {
         // SAFETY: the request takes a number (perf_event_open(2), PERF_EVENT_IOC_DISABLE).
         #[allow(unsafe_code, reason = "neither libc nor rustix wraps it")]
         done(unsafe { sys::ioctls::DISABLE(self.fd.as_raw_fd(), 0) })
+    }
+
+    /// Has the kernel record only occurrences of a tracepoint whose fields match, such as `sig==9 && result==0`.
+    ///
+    /// # Errors
+    /// ioctl(2)'s: `EINVAL` for a field that the tracepoint does not have, `EEXIST` where it has a filter already.
+    pub fn set_filter(&self, filter: &CStr) -> io::Result<()> {
+        let text = filter.as_ptr().cast_mut();
+        // SAFETY: the request reads a text that ends with NUL, and is alive over the call (perf_event_open(2),
+        // PERF_EVENT_IOC_SET_FILTER).
+        #[allow(unsafe_code, reason = "neither libc nor rustix wraps it")]
+        done(unsafe { sys::ioctls::SET_FILTER(self.fd.as_raw_fd(), text) })
     }
 
     /// Sends its records to the ring of another event of the same CPU.

@@ -6,6 +6,7 @@ use crate::monitors::Monitors;
 use crate::requests::EvidenceRequests;
 use crate::ring::RowRing;
 use crate::service_answers::ServiceAnswers;
+use crate::signal_kills::SignalKills;
 use crate::stall_queue::StallQueue;
 use crate::tracing::SharedTrace;
 use mw_model::{Host, Missing, Snapshot};
@@ -29,6 +30,7 @@ pub(crate) struct Context {
     pub(crate) requests: Arc<EvidenceRequests>,
     pub(crate) tracing: Arc<SharedTrace>,
     pub(crate) kernel_events: Arc<KernelEvents>,
+    pub(crate) signal_kills: Arc<SignalKills>,
     /// Looks at the whole machine: a mount or a device may not answer.
     pub(crate) snapshot: HelperThread<(), (Snapshot, Duration)>,
     pub(crate) files: TaskFiles,

@@ -15,7 +15,7 @@ use crate::wakeup::WakeupFd;
 use mw_collect::service::writer_process;
 use mw_collect::{KernelLog, LoggedEvents};
 use mw_model::fair::place_to_free;
-use mw_model::{CacheDrop, OomKills};
+use mw_model::{CacheDrop, OomKills, OomVictim};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
 use std::io;
@@ -249,6 +249,18 @@ impl KernelEvents {
             kills::add(&mut found, kill);
         }
         (found.count > 0).then_some(found)
+    }
+
+    /// Victims of the OOM killer from one time to another, each kill by itself.
+    pub(crate) fn victims_between(&self, from_unix_ms: u64, until_unix_ms: u64) -> Vec<OomVictim> {
+        let times = from_unix_ms..=until_unix_ms;
+        let state = self.state();
+        let kills = state.kills.iter().filter(|kill| times.contains(&kill.unix_ms()));
+        let victim = |kill: &Kill| match kill {
+            Kill::Logged(logged) => Some(logged.victim.clone()),
+            Kill::Counted { .. } => None,
+        };
+        kills.filter_map(victim).collect()
     }
 
     /// Caches dropped from one time to another.

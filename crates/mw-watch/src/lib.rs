@@ -12,6 +12,7 @@
 //!   mw-profile   low rate: baseline ───────────────────────▶ mw-evidence: tasks, stacks,
 //!                full rate while there is a stall            ring, rules ──▶ incident
 //!
+//!   mw-kills     signals that end processes, with their senders ▶ recording
 //!   mw-kernel    the kernel's log and its counter of OOM kills ▶ incidents of kills, evidence of stalls
 //! ```
 //!
@@ -31,6 +32,8 @@ mod episode;
 mod event;
 mod evidence;
 mod kernel_events;
+mod kill_budget;
+mod kill_scope;
 mod kills;
 mod monitors;
 mod oom_detector;
@@ -45,6 +48,7 @@ mod ring;
 mod sampling;
 mod service_answers;
 mod services;
+mod signal_kills;
 mod sizes;
 mod stall;
 mod stall_queue;

@@ -258,6 +258,10 @@ impl OpenIncident {
             }),
             _ => events.kills_between(begin, end),
         };
+        let ended = self.known.outage.as_ref().and_then(|outage| outage.ended.as_ref());
+        let since = begin.saturating_sub(millis(BEFORE));
+        incident.kill =
+            ended.and_then(|ended| with.signal_kills.kill_of(ended.process.pid, since, end));
         incident.cache_drops = events.drops_between(begin.saturating_sub(millis(BEFORE)), end);
     }
 }

@@ -112,6 +112,13 @@ impl Services {
         self.known().trackers.get_mut(probe)?.as_mut().map(with)
     }
 
+    /// Processes of the services, by their numbers.
+    pub(crate) fn processes(&self) -> Vec<u32> {
+        let known = self.known();
+        let services = known.trackers.iter().flatten().filter_map(|of| of.service().ok());
+        services.flat_map(|service| &service.processes).map(|process| process.pid).collect()
+    }
+
     pub(crate) fn service(&self, probe: usize) -> Option<Service> {
         self.known().trackers.get(probe)?.as_ref()?.service().ok().cloned()
     }

@@ -16,6 +16,7 @@ use crate::requests::EvidenceRequests;
 use crate::sampling::{SampleAge, Sampling};
 use crate::service_answers::ServiceAnswers;
 use crate::services::Services;
+use crate::signal_kills::SignalKills;
 use crate::sizes::Sizes;
 use crate::stall_queue::StallQueue;
 use crate::tracing::SharedTrace;
@@ -26,7 +27,7 @@ use mw_model::{Host, Missing, Namespace};
 use mw_probe::canary::Canary;
 use mw_probe::pressure::PressureTrigger;
 use mw_probe::{ProbeSpec, Prober};
-use mw_profile::{Profiler, Symbols, TaskFiles};
+use mw_profile::{Profiler, SignalTracer, Symbols, TaskFiles};
 use mw_record::{RecordError, Retention, Writer};
 use mw_sys::{HelperThread, join_within};
 use std::io;
@@ -141,6 +142,7 @@ pub struct Watch {
     services: Arc<Services>,
     sizes: Arc<Sizes>,
     kernel_events: Arc<KernelEvents>,
+    signal_kills: Arc<SignalKills>,
     monitors: Arc<Monitors>,
     writer: Arc<Writer>,
     sample_age: Arc<SampleAge>,
@@ -197,6 +199,7 @@ impl Watch {
             services,
             sizes: Arc::default(),
             kernel_events,
+            signal_kills: Arc::new(SignalKills::new().map_err(WatchError::Thread)?),
             monitors: Arc::clone(&monitors),
             sample_age: Arc::default(),
             progress: ThreadBeats::default(),
@@ -217,6 +220,7 @@ impl Watch {
                 Symbols::load(&symbols);
             })?;
         }
+        watch.follow_signals()?;
         watch.listen(&options.recording)?;
         // After the threads have begun: incidents do not repeat it.
         watch.unseen.extend(mw_profile::delays_off());
@@ -254,6 +258,7 @@ impl Watch {
             requests: Arc::clone(&self.requests),
             tracing: Arc::clone(&self.tracing),
             kernel_events: Arc::clone(&self.kernel_events),
+            signal_kills: Arc::clone(&self.signal_kills),
             unseen: self.unseen.clone(),
             ring,
             host,
@@ -296,6 +301,23 @@ impl Watch {
                 requests: &requests,
             }
             .run(&stop, beat);
+        })
+    }
+
+    /// Records who ends processes by signals; without it the recorder still records.
+    fn follow_signals(&mut self) -> Result<(), WatchError> {
+        let tracer = match SignalTracer::open() {
+            Ok(tracer) => tracer,
+            Err(missing) => {
+                self.unseen.push(missing);
+                return Ok(());
+            }
+        };
+        let (kills, stop) = (Arc::clone(&self.signal_kills), Arc::clone(&self.stop));
+        let (services, writer) = (Arc::clone(&self.services), Arc::clone(&self.writer));
+        let kernel_events = Arc::clone(&self.kernel_events);
+        self.thread("mw-kills", STEP_BOUND, move |beat| {
+            kills.run(tracer, &services, &kernel_events, &writer, &stop, beat);
         })
     }
 
@@ -407,6 +429,7 @@ impl Drop for Watch {
         self.services.stop();
         self.sizes.stop();
         self.kernel_events.wake();
+        self.signal_kills.wake();
         self.monitors.wakeup.wake();
         self.monitors.pace_rises.wake();
         let end = Instant::now() + GRACE;

@@ -36,15 +36,17 @@ pub(crate) fn run(args: &KilledArgs, config: &Config) -> Result<Exit, Failure> {
         since_unix_ms,
         ..KillList::default()
     };
-    let mut is_read = false;
+    let (mut is_read, mut is_own) = (false, true);
     match recorded(args.recording.as_deref(), config, since_unix_ms) {
-        Ok(kills) => (list.kills, is_read) = (kills, true),
+        Ok((kills, of_this_machine)) => {
+            (list.kills, is_read, is_own) = (kills, true, of_this_machine);
+        }
         // A recording that is named must be there.
         Err(failure) if args.recording.is_some() => return Err(failure),
         Err(failure) => list.notes.push(format!("no recording: {failure}")),
     }
-    // Another machine's recording has nothing to do with the logs of this one.
-    if args.recording.is_none() {
+    // The logs of this machine know nothing of another one.
+    if is_own {
         is_read |= without_interruption(|| add_logged(&mut list, since_unix_ms, now))?;
     }
     if !is_read {
@@ -68,13 +70,17 @@ pub(crate) fn run(args: &KilledArgs, config: &Config) -> Result<Exit, Failure> {
     Ok(Exit::Fine)
 }
 
+/// Kills of the recording, and whether it is of this machine.
 fn recorded(
     named: Option<&Path>,
     config: &Config,
     since_unix_ms: u64,
-) -> Result<Vec<ProcessKill>, Failure> {
+) -> Result<(Vec<ProcessKill>, bool), Failure> {
     let recording: Recording = super::recording_without_rows(named, config)?;
-    recording.kills(since_unix_ms).map_err(|error: RecordError| Failure::from_error(&error))
+    let names = rustix::system::uname();
+    let is_own = names.nodename().to_string_lossy() == recording.host().name.as_str();
+    let kills = recording.kills(since_unix_ms);
+    Ok((kills.map_err(|error: RecordError| Failure::from_error(&error))?, is_own))
 }
 
 /// Adds kills that only logs tell of, and reasons to those that were recorded; whether any log was read.

@@ -1,7 +1,7 @@
 //! Kills in words. Foreign text is as it was read.
 
 use super::{FatalSignal, KillParty, KillReason, Killer, ProcessKill};
-use crate::{OomShortage, cgroup_name};
+use crate::{OomShortage, ServiceProcess, cgroup_name};
 
 impl ProcessKill {
     /// `postgres (pid 812) was killed by systemd-oomd at 03:12:07: memory pressure of user.slice was above its limit`.
@@ -18,6 +18,19 @@ impl ProcessKill {
             None => ": reason unknown".to_owned(),
         };
         format!("{} was {verb} by {} at {time}{reason}", self.victim, self.killer_text())
+    }
+
+    /// The same of a headline: `systemd-oomd killed postgres (812): memory pressure of user.slice was above its limit`.
+    #[must_use]
+    pub fn headline(&self) -> String {
+        let verb = match self.signal {
+            FatalSignal::Kill => "killed",
+            FatalSignal::Term => "sent SIGTERM to",
+            FatalSignal::Abort => "sent SIGABRT to",
+        };
+        let ServiceProcess { pid, name } = &self.victim.process;
+        let reason = self.reason_text().map_or(String::new(), |reason| format!(": {reason}"));
+        format!("{} {verb} {name} ({pid}){reason}", self.killer_text())
     }
 
     /// A process needs no reason to send a signal.
@@ -139,7 +152,6 @@ fn shortage_text(shortage: &OomShortage) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ServiceProcess;
 
     fn party(pid: u32, name: &str) -> KillParty {
         let process = ServiceProcess { pid, name: name.to_owned() };

@@ -4,7 +4,7 @@ use super::{MIN_WIDTH, TextLayout, TextPage, time};
 use crate::visible::on_terminal;
 use anstyle::Style;
 use jiff::tz::TimeZone;
-use mw_model::{KillList, ProcessKill, format_count, visible};
+use mw_model::{KillList, Killer, ProcessKill, format_count, visible};
 
 /// The column of times.
 const TIME: usize = 21;
@@ -70,9 +70,15 @@ impl TextPage {
             });
             let place = cgroup(&sender.cgroup).map_or(String::new(), |path| format!(", in {path}"));
             let user = sender.uid.map_or(String::new(), |uid| format!(", user {uid}"));
-            rows.push(("sent by", format!("{sender}{user}{place}{parent}")));
+            let is_of_kernel = matches!(kill.killer, Killer::OomKiller | Killer::Kernel);
+            let label = if is_of_kernel { "in the context of" } else { "sent by" };
+            rows.push((label, format!("{sender}{user}{place}{parent}")));
         }
         rows.extend(kill.line.as_ref().map(|line| ("log", line.clone())));
+        if kill.more > 0 {
+            let more = format_count(kill.more, "further kill");
+            rows.push(("not told apart", format!("{more} about that time")));
+        }
         rows.extend(kill.unseen.iter().map(|unseen| ("not read", unseen.clone())));
         for (label, text) in rows {
             self.folded(TIME, label, &visible::line(&text));
@@ -83,7 +89,7 @@ impl TextPage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mw_model::{KillParty, Killer, ServiceProcess};
+    use mw_model::{KillParty, ServiceProcess};
 
     /// Promise (Kills): The first line is the answer, and names of processes steer no terminal.
     #[test]

@@ -66,7 +66,7 @@ fn a_signal_of_the_kernel_is_decided_by_evidence() {
         // kill(1), of a process that the OOM killer killed as well.
         (victim(812, AT), sent_by(other()), Killer::Process),
     ] {
-        assert_eq!(explain_signal(sent, &[oom.clone()], &[]).killer, killer, "{oom:?}");
+        assert_eq!(explain_signal(sent, std::slice::from_ref(&oom), &[]).killer, killer, "{oom:?}");
     }
     let own = || party(812, "postgres", 105, DB);
     let limited = |sender| SentSignal { reached_cpu_limit_s: Some(7), ..of_kernel(sender) };
@@ -191,7 +191,7 @@ fn containers_have_their_reason() {
         "level=info msg=\"Container failed to exit within 10s of signal 15 - using the force\" container={ID}"
     );
     let forced = line(-20, ContainerRuntime, &force);
-    check(sent(), &[forced.clone()], runtime(), KillReason::ContainerStopTimeout);
+    check(sent(), std::slice::from_ref(&forced), runtime(), KillReason::ContainerStopTimeout);
     check(sent_by(runc()), &[forced], runtime(), KillReason::ContainerRequest);
     let short = line(-40_000, Kubelet, "\"must evict pod(s) to reclaim\" resourceName=\"memory\"");
     let end = format!(

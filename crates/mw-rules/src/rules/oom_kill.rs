@@ -13,7 +13,8 @@
 //! hit in its first 10 s, so that kills of one cgroup do not hide those of another.
 //!
 //! As the cause of a stall: the OOM killer killed a process of the service, by its number, name or cgroup, or met the
-//! limit of a cgroup that the service is in; or memory was short beyond a single cgroup, and the service was slow
+//! limit of a cgroup that the service is in; or systemd-oomd, earlyoom, nohang or systemd's `OOMPolicy=` ended the service
+//! because of memory, as the signal and the journal show (`memwright killed`); or memory was short beyond a single cgroup, and the service was slow
 //! because tasks waited for memory. Any other kill that falls into the stall is no cause. A rule that explains why
 //! memory ran out ranks before this one.
 //!
@@ -45,11 +46,11 @@ use crate::cause_score::CauseScore;
 use crate::share::counter;
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
-use crate::{group_kills, oom_tie, oom_words, roles};
+use crate::{failure, group_kills, oom_tie, oom_words, roles};
 use mw_model::{
-    Area, Cause, EndKind, Finding, MemoryHolder, Missing, OomHistory, OomKills, OomShortage,
-    OomVictim, Quantity, Remedy, Role, ServiceProcess, Severity, Step, Subject, TriggerKind,
-    WaitKind, Window, derived, format_bytes, format_duration_ms,
+    Area, Cause, EndKind, Finding, Killer, MemoryHolder, Missing, OomHistory, OomKills,
+    OomShortage, OomVictim, Quantity, Remedy, Role, ServiceProcess, Severity, Step, Subject,
+    TriggerKind, WaitKind, Window, derived, format_bytes, format_duration_ms,
 };
 use mw_proc::vmstat::Counter;
 
@@ -140,7 +141,8 @@ fn last_words(victim: &OomVictim, days_ago: Option<f64>) -> String {
 pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     const OF_A_KILL: f64 = 65.0;
     const OF_A_FAILURE: f64 = 20.0;
-    if let Some(cause) = killed_service(stall).or_else(|| reported(stall)) {
+    let killed = killed_service(stall).or_else(|| killed_by_daemon(stall));
+    if let Some(cause) = killed.or_else(|| reported(stall)) {
         return Ok(Some(cause));
     }
     let traced = derived::total(stall.waits(&[WaitKind::Oom]).map(|wait| wait.count));
@@ -290,6 +292,32 @@ fn remedy_where_unknown() -> Remedy {
     Remedy::named(
         "read in the kernel log what had run out: all memory, a zone, or the limit of a cgroup",
         vec![Step::manual("dmesg | grep -A 40 'invoked oom-killer'")],
+    )
+}
+
+/// A daemon or systemd killed the probed service because of memory.
+fn killed_by_daemon(stall: &StallWindow<'_>) -> Option<Suspect> {
+    const CERTAIN: u8 = 97;
+    let outage = stall.incident.outage.as_ref()?;
+    let kill = failure::kill_of(stall.incident, outage.ended.as_ref()?)?;
+    if !kill.is_of_memory() || kill.killer == Killer::OomKiller {
+        return None;
+    }
+    let mut finding = Finding::new(Severity::Critical, Area::Service, kill.headline())
+        .with_evidence("killed by", Quantity::Text(kill.killer_text()), "signal:signal_generate");
+    if let Some(line) = &kill.line {
+        finding = finding.with_evidence("its log", Quantity::Text(line.clone()), "journal");
+    }
+    let finding = finding
+        .with_impact("The service is gone until it is started again.")
+        .with_remedy(remedy_of_a_daemon());
+    Some(Suspect::new(finding, CERTAIN))
+}
+
+fn remedy_of_a_daemon() -> Remedy {
+    Remedy::named(
+        "limit what uses the memory (MemoryHigh= of its unit), or exempt the service from the daemon that killed it",
+        vec![Step::manual("memwright killed")],
     )
 }
 

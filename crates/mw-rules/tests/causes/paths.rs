@@ -7,8 +7,8 @@ use mw_critical_path::{
     WaitLink, outside_tid,
 };
 use mw_model::{
-    CpuUse, EndKind, FailureKind, GroupIo, GroupUse, Incident, ListenQueue, Outage, ProcessEnd,
-    Service, ServiceProcess, TriggerKind, WaitKind,
+    CpuUse, EndKind, FailureKind, GroupIo, GroupUse, Incident, KillParty, KillReason, Killer,
+    ListenQueue, Outage, ProcessEnd, ProcessKill, Service, ServiceProcess, TriggerKind, WaitKind,
 };
 use mw_proc::version::KernelVersion;
 use mw_proc::vmstat::Counter;
@@ -617,6 +617,53 @@ fn the_oom_killer_ends_what_was_slow_before() {
     let killed = first(EndKind::OomKilled);
     assert_eq!(killed, ("oom-kill".to_owned(), format!("cgroup {GROUP}")));
     assert_eq!(first(EndKind::Signalled).0, "cgroup-limit");
+}
+
+/// Promise (Kills): A service that a daemon killed because of memory is an OOM kill, and the headline names the daemon;
+/// any other killer is named, and memory is not to blame.
+#[test]
+fn the_killer_of_a_service_is_named() {
+    let first = |killer, reason, pid| {
+        let mut made = made(&[]).failed("connection refused");
+        made.incident.trigger.failure_kind = Some(FailureKind::Refused);
+        made.incident.trigger.worst_ms = 1.0;
+        let process = |pid| ServiceProcess { pid, name: "postgres".to_owned() };
+        let end = ProcessEnd {
+            process: process(812),
+            how: EndKind::Signalled,
+            signal: Some(9),
+            ..ProcessEnd::default()
+        };
+        made.incident.outage = Some(Outage { ended: Some(end), ..Outage::default() });
+        let victim = KillParty { process: process(pid), ..KillParty::default() };
+        made.incident.kill = Some(ProcessKill { victim, killer, reason, ..ProcessKill::default() });
+        let finding = explained(&made).causes[0].finding.clone();
+        (finding.rule, finding.headline)
+    };
+    let oomd = || Killer::OomDaemon("systemd-oomd".to_owned());
+    let pressure = || KillReason::MemoryPressure("/user.slice".to_owned());
+    let (rule, headline) = first(oomd(), pressure(), 812);
+    assert_eq!(rule, "oom-kill");
+    assert_eq!(
+        headline,
+        "systemd-oomd killed postgres (812): memory pressure of user.slice was above its limit"
+    );
+    assert_eq!(
+        first(oomd(), KillReason::Unknown, 812).0,
+        "oom-kill",
+        "it kills for no other reason"
+    );
+    let policy = KillReason::OomPolicy("db.service".to_owned());
+    assert_eq!(first(Killer::Systemd, policy, 812).0, "oom-kill");
+    let timeout = KillReason::StopTimeout("db.service".to_owned());
+    let (rule, headline) = first(Killer::Systemd, timeout, 812);
+    assert_eq!(rule, "not-memory");
+    assert!(
+        headline.contains("systemd killed postgres (812): db.service did not stop"),
+        "{headline}"
+    );
+    // The kill of another process.
+    assert_eq!(first(oomd(), pressure(), 813).0, "not-memory");
 }
 
 /// A wait that began before the trace is of an unknown kind.
