@@ -111,7 +111,7 @@ fn of_kill(report: &KernelReport, zones: &[ZoneVerdict], account: &LogAccount) -
     match report.constraint {
         Some(LogConstraint::Cpuset) => return LogCause::Cpuset,
         Some(LogConstraint::MemoryPolicy) => return LogCause::MemoryPolicy,
-        _ if is_filtered(report) => return LogCause::Cpuset,
+        _ if is_filtered(report) || is_confined(report, zones) => return LogCause::Cpuset,
         _ => {}
     }
     let no_request = report.gfp.as_ref().is_some_and(|gfp| gfp.mask == 0);
@@ -171,10 +171,28 @@ fn is_filtered(report: &KernelReport) -> bool {
         && hidden > 256 << 20
 }
 
-/// Free memory of nodes that the report does not list.
+/// Before 2.6.39 the kernel prints all nodes, and the allowed ones in a line of their own: none of these could serve the
+/// request, and others have much memory.
+fn is_confined(report: &KernelReport, zones: &[ZoneVerdict]) -> bool {
+    let (allowed, others): (Vec<&ZoneVerdict>, Vec<&ZoneVerdict>) =
+        zones.iter().partition(|zone| report.is_allowed_node(zone.node));
+    let could_serve = |zone: &&ZoneVerdict| zone.obstacle == ZoneObstacle::None;
+    let above_min = |zone: &&ZoneVerdict| {
+        could_serve(zone) && zone.free_bytes > zone.min_bytes.saturating_mul(4)
+    };
+    let is_user = report.gfp.as_ref().is_some_and(GfpMask::is_movable);
+    report.constraint.is_none()
+        && is_user
+        && !allowed.is_empty()
+        && !allowed.iter().any(could_serve)
+        && others.iter().any(above_min)
+        && hidden_free_bytes(report) > 256 << 20
+}
+
+/// Free memory of nodes that the report does not list, or that its task may not use.
 pub(crate) fn hidden_free_bytes(report: &KernelReport) -> u64 {
-    let of_zones = report.memory.zones.iter().filter_map(|zone| zone.of("free"));
-    let of_zones = of_zones.fold(0_u64, u64::saturating_add);
+    let allowed = report.memory.zones.iter().filter(|zone| report.is_allowed_node(zone.node));
+    let of_zones = allowed.filter_map(|zone| zone.of("free")).fold(0_u64, u64::saturating_add);
     report.bytes("free").saturating_sub(of_zones)
 }
 

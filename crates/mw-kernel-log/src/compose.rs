@@ -278,7 +278,12 @@ fn daemon_remedy(kill: &DaemonKill) -> String {
 /// The first line where there is no report.
 fn nothing(facts: &KernelLogFacts) -> String {
     let shortages = &facts.programs.own_shortages;
-    if shortages.contains_key(&OwnShortage::JavaHeap) {
+    if let Some(refusal) = facts.programs.refusals.headline() {
+        refusal
+    } else if shortages.contains_key(&OwnShortage::JavaThread) {
+        "the kernel killed nothing: a Java program could not create a thread, which a limit of tasks refuses"
+            .to_owned()
+    } else if shortages.contains_key(&OwnShortage::JavaHeap) {
         "the kernel killed nothing: a Java program filled its own heap (OutOfMemoryError)"
             .to_owned()
     } else if shortages.contains_key(&OwnShortage::Rcu) {
@@ -297,13 +302,17 @@ fn nothing(facts: &KernelLogFacts) -> String {
 }
 
 fn notes(facts: &KernelLogFacts) -> Vec<String> {
-    let mut notes = Vec::new();
     let programs = &facts.programs;
+    let mut notes: Vec<String> = programs.refusals.notes().collect();
     for (kind, count) in &programs.own_shortages {
         let lines = format_count(*count, "line");
         notes.push(match kind {
             OwnShortage::JavaHeap => format!(
                 "{lines} of java.lang.OutOfMemoryError: the limit is the JVM's own (-Xmx), and the kernel had no part in it"
+            ),
+            OwnShortage::JavaThread => format!(
+                "{lines} of a JVM that could not create a thread: a limit of tasks (pids.max or TasksMax=, ulimit -u, \
+                 kernel.threads-max), or no room for the thread's stack; the heap is not the cause"
             ),
             OwnShortage::Rcu => format!(
                 "{lines} with RCU's 'OOM is now expected behavior': its thread got no CPU time; memory was not short"

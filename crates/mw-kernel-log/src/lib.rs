@@ -41,6 +41,7 @@ mod page;
 mod prefix;
 mod programs;
 mod reader;
+mod refusals;
 mod report;
 mod task_table;
 mod task_words;

@@ -295,7 +295,15 @@ fn reason(judged: &JudgedReport<'_>, hints: &[MemoryHint]) -> String {
         ),
         LogCause::Fragmentation => {
             let no_compaction = if report.remarks.has_no_compaction { "; this kernel cannot compact memory" } else { "" };
-            format!("free memory is fragmented: no zone had a free block of {}{no_compaction}", format_bytes(size_bytes(report)))
+            let above = match zones::free_above(report, &judged.zones) {
+                0 => String::new(),
+                bytes => format!("; {} are free in higher zones, which it may not use", format_bytes(bytes)),
+            };
+            let zone = lowest(judged);
+            format!(
+                "free memory is fragmented: no free block of {} was in {zone}, which the request may use{above}{no_compaction}",
+                format_bytes(size_bytes(report))
+            )
         }
         LogCause::Cma => "pages of CMA serve movable requests only, and this one is not movable".to_owned(),
         LogCause::HugePages => {
@@ -332,7 +340,8 @@ fn machine_reason(judged: &JudgedReport<'_>) -> String {
     let memory = &judged.report.memory;
     let swap = match (memory.swap_total_bytes, memory.swap_free_bytes) {
         (Some(0), _) => " and there is no swap",
-        (Some(_), Some(0)) => " and swap is full",
+        // Some pages of swap are free at any time: of those that are just being swapped in.
+        (Some(total), Some(free)) if free.saturating_mul(100) <= total => " and swap is full",
         (Some(total), Some(free)) if free.saturating_mul(2) > total => {
             " though swap was mostly free"
         }
@@ -410,6 +419,7 @@ fn remedy(judged: &JudgedReport<'_>, hints: &[MemoryHint]) -> String {
         LogCause::PageFault => "look at the driver whose memory the program maps (GPU, RDMA) and at its own limits: the machine's memory was not the limit".to_owned(),
         LogCause::Sysrq => "none: find who wrote f to /proc/sysrq-trigger or pressed the keys".to_owned(),
         LogCause::LowZone => low_zone_remedy(judged),
+        LogCause::Fragmentation if is_below_high_memory(judged) => low_zone_remedy(judged),
         LogCause::Fragmentation => "a larger vm.min_free_kbytes keeps larger blocks free; vm.compact_memory makes some for now".to_owned(),
         LogCause::Cma => "reserve less for CMA (cma= at boot), or less memory for movable use only".to_owned(),
         LogCause::HugePages => "lower vm.nr_hugepages to what is used; before, ask which program is configured for the pool".to_owned(),
@@ -431,6 +441,12 @@ fn remedy(judged: &JudgedReport<'_>, hints: &[MemoryHint]) -> String {
             None => "the log does not show which program to bound".to_owned(),
         },
     }
+}
+
+/// True if a request of a 32-bit kernel may not use most of the free memory.
+fn is_below_high_memory(judged: &JudgedReport<'_>) -> bool {
+    let above = zones::free_above(judged.report, &judged.zones);
+    judged.zones.iter().any(|zone| zone.zone == "HighMem") && judged.account.is_at_least(above, 3)
 }
 
 fn low_zone_remedy(judged: &JudgedReport<'_>) -> String {

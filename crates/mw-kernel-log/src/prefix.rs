@@ -64,12 +64,25 @@ impl<'a> PrefixedLine<'a> {
 
     /// Takes one prefix off; false where there is none.
     fn strip(&mut self) -> bool {
-        self.quote() || self.priority() || self.bracket() || self.date() || self.level()
+        self.colon()
+            || self.quote()
+            || self.priority()
+            || self.bracket()
+            || self.date()
+            || self.level()
     }
 
     fn rest(&mut self, rest: &'a str) -> bool {
         self.message = rest.trim_start();
         true
+    }
+
+    /// The colon of an empty column, as some daemons write it behind the tag: `kernel: : [  12.345678] `.
+    fn colon(&mut self) -> bool {
+        match self.message.strip_prefix(": ") {
+            Some(rest) => self.rest(rest),
+            None => false,
+        }
     }
 
     fn quote(&mut self) -> bool {

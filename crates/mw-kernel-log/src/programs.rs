@@ -1,6 +1,7 @@
 //! Lines of programs: daemons that kill in place of the kernel, and words that only look like a kill.
 
 use crate::notices::{evicted_pod, oomd_kill, pressed_cgroup};
+use crate::refusals::Refusals;
 use std::collections::BTreeMap;
 
 /// Kills of daemons, and candidates, that are kept.
@@ -18,6 +19,8 @@ pub(crate) struct ProgramFacts {
     /// Lines of devices and servers that fail, and the first.
     pub(crate) device_errors: u64,
     pub(crate) first_device_error: Option<String>,
+    /// Refusals of the kernel at limits other than memory.
+    pub(crate) refusals: Refusals,
     candidates: Vec<Candidate>,
     /// The last line of earlyoom about memory.
     low: Option<String>,
@@ -48,6 +51,8 @@ pub(crate) struct Candidate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum OwnShortage {
     JavaHeap,
+    /// A JVM could not create a thread, which it reports with the same error.
+    JavaThread,
     /// RCU's warning that a grace period does not end.
     Rcu,
     Program,
@@ -86,6 +91,9 @@ impl ProgramFacts {
             "timeout, completion",
             "failed command",
         ];
+        if self.refusals.read(message) {
+            return;
+        }
         if let Some(rest) = message.strip_prefix("lowmemorykiller: ") {
             self.signal("lowmemorykiller", None, rest);
         } else if ERRORS.iter().any(|error| message.contains(error)) {
@@ -98,7 +106,9 @@ impl ProgramFacts {
 
     /// Notes words of a shortage that is not the kernel's; kernel lines that are no report come here too.
     fn own_shortage(&mut self, message: &str) {
-        let kind = if message.contains("OutOfMemoryError") {
+        let kind = if message.contains("OutOfMemoryError: unable to create") {
+            OwnShortage::JavaThread
+        } else if message.contains("OutOfMemoryError") {
             OwnShortage::JavaHeap
         } else if message.contains("OOM is now expected behavior") {
             OwnShortage::Rcu
@@ -260,8 +270,17 @@ mod tests {
             "Unless rcu_preempt kthread gets sufficient CPU time, OOM is now expected behavior.",
         );
         facts.read("app", None, "memory is fine");
+        facts.read("app", None, "java.lang.OutOfMemoryError: unable to create new native thread");
         let kinds: Vec<_> = facts.own_shortages.keys().copied().collect();
-        assert_eq!(kinds, [OwnShortage::JavaHeap, OwnShortage::Rcu, OwnShortage::Program]);
+        assert_eq!(
+            kinds,
+            [
+                OwnShortage::JavaHeap,
+                OwnShortage::JavaThread,
+                OwnShortage::Rcu,
+                OwnShortage::Program
+            ]
+        );
         assert!(facts.kills.is_empty());
     }
 }

@@ -282,6 +282,19 @@ impl KernelReport {
         Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
     }
 
+    /// True if the task's cpuset allows a node, or the report does not tell which it allows.
+    pub(crate) fn is_allowed_node(&self, node: u32) -> bool {
+        let Some(nodes) = &self.mems_allowed else { return true };
+        let is_within = |range: &str| {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            match (first.parse::<u32>(), last.parse::<u32>()) {
+                (Ok(first), Ok(last)) => (first..=last).contains(&node),
+                _ => true,
+            }
+        };
+        nodes.split(',').any(is_within)
+    }
+
     pub(crate) fn has_trace(&self, function: &str) -> bool {
         self.trace.iter().any(|found| found.starts_with(function))
     }

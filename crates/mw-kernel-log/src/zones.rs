@@ -84,11 +84,13 @@ fn verdict(report: &KernelReport, zone: &ReportZone) -> Option<ZoneVerdict> {
     let atomic = zone.of("free_highatomic").or(zone.of("reserved_highatomic")).unwrap_or_default();
     let atomic = if is_high { 0 } else { atomic };
     let needed = min_bytes.saturating_add(reserve_bytes);
-    let usable = free_bytes.saturating_sub(cma).saturating_sub(atomic);
+    let wanted = report.page_bytes().checked_shl(order).unwrap_or(u64::MAX);
+    // The kernel asks whether the watermark holds once the block is taken (mm/page_alloc.c, __zone_watermark_ok()).
+    let block = wanted.saturating_sub(report.page_bytes());
+    let usable = free_bytes.saturating_sub(cma).saturating_sub(atomic).saturating_sub(block);
     let list = report.memory.free_lists.iter().find(|l| l.node == zone.node && l.zone == zone.name);
     let usable_block = list.map(|list| largest(list, is_movable, is_high));
     let any_block = list.map(|list| largest(list, true, true));
-    let wanted = report.page_bytes().checked_shl(order).unwrap_or(u64::MAX);
     let obstacle = if kind > highest || kind == ZoneKind::Device {
         ZoneObstacle::TooHigh
     } else if usable <= needed && free_bytes > needed && cma > 0 {

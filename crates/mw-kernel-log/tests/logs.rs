@@ -221,3 +221,115 @@ proptest! {
         prop_assert!(text(&answer).len() < 64 << 10);
     }
 }
+
+/// Zones of two nodes, of which the first has no memory left.
+const TWO_NODES: &str = "\
+Mem-Info:
+active_anon:6100000 inactive_anon:20000 isolated_anon:0
+ active_file:1000 inactive_file:1000 isolated_file:0
+ unevictable:0 dirty:0 writeback:0 unstable:0
+ free:5600000 slab_reclaimable:9000 slab_unreclaimable:9000
+ mapped:900 shmem:90 pagetables:12000 bounce:0
+Node 0 Normal free:15000kB min:15200kB low:19000kB high:22800kB present:25165824kB
+lowmem_reserve[]: 0 0 0 0
+Node 1 Normal free:22385000kB min:17400kB low:21750kB high:26100kB present:25165824kB
+lowmem_reserve[]: 0 0 0 0
+Node 0 Normal: 3750*4kB 0*8kB = 15000kB
+Node 1 Normal: 250*4kB 0*8kB 5465*4096kB = 22385640kB
+0 pages in swap cache
+Free swap  = 0kB
+Total swap = 0kB
+12582912 pages RAM
+";
+
+fn of_nodes(allowed: &str) -> KernelLogAnswer {
+    explain(
+        format!(
+            "sim invoked oom-killer: gfp_mask=0x280da, order=0, oom_adj=0\n\
+             sim cpuset=user mems_allowed={allowed}\n\
+             Pid: 77, comm: sim Not tainted 2.6.32.12-0.7-default #1\n{TWO_NODES}\
+             Out of memory: kill process 77 (sim) score 900 or a child\n\
+             Killed process 77 (sim) vsz:24000000kB, anon-rss:24000000kB, file-rss:0kB\n"
+        )
+        .as_bytes(),
+    )
+}
+
+/// Before 2.6.39 the kernel lists the nodes that the task may not use as well.
+#[test]
+fn a_cpuset_is_the_cause_only_where_other_nodes_have_the_memory() {
+    let confined = of_nodes("0");
+    assert_eq!(confined.groups[0].cause, Some(LogCause::Cpuset), "{confined:?}");
+    assert!(text(&confined).contains("allows node 0 only while other nodes had 21.3 GiB free"));
+    assert_ne!(of_nodes("0-1").groups[0].cause, Some(LogCause::Cpuset));
+    assert_ne!(of_nodes("1").groups[0].cause, Some(LogCause::Cpuset), "its own node has memory");
+}
+
+fn of_low_memory(dma_free_kb: u64, order: u32) -> KernelLogAnswer {
+    let log = format!(
+        "squid invoked oom-killer: gfp_mask=0x42d0, order={order}, oom_score_adj=0
+squid cpuset=/ mems_allowed=0
+CPU: 9 PID: 145 Comm: squid Not tainted 3.10.24 #1
+Mem-Info:
+active_anon:658515 inactive_anon:54399 isolated_anon:0
+ free:6911872 slab_reclaimable:58120 slab_unreclaimable:26010
+DMA free:{dma_free_kb}kB min:36kB low:44kB high:52kB present:15968kB managed:6960kB
+lowmem_reserve[]: 0 573 36539 36539
+Normal free:37856kB min:3044kB low:3804kB high:4564kB present:897016kB managed:587688kB
+lowmem_reserve[]: 0 0 287725 287725
+HighMem free:27607300kB min:512kB low:48272kB high:96036kB present:36828872kB managed:36828872kB
+lowmem_reserve[]: 0 0 0 0
+DMA: 1*4kB (UE) 1*8kB (UE) 1*16kB (UE) 0*32kB 0*64kB 0*128kB 1*256kB (UE) 0*512kB 0*1024kB 1*2048kB (UE) 0*4096kB = 2332kB
+Normal: 5682*4kB (UEM) 1561*8kB (UEM) 165*16kB (UEM) 0*32kB 0*64kB 0*128kB 0*256kB 0*512kB 0*1024kB 0*2048kB 0*4096kB = 37856kB
+HighMem: 1*4kB (UM) 0*8kB 6740*4096kB (UM) = 27607300kB
+9437184 pages RAM
+"
+    );
+    // A daemon leaves a column empty behind its tag.
+    let prefix = |at| format!("Dec 27 08:49:05 proxy kernel: : [267622.{at:06}] ");
+    explain(prefixed(&log, prefix).as_bytes())
+}
+
+/// A block is served only if the watermark holds without it: zone DMA is some pages above, and all its memory is kept.
+#[test]
+fn low_memory_of_a_32_bit_kernel_is_named_where_high_memory_is_free() {
+    let answer = of_low_memory(2332, 3);
+    assert_eq!(answer.groups[0].cause, Some(LogCause::Fragmentation), "{answer:?}");
+    let text = text(&answer);
+    assert!(text.contains("26.3 GiB are free in higher zones"), "{text}");
+    assert!(text.contains("remedy: a 64-bit kernel"), "{text}");
+    assert_ne!(of_low_memory(9000, 3).groups[0].cause, Some(LogCause::Fragmentation), "DMA has it");
+}
+
+#[test]
+fn swap_is_full_with_some_pages_free() {
+    let reason = |free_kb: u64| {
+        let swap = format!("Free swap  = {free_kb}kB\nTotal swap = 4194300kB");
+        let log = of_swap(&swap);
+        text(&explain(log.as_bytes()))
+    };
+    assert!(reason(24).contains("swap is full"), "{}", reason(24));
+    assert!(!reason(400_000).contains("swap is full"));
+}
+
+fn of_swap(swap: &str) -> String {
+    let head = "sim invoked oom-killer: gfp_mask=0x280da, order=0, oom_adj=0\n\
+        Pid: 77, comm: sim Not tainted 2.6.32.12-0.7-default #1\n";
+    let memory = TWO_NODES.replace("Free swap  = 0kB\nTotal swap = 0kB", swap);
+    format!(
+        "{head}{memory}Killed process 77 (sim) vsz:24000000kB, anon-rss:24000000kB, file-rss:0kB\n"
+    )
+}
+
+/// Promise (Kernel logs): A refusal at a limit of tasks, sockets or bounce buffers is not reported as a shortage of memory.
+#[test]
+fn a_limit_of_tasks_is_not_the_heap_of_a_program() {
+    let log = "Jun 19 20:23:11 a kernel: [403.164] cgroup: fork rejected by pids controller in /ci.service\n\
+        Jun 19 20:40:02 a java[99]: java.lang.OutOfMemoryError: unable to create new native thread\n";
+    let answer = explain(log.as_bytes());
+    assert!(answer.summary.contains("limit of tasks (pids.max) of /ci.service"), "{answer:?}");
+    assert!(!answer.notes.iter().any(|note| note.contains("-Xmx")), "{answer:?}");
+    let heap =
+        explain(b"Jun 19 20:40:02 a java[99]: java.lang.OutOfMemoryError: Java heap space\n");
+    assert!(heap.summary.contains("its own heap"), "{heap:?}");
+}
