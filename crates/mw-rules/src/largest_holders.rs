@@ -1,7 +1,12 @@
 //! The largest holders of memory, whatever they are, as far as a snapshot has them.
 
+use crate::share::percent;
 use crate::{arc, shared_memory};
-use mw_model::{HugePool, Process, Snapshot, format_bytes};
+use mw_model::{HugePool, Process, Snapshot, derived, format_bytes};
+use std::collections::BTreeMap;
+
+/// Share of memory from which on a program is named.
+const LARGE_PROGRAM_PERCENT: f64 = 10.0;
 
 /// A holder: what it is, its memory, and the file that says so.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +43,39 @@ fn processes(snapshot: &Snapshot) -> impl Iterator<Item = LargeHolder> {
         })
     };
     list.iter().filter_map(of)
+}
+
+/// The program with the most anonymous memory, its processes together, where that is a tenth of memory at least: a virtual
+/// machine or a worker is one process of many. None where some processes could not be read.
+pub(crate) fn largest_program(snapshot: &Snapshot) -> Option<LargeHolder> {
+    let processes = snapshot.processes.value().filter(|all| all.whole().is_ok())?;
+    let mut programs: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for process in &processes.list {
+        let status = &process.status;
+        let (count, bytes) = programs.entry(status.name.as_str()).or_default();
+        *count = count.saturating_add(1);
+        let own = status.rss_anon_bytes.or(status.vm_rss_bytes).unwrap_or(0);
+        *bytes = bytes.saturating_add(own);
+    }
+    let (name, (count, bytes)) = programs.into_iter().max_by_key(|(_, (_, bytes))| *bytes)?;
+    let memory = derived::memory_bytes(&snapshot.sample).ok()?;
+    let is_large = percent(bytes, memory) >= LARGE_PROGRAM_PERCENT;
+    is_large.then(|| LargeHolder {
+        name: match count {
+            1 => name.to_owned(),
+            _ => format!("{name} ({count} processes)"),
+        },
+        bytes,
+        source: "/proc/PID/status",
+    })
+}
+
+/// Words for a remedy that bounds a program: the one with the most memory, which need not be the one that grew.
+pub(crate) fn program_words(snapshot: &Snapshot) -> String {
+    let words = |program: LargeHolder| {
+        format!("; {} has the most, {}", program.name, format_bytes(program.bytes))
+    };
+    largest_program(snapshot).map(words).unwrap_or_default()
 }
 
 fn groups(snapshot: &Snapshot) -> impl Iterator<Item = LargeHolder> {

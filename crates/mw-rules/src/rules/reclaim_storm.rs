@@ -52,6 +52,7 @@
 //! watermark_scale_factor; mm/vmscan.c.
 
 use crate::cause_score::CauseScore;
+use crate::largest_holders::program_words;
 use crate::outlook;
 use crate::share::high_watermark_bytes;
 use crate::stall_window::StallWindow;
@@ -205,7 +206,10 @@ fn remedy(window: &Window) -> Remedy {
             vec![Step::write(Sysctl::path(SCALE_FACTOR), WIDER_SCALE_FACTOR)],
         ),
         _ => Remedy::named(
-            "find the program that uses the memory, and limit it",
+            format!(
+                "find the program that uses the memory, and limit it{}",
+                program_words(&window.now)
+            ),
             vec![Step::manual("systemd-run -p MemoryHigh=SIZE COMMAND")],
         ),
     }

@@ -12,8 +12,7 @@
 //!
 //! ## Why it hurts
 //! The programs' working set does not fit into memory. Everything runs at the speed of the swap device.
-//! Afterwards free memory is fragmented: a node that has thrashed may fail to allocate what it could
-//! allocate before (see fragmented-node).
+//! A node that has thrashed may be fragmented afterwards; fragmented-node reports that where it is so.
 //!
 //! ## What it looks like
 //! `si` and `so` of vmstat(8) are both large; one CPU is busy with system time while programs make no
@@ -37,12 +36,15 @@
 //! Linux, Documentation/accounting/psi.rst; proc_vmstat(5).
 
 use crate::cause_score::CauseScore;
+use crate::largest_holders::program_words;
 use crate::outlook;
 use crate::share::percent;
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::kernel::SWAP;
-use mw_model::{Area, Finding, Missing, Quantity, Remedy, Severity, Step, WaitKind, Window};
+use mw_model::{
+    Area, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, WaitKind, Window,
+};
 use mw_proc::vmstat::Counter;
 
 const PAGES_PER_S: f64 = 256.0;
@@ -86,7 +88,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         Quantity::Percent(some),
         "/proc/pressure/memory",
     );
-    Ok(vec![complete(finding)])
+    Ok(vec![complete(finding, &window.now)])
 }
 
 pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
@@ -113,7 +115,7 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
     let headline =
         if both_ways { "pages were swapped out and in again" } else { "tasks waited for swap-in" };
     let finding = Finding::new(Severity::Critical, Area::Swap, headline);
-    score.cause(complete(traffic.add_evidence(finding)))
+    score.cause(complete(traffic.add_evidence(finding), &stall.window.now))
 }
 
 /// Pages a second that go to swap and come back.
@@ -198,16 +200,15 @@ fn after_the_fact(window: &Window, stopped_percent: f64) -> Option<Finding> {
             Quantity::Percent(stopped_percent),
             "/proc/pressure/memory",
         );
-    Some(complete(finding))
+    Some(complete(finding, &window.now))
 }
 
-fn complete(finding: Finding) -> Finding {
-    finding
-        .with_impact(
-            "Programs run at the speed of the swap device, and memory is fragmented afterwards.",
-        )
-        .with_remedy(Remedy::named(
-            "limit the memory of the program that outgrew the machine",
-            vec![Step::manual("systemd-run -p MemoryMax=SIZE -p MemorySwapMax=0 COMMAND")],
-        ))
+fn complete(finding: Finding, snapshot: &Snapshot) -> Finding {
+    finding.with_impact("Programs run at the speed of the swap device.").with_remedy(Remedy::named(
+        format!(
+            "limit the memory of the program that outgrew the machine{}",
+            program_words(snapshot)
+        ),
+        vec![Step::manual("systemd-run -p MemoryMax=SIZE -p MemorySwapMax=0 COMMAND")],
+    ))
 }
