@@ -49,11 +49,19 @@ const PRESSURE_PERCENT: f64 = 10.0;
 const CRITICAL_PRESSURE_PERCENT: f64 = 30.0;
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
-    let pressure = window.now.sample.pressure.memory.required()?.some.avg10_percent;
+    let refaults = window.rate(Counter::WorkingsetRefaultFile);
+    let pressure = match window.now.sample.pressure.memory.required() {
+        Ok(pressure) => pressure.some.avg10_percent,
+        // A kernel before 4.20 measures no pressure; without refaults nothing thrashes, whatever it is.
+        Err(_) if window.is_sustained() && refaults.is_ok_and(|pages| pages < PAGES_PER_S) => {
+            return Ok(Vec::new());
+        }
+        Err(missing) => return Err(missing),
+    };
     if pressure < PRESSURE_PERCENT {
         return Ok(Vec::new());
     }
-    let pages = window.rate(Counter::WorkingsetRefaultFile)?;
+    let pages = refaults?;
     if pages < PAGES_PER_S {
         return Ok(Vec::new());
     }
