@@ -3,7 +3,7 @@
 //! A tmpfs is nearly full.
 //!
 //! ## What it finds
-//! A writable tmpfs with 95% of its space or of its inodes in use.
+//! A writable tmpfs with 95% of its space or of its inodes in use; or with 90% of its space in use and less than 16 MiB left.
 //!
 //! As the cause of a stall: the service reported that no space is left under this condition.
 //!
@@ -23,7 +23,9 @@
 //! it.
 //!
 //! ## Threshold
-//! 95% is a warning. It is never critical: any user can fill /dev/shm and /tmp, and only programs that
+//! 95% is a warning, and 90% where less than 16 MiB are left: programs create shared memory in segments of some MiB, each
+//! larger than the one before, so that the next does not fit (a container's /dev/shm has 64 MiB unless it is told otherwise).
+//! `shmem_inode_acct_blocks()` (mm/shmem.c) refuses what would exceed the size, and grants nothing in part. It is never critical: any user can fill /dev/shm and /tmp, and only programs that
 //! use them fail. A tmpfs below 1 MiB is a marker, not storage, and does not count.
 //!
 //! ## References
@@ -40,6 +42,17 @@ use mw_model::{
 
 const WARNING_PERCENT: f64 = 95.0;
 const MIN_BYTES: u64 = 1 << 20;
+
+/// A small file system has too little left for one segment before it is as full as that.
+const SMALL_WARNING_PERCENT: f64 = 90.0;
+const SEGMENT_BYTES: u64 = 16 << 20;
+
+/// True if hardly anything more fits.
+fn is_full(size: u64, used: u64) -> bool {
+    let share = percent(used, size);
+    let is_short = size.saturating_sub(used) < SEGMENT_BYTES && share >= SMALL_WARNING_PERCENT;
+    share >= WARNING_PERCENT || is_short
+}
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let filesystems = window.now.filesystems.required()?;
@@ -68,7 +81,7 @@ fn finding(filesystem: &MemoryFilesystem, available_bytes: u64) -> Option<Findin
     let inodes =
         filesystem.inodes.zip(filesystem.inodes_used).map_or(0.0, |(all, used)| percent(used, all));
     let target = &filesystem.target;
-    let (headline, grow) = if space >= WARNING_PERCENT {
+    let (headline, grow) = if is_full(size, used) {
         let headline = format!(
             "{target} is nearly full: {} of {} used{}",
             format_bytes(used),
@@ -106,4 +119,18 @@ fn finding(filesystem: &MemoryFilesystem, available_bytes: u64) -> Option<Findin
             )
             .with_remedy(Remedy::named(summary, steps)),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_one_is_full_before_a_large_one() {
+        const MIB: u64 = 1 << 20;
+        assert!(is_full(64 * MIB, 60 * MIB));
+        assert!(!is_full(64 * MIB, 56 * MIB), "87%");
+        assert!(!is_full(1000 * MIB, 930 * MIB), "70 MiB are left");
+        assert!(is_full(1000 * MIB, 950 * MIB));
+    }
 }
