@@ -2,12 +2,31 @@
 //! pages the boot line and the sysctl files ask for.
 
 use crate::source::Source;
-use mw_model::{HugePool, HugepagesWanted, Missing, parse_size};
+use mw_model::{Absence, HugePool, HugepagesWanted, Missing, parse_size};
+use mw_proc::meminfo::Meminfo;
 use mw_proc::{cmdline, sysctl};
 
-/// The pools of the whole machine.
+/// The pools of the whole machine. Before 2.6.27 there is one, and meminfo has it; a tree may lack the directory as well.
 pub(crate) fn collect(source: &Source) -> Result<Vec<HugePool>, Missing> {
-    pools(source, "/sys/kernel/mm/hugepages")
+    pools(source, "/sys/kernel/mm/hugepages").or_else(|missing| {
+        let meminfo = source.parse("/proc/meminfo", Meminfo::parse);
+        let only = meminfo.ok().filter(|_| missing.absence == Absence::Absent).and_then(only_pool);
+        only.map(|pool| vec![pool]).ok_or(missing)
+    })
+}
+
+/// The pool of the default size; the only one where no other size takes memory (`Hugetlb`).
+fn only_pool(meminfo: Meminfo) -> Option<HugePool> {
+    let pool = HugePool {
+        page_bytes: meminfo.hugepagesize_bytes?,
+        total_pages: meminfo.hugepages_total_pages?,
+        free_pages: meminfo.hugepages_free_pages?,
+        reserved_pages: meminfo.hugepages_rsvd_pages.unwrap_or(0),
+        surplus_pages: meminfo.hugepages_surp_pages.unwrap_or(0),
+        overcommit_pages: 0,
+    };
+    let bytes = pool.total_pages.checked_mul(pool.page_bytes)?;
+    meminfo.hugetlb_bytes.is_none_or(|all| all == bytes).then_some(pool)
 }
 
 /// The pools below a `hugepages` directory.
@@ -107,6 +126,18 @@ mod tests {
         let wanted: Vec<(u64, u64)> =
             on_boot_line(line, 2 << 20).iter().map(|w| (w.page_bytes, w.pages)).collect();
         assert_eq!(wanted, [(2 << 20, 4), (1 << 30, 2), (2 << 20, 24)]);
+    }
+
+    #[test]
+    fn meminfo_has_the_pool_where_no_other_size_takes_memory() {
+        let lines = b"HugePages_Total: 600\nHugePages_Free: 276\nHugePages_Rsvd: 195\nHugepagesize: 2048 kB\n";
+        let mut meminfo = Meminfo::parse(lines).unwrap();
+        let pool = only_pool(meminfo).unwrap();
+        assert_eq!((pool.total_pages, pool.free_pages, pool.reserved_pages), (600, 276, 195));
+        meminfo.hugetlb_bytes = Some(600 << 21);
+        assert!(only_pool(meminfo).is_some());
+        meminfo.hugetlb_bytes = Some(700 << 21);
+        assert_eq!(only_pool(meminfo), None, "another size has the rest");
     }
 
     #[test]

@@ -5,7 +5,8 @@
 //! ## What it finds
 //! At least a tenth of memory, each by itself, that is in no counter of the kernel; that is per-CPU memory; or that is
 //! shared memory which neither a tmpfs, nor a System V segment, nor what a process maps explains and no swap could take.
-//! The ZFS ARC does not count (zfs-arc), nor does memory that a balloon has taken out of MemTotal.
+//! The ZFS ARC does not count (zfs-arc), nor does memory that a balloon has taken out of MemTotal. The balloon of VMware before
+//! Linux 5.3 and that of Hyper-V before 6.16 are in no counter, and are found here.
 //!
 //! ## Why it hurts
 //! No reclaim frees it, and no list of processes shows who has it: people end programs that do not help.
@@ -38,8 +39,14 @@ use mw_model::{
     Area, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Window, contradiction,
     derived, format_bytes,
 };
+use mw_proc::version::KernelVersion;
 
 const WARNING_PERCENT: f64 = 10.0;
+
+/// The first kernels whose balloon drivers of VMware (`balloon_page_list_enqueue()`) and Hyper-V (`NR_BALLOON_PAGES`) count
+/// their pages.
+const VMWARE_COUNTS: KernelVersion = KernelVersion::new(5, 3, 0);
+const HYPERV_COUNTS: KernelVersion = KernelVersion::new(6, 16, 0);
 
 /// Less shared memory may be in the tmpfs of a container, whose mount namespace nobody looks into.
 const SHARED_WARNING_PERCENT: f64 = 30.0;
@@ -80,12 +87,29 @@ fn unaccounted(snapshot: &Snapshot, account: &Account) -> Option<Finding> {
         );
     }
     Some(finding.with_remedy(Remedy::named(
-        "find the driver: its buffers in /sys/kernel/debug, /proc/allocinfo (6.10), or page_owner",
+        format!(
+            "find the driver: its buffers in /sys/kernel/debug, /proc/allocinfo (6.10), or page_owner{}",
+            uncounted_balloon(snapshot)
+        ),
         vec![
             Step::manual("sort -rn /proc/allocinfo | head"),
             Step::BootParameter { parameter: "page_owner=on".to_owned() },
         ],
     )))
+}
+
+/// The balloon of a hypervisor, where this kernel does not count that of some.
+fn uncounted_balloon(snapshot: &Snapshot) -> &'static str {
+    match snapshot.origin.kernel {
+        Some(kernel) if kernel < VMWARE_COUNTS => {
+            "; in a guest of VMware or Hyper-V it may be the balloon, which this kernel does not count: ask its host \
+             (vmware-toolbox-cmd stat balloon)"
+        }
+        Some(kernel) if kernel < HYPERV_COUNTS => {
+            "; in a guest of Hyper-V it may be the balloon, which this kernel does not count: ask its host"
+        }
+        _ => "",
+    }
 }
 
 fn percpu(snapshot: &Snapshot, account: &Account) -> Option<Finding> {
