@@ -7,6 +7,9 @@
 //! /proc/meminfo (Linux 6.16), and before that `balloon_inflate` less `balloon_deflate` of /proc/vmstat, which
 //! the drivers of virtio and VMware count.
 //!
+//! Without such a count, a note or a warning that at least 30% of the memory that the zones span (`present`, /proc/zoneinfo) is not in
+//! MemTotal: the balloons of Xen and of virtio take their pages out of it (`adjust_managed_page_count()`), on every kernel.
+//!
 //! The balloons of Xen and Hyper-V count only since Linux 6.16. Memory that was unplugged (virtio-mem, a DIMM) leaves
 //! no counter behind and is not found: the machine then looks like a smaller one.
 //!
@@ -34,12 +37,15 @@
 
 use crate::share::percent;
 use mw_model::{
-    Area, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Window, derived,
-    format_bytes,
+    Area, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Window, contradiction,
+    derived, format_bytes,
 };
 use mw_proc::vmstat::Counter;
 
 const NOTE_PERCENT: f64 = 10.0;
+
+/// Of the memory that the machine was started with: more than that is missing for no reason of its own.
+const MISSING_PERCENT: f64 = 30.0;
 
 /// Of the memory that is left: less than that available is too little.
 const SCARCE_PERCENT: f64 = 10.0;
@@ -50,7 +56,9 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let present = present_bytes(snapshot)?;
     let share = percent(balloon, present);
     if share < NOTE_PERCENT {
-        return Ok(Vec::new());
+        let is_counted = snapshot.sample.meminfo.required()?.balloon_bytes.is_some();
+        let missing = if is_counted { None } else { missing_memory(snapshot, present)? };
+        return Ok(missing.into_iter().collect());
     }
     let left = present.saturating_sub(balloon);
     let available = derived::available_bytes(snapshot)?;
@@ -75,6 +83,42 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
             )
             .with_remedy(remedy),
     ])
+}
+
+/// Much memory that the machine was started with and that MemTotal lacks. What the kernel reserves for itself at boot is
+/// much less: its page structures are 1.6% of memory, a crash kernel rarely takes a quarter of a small machine.
+fn missing_memory(snapshot: &Snapshot, present: u64) -> Result<Option<Finding>, Missing> {
+    let total = derived::memory_bytes(&snapshot.sample)?;
+    let missing = present.saturating_sub(total);
+    let share = percent(missing, present);
+    // In a container the size may be that of its limit (lxcfs), while the zones are the machine's.
+    let is_replaced =
+        !snapshot.origin.replaced.is_empty() || !contradiction::all(snapshot).is_empty();
+    if share < MISSING_PERCENT || is_replaced {
+        return Ok(None);
+    }
+    let available = derived::available_bytes(snapshot)?;
+    let scarce = percent(available, total) < SCARCE_PERCENT;
+    let severity = if scarce { Severity::Warning } else { Severity::Note };
+    let headline = format!(
+        "{} of this machine's {} are not in MemTotal ({share:.0}%): the balloon of a hypervisor holds them, or they were \
+         reserved at boot",
+        format_bytes(missing),
+        format_bytes(present)
+    );
+    let finding = Finding::new(severity, Area::Balloon, headline)
+        .with_evidence("present memory", Quantity::Bytes(present), "/proc/zoneinfo present")
+        .with_evidence("MemTotal", Quantity::Bytes(total), "/proc/meminfo")
+        .with_evidence("available memory", Quantity::Bytes(available), "/proc/meminfo")
+        .with_impact(
+            "The machine cannot use this memory, and the kernel's page structures for it, 1.6% of it, are in what is left.",
+        )
+        .with_remedy(Remedy::named(
+            "set the maximum of this guest near what its host gives it; without a hypervisor, look for reservations on the \
+             boot line (crashkernel=)",
+            vec![Step::manual("virsh setmaxmem GUEST SIZE --config, on the host")],
+        ));
+    Ok(Some(finding))
 }
 
 /// Memory with what a balloon holds, which MemTotal leaves out unless the balloon may deflate on its own.
@@ -140,10 +184,25 @@ mod tests {
     }
 
     #[test]
+    fn without_a_counter_much_that_is_not_in_memtotal_is_found() {
+        let uncounted = |balloon_mib, available_mib| {
+            let mut snapshot = guest(balloon_mib, available_mib);
+            let Reading::Value(meminfo) = &mut snapshot.sample.meminfo else { unreachable!() };
+            meminfo.balloon_bytes = None;
+            snapshot.sample.vmstat = Reading::Value(Vmstat::default());
+            severity(snapshot)
+        };
+        assert_eq!(uncounted(250, 300), None, "a crash kernel");
+        assert_eq!(uncounted(600, 200), Some(Severity::Note));
+        assert_eq!(uncounted(600, 39), Some(Severity::Warning));
+    }
+
+    #[test]
     fn before_linux_6_16_it_is_what_was_not_deflated() {
         let mut snapshot = guest(600, 200);
         let Reading::Value(meminfo) = &mut snapshot.sample.meminfo else { unreachable!() };
         meminfo.balloon_bytes = None;
+        meminfo.mem_total_bytes = Some(960 * MIB);
         let mut vmstat = Vmstat::default();
         vmstat.set(Counter::BalloonInflate, Some(200_000));
         vmstat.set(Counter::BalloonDeflate, Some(190_000));
