@@ -7,7 +7,8 @@
 //! the group cannot free takes 90% of the limit: kernel memory, locked memory, and as much anonymous and shared memory
 //! as neither the free swap nor the group's memory.swap.max has room for, but not page cache. Or a group that is full and has
 //! half of its limit in kernel objects that reclaim frees one by one (cached dentries and inodes); or a group of version 1
-//! at its limit of kernel memory (`memory.kmem.limit_in_bytes`), which counts apart.
+//! at its limit of kernel memory (`memory.kmem.limit_in_bytes`), which counts apart. Or a group that is full and has half of
+//! its limit in page cache that has to be written before it can be freed.
 //!
 //! As the cause of a stall: tasks reclaimed within a cgroup's limit or were blocked there, or a cgroup
 //! reached its limit more often than before. The machine and the canary may have been calm throughout.
@@ -18,7 +19,9 @@
 //!
 //! ## What it looks like
 //! A program that creates and deletes many files fills its group with dentries, while its own memory is small. At the limit of
-//! kernel memory fork(2), open(2) and mmap(2) fail with ENOMEM.
+//! kernel memory fork(2), open(2) and mmap(2) fail with ENOMEM. Files in a tmpfs (/dev/shm) count as `cache` or `file`, but
+//! without swap they are no page cache that can be dropped; tools that subtract page cache show such a group far below its
+//! limit. A program that copies to NFS is killed although its own memory is small.
 //!
 //! `max` and `oom_kill` in the group's memory.events increase. The group's memory.pressure is high, the
 //! machine's is not.
@@ -40,6 +43,7 @@
 //! Linux, Documentation/admin-guide/cgroup-v2.rst, "Memory Interface Files"; cgroup-v1/memory.rst.
 
 use crate::cause_score::CauseScore;
+use crate::cgroup_parts;
 use crate::kernel_memory;
 use crate::request::{is_task_within, limit_events};
 use crate::rules::cgroup_throttled::{is_over_swap_high, over_swap_high};
@@ -74,6 +78,10 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
             finding(group, &window.now, cgroups)
                 .or_else(|| kernel_memory::at_its_limit(group, cgroups))
                 .or_else(|| kernel_memory::objects(group, cgroups))
+                .or_else(|| {
+                    let hard = hard_bytes(group, &window.now, cgroups.version)?;
+                    cgroup_parts::unwritten(group, cgroups, hard)
+                })
         })
         .collect();
     kernel_memory::keep_innermost(&mut found);
@@ -242,11 +250,16 @@ fn finding(group: &Cgroup, snapshot: &Snapshot, cgroups: &Cgroups) -> Option<Fin
         CgroupVersion::V2 if group.high_bytes == Some(limit) => ("memory.high", "memory.current"),
         CgroupVersion::V2 => ("memory.max", "memory.current"),
     };
-    let headline = format!(
+    let part = cgroup_parts::largest_part(group, hard);
+    let mut headline = format!(
         "{} of {} is unreclaimable ({share:.0}% of {limit_file})",
         format_bytes(hard),
         format_bytes(limit)
     );
+    if let Some(part) = &part {
+        headline.push_str(&format!("; {} of it are {}", format_bytes(part.bytes), part.name));
+    }
+    let use_less = part.as_ref().map_or("reduce the program's memory use", |part| part.remedy);
     let mut finding = Finding::new(
         Severity::Warning,
         Subject::Cgroup(Some(group.path.clone())),
@@ -260,12 +273,15 @@ fn finding(group: &Cgroup, snapshot: &Snapshot, cgroups: &Cgroups) -> Option<Fin
              killer kills one of them.",
     )
     .with_remedy(Remedy::named(
-        "raise the cgroup's limit, or reduce the program's memory use",
+        format!("raise the cgroup's limit, or {use_less}"),
         vec![Step::manual_on(
             &format!("echo {} >", limit.saturating_add(limit / 4)),
             &cgroups.file(group, limit_file),
         )],
     ));
+    if let Some(part) = part {
+        finding = finding.with_evidence(part.line, Quantity::Bytes(part.bytes), "memory.stat");
+    }
     for (what, count) in [("limit reached", group.events.max), ("OOM kills", group.events.oom_kill)]
     {
         if let Some(count) = count {
