@@ -10,13 +10,14 @@
 //! memory is kept. Readers ignore files that they do not know, so an older memwright reads a newer
 //! capture.
 
-use crate::collector::{cgroup, map_count, mounts, processes, sysctl};
+use crate::collector::{cgroup, map_count, memory_blocks, mounts, processes, sysctl};
 use crate::judged;
 use crate::memory_tree::{MAX_PATH_BYTES, MemoryTree};
 use crate::redact::Redactor;
 use crate::source::{MAX_FILE_BYTES, Source, SourceError};
 use mw_model::{Absence, MapCounts, Missing, OriginKind, Processes, Reading, Sample, Sysctl};
 use mw_proc::vmstat::Vmstat;
+use mw_proc::zoneinfo::Zoneinfo;
 use std::io::{self, Read, Write};
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -54,6 +55,7 @@ const FILES: &[&str] = &[
     "/proc/uptime",
     "/proc/net/sockstat",
     "/proc/loadavg",
+    "/proc/cgroups",
     "/proc/key-users",
     "/proc/spl/kstat/zfs/arcstats",
     "/proc/version",
@@ -169,6 +171,7 @@ pub fn write(source: &Source, redact: bool, out: impl Write) -> io::Result<Captu
     add_filesystems(source, &mut archive, &mut redactor)?;
     add_cgroups(source, &mut archive, &mut redactor)?;
     add_processes(source, &mut archive)?;
+    add_memory_blocks(source, &mut archive)?;
     add_judged(source, &mut archive)?;
     archive.add(PAGE_SIZE, format!("{}\n", rustix::param::page_size()).as_bytes())?;
     if let Some(now) = now_unix_ms() {
@@ -187,6 +190,20 @@ fn add_filesystems<W: Write>(
         filesystem.target = redactor.mount(&filesystem.target);
     }
     archive.add(mounts::STATFS, mounts::write_statfs(&filesystems).as_bytes())
+}
+
+fn add_memory_blocks<W: Write>(source: &Source, archive: &mut Archive<W>) -> io::Result<()> {
+    let mut zoneinfo = Zoneinfo::default();
+    let text = source.read("/proc/zoneinfo").unwrap_or_default();
+    if zoneinfo.parse_into(&text).is_err() {
+        return Ok(());
+    }
+    let page_bytes = rustix::param::page_size() as u64;
+    let Ok(blocks) = memory_blocks::collect(source, &zoneinfo, page_bytes) else { return Ok(()) };
+    for path in memory_blocks::files(&blocks) {
+        archive.copy(source, &path, &path)?;
+    }
+    Ok(())
 }
 
 fn add_judged<W: Write>(source: &Source, archive: &mut Archive<W>) -> io::Result<()> {

@@ -54,8 +54,8 @@ pub use sizes::SizeCollector;
 pub use source::{MAX_DIR_ENTRIES, MAX_FILE_BYTES, Source, SourceError};
 
 use collector::{
-    block, cgroup, hugepages, map_count, mounts, node, processes, sysctl, transparent_hugepage,
-    zram,
+    block, cgroup, hugepages, map_count, memory_blocks, mounts, node, processes, sysctl,
+    transparent_hugepage, zram,
 };
 use mw_model::{Missing, Origin, OriginKind, Snapshot, Waiters, Window, derived};
 use mw_proc::arcstats::Arcstats;
@@ -188,6 +188,12 @@ fn fill(source: &Source, snapshot: &mut Snapshot) {
     let pools = snapshot.hugepages.value().map_or(&[][..], Vec::as_slice);
     let page_bytes: Vec<u64> = pools.iter().map(|pool| pool.page_bytes).collect();
     snapshot.cgroups = cgroup::collect(source, &page_bytes).into();
+    snapshot.memory_hierarchy = source.reading("/proc/cgroups", mw_proc::cgroups::parse_memory);
+    let blocks =
+        snapshot.sample.zoneinfo.required().and_then(|zoneinfo| {
+            memory_blocks::collect(source, zoneinfo, snapshot.origin.page_bytes)
+        });
+    snapshot.memory_blocks = blocks.into();
     snapshot.disks = block::collect(source).into();
     snapshot.page_blocks = judged::page_blocks(source, snapshot).into();
     snapshot.oom_history = judged::oom_history(source, &snapshot.sample).into();

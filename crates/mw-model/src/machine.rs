@@ -38,7 +38,7 @@ pub struct Sysctl {
 
 impl Sysctl {
     /// Files that count what is in use and that nobody sets.
-    const COUNTS: [&str; 2] = ["fs.aio-nr", "fs.file-nr"];
+    const COUNTS: [&str; 3] = ["fs.aio-nr", "fs.file-nr", "net.netfilter.nf_conntrack_count"];
 
     /// True for a file that counts what is in use, beside the settings.
     #[must_use]
@@ -303,6 +303,17 @@ impl Disk {
         let setting = |name| format!("/sys/class/bdi/{}/{name}", self.device);
         [Step::write(setting("strict_limit"), 1), Step::write(setting("max_ratio_fine"), parts)]
     }
+}
+
+/// Blocks of memory behind the end of all zones that are offline.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MemoryBlocks {
+    /// Size of a block; 0 where the kernel cannot add memory.
+    pub block_bytes: u64,
+    /// Their numbers, ascending: a bounded number.
+    pub offline: Vec<u64>,
+    /// `auto_online_blocks`: what the kernel does with added blocks (4.7 and later).
+    pub auto_online: Option<String>,
 }
 
 /// A zram device, which keeps what is written to it in memory.

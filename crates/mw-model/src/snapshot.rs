@@ -1,11 +1,12 @@
 //! The kernel's memory state at one instant.
 
 use crate::{
-    Cgroups, Disk, HugePool, HugepagesWanted, MapCounts, MemoryFilesystem, Missing, Node,
-    OomHistory, PageBlocks, Processes, Reading, Sysctl, Thp, Zram,
+    Cgroups, Disk, HugePool, HugepagesWanted, MapCounts, MemoryBlocks, MemoryFilesystem, Missing,
+    Node, OomHistory, PageBlocks, Processes, Reading, Sysctl, Thp, Zram,
 };
 use mw_proc::arcstats::Arcstats;
 use mw_proc::buddyinfo::Buddyinfo;
+use mw_proc::cgroups::ControllerHierarchy;
 use mw_proc::dentry_state::DentryState;
 use mw_proc::extfrag::Extfrag;
 use mw_proc::inode_state::InodeState;
@@ -63,6 +64,10 @@ pub struct Snapshot {
     /// Keys by user.
     pub keys: Reading<Vec<KeyUser>>,
     pub cgroups: Reading<Cgroups>,
+    /// Added memory that is offline.
+    pub memory_blocks: Reading<MemoryBlocks>,
+    /// How many groups the memory controller's hierarchy has; none where the kernel does not list it.
+    pub memory_hierarchy: Reading<Option<ControllerHierarchy>>,
     pub disks: Reading<Vec<Disk>>,
     /// The zram devices that are used as swap.
     pub zrams: Reading<Vec<Zram>>,

@@ -31,6 +31,7 @@ pub mod arcstats;
 pub mod bdi;
 pub mod buddyinfo;
 pub mod cgroup;
+pub mod cgroups;
 pub mod choice;
 pub mod cmdline;
 pub mod cpulist;

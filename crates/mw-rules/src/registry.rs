@@ -161,6 +161,7 @@ pub const RULES: &[Rule] = &[
     rule!("numa-balancing", numa_balancing: cause).explains(&[TimeClass::NumaBalancing]),
     rule!("numa-node-exhausted", numa_node_exhausted: hazard, cause)
         .explains(&[TimeClass::Reclaim]),
+    rule!("offline-memory", offline_memory: hazard),
     rule!("oom-kill", oom_kill: hazard, cause)
         .ranks(Intermediate)
         .by(oom_kill::culprits)

@@ -4,7 +4,9 @@
 
 use mw_collect::input;
 use mw_model::{Finding, OriginKind, Reading, Window};
+use mw_proc::cgroups::ControllerHierarchy;
 use mw_proc::limits::Rlimit;
+use mw_proc::version::KernelVersion;
 
 fn window(fixture: &str) -> Window {
     mw_collect::window(&input::open(&mw_test::fixture(fixture)).unwrap())
@@ -32,9 +34,37 @@ fn each_limit_is_found_by_its_own_setting() {
     assert_eq!(subject("firing-files"), "fs.file-max");
     assert_eq!(subject("firing-threads"), "kernel.threads-max");
     assert_eq!(subject("firing-keys"), "kernel.keys.maxkeys");
+    assert_eq!(subject("firing-orphans"), "net.ipv4.tcp_max_orphans");
+    assert_eq!(subject("firing-connections"), "net.netfilter.nf_conntrack_max");
+    assert_eq!(subject("firing-cgroups"), "kernel memory");
     let mut window = window("kernel-limit/quiet");
     set(&mut window, "fs.aio-nr", "65000");
     assert_eq!(found(&window, "kernel-limit")[0].subject.to_string(), "fs.aio-max-nr");
+}
+
+/// Linux 4.7 releases the number of a deleted memory cgroup, and so does an older kernel that counts more cgroups than there
+/// are numbers. The groups of the unified hierarchy need not have the memory controller.
+#[test]
+fn deleted_cgroups_use_up_numbers_only_where_they_keep_them() {
+    let old = || window("kernel-limit/firing-cgroups");
+    let is_found = |window: &Window| !found(window, "kernel-limit").is_empty();
+    assert!(is_found(&old()));
+    let mut newer = old();
+    newer.now.origin.kernel = KernelVersion::parse(b"4.7.0").ok();
+    assert!(!is_found(&newer));
+    let count = |window: &mut Window, change: fn(&mut ControllerHierarchy)| {
+        let Reading::Value(Some(memory)) = &mut window.now.memory_hierarchy else { panic!() };
+        change(memory);
+    };
+    let mut more = old();
+    count(&mut more, |memory| memory.groups = 80_000);
+    assert!(!is_found(&more));
+    let mut few = old();
+    count(&mut few, |memory| memory.groups = 6_000);
+    assert!(!is_found(&few));
+    let mut unified = old();
+    count(&mut unified, |memory| memory.hierarchy = 0);
+    assert!(!is_found(&unified));
 }
 
 #[test]

@@ -6,6 +6,7 @@ pub(crate) mod block;
 pub(crate) mod cgroup;
 pub(crate) mod hugepages;
 pub(crate) mod map_count;
+pub(crate) mod memory_blocks;
 pub(crate) mod mounts;
 pub(crate) mod node;
 pub(crate) mod processes;

@@ -41,8 +41,11 @@ pub(crate) const NAMES: &[&str] = &[
     "kernel.shmmax",
     "kernel.shmmni",
     "kernel.threads-max",
+    "net.ipv4.tcp_max_orphans",
     "net.ipv4.tcp_mem",
     "net.ipv4.udp_mem",
+    "net.netfilter.nf_conntrack_count",
+    "net.netfilter.nf_conntrack_max",
 ];
 
 const SOSREPORT_DUMPS: [&str; 2] =

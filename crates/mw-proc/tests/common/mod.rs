@@ -21,8 +21,8 @@ use mw_proc::version::KernelVersion;
 use mw_proc::vmstat::Vmstat;
 use mw_proc::zoneinfo::Zoneinfo;
 use mw_proc::{
-    ParseError, cmdline, cpulist, df, diskstats, key_users, loadavg, maps, mounts, numa_maps,
-    number, slabinfo, swaps, sysctl, sysvipc_shm, uptime,
+    ParseError, cgroups, cmdline, cpulist, df, diskstats, key_users, loadavg, maps, mounts,
+    numa_maps, number, slabinfo, swaps, sysctl, sysvipc_shm, uptime,
 };
 
 /// A parser that is fed anything.
@@ -64,6 +64,7 @@ parsers! {
     "cgroup blkio bytes" b"8:0 Read 10\n8:0 Write 20\nTotal 30\n", blkio_bytes;
     "cgroup io.max" b"8:16 rbps=2097152 wbps=max\n", cgroup::parse_io_max;
     "cgroup blkio limit" b"8:16 2097152\n", |text: &[u8]| cgroup::parse_blkio_limit(text, "rbps");
+    "cgroups" b"memory\t11\t188\t1\n", cgroups::parse_memory;
     "choice" b"always defer defer+madvise [madvise] never\n", choice;
     "cmdline" include_bytes!("../data/cmdline"), cmdline;
     "cpulist" b"0-3,5,8-10:1/2\n", cpulist::parse;

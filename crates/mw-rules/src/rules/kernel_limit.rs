@@ -5,22 +5,32 @@
 //! ## What it finds
 //! At least 95% of a limit of the whole machine in use: buffers of TCP and UDP sockets (`net.ipv4.tcp_mem`,
 //! `net.ipv4.udp_mem`), open files (`fs.file-max`), tasks (`kernel.threads-max`, `kernel.pid_max`), requests of
-//! asynchronous I/O (`fs.aio-max-nr`); or of the keys of one user (`kernel.keys.maxkeys`).
+//! asynchronous I/O (`fs.aio-max-nr`), TCP connections that no process has any more (`net.ipv4.tcp_max_orphans`), tracked
+//! connections (`net.netfilter.nf_conntrack_max`); or of the keys of one user (`kernel.keys.maxkeys`). Before Linux 4.7, of the numbers of memory
+//! cgroups, of which there are 65535.
 //!
 //! ## Why it hurts
 //! Programs see ENOMEM, ENOBUFS, ENFILE, EAGAIN or EDQUOT, or connections stall and are dropped, and people look for
 //! memory that is not missing.
 //!
 //! ## What it looks like
-//! "TCP: out of memory -- consider tuning tcp_mem" or "VFS: file-max limit reached" in the kernel log; fork fails with
-//! "Resource temporarily unavailable".
+//! "TCP: out of memory -- consider tuning tcp_mem", "TCP: too many orphaned sockets" ("Out of socket memory" before
+//! Linux 3.3), "nf_conntrack: table full, dropping packet" or "VFS: file-max limit reached" in the kernel log; fork fails with
+//! "Resource temporarily unavailable"; a container does not start because its memory cgroup cannot be created.
 //!
 //! ## How to fix it
 //! Find the program that holds them (`ss -tm`, `ls /proc/PID/fd`), or raise the limit: the finding has the command.
 //!
 //! ## Threshold
 //! 95%, a warning: the next burst is refused. TCP stops growing buffers from the middle value of `tcp_mem` on, and drops
-//! beyond the third (net/ipv4/tcp.c, `tcp_out_of_memory()`); the counters are updated in batches for each CPU.
+//! beyond the third (net/ipv4/tcp.c, `tcp_out_of_memory()`); the counters are updated in batches for each CPU. An orphan is
+//! reset once there are more than the limit (`tcp_too_many_orphans()`), one whose peer does not answer from a quarter of it on.
+//!
+//! A memory cgroup has a number of 16 bits, which swap entries refer to. Up to Linux 4.6 a deleted cgroup keeps its number
+//! while memory is charged to it, such as kernel objects, and /proc/cgroups counts it. Linux 4.7 releases the number when the
+//! cgroup is deleted and nothing of it is swapped out (mm/memcontrol.c, `mem_cgroup_id_put()`), so that the count does not
+//! tell any more how many are in use. The same is so where a distribution has this change in an older kernel: then more than
+//! 65535 may be counted, and nothing is reported.
 //!
 //! ## References
 //! Linux, Documentation/networking/ip-sysctl.rst, tcp_mem; Documentation/admin-guide/sysctl/fs.rst, file-nr and aio-nr;
@@ -28,9 +38,10 @@
 
 use crate::share::percent;
 use mw_model::{
-    Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Subject, Sysctl, Window,
+    Area, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Subject, Sysctl, Window,
     format_bytes,
 };
+use mw_proc::version::KernelVersion;
 
 const WARNING_PERCENT: f64 = 95.0;
 
@@ -47,19 +58,31 @@ struct LimitedUse {
     effect: &'static str,
     /// Bytes of one, where it is memory.
     unit_bytes: Option<u64>,
+    /// The step to take before the limit is raised.
+    first: &'static str,
 }
+
+/// The step for most things that are limited.
+const FIND_HOLDER: &str = "find the program that holds them";
+
+/// Numbers of memory cgroups: `MEM_CGROUP_ID_MAX`, before 3.15 `CSS_ID_MAX`.
+const CGROUP_NUMBERS: u64 = 65_535;
+
+/// The first kernel that releases the number of a deleted memory cgroup although memory is charged to it.
+const RELEASES_NUMBERS: KernelVersion = KernelVersion::new(4, 7, 0);
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let snapshot = &window.now;
-    let uses: Vec<LimitedUse> = [tcp, udp, files, threads, pids, aio, keys]
+    let uses: Vec<LimitedUse> = [tcp, udp, orphans, tracked, files, threads, pids, aio, keys]
         .into_iter()
         .filter_map(|of| of(snapshot))
         .collect();
-    if uses.is_empty() {
+    let numbers = cgroup_numbers(snapshot);
+    if uses.is_empty() && numbers.is_none() {
         return Err(Missing::absent("/proc/sys/fs/file-nr", "no limit of the kernel was read"));
     }
     let reached = uses.iter().filter(|of| percent(of.used, of.limit) >= WARNING_PERCENT);
-    Ok(reached.map(|of| finding(of, snapshot)).collect())
+    Ok(reached.map(|of| finding(of, snapshot)).chain(numbers.flatten()).collect())
 }
 
 fn tcp(snapshot: &Snapshot) -> Option<LimitedUse> {
@@ -72,6 +95,7 @@ fn tcp(snapshot: &Snapshot) -> Option<LimitedUse> {
         place: 2,
         effect: "Connections stall or are dropped although memory is free.",
         unit_bytes: Some(snapshot.origin.page_bytes),
+        first: FIND_HOLDER,
     })
 }
 
@@ -85,6 +109,36 @@ fn udp(snapshot: &Snapshot) -> Option<LimitedUse> {
         place: 2,
         effect: "Datagrams are dropped although memory is free.",
         unit_bytes: Some(snapshot.origin.page_bytes),
+        first: FIND_HOLDER,
+    })
+}
+
+fn orphans(snapshot: &Snapshot) -> Option<LimitedUse> {
+    Some(LimitedUse {
+        what: "orphaned TCP connections",
+        used: snapshot.sockets.value()?.tcp_orphans?,
+        source: "/proc/net/sockstat",
+        limit: value(snapshot, "net.ipv4.tcp_max_orphans", 0)?,
+        setting: "net.ipv4.tcp_max_orphans",
+        place: 0,
+        effect: "Connections that their program has closed are reset before their data are delivered, although memory is \
+                 free.",
+        unit_bytes: None,
+        first: "find the program that closes connections whose peers do not answer",
+    })
+}
+
+fn tracked(snapshot: &Snapshot) -> Option<LimitedUse> {
+    Some(LimitedUse {
+        what: "tracked connections",
+        used: value(snapshot, "net.netfilter.nf_conntrack_count", 0)?,
+        source: "/proc/sys/net/netfilter/nf_conntrack_count",
+        limit: value(snapshot, "net.netfilter.nf_conntrack_max", 0)?,
+        setting: "net.netfilter.nf_conntrack_max",
+        place: 0,
+        effect: "Packets of new connections are dropped although memory is free.",
+        unit_bytes: None,
+        first: "find what opens the connections (conntrack -L)",
     })
 }
 
@@ -99,6 +153,7 @@ fn files(snapshot: &Snapshot) -> Option<LimitedUse> {
         place: 0,
         effect: "open(2), socket(2) and accept(2) fail with ENFILE, except for root.",
         unit_bytes: None,
+        first: FIND_HOLDER,
     })
 }
 
@@ -120,6 +175,7 @@ fn of_tasks(snapshot: &Snapshot, setting: &'static str) -> Option<LimitedUse> {
         place: 0,
         effect: "fork(2) and the creation of threads fail with EAGAIN although memory is free.",
         unit_bytes: None,
+        first: FIND_HOLDER,
     })
 }
 
@@ -133,6 +189,7 @@ fn aio(snapshot: &Snapshot) -> Option<LimitedUse> {
         place: 0,
         effect: "io_setup(2) fails with EAGAIN.",
         unit_bytes: None,
+        first: FIND_HOLDER,
     })
 }
 
@@ -151,7 +208,44 @@ fn keys(snapshot: &Snapshot) -> Option<LimitedUse> {
         place: 0,
         effect: "add_key(2) fails with EDQUOT, and with it the start of containers.",
         unit_bytes: None,
+        first: FIND_HOLDER,
     })
+}
+
+/// The finding that no number is left for a memory cgroup; the outer option is none where that cannot be told.
+fn cgroup_numbers(snapshot: &Snapshot) -> Option<Option<Finding>> {
+    let memory = (*snapshot.memory_hierarchy.value()?)?;
+    // Groups of the unified hierarchy (0) need not have the controller.
+    if snapshot.origin.kernel? >= RELEASES_NUMBERS || memory.hierarchy == 0 {
+        return None;
+    }
+    let is_reached = percent(memory.groups, CGROUP_NUMBERS) >= WARNING_PERCENT
+        && memory.groups <= CGROUP_NUMBERS;
+    let headline = format!(
+        "memory cgroups have nearly no number left: {} of {CGROUP_NUMBERS} are in use, deleted cgroups included",
+        memory.groups
+    );
+    let finding = || {
+        Finding::new(Severity::Warning, Area::KernelMemory, headline)
+            .with_evidence("memory cgroups", Quantity::Count(memory.groups), "/proc/cgroups")
+            .with_evidence("numbers", Quantity::Count(CGROUP_NUMBERS), "mm/memcontrol.c")
+            .with_impact(
+                "A memory cgroup cannot be created (ENOSPC or ENOMEM), so that no container starts, although memory is \
+                 free.",
+            )
+            .with_remedy(Remedy::named(
+                "free the page cache and the objects that keep deleted cgroups, and create fewer; Linux 4.7 releases the \
+                 number of a deleted one",
+                vec![
+                    Step::manual("find /sys/fs/cgroup/memory -type d | wc -l"),
+                    Step::Once {
+                        path: "/proc/sys/vm/drop_caches".to_owned(),
+                        value: "3".to_owned(),
+                    },
+                ],
+            ))
+    };
+    Some(is_reached.then(finding))
 }
 
 /// The value at a place of a setting.
@@ -190,10 +284,7 @@ fn remedy(of: &LimitedUse, snapshot: &Snapshot) -> Remedy {
         None => values = vec![raised.to_string()],
     }
     let share = percent(of.used, raised);
-    let summary = format!(
-        "find the program that holds them, or raise {} ({share:.0}% are in use then)",
-        of.setting
-    );
+    let summary = format!("{}, or raise {} ({share:.0}% are in use then)", of.first, of.setting);
     let command = format!("sysctl -w {}=\"{}\"", of.setting, values.join(" "));
     Remedy::named(summary, vec![Step::manual(command)])
 }

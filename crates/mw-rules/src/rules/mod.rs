@@ -36,6 +36,7 @@ pub(crate) mod mmap_lock;
 pub(crate) mod not_memory;
 pub(crate) mod numa_balancing;
 pub(crate) mod numa_node_exhausted;
+pub(crate) mod offline_memory;
 pub(crate) mod oom_kill;
 pub(crate) mod overcommit_refusal;
 pub(crate) mod page_cache_compaction;

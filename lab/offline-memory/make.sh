@@ -1,0 +1,1 @@
+hold anon 100M
