@@ -73,6 +73,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "mw-sys",
         ],
     ),
+    (
+        "mw-bench",
+        &["mw-memory", "mw-model", "mw-proc", "mw-remedy", "mw-rules", "mw-segment", "mw-sys"],
+    ),
     ("mw-lab", &["mw-model"]),
     ("mw-http", &["mw-sys"]),
     ("mw-notify", &["mw-http", "mw-model", "mw-rules", "mw-sys"]),
@@ -81,6 +85,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "mw-cli",
         &[
+            "mw-bench",
             "mw-cluster",
             "mw-collect",
             "mw-critical-path",

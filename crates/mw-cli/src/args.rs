@@ -27,12 +27,12 @@ pub(crate) mod watch_settings;
 mod why;
 
 use clap::{Args as ClapArgs, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use mw_bench::BenchPlacement;
 use mw_memory::{NumaPolicy, PageSize};
 use mw_model::Request;
 use mw_segment::SegmentKind;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 pub use doctor::DoctorArgs;
@@ -316,8 +316,8 @@ pub struct BenchArgs {
     pub page: Vec<PageSize>,
     /// Memory policy: local, bind:NODES, interleave:NODES, or split:NODES for an equal part from
     /// each node; NODES as in 0-1,3
-    #[arg(long, value_name = "POLICY", default_value = "local")]
-    pub place: PlacementArg,
+    #[arg(long, value_name = "POLICY", default_value = "local", value_parser = bench_place)]
+    pub place: BenchPlacement,
     /// Write a plot of the results to this file
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
@@ -335,43 +335,30 @@ pub struct BenchArgs {
     pub format: FormatArgs<TextOrJson>,
 }
 
-/// The memory policy of a segment that is measured.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PlacementArg {
-    /// One policy for all of them.
-    Uniform(NumaPolicy),
-    /// An equal part from each of these nodes.
-    Split(Vec<u32>),
-}
-
-impl FromStr for PlacementArg {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || "use local, bind:NODES, interleave:NODES or split:NODES".to_owned();
-        if text == "local" {
-            return Ok(Self::Uniform(NumaPolicy::Default));
-        }
-        let (policy, nodes) = text.split_once(':').ok_or_else(wrong)?;
-        let nodes = mw_proc::cpulist::parse(nodes.as_bytes())
-            .ok()
-            .filter(|nodes| !nodes.is_empty())
-            .ok_or_else(|| format!("invalid node list '{nodes}' (use for example 0-1,3)"))?;
-        match policy {
-            "bind" => Ok(Self::Uniform(NumaPolicy::Bind(nodes))),
-            "interleave" => Ok(Self::Uniform(NumaPolicy::Interleave(nodes))),
-            "split" => Ok(Self::Split(nodes)),
-            _ => Err(wrong()),
-        }
-    }
-}
-
 fn profile() -> clap::builder::PossibleValuesParser {
     let values = mw_rules::profiles::PROFILES.iter();
     values
         .map(|profile| clap::builder::PossibleValue::new(profile.name).help(profile.summary))
         .collect::<Vec<_>>()
         .into()
+}
+
+fn bench_place(text: &str) -> Result<BenchPlacement, String> {
+    let wrong = || "use local, bind:NODES, interleave:NODES or split:NODES".to_owned();
+    if text == "local" {
+        return Ok(BenchPlacement::Uniform(NumaPolicy::Default));
+    }
+    let (policy, nodes) = text.split_once(':').ok_or_else(wrong)?;
+    let nodes = mw_proc::cpulist::parse(nodes.as_bytes())
+        .ok()
+        .filter(|nodes| !nodes.is_empty())
+        .ok_or_else(|| format!("invalid node list '{nodes}' (use for example 0-1,3)"))?;
+    match policy {
+        "bind" => Ok(BenchPlacement::Uniform(NumaPolicy::Bind(nodes))),
+        "interleave" => Ok(BenchPlacement::Uniform(NumaPolicy::Interleave(nodes))),
+        "split" => Ok(BenchPlacement::Split(nodes)),
+        _ => Err(wrong()),
+    }
 }
 
 fn bench_kind(text: &str) -> Result<SegmentKind, String> {

@@ -1,6 +1,6 @@
 //! JSON schemas of the output of `--json`, for docs/schema.
 
-use crate::command::{bench, iotune};
+use crate::command::iotune;
 use mw_cluster::heartbeats::{HEARTBEATS_SCHEMA, LateHeartbeats};
 use schemars::{Schema, schema_for};
 
@@ -8,7 +8,7 @@ use schemars::{Schema, schema_for};
 #[must_use]
 pub fn schemas() -> [(&'static str, u32, Schema); 12] {
     [
-        ("bench", bench::report::SCHEMA, schema_for!(bench::report::BenchReport)),
+        ("bench", mw_model::BENCH_SCHEMA, schema_for!(mw_model::BenchReport)),
         ("doctor", mw_doctor::DOCTOR_SCHEMA, schema_for!(mw_doctor::DoctorReport)),
         ("fleet-drift", mw_fleet::DRIFT_SCHEMA, schema_for!(mw_fleet::FleetDrift)),
         ("fleet-facts", mw_fleet::FACTS_SCHEMA, schema_for!(mw_fleet::NodeFacts)),

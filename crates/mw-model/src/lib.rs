@@ -10,6 +10,7 @@
 
 mod account;
 mod assessment;
+mod bench_report;
 pub mod bounded_json;
 pub mod caller;
 pub mod contradiction;
@@ -55,6 +56,9 @@ pub use account::{
 pub use assessment::{
     Assessment, Ceiling, Constraint, ConstraintEffect, ConstraintKind, MemorySources,
     UnreachableNode, UnreachableReason,
+};
+pub use bench_report::{
+    BENCH_SCHEMA, BenchRatio, BenchReport, BenchSpread, Latency, MissingVariant, VariantResult,
 };
 pub use caller::{Available, CallerLimit, LimitKind};
 pub use finding::{Consent, Evidence, Finding, Remedy, Severity, Step};

@@ -49,13 +49,16 @@
 
 mod axis;
 mod bars;
+mod bench;
 mod canvas;
 mod lines;
 #[cfg(test)]
 mod tests;
 
 pub use bars::bars;
+pub use bench::bench;
 pub use lines::lines;
+pub use mw_model::BenchSpread as Spread;
 
 /// Rows of a plot of bars.
 pub const MOST_ROWS: usize = 200;
@@ -136,26 +139,6 @@ pub enum BarOutcome {
     },
     /// It could not be measured, and why.
     Missing(String),
-}
-
-/// The median and the extremes of some measurements.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Spread {
-    pub median: f64,
-    pub min: f64,
-    pub max: f64,
-}
-
-impl Spread {
-    /// `None` without samples.
-    pub fn from_samples(samples: &[f64]) -> Option<Self> {
-        let mut sorted = samples.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        let (min, max) = (*sorted.first()?, *sorted.last()?);
-        let upper = *sorted.get(sorted.len() / 2)?;
-        let lower = *sorted.get((sorted.len() - 1) / 2)?;
-        Some(Self { median: f64::midpoint(lower, upper), min, max })
-    }
 }
 
 /// The value that all bars are compared with.

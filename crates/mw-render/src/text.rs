@@ -1,6 +1,7 @@
 //! Text for people: the verdict in one line, then what to do, then what was seen.
 
 mod account;
+mod bench;
 mod changes;
 mod critical_path;
 mod fix;
@@ -14,6 +15,8 @@ mod room;
 mod trends;
 
 pub use account::account;
+pub use bench::bench;
+pub(crate) use bench::{bench_machine, bench_verdict};
 pub use changes::{changes, undone};
 pub use critical_path::critical_path;
 pub use fix::fix;

@@ -1,7 +1,5 @@
-//! The times of one segment, and the spread of several.
+//! The times of one segment.
 
-use mw_render::plot;
-use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -31,19 +29,4 @@ const GIB: f64 = (1_u64 << 30) as f64;
 
 pub(crate) fn ms_per_gib(time: Duration, bytes: usize) -> f64 {
     time.as_secs_f64() * 1000.0 * GIB / bytes as f64
-}
-
-/// The median and the extremes of some measurements.
-#[derive(Debug, Clone, Copy, Serialize, schemars::JsonSchema)]
-pub(crate) struct BenchSpread {
-    pub(crate) median: f64,
-    pub(crate) min: f64,
-    pub(crate) max: f64,
-}
-
-impl BenchSpread {
-    pub(crate) fn from_samples(samples: &[f64]) -> Option<Self> {
-        let plot::Spread { median, min, max } = plot::Spread::from_samples(samples)?;
-        Some(Self { median, min, max })
-    }
 }

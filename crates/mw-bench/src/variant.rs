@@ -1,14 +1,22 @@
 //! Variants of creating, locking and destroying a segment.
 
-use super::baseline::{self, BaselineSegment, Split};
-use super::sample::{SegmentTimes, ms_per_gib};
-use crate::args::PlacementArg;
+use crate::baseline::{self, BaselineSegment, Split};
+use crate::sample::{SegmentTimes, ms_per_gib};
 use mw_segment::{Cancel, NumaPolicy, Options, PageSize, Placement, SegmentKind};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// The factor by which a slowed thread is slower.
 pub(crate) const SLOWED: u32 = 4;
+
+/// The memory policy of a segment that is measured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BenchPlacement {
+    /// One policy for all of them.
+    Uniform(NumaPolicy),
+    /// An equal part from each of these nodes.
+    Split(Vec<u32>),
+}
 
 /// Division of the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +40,7 @@ pub(crate) struct BenchVariant {
     pub(crate) threads: usize,
     /// The factor by which the last thread is slower; 1 for none.
     pub(crate) slowed: u32,
-    pub(crate) place: PlacementArg,
+    pub(crate) place: BenchPlacement,
 }
 
 impl BenchVariant {
@@ -116,19 +124,19 @@ impl BenchVariant {
 
     fn placement(&self, bytes: usize) -> Placement {
         match &self.place {
-            PlacementArg::Uniform(policy) => Placement::Uniform(policy.clone()),
-            PlacementArg::Split(nodes) => Placement::Ranges(self.equal_parts(nodes, bytes)),
+            BenchPlacement::Uniform(policy) => Placement::Uniform(policy.clone()),
+            BenchPlacement::Split(nodes) => Placement::Ranges(self.equal_parts(nodes, bytes)),
         }
     }
 
     fn policies(&self, bytes: usize) -> Vec<(Range<usize>, NumaPolicy)> {
         match &self.place {
-            PlacementArg::Uniform(NumaPolicy::Default) => Vec::new(),
-            PlacementArg::Uniform(policy) => {
+            BenchPlacement::Uniform(NumaPolicy::Default) => Vec::new(),
+            BenchPlacement::Uniform(policy) => {
                 let page = self.page.hugetlb_bytes().unwrap_or_else(mw_sys::page_bytes);
                 vec![(0..bytes.next_multiple_of(page), policy.clone())]
             }
-            PlacementArg::Split(nodes) => {
+            BenchPlacement::Split(nodes) => {
                 let parts = self.equal_parts(nodes, bytes).into_iter();
                 parts.map(|(range, nodes)| (range, NumaPolicy::Bind(nodes))).collect()
             }

@@ -1,15 +1,13 @@
 //! The report as text: the result in one line, the table, the ratios.
 
-use super::report::{BenchReport, VariantResult};
-use super::sample::BenchSpread;
-use mw_model::{format_bytes, format_count};
+use mw_model::{BenchReport, BenchSpread, VariantResult, format_bytes, format_count};
 use std::fmt::Write;
 
 /// CPUs that other programs may keep busy without a notice.
 const BUSY_CPUS: f64 = 0.15;
 
 /// A report as text.
-pub(crate) fn text(report: &BenchReport) -> String {
+pub fn bench(report: &BenchReport) -> String {
     let mut out = String::new();
     // Writing to a string does not fail.
     let _ = write(&mut out, report);
@@ -17,7 +15,7 @@ pub(crate) fn text(report: &BenchReport) -> String {
 }
 
 fn write(out: &mut String, report: &BenchReport) -> std::fmt::Result {
-    writeln!(out, "{}\n", verdict(report))?;
+    writeln!(out, "{}\n", bench_verdict(report))?;
     rows(out, report)?;
     for absent in &report.absent {
         writeln!(out, "  {} was not measured: {}", absent.variant, absent.reason)?;
@@ -44,11 +42,11 @@ fn write(out: &mut String, report: &BenchReport) -> std::fmt::Result {
              better, above all with several threads."
         )?;
     }
-    writeln!(out, "\n{}; median (fastest to slowest)", machine(report))
+    writeln!(out, "\n{}; median (fastest to slowest)", bench_machine(report))
 }
 
 /// The machine and the size of the measurement.
-pub(crate) fn machine(report: &BenchReport) -> String {
+pub(crate) fn bench_machine(report: &BenchReport) -> String {
     let hypervisor = if report.hypervisor == Some(true) { ", under a hypervisor" } else { "" };
     format!(
         "{}{hypervisor}, kernel {}, {} of {}",
@@ -60,7 +58,7 @@ pub(crate) fn machine(report: &BenchReport) -> String {
 }
 
 /// The result in a sentence.
-pub(crate) fn verdict(report: &BenchReport) -> String {
+pub(crate) fn bench_verdict(report: &BenchReport) -> String {
     let size = format_bytes(report.size_bytes);
     let Some(best) = report.best() else { return "Nothing could be measured.".to_owned() };
     format!(

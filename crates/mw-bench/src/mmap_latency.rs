@@ -1,26 +1,14 @@
 //! The latency of mmap(2) in another thread of the process while a segment is created.
 
-use super::baseline::{BaselineSegment, Split};
+use crate::baseline::{BaselineSegment, Split};
+use mw_model::Latency;
 use mw_segment::{Options, PageSize, SegmentKind};
 use mw_sys::Region;
-use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// The sleep between two calls of the other thread.
 const INTERVAL: Duration = Duration::from_micros(200);
-
-/// The latency of small mmap(2) calls while a segment was created.
-#[derive(Debug, Clone, Copy, Serialize, schemars::JsonSchema)]
-pub(crate) struct Latency {
-    /// The method of creating it.
-    #[serde(rename = "way")]
-    pub(crate) variant: &'static str,
-    pub(crate) calls: usize,
-    pub(crate) median_ms: f64,
-    pub(crate) p99_9_ms: f64,
-    pub(crate) max_ms: f64,
-}
 
 /// Measures memwright and an equal share for each thread, on base pages.
 pub(crate) fn measure(kind: SegmentKind, bytes: u64) -> Vec<Latency> {

@@ -1,7 +1,7 @@
 //! Other methods of creating a segment, for comparison: an equal share for each thread, one call for each
 //! page, and the chunks of memwright with one slow thread.
 
-use super::sample::{SegmentTimes, ms_per_gib};
+use crate::sample::{SegmentTimes, ms_per_gib};
 use mw_segment::{NumaPolicy, PageSize, Phase, SegmentKind, StdThreads, ThreadSpawner, Workers};
 use mw_sys::{Region, SysvSegment, ThpAdvice};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};

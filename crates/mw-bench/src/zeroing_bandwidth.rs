@@ -1,7 +1,8 @@
 //! Zeroing bandwidth: how fast resident memory is zeroed in parallel. It is the upper bound for creating
 //! pages, because the kernel zeroes them with the same instructions.
 
-use super::sample::{BenchSpread, ms_per_gib};
+use crate::sample::ms_per_gib;
+use mw_model::BenchSpread;
 use mw_sys::{Region, ThpAdvice};
 use std::io;
 use std::ops::Range;

@@ -1,28 +1,23 @@
 //! Huge pages that are reserved for the bench.
 
-use crate::Failure;
-use crate::args::PlacementArg;
-use crate::command::reserved::report_remaining;
+use crate::settings::BenchSettings;
+use crate::variant::BenchPlacement;
 use mw_memory::huge_pool_dir;
-use mw_remedy::{PoolReservation, Reserver};
+use mw_remedy::{PoolReservation, ReservationError, Reserver};
 use mw_sys::kernel_file;
-use std::path::Path;
-
-const RESERVER: Reserver = Reserver { owner: "bench", name: "--reserve", report_remaining };
 
 /// Has the pools of this page size hold `bytes` more than they have promised: an equal part on each of the
 /// nodes that the memory is to come from.
-pub(super) fn reserve_for(
-    place: &PlacementArg,
+pub(crate) fn reserve_for(
+    settings: &BenchSettings<'_>,
     page_bytes: u64,
     bytes: u64,
-    state_dir: &Path,
-) -> Result<Vec<PoolReservation>, Failure> {
+) -> Result<Vec<PoolReservation>, ReservationError> {
     let reserve =
-        |node, bytes| reserve(&huge_pool_dir(page_bytes, node), page_bytes, bytes, state_dir);
-    let nodes = match place {
-        PlacementArg::Uniform(policy) => policy.nodes(),
-        PlacementArg::Split(nodes) => nodes,
+        |node, bytes| reserve(&huge_pool_dir(page_bytes, node), page_bytes, bytes, settings);
+    let nodes = match &settings.place {
+        BenchPlacement::Uniform(policy) => policy.nodes(),
+        BenchPlacement::Split(nodes) => nodes,
     };
     if nodes.is_empty() {
         return Ok(vec![reserve(None, bytes)?]);
@@ -35,8 +30,8 @@ fn reserve(
     dir: &str,
     page_bytes: u64,
     bytes: u64,
-    state_dir: &Path,
-) -> Result<PoolReservation, Failure> {
+    settings: &BenchSettings<'_>,
+) -> Result<PoolReservation, ReservationError> {
     let read = |name: &str| number(&format!("{dir}/{name}"));
     let promised = read("resv_hugepages").unwrap_or(0);
     let free = read("free_hugepages").unwrap_or(0).saturating_sub(promised);
@@ -45,13 +40,15 @@ fn reserve(
         return Ok(PoolReservation::nothing());
     }
     let pages = read("nr_hugepages").unwrap_or(0) + missing;
-    Ok(PoolReservation::pages(
+    let reserver =
+        Reserver { owner: "bench", name: "--reserve", report_remaining: settings.report_remaining };
+    PoolReservation::pages(
         &format!("{dir}/nr_hugepages"),
         pages,
-        RESERVER,
-        state_dir,
+        reserver,
+        settings.state_dir,
         &mut |kernel, change| kernel.write_checked(&change.path, &change.value),
-    )?)
+    )
 }
 
 fn number(file: &str) -> Option<u64> {
