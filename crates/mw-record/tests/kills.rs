@@ -1,4 +1,5 @@
 //! Kills of processes in a recording.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use mw_model::{Host, KillParty, ProcessKill, ServiceProcess};
 use mw_record::{Recording, Retention, Writer};
