@@ -58,6 +58,9 @@ _memwright() {
             memwright,k8s)
                 cmd="memwright__subcmd__k8s"
                 ;;
+            memwright,killed)
+                cmd="memwright__subcmd__killed"
+                ;;
             memwright,lab)
                 cmd="memwright__subcmd__lab"
                 ;;
@@ -174,6 +177,9 @@ _memwright() {
                 ;;
             memwright__subcmd__help,k8s)
                 cmd="memwright__subcmd__help__subcmd__k8s"
+                ;;
+            memwright__subcmd__help,killed)
+                cmd="memwright__subcmd__help__subcmd__killed"
                 ;;
             memwright__subcmd__help,lab)
                 cmd="memwright__subcmd__help__subcmd__lab"
@@ -395,7 +401,7 @@ _memwright() {
 
     case "${cmd}" in
         memwright)
-            opts="-h -V --config --help --version check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export lab why help"
+            opts="-h -V --config --help --version check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report killed heartbeats ship trends notify top export lab why help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1085,7 +1091,7 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__help)
-            opts="check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report heartbeats ship trends notify top export lab why help"
+            opts="check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report killed heartbeats ship trends notify top export lab why help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1423,6 +1429,20 @@ _memwright() {
         memwright__subcmd__help__subcmd__k8s__subcmd__condition)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__help__subcmd__killed)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -2071,6 +2091,36 @@ _memwright() {
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__killed)
+            opts="-h -V --since --recording --format --json --config --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --since)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --recording)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;

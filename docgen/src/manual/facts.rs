@@ -344,6 +344,16 @@ pub(super) const FACTS: &[CommandFacts] = &[
         &["watch", "incidents", "export"],
     ),
     facts(
+        "killed",
+        &[
+            ("sudo memwright killed postgres", "Who killed the last process of postgres, and why."),
+            ("sudo memwright killed --since 7d", "All kills of a week."),
+        ],
+        None,
+        &[],
+        &["watch", "incidents", "explain"],
+    ),
+    facts(
         "heartbeats",
         &[("sudo memwright heartbeats --since 2d", "Late heartbeats, and what stalled then.")],
         Some("Lines were found."),
