@@ -40,7 +40,7 @@ const WORDS: [(&str, RefusalKind); 9] = [
 
 /// Refusals at one limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Refusal {
+struct LimitRefusal {
     lines: u64,
     /// The first cgroup or device that was refused.
     first: Option<String>,
@@ -50,7 +50,7 @@ struct Refusal {
 
 /// Refusals of a log by limit.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Refusals(BTreeMap<RefusalKind, Refusal>);
+pub(crate) struct Refusals(BTreeMap<RefusalKind, LimitRefusal>);
 
 impl Refusals {
     /// Reads a line of the kernel; false if it refuses nothing.
@@ -93,7 +93,7 @@ impl Refusals {
 }
 
 impl RefusalKind {
-    fn headline(self, refusal: &Refusal) -> String {
+    fn headline(self, refusal: &LimitRefusal) -> String {
         let first = refusal.first.as_deref();
         match self {
             Self::Tasks => format!(
@@ -126,7 +126,7 @@ impl RefusalKind {
         }
     }
 
-    fn note(self, refusal: &Refusal) -> String {
+    fn note(self, refusal: &LimitRefusal) -> String {
         let first = refusal.first.as_deref();
         match self {
             Self::Tasks => format!(

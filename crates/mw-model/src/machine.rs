@@ -259,6 +259,10 @@ pub struct Cgroup {
     pub kernel_limit_bytes: Option<u64>,
     /// How often that limit refused memory: `memory.kmem.failcnt`.
     pub kernel_failures: Option<u64>,
+    /// `pids.max` of version 2: how many tasks it may have with those below it; `None` is no limit.
+    pub tasks_max: Option<u64>,
+    /// `pids.current`.
+    pub tasks: Option<u64>,
     pub stat: cgroup::MemoryStat,
     /// Its events: of its own limits, and processes killed in it and below. Version 1 fills `max` (failcnt) and
     /// `oom_kill` alone.

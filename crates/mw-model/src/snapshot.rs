@@ -6,7 +6,7 @@ use crate::{
 };
 use mw_proc::arcstats::Arcstats;
 use mw_proc::buddyinfo::Buddyinfo;
-use mw_proc::cgroups::ControllerHierarchy;
+use mw_proc::cgroups::CgroupCount;
 use mw_proc::dentry_state::DentryState;
 use mw_proc::extfrag::Extfrag;
 use mw_proc::inode_state::InodeState;
@@ -67,7 +67,7 @@ pub struct Snapshot {
     /// Added memory that is offline.
     pub memory_blocks: Reading<MemoryBlocks>,
     /// How many groups the memory controller's hierarchy has; none where the kernel does not list it.
-    pub memory_hierarchy: Reading<Option<ControllerHierarchy>>,
+    pub memory_hierarchy: Reading<Option<CgroupCount>>,
     pub disks: Reading<Vec<Disk>>,
     /// The zram devices that are used as swap.
     pub zrams: Reading<Vec<Zram>>,

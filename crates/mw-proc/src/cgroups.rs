@@ -5,7 +5,7 @@ use crate::scan;
 
 /// The hierarchy of a controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ControllerHierarchy {
+pub struct CgroupCount {
     /// Its number; 0 is the unified one (version 2), whose groups need not have the controller.
     pub hierarchy: u32,
     pub groups: u64,
@@ -15,7 +15,7 @@ pub struct ControllerHierarchy {
 ///
 /// # Errors
 /// When a line is cut, or that of the controller has no numbers.
-pub fn parse_memory(text: &[u8]) -> Result<Option<ControllerHierarchy>, ParseError> {
+pub fn parse_memory(text: &[u8]) -> Result<Option<CgroupCount>, ParseError> {
     let mut found = None;
     for line in scan::lines(text) {
         line.whole()?;
@@ -26,7 +26,7 @@ pub fn parse_memory(text: &[u8]) -> Result<Option<ControllerHierarchy>, ParseErr
         let hierarchy = line.next_u64(&mut fields)?;
         let groups = line.next_u64(&mut fields)?;
         let hierarchy = u32::try_from(hierarchy).unwrap_or(u32::MAX);
-        found = Some(ControllerHierarchy { hierarchy, groups });
+        found = Some(CgroupCount { hierarchy, groups });
     }
     Ok(found)
 }
@@ -39,7 +39,7 @@ mod tests {
     #[test]
     fn reads() {
         let text = b"#subsys_name\thierarchy\tnum_cgroups\tenabled\ncpuset\t4\t61\t1\nmemory\t11\t188\t1\n";
-        let memory = ControllerHierarchy { hierarchy: 11, groups: 188 };
+        let memory = CgroupCount { hierarchy: 11, groups: 188 };
         assert_eq!(parse_memory(text), Ok(Some(memory)));
         assert_eq!(parse_memory(b"cpuset\t4\t61\t1\n"), Ok(None));
         let problem = |text: &[u8]| parse_memory(text).unwrap_err().problem;

@@ -14,6 +14,7 @@ mod arc;
 mod by_path;
 mod by_scores;
 mod cause_score;
+mod cgroup_counts;
 mod cgroup_parts;
 mod check;
 mod condition_state;

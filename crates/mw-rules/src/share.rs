@@ -4,6 +4,9 @@ use mw_model::{Missing, Resource, Sample, Snapshot, Window, derived};
 use mw_proc::meminfo::Meminfo;
 use mw_proc::vmstat::{Counter, Vmstat};
 
+/// Share of a limit of a number from which on the next burst is refused.
+pub(crate) const LIMIT_PERCENT: f64 = 95.0;
+
 /// `part` of `whole` in percent; 0 of nothing is 0.
 pub(crate) fn percent(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }

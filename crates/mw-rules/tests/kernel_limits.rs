@@ -4,7 +4,7 @@
 
 use mw_collect::input;
 use mw_model::{Finding, OriginKind, Reading, Window};
-use mw_proc::cgroups::ControllerHierarchy;
+use mw_proc::cgroups::CgroupCount;
 use mw_proc::limits::Rlimit;
 use mw_proc::version::KernelVersion;
 
@@ -37,6 +37,7 @@ fn each_limit_is_found_by_its_own_setting() {
     assert_eq!(subject("firing-orphans"), "net.ipv4.tcp_max_orphans");
     assert_eq!(subject("firing-connections"), "net.netfilter.nf_conntrack_max");
     assert_eq!(subject("firing-cgroups"), "kernel memory");
+    assert_eq!(subject("firing-tasks"), "cgroup /ci.service");
     let mut window = window("kernel-limit/quiet");
     set(&mut window, "fs.aio-nr", "65000");
     assert_eq!(found(&window, "kernel-limit")[0].subject.to_string(), "fs.aio-max-nr");
@@ -52,7 +53,7 @@ fn deleted_cgroups_use_up_numbers_only_where_they_keep_them() {
     let mut newer = old();
     newer.now.origin.kernel = KernelVersion::parse(b"4.7.0").ok();
     assert!(!is_found(&newer));
-    let count = |window: &mut Window, change: fn(&mut ControllerHierarchy)| {
+    let count = |window: &mut Window, change: fn(&mut CgroupCount)| {
         let Reading::Value(Some(memory)) = &mut window.now.memory_hierarchy else { panic!() };
         change(memory);
     };

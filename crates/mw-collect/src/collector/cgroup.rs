@@ -151,6 +151,8 @@ const FILES_V2: &[&str] = &[
     "memory.events",
     "memory.events.local",
     "memory.stat",
+    "pids.current",
+    "pids.max",
     "cgroup.controllers",
     STAT,
 ];
@@ -237,6 +239,9 @@ impl Hierarchy {
                     .ok()
                     .flatten(),
                 kernel_failures: number("memory.kmem.failcnt"),
+                // The controller of tasks is in a hierarchy of its own.
+                tasks_max: None,
+                tasks: None,
                 stat,
                 events: MemoryEvents {
                     max: number("memory.failcnt"),
@@ -260,6 +265,8 @@ impl Hierarchy {
                 kernel_bytes: None,
                 kernel_limit_bytes: None,
                 kernel_failures: None,
+                tasks_max: number("pids.max"),
+                tasks: number("pids.current"),
                 stat,
                 events: events_v2(source, &dir),
             },

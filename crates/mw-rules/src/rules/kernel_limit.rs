@@ -7,7 +7,8 @@
 //! `net.ipv4.udp_mem`), open files (`fs.file-max`), tasks (`kernel.threads-max`, `kernel.pid_max`), requests of
 //! asynchronous I/O (`fs.aio-max-nr`), TCP connections that no process has any more (`net.ipv4.tcp_max_orphans`), tracked
 //! connections (`net.netfilter.nf_conntrack_max`); or of the keys of one user (`kernel.keys.maxkeys`). Before Linux 4.7, of the numbers of memory
-//! cgroups, of which there are 65535.
+//! cgroups, of which there are 65535. Or of the tasks of a cgroup (`pids.max` of version 2, `TasksMax=` of systemd), of
+//! those that cgroup-limit looks at.
 //!
 //! ## Why it hurts
 //! Programs see ENOMEM, ENOBUFS, ENFILE, EAGAIN or EDQUOT, or connections stall and are dropped, and people look for
@@ -36,14 +37,12 @@
 //! Linux, Documentation/networking/ip-sysctl.rst, tcp_mem; Documentation/admin-guide/sysctl/fs.rst, file-nr and aio-nr;
 //! Documentation/admin-guide/sysctl/kernel.rst, threads-max.
 
-use crate::share::percent;
+use crate::cgroup_counts;
+use crate::share::{LIMIT_PERCENT, percent};
 use mw_model::{
-    Area, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Subject, Sysctl, Window,
+    Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Subject, Sysctl, Window,
     format_bytes,
 };
-use mw_proc::version::KernelVersion;
-
-const WARNING_PERCENT: f64 = 95.0;
 
 /// Something that is limited, and how much of it is in use.
 struct LimitedUse {
@@ -65,24 +64,19 @@ struct LimitedUse {
 /// The step for most things that are limited.
 const FIND_HOLDER: &str = "find the program that holds them";
 
-/// Numbers of memory cgroups: `MEM_CGROUP_ID_MAX`, before 3.15 `CSS_ID_MAX`.
-const CGROUP_NUMBERS: u64 = 65_535;
-
-/// The first kernel that releases the number of a deleted memory cgroup although memory is charged to it.
-const RELEASES_NUMBERS: KernelVersion = KernelVersion::new(4, 7, 0);
-
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let snapshot = &window.now;
     let uses: Vec<LimitedUse> = [tcp, udp, orphans, tracked, files, threads, pids, aio, keys]
         .into_iter()
         .filter_map(|of| of(snapshot))
         .collect();
-    let numbers = cgroup_numbers(snapshot);
-    if uses.is_empty() && numbers.is_none() {
+    let numbers = cgroup_counts::numbers(snapshot);
+    let tasks = cgroup_counts::tasks(snapshot);
+    if uses.is_empty() && numbers.is_none() && tasks.is_empty() {
         return Err(Missing::absent("/proc/sys/fs/file-nr", "no limit of the kernel was read"));
     }
-    let reached = uses.iter().filter(|of| percent(of.used, of.limit) >= WARNING_PERCENT);
-    Ok(reached.map(|of| finding(of, snapshot)).chain(numbers.flatten()).collect())
+    let reached = uses.iter().filter(|of| percent(of.used, of.limit) >= LIMIT_PERCENT);
+    Ok(reached.map(|of| finding(of, snapshot)).chain(numbers.flatten()).chain(tasks).collect())
 }
 
 fn tcp(snapshot: &Snapshot) -> Option<LimitedUse> {
@@ -210,42 +204,6 @@ fn keys(snapshot: &Snapshot) -> Option<LimitedUse> {
         unit_bytes: None,
         first: FIND_HOLDER,
     })
-}
-
-/// The finding that no number is left for a memory cgroup; the outer option is none where that cannot be told.
-fn cgroup_numbers(snapshot: &Snapshot) -> Option<Option<Finding>> {
-    let memory = (*snapshot.memory_hierarchy.value()?)?;
-    // Groups of the unified hierarchy (0) need not have the controller.
-    if snapshot.origin.kernel? >= RELEASES_NUMBERS || memory.hierarchy == 0 {
-        return None;
-    }
-    let is_reached = percent(memory.groups, CGROUP_NUMBERS) >= WARNING_PERCENT
-        && memory.groups <= CGROUP_NUMBERS;
-    let headline = format!(
-        "memory cgroups have nearly no number left: {} of {CGROUP_NUMBERS} are in use, deleted cgroups included",
-        memory.groups
-    );
-    let finding = || {
-        Finding::new(Severity::Warning, Area::KernelMemory, headline)
-            .with_evidence("memory cgroups", Quantity::Count(memory.groups), "/proc/cgroups")
-            .with_evidence("numbers", Quantity::Count(CGROUP_NUMBERS), "mm/memcontrol.c")
-            .with_impact(
-                "A memory cgroup cannot be created (ENOSPC or ENOMEM), so that no container starts, although memory is \
-                 free.",
-            )
-            .with_remedy(Remedy::named(
-                "free the page cache and the objects that keep deleted cgroups, and create fewer; Linux 4.7 releases the \
-                 number of a deleted one",
-                vec![
-                    Step::manual("find /sys/fs/cgroup/memory -type d | wc -l"),
-                    Step::Once {
-                        path: "/proc/sys/vm/drop_caches".to_owned(),
-                        value: "3".to_owned(),
-                    },
-                ],
-            ))
-    };
-    Some(is_reached.then(finding))
 }
 
 /// The value at a place of a setting.
