@@ -117,6 +117,11 @@ const UNTOLD: &[(&str, &str)] = &[
         "fuse-read-ahead",
         "the reader waits for the page, as for a disk; whose wake-up ends the wait tells",
     ),
+    ("cgroup-move", "with PREEMPT_RT the reading may interrupt the task as it goes to sleep"),
+    (
+        "cpu-quota",
+        "newer kernels throttle in work of the task whose function ends in a tail call, and leaves no frame",
+    ),
     ("io-limit", "the request is delayed and not the task, which waits as for a disk"),
     (
         "pipe-mutex",

@@ -195,6 +195,8 @@ fn class<'a>(stack: &'a [String], known: &mut HashMap<&'a str, FunctionClass>) -
     let wait = taken_lock(stack).or_else(|| WAITS.get(all.wait).map(|row| row.wait));
     let wait = match wait {
         Some(Wait::SwapIn) if waits_for_moved_page(stack) => Some(Wait::Migration),
+        // With PREEMPT_RT a task sleeps for the mutex within the semaphore.
+        Some(Wait::Mutex) if is_wait_for_mmap_lock(stack) => Some(Wait::Semaphore),
         wait => wait,
     };
     WaitClass {
@@ -401,6 +403,10 @@ mod tests {
         let from_proc = "vm_mmap_pgoff < ksys_mmap_pgoff < do_syscall_64";
         assert_eq!(wait(&stack(from_proc)), Some(Wait::Semaphore));
         assert_eq!(wait(&stack("lock_mm_and_find_vma < exc_page_fault")), Some(Wait::Semaphore));
+        let rt = "rt_mutex_schedule < __rt_mutex_slowlock_locked.constprop.0";
+        let reader = |function| stack(&format!("{rt} < {function} < seq_read < vfs_read"));
+        assert_eq!(wait(&reader("show_smaps_rollup")), Some(Wait::Semaphore));
+        assert_eq!(wait(&reader("pipe_read")), Some(Wait::Mutex));
         assert_eq!(wait(&stack("some_wait < vm_mmap_pgoff < do_syscall_64")), None);
         assert_eq!(
             wait(&stack("folio_wait_bit_common < filemap_fault < do_user_addr_fault")),
