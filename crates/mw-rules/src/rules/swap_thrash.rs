@@ -25,6 +25,9 @@
 //! the second limit it thrashes inside the first: in our measurements the next job then got half of its
 //! huge pages, all of them with both limits, and none without any. Swap settings only move the problem.
 //!
+//! Where a cgroup has most of what is in swap, and with it more than its limit, while the machine has room, its own limit
+//! swaps: raise it, or forbid the cgroup swap (`memory.swap.max`), which a limit of memory does not bound in version 2.
+//!
 //! ## Threshold
 //! Traffic in one direction is harmless: idle pages are swapped out, or come back after a peak. 1 MiB/s
 //! in both directions, over a second at least, is more than such an exchange causes on an idle machine. zswap serves a
@@ -43,7 +46,8 @@ use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::kernel::SWAP;
 use mw_model::{
-    Area, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, WaitKind, Window,
+    Area, Cgroup, CgroupVersion, Cgroups, Finding, Missing, Quantity, Remedy, Severity, Snapshot,
+    Step, WaitKind, Window, format_bytes,
 };
 use mw_proc::vmstat::Counter;
 
@@ -204,11 +208,111 @@ fn after_the_fact(window: &Window, stopped_percent: f64) -> Option<Finding> {
 }
 
 fn complete(finding: Finding, snapshot: &Snapshot) -> Finding {
-    finding.with_impact("Programs run at the speed of the swap device.").with_remedy(Remedy::named(
+    let finding = finding.with_impact("Programs run at the speed of the swap device.");
+    if let Some(swapping) = limited(snapshot) {
+        return swapping.complete(finding);
+    }
+    finding.with_remedy(Remedy::named(
         format!(
             "limit the memory of the program that outgrew the machine{}",
             program_words(snapshot)
         ),
         vec![Step::manual("systemd-run -p MemoryMax=SIZE -p MemorySwapMax=0 COMMAND")],
     ))
+}
+
+/// A cgroup whose limit swaps.
+struct LimitedSwap<'a> {
+    groups: &'a Cgroups,
+    group: &'a Cgroup,
+    limit_bytes: u64,
+    swap_bytes: u64,
+}
+
+/// The cgroup that has most of what is in swap, and with it more than its limit, where the machine itself has room: its own
+/// reclaim swaps. A limit of memory does not bound swap (version 2: memory.swap.max).
+fn limited(snapshot: &Snapshot) -> Option<LimitedSwap<'_>> {
+    if !outlook::is_served(snapshot) {
+        return None;
+    }
+    let meminfo = snapshot.sample.meminfo.value()?;
+    let used = meminfo.swap_total_bytes?.saturating_sub(meminfo.swap_free_bytes?);
+    let groups = snapshot.cgroups.value().filter(|groups| groups.version == CgroupVersion::V2)?;
+    let limited = groups.limited.iter().filter_map(|group| {
+        let (limit_bytes, swap_bytes) = (group.max_bytes?, group.swap_current_bytes?);
+        let wants = group.current_bytes?.saturating_add(swap_bytes);
+        let is_it = wants > limit_bytes && percent(swap_bytes, used) >= USED_PERCENT;
+        is_it.then_some(LimitedSwap { groups, group, limit_bytes, swap_bytes })
+    });
+    limited.max_by_key(|swapping| swapping.swap_bytes)
+}
+
+impl LimitedSwap<'_> {
+    fn complete(&self, finding: Finding) -> Finding {
+        let (limit, swap) = (format_bytes(self.limit_bytes), format_bytes(self.swap_bytes));
+        finding
+            .with_evidence(
+                format!("in swap of {}", self.group.path),
+                Quantity::Bytes(self.swap_bytes),
+                "memory.swap.current",
+            )
+            .with_evidence("its limit", Quantity::Bytes(self.limit_bytes), "memory.max")
+            .with_remedy(Remedy::named(
+                format!(
+                    "raise the memory limit of cgroup {} ({limit}), which has {swap} in swap beside it; or forbid it swap, \
+                     so that it is killed at its limit",
+                    self.group.path
+                ),
+                ["memory.max", "memory.swap.max"]
+                    .map(|file| Step::manual(format!("echo SIZE > {}", self.groups.file(self.group, file))))
+                    .into(),
+            ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mw_model::Reading;
+    use mw_proc::meminfo::Meminfo;
+
+    const MIB: u64 = 1 << 20;
+
+    fn snapshot(current_mib: u64, swap_mib: u64, available_mib: u64) -> Snapshot {
+        let mut snapshot = Snapshot::default();
+        snapshot.sample.meminfo = Reading::Value(Meminfo {
+            mem_total_bytes: Some(8192 * MIB),
+            mem_free_bytes: Some(available_mib * MIB),
+            mem_available_bytes: Some(available_mib * MIB),
+            swap_total_bytes: Some(2048 * MIB),
+            swap_free_bytes: Some(1748 * MIB),
+            ..Meminfo::default()
+        });
+        let group = Cgroup {
+            path: "/app".to_owned(),
+            current_bytes: Some(current_mib * MIB),
+            max_bytes: Some(64 * MIB),
+            swap_current_bytes: Some(swap_mib * MIB),
+            ..Cgroup::default()
+        };
+        snapshot.cgroups = Reading::Value(Cgroups {
+            mount: "/sys/fs/cgroup".to_owned(),
+            limited: vec![group],
+            ..Cgroups::default()
+        });
+        snapshot
+    }
+
+    /// Promise (Findings): Where a cgroup's own limit swaps, the remedy is about that limit, and not about the machine.
+    #[test]
+    fn a_limit_that_swaps_is_named() {
+        let remedy = |snapshot: &Snapshot| {
+            let finding = complete(Finding::new(Severity::Warning, Area::Swap, ""), snapshot);
+            format!("{:?}", finding.remedy)
+        };
+        assert!(remedy(&snapshot(60, 200, 5000)).contains("/app (64 MiB), which has 200 MiB"));
+        assert!(!remedy(&snapshot(60, 2, 5000)).contains("/app"), "others have the swap");
+        assert!(!remedy(&snapshot(20, 40, 5000)).contains("/app"), "all of it fits");
+        assert!(!remedy(&snapshot(60, 200, 50)).contains("/app"), "the machine is short");
+    }
 }
