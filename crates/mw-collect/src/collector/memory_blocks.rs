@@ -96,6 +96,8 @@ mod tests {
     #[test]
     fn a_kernel_that_cannot_add_memory_has_no_blocks() {
         let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("proc")).unwrap();
+        std::fs::write(root.path().join("proc/meminfo"), "MemTotal: 1 kB\n").unwrap();
         let source = Source::tree(root.path()).unwrap();
         assert_eq!(collect(&source, &Zoneinfo::default(), 4096), Ok(MemoryBlocks::default()));
     }
