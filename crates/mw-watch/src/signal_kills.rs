@@ -15,7 +15,7 @@ use mw_record::Writer;
 use mw_rules::{
     KILL_LOG_UNITS, KILL_LOG_WORDS, KillLogLine, SentSignal, complete_kill, explain_signal,
 };
-use mw_sys::monotonic_ns;
+use mw_sys::{leave_real_time, monotonic_ns, set_sched_fifo};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
 use std::io;
@@ -102,6 +102,8 @@ impl SignalKills {
         beat: &Beat,
     ) {
         let mut state = SignalState::default();
+        // A sender such as kill(1) ends within 100 µs. What is refused is a name less.
+        let _ = set_sched_fifo();
         loop {
             beat.rest();
             self.wait(&tracer, !state.waiting.is_empty());
@@ -158,7 +160,9 @@ impl SignalState {
             let is_looked_at =
                 self.budget.permits_look(now_ns / 1_000_000, record.sender, record.is_of_kernel);
             let signal = is_looked_at.then(|| {
-                let (sender, victim) = (read_party(record.sender), read_party(record.target));
+                let sender = read_party(record.sender);
+                let is_own = record.sender == record.target;
+                let victim = if is_own { sender.clone() } else { read_party(record.target) };
                 let ago_ms = now_ns.saturating_sub(record.time_ns) / 1_000_000;
                 self.signal(record, now_ms.saturating_sub(ago_ms), sender, victim)
             });
@@ -271,7 +275,10 @@ impl SignalState {
         if is_needed && may_search {
             self.searched_unix_ms = now_ms;
             let first = kills.iter().map(|kill| kill.unix_ms).min().unwrap_or(now_ms);
+            // Lines of the journal may be many.
+            leave_real_time();
             let lines = logged_lines(first.saturating_sub(JOURNAL_BEFORE_MS), now_ms);
+            let _ = set_sched_fifo();
             kills.iter_mut().for_each(|kill| complete_kill(kill, &lines));
         }
         if let Some(last) = kills.last_mut() {

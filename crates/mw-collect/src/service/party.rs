@@ -34,7 +34,7 @@ pub fn read_party(task: u32) -> Option<PartyFacts> {
     let parent = stat.as_ref().map(|stat| stat.parent).filter(|parent| *parent > 0);
     let limit = read(pid, "limits").and_then(|text| Rlimits::parse(&text).ok());
     let limit = limit.and_then(|limits| limits.cpu_time?.hard);
-    let cpu_s = stat.as_ref().map_or(0, |stat| stat.cpu_ticks / ticks_per_second());
+    let cpu_ticks = stat.as_ref().map_or(0, |stat| stat.cpu_ticks);
     Some(PartyFacts {
         party: KillParty {
             process: ServiceProcess {
@@ -48,7 +48,8 @@ pub fn read_party(task: u32) -> Option<PartyFacts> {
         },
         may_kill_others: status.uid == Some(0) || capabilities & CAP_KILL != 0,
         is_namespace_init: status.inner_pid == Some(1) && pid != 1,
-        reached_cpu_limit_s: limit.filter(|limit| cpu_s >= *limit),
+        reached_cpu_limit_s: limit
+            .filter(|limit| is_reached(*limit, cpu_ticks, ticks_per_second())),
     })
 }
 
@@ -65,6 +66,12 @@ fn cgroup(groups: &[Membership]) -> Option<String> {
     path.or_else(|| groups.first().map(|group| group.path.clone()))
 }
 
+/// The kernel compares what its ticks have sampled with the limit, and shows the time that was measured, which may be
+/// less.
+fn is_reached(limit_s: u64, cpu_ticks: u64, per_second: u64) -> bool {
+    cpu_ticks.saturating_mul(4) >= limit_s.saturating_mul(per_second).saturating_mul(3)
+}
+
 fn ticks_per_second() -> u64 {
     rustix::param::clock_ticks_per_second().max(1)
 }
@@ -72,6 +79,14 @@ fn ticks_per_second() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_limit_of_cpu_time_is_reached_at_three_quarters_of_what_is_shown() {
+        assert!(is_reached(1, 98, 100) && is_reached(1, 300, 100) && is_reached(8, 600, 100));
+        assert!(
+            !is_reached(1, 70, 100) && !is_reached(8, 500, 100) && !is_reached(u64::MAX, 1, 100)
+        );
+    }
 
     #[test]
     fn a_process_is_read_until_it_is_waited_for() {
