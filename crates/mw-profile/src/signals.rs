@@ -5,7 +5,7 @@
 //! processes killed. `code` is `SI_KERNEL` where the kernel sends for itself (include/trace/events/signal.h,
 //! `TP_STORE_SIGINFO`), and the current task of the record is the sender.
 
-use crate::open::{cpus, raise_descriptors, refused};
+use crate::open::{cpus, raise_descriptors, refused, wake_bytes};
 use crate::records::{PerfRecord, PerfSample, records};
 use crate::tracefs::Tracefs;
 use crate::tracepoint::{Field, TracepointFormat};
@@ -20,8 +20,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// Records of a CPU that wait to be read: some ninety.
 const RING_BYTES: usize = 8 << 10;
 
-/// SIGKILL and the marks of victims; SIGTERM and SIGABRT.
-const EVENTS_OF_CPU: usize = 3;
+/// SIGKILL and the marks of victims; SIGTERM and SIGABRT; names.
+const EVENTS_OF_CPU: usize = 4;
+
+/// Names of tasks that are kept.
+const MAX_NAMES: usize = 4_096;
 
 /// `SI_KERNEL` of sigaction(2).
 const SI_KERNEL: i64 = 0x80;
@@ -42,6 +45,10 @@ pub struct SignalTracer {
     marks: Vec<PerfEvent>,
     watched: Vec<PerfEvent>,
     rings: Vec<PerfRing>,
+    /// New names of tasks, one event and ring for each CPU: kill(1) ends before its name can be read elsewhere.
+    naming: Vec<PerfEvent>,
+    naming_rings: Vec<PerfRing>,
+    names: HashMap<u32, String>,
     decoder: SignalDecoder,
     is_mark: HashMap<u64, bool>,
     signal_id: u64,
@@ -71,6 +78,8 @@ pub struct SentRecord {
     pub name: String,
     /// The thread that sent it, or in whose context it was sent.
     pub sender: u32,
+    /// Name that the sender has taken since the tracer was opened.
+    pub sender_name: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -105,6 +114,7 @@ impl SignalDecoder {
             target: task(self.target)?,
             name: String::from_utf8_lossy(self.name.text(record)).into_owned(),
             sender: task(self.current)?,
+            sender_name: None,
         })
     }
 
@@ -138,6 +148,9 @@ impl SignalTracer {
             marks: Vec::new(),
             watched: Vec::new(),
             rings: Vec::new(),
+            naming: Vec::new(),
+            naming_rings: Vec::new(),
+            names: HashMap::new(),
             decoder,
             is_mark: HashMap::new(),
             signal_id: format.id,
@@ -152,7 +165,7 @@ impl SignalTracer {
         for cpu in &self.cpus {
             let kill = PerfEvent::open(&point(self.signal_id), *cpu)?;
             kill.set_filter(KILLS)?;
-            self.rings.push(PerfRing::map(&kill, RING_BYTES.max(rustix::param::page_size()))?);
+            self.rings.push(PerfRing::map(&kill, ring_bytes())?);
             self.is_mark.insert(kill.id(), false);
             if let Some(mark) = mark {
                 let mark = PerfEvent::open(&point(mark.id), *cpu)?;
@@ -163,6 +176,10 @@ impl SignalTracer {
             }
             kill.enable()?;
             self.kills.push(kill);
+            let naming = PerfEvent::open(&naming(), *cpu)?;
+            self.naming_rings.push(PerfRing::map(&naming, ring_bytes())?);
+            naming.enable()?;
+            self.naming.push(naming);
         }
         Ok(())
     }
@@ -190,7 +207,7 @@ impl SignalTracer {
 
     /// Descriptors that are readable when there is a record.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.kills.iter().map(AsFd::as_fd)
+        self.kills.iter().chain(&self.naming).map(AsFd::as_fd)
     }
 
     /// Records since the last call.
@@ -215,7 +232,27 @@ impl SignalTracer {
             });
         }
         events.signals.sort_by_key(|signal| signal.time_ns);
+        // A name is taken before the signal is sent.
+        self.learn_names();
+        for signal in &mut events.signals {
+            signal.sender_name = self.names.get(&signal.sender).cloned();
+        }
         events
+    }
+
+    fn learn_names(&mut self) {
+        let Self { naming_rings, names, crossing, .. } = self;
+        for ring in naming_rings {
+            ring.for_each(crossing, |bytes| {
+                for record in records(bytes) {
+                    let PerfRecord::Name { tid, name } = record else { continue };
+                    if names.len() >= MAX_NAMES {
+                        names.clear();
+                    }
+                    names.insert(tid, String::from_utf8_lossy(name).into_owned());
+                }
+            });
+        }
     }
 }
 
@@ -231,6 +268,22 @@ fn point(id: u64) -> PerfAttr {
         // The sender may end at once.
         wake_bytes: 1,
     }
+}
+
+/// Names alone: no occurrence is recorded.
+fn naming() -> PerfAttr {
+    PerfAttr {
+        source: PerfSource::MajorFaults,
+        period: SamplePeriod::Occurrences(1 << 60),
+        names: true,
+        fields: false,
+        wake_bytes: wake_bytes(ring_bytes()),
+        ..point(0)
+    }
+}
+
+fn ring_bytes() -> usize {
+    RING_BYTES.max(rustix::param::page_size())
 }
 
 fn watch_filter(processes: &[u32]) -> Option<CString> {

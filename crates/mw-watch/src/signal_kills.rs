@@ -194,7 +194,8 @@ impl SignalState {
         sender: Option<PartyFacts>,
         victim: Option<PartyFacts>,
     ) -> Option<WaitingSignal> {
-        let SentRecord { signal, is_of_kernel, target, name, sender: sender_task, .. } = record;
+        let SentRecord { signal, is_of_kernel, target, name, sender: task, sender_name, .. } =
+            record;
         let of_service = |pid: u32| self.services.contains(&pid);
         let is_of_service = of_service(target)
             || victim.as_ref().is_some_and(|of| of_service(of.party.process.pid));
@@ -203,7 +204,7 @@ impl SignalState {
         }
         let mut unseen = Vec::new();
         if sender.is_none() {
-            unseen.push("the sender, which had ended".to_owned());
+            unseen.push("user and cgroup of the sender, which had ended".to_owned());
         }
         if victim.is_none() {
             unseen.push("user and cgroup of the process, which was gone".to_owned());
@@ -215,7 +216,7 @@ impl SignalState {
                 ..PartyFacts::default()
             }
         };
-        let sender = sender.unwrap_or_else(|| unread(sender_task, String::new()));
+        let sender = sender.unwrap_or_else(|| unread(task, sender_name.unwrap_or_default()));
         let victim = victim.unwrap_or_else(|| unread(target, name));
         let is_of_namespace_init =
             sender.is_namespace_init && sender.party.process.pid != victim.party.process.pid;
@@ -230,7 +231,7 @@ impl SignalState {
             is_of_namespace_init,
             unseen,
         };
-        Some(WaitingSignal { sent, target, sender: sender_task })
+        Some(WaitingSignal { sent, target, sender: task })
     }
 
     /// Signals of which logs have told by now.
