@@ -237,6 +237,7 @@ function_sets! {
     pub(crate) const SEMAPHORE_TAKERS = [
         "filemap_fault",
         "ext4_filemap_fault",
+        "do_page_cache_ra",
         "page_cache_ra_unbounded",
         "page_cache_ra_order",
         // The lock of all mappings of a file.
