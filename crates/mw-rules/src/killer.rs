@@ -8,9 +8,10 @@
 //! A process names itself as it likes. It is taken for a daemon only in the daemon's own unit of the system, or where root
 //! runs it.
 
+mod daemons;
 mod notices;
 
-use mw_kernel_log::KillingProgram;
+use daemons::DAEMONS;
 use mw_model::{
     FatalSignal, KillParty, KillReason, KillSource, Killer, OomShortage, OomVictim, ProcessKill,
 };
@@ -39,14 +40,6 @@ pub struct SentSignal {
     /// What could not be read.
     pub unseen: Vec<String>,
 }
-
-/// Programs that are taken for what they are called, with the units in which they run.
-const DAEMONS: [(&str, KillingProgram); 4] = [
-    ("systemd-oomd", KillingProgram::SystemdOomd),
-    ("earlyoom", KillingProgram::Earlyoom),
-    ("nohang", KillingProgram::Nohang),
-    ("nohang-desktop", KillingProgram::Nohang),
-];
 
 /// Programs by which containers are sent signals.
 const RUNTIMES: [&str; 10] = [

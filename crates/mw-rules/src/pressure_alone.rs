@@ -18,7 +18,7 @@ const STREAMER_PERCENT: u64 = 10;
 /// for memory as long as the trigger asks for.
 #[must_use]
 pub fn is_pressure_alone(incident: &Incident, window: &Window) -> bool {
-    let streams = Streams::of(&incident.flood);
+    let streams = CacheStreams::of(&incident.flood);
     incident.trigger.kind == TriggerKind::Pressure
         && match incident.waits.is_empty() {
             true => {
@@ -45,13 +45,13 @@ fn counts_no_reclaim(window: &Window) -> bool {
 }
 
 /// Those who fill the page cache.
-struct Streams {
+struct CacheStreams {
     pids: Vec<u32>,
     /// Part of the pages that the first of them brought in, from 0 to 1.
     first: f64,
 }
 
-impl Streams {
+impl CacheStreams {
     /// Processes that read the same file under the same name are one stream: a loop starts a process for each pass.
     fn of(flood: &[FloodShare]) -> Self {
         let mut pages: BTreeMap<(&str, &str), u64> = BTreeMap::new();

@@ -1,5 +1,6 @@
 //! Lines of programs that kill: the reason of a kill, and kills that only they tell of.
 
+use super::daemons::DAEMONS;
 use mw_kernel_log::{KillNotice, KillingProgram, OomdReason, UnitEvent, kill_notice};
 use mw_model::{
     FatalSignal, KillParty, KillReason, KillSource, Killer, ProcessKill, ServiceProcess,
@@ -125,7 +126,7 @@ fn daemons_reason(
     daemon: &str,
     lines: &[&KillLogLine],
 ) -> Option<(KillReason, String)> {
-    let (_, program) = super::DAEMONS.iter().find(|(name, _)| *name == daemon)?;
+    let (_, program) = DAEMONS.iter().find(|(name, _)| *name == daemon)?;
     let mut of_daemon = lines.iter().rev().filter(|line| line.program == *program);
     of_daemon.find_map(|line| {
         let reason = match &line.notice {
@@ -284,7 +285,7 @@ fn killer_of(program: KillingProgram) -> Killer {
         KillingProgram::Kubelet => Killer::Kubelet,
         KillingProgram::ContainerRuntime => Killer::Unknown,
         _ => {
-            let daemon = super::DAEMONS.iter().find(|(_, known)| *known == program);
+            let daemon = DAEMONS.iter().find(|(_, known)| *known == program);
             daemon.map_or(Killer::Unknown, |(name, _)| Killer::OomDaemon((*name).to_owned()))
         }
     }

@@ -1,4 +1,5 @@
 use super::*;
+use mw_kernel_log::KillingProgram;
 use mw_kernel_log::kill_notice;
 use mw_model::ServiceProcess;
 
