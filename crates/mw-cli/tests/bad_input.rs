@@ -172,7 +172,7 @@ fn a_kernel_without_psi_numa_thp_or_swap_is_looked_at() {
     });
     assert_eq!(said.code, 0, "{}", said.out);
     assert!(said.out.starts_with("ready: "), "{}", said.out);
-    for rule in ["swap-thrash", "thp-compaction", "numa-node-exhausted", "hugepage-hoard"] {
+    for rule in ["swap-thrash", "thp-compaction", "numa-node-exhausted"] {
         assert!(said.out.contains(&format!("unchecked  {rule}: ")), "{rule}: {}", said.out);
     }
 }
