@@ -208,13 +208,17 @@ impl EvidenceThread {
         self.events.send(event).map_err(|_| NoReceiver)
     }
 
-    /// Evidence of a stall, explained. None where it is pressure for which nobody waited, and nobody was told of it.
+    /// Evidence of a stall, explained. None where nobody was told of it, and it is pressure for which nobody waited, or
+    /// before the evidence says who did.
     fn incident(
         &mut self,
         open: &mut OpenIncident,
         state: IncidentState,
         ended_unix_ms: u64,
     ) -> Option<Incident> {
+        if state == IncidentState::Open && open.is_pressure_without_evidence() {
+            return None;
+        }
         let cpu_before = mw_sys::thread_time();
         if !open.has_ended() {
             open.find_path(&self.context);

@@ -66,6 +66,11 @@ impl OpenIncident {
         self.known.id > 0
     }
 
+    /// True while only the kernel's pressure tells of it.
+    pub(crate) fn is_pressure_without_evidence(&self) -> bool {
+        self.stall.monitor == Monitor::Pressure && self.evidence.is_none() && !self.has_number()
+    }
+
     /// Its number, a new one where it has none.
     pub(crate) fn number(&mut self, writer: &Writer) -> u64 {
         if !self.has_number() {
