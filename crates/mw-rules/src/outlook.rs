@@ -112,7 +112,7 @@ pub(crate) fn counts_waits(window: &Window) -> bool {
 }
 
 /// True if pages are read or swapped in again so often that tasks wait for them.
-pub(crate) fn counts_refaults(window: &Window) -> bool {
+fn counts_refaults(window: &Window) -> bool {
     let again = [Counter::WorkingsetRefaultFile, Counter::Pswpin, Counter::Zswpin];
     let again = again.iter().map(|counter| window.rate(*counter).unwrap_or(0.0)).sum::<f64>();
     is_felt_again(again)

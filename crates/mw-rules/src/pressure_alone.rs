@@ -4,7 +4,7 @@
 //! mm/compaction.c, `kcompactd()`), and a program that fills the page cache as waiting for what it does itself. Neither
 //! is a stall of anybody else.
 
-use crate::outlook::{counts_refaults, direct_per_s, is_felt_again};
+use crate::outlook::{direct_per_s, is_felt_again};
 use mw_model::{
     FloodShare, Incident, KernelWait, Subject, TriggerKind, VmActivity, WaitKind, Window,
 };
@@ -21,8 +21,11 @@ pub fn is_pressure_alone(incident: &Incident, window: &Window) -> bool {
     let streams = CacheStreams::of(&incident.flood);
     incident.trigger.kind == TriggerKind::Pressure
         && match incident.waits.is_empty() {
+            // Who fills the page cache is known by the same trace as who waits.
             true => {
-                incident.causes.is_empty() && counts_no_reclaim(window) && !counts_refaults(window)
+                (incident.causes.is_empty() || !incident.flood.is_empty())
+                    && counts_no_reclaim(window)
+                    && !streams.do_others_read_again(window)
             }
             false => {
                 !is_of_cgroup(incident)

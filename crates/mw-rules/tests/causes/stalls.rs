@@ -292,6 +292,8 @@ fn pressure_is_an_incident_only_where_somebody_waited() {
     assert!(is_alone(reclaims(streamed(), (4711, "cat"))));
     assert!(!is_alone(reclaims(reclaims(streamed(), (4711, "cat")), POSTGRES)));
     assert!(!is_alone(pressed().counts(Counter::Allocstall, 5.0)));
+    assert!(is_alone(streamed()), "kswapd reclaimed for it");
+    assert!(!is_alone(streamed().counts(Counter::Allocstall, 5.0)), "the trace lost who waited");
     let again = |made: Made| made.counts(Counter::WorkingsetRefaultFile, 5000.0);
     assert!(!is_alone(again(pressed())));
     let looped = again(reclaims(streamed(), (4711, "cat")));
