@@ -20,17 +20,16 @@ const STREAMER_PERCENT: u64 = 10;
 pub fn is_pressure_alone(incident: &Incident, window: &Window) -> bool {
     let streams = CacheStreams::of(&incident.flood);
     incident.trigger.kind == TriggerKind::Pressure
+        && !streams.do_others_read_again(window)
         && match incident.waits.is_empty() {
             // Who fills the page cache is known by the same trace as who waits.
             true => {
                 (incident.causes.is_empty() || !incident.flood.is_empty())
                     && counts_no_reclaim(window)
-                    && !streams.do_others_read_again(window)
             }
             false => {
                 !is_of_cgroup(incident)
                     && streams.others_waited_ms(&incident.waits) < incident.trigger.limit_ms
-                    && !streams.do_others_read_again(window)
             }
         }
 }

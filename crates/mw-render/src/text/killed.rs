@@ -60,15 +60,14 @@ impl TextPage {
     /// Facts of the kill that the answer names.
     fn evidence(&mut self, kill: &ProcessKill) {
         let mut rows = vec![("signal", kill.signal.name().to_owned())];
-        let cgroup = |path: &Option<String>| path.clone();
-        rows.extend(cgroup(&kill.victim.cgroup).map(|path| ("cgroup", path)));
+        rows.extend(kill.victim.cgroup.clone().map(|path| ("cgroup", path)));
         rows.extend(kill.victim.uid.map(|uid| ("user", uid.to_string())));
         if let Some(sender) = &kill.sender {
             let parent = sender.parent.as_ref().filter(|parent| parent.pid > 0);
             let parent = parent.map_or(String::new(), |parent| {
                 format!(", started by {} ({})", parent.name, parent.pid)
             });
-            let place = cgroup(&sender.cgroup).map_or(String::new(), |path| format!(", in {path}"));
+            let place = sender.cgroup.as_ref().map_or(String::new(), |path| format!(", in {path}"));
             let user = sender.uid.map_or(String::new(), |uid| format!(", user {uid}"));
             let is_of_kernel = matches!(kill.killer, Killer::OomKiller | Killer::Kernel);
             let label = if is_of_kernel { "in the context of" } else { "sent by" };
