@@ -5,7 +5,7 @@ use mw_memory::HugePool;
 use mw_proc::choice::Choice;
 use mw_proc::mm_stat::MmStat;
 use mw_proc::{bdi, cgroup, limits, status};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One NUMA node.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -196,6 +196,23 @@ impl Cgroups {
         format!("{}{}/{name}", self.mount, group.path.trim_end_matches('/'))
     }
 
+    /// The groups that were read, each once: our own may be among those with a limit.
+    pub fn each(&self) -> impl Iterator<Item = &Cgroup> {
+        let mut seen = BTreeSet::new();
+        let groups = self.own.iter().chain(&self.limited);
+        groups.filter(move |group| seen.insert(group.path.as_str()))
+    }
+
+    /// The file of a limit of memory of a group.
+    #[must_use]
+    pub fn limit_file(&self, group: &Cgroup, limit_bytes: u64) -> &'static str {
+        match self.version {
+            CgroupVersion::V1 => "memory.limit_in_bytes",
+            CgroupVersion::V2 if group.high_bytes == Some(limit_bytes) => "memory.high",
+            CgroupVersion::V2 => "memory.max",
+        }
+    }
+
     /// Whether all were read: a rule that finds nothing in a part has not passed.
     ///
     /// # Errors
@@ -267,6 +284,14 @@ pub struct Cgroup {
     /// Its events: of its own limits, and processes killed in it and below. Version 1 fills `max` (failcnt) and
     /// `oom_kill` alone.
     pub events: cgroup::MemoryEvents,
+}
+
+impl Cgroup {
+    /// The lowest of its own limits of memory, above which it reclaims.
+    #[must_use]
+    pub fn lowest_limit_bytes(&self) -> Option<u64> {
+        [self.max_bytes, self.high_bytes].into_iter().flatten().min()
+    }
 }
 
 /// One block device that memory is written back to.

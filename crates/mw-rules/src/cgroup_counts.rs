@@ -5,7 +5,6 @@ use mw_model::{
     Area, Cgroup, Cgroups, Finding, Quantity, Remedy, Severity, Snapshot, Step, Subject,
 };
 use mw_proc::version::KernelVersion;
-use std::collections::BTreeSet;
 
 /// Numbers of memory cgroups: `MEM_CGROUP_ID_MAX`, before 3.15 `CSS_ID_MAX`.
 const CGROUP_NUMBERS: u64 = 65_535;
@@ -52,10 +51,7 @@ pub(crate) fn numbers(snapshot: &Snapshot) -> Option<Option<Finding>> {
 /// Cgroups at their limit of tasks (kernel/cgroup/pids.c), which counts the tasks of the cgroups below as well.
 pub(crate) fn tasks(snapshot: &Snapshot) -> Vec<Finding> {
     let Some(cgroups) = snapshot.cgroups.value() else { return Vec::new() };
-    let mut seen = BTreeSet::new();
-    let groups = cgroups.own.iter().chain(&cgroups.limited);
-    let groups = groups.filter(|group| seen.insert(group.path.as_str()));
-    groups.filter_map(|group| at_its_tasks(group, cgroups)).collect()
+    cgroups.each().filter_map(|group| at_its_tasks(group, cgroups)).collect()
 }
 
 fn at_its_tasks(group: &Cgroup, cgroups: &Cgroups) -> Option<Finding> {

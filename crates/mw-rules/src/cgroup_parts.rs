@@ -1,5 +1,6 @@
 //! What the memory of a cgroup at its limit consists of.
 
+use crate::kernel_memory::FULL_PERCENT;
 use crate::share::percent;
 use mw_model::{
     Cgroup, CgroupVersion, Cgroups, Finding, Quantity, Remedy, Severity, Step, Subject, derived,
@@ -12,9 +13,6 @@ const MOST_PERCENT: f64 = 50.0;
 /// Share of the limit that waits to be written, above what the kernel lets writers have on file systems that it throttles by
 /// cgroup (vm.dirty_ratio of the cgroup's memory).
 const DIRTY_PERCENT: f64 = 50.0;
-
-/// Share of the limit from which on a cgroup reclaims: the kernel charges ahead for each CPU (MEMCG_CHARGE_BATCH).
-const FULL_PERCENT: f64 = 95.0;
 
 /// A part of a cgroup's memory that its reclaim cannot free.
 pub(crate) struct HardPart {
@@ -79,7 +77,7 @@ fn shmem_bytes(group: &Cgroup) -> Option<u64> {
 /// `shrink_folio_list()`); file systems without cgroup writeback, such as NFS, CIFS and FUSE, do not throttle them by the
 /// cgroup's limit (fs/fs-writeback.c). Reclaim of version 1 waits for each of these pages.
 pub(crate) fn unwritten(group: &Cgroup, cgroups: &Cgroups, hard_bytes: u64) -> Option<Finding> {
-    let limit = [group.max_bytes, group.high_bytes].into_iter().flatten().min()?;
+    let limit = group.lowest_limit_bytes()?;
     let stat = &group.stat;
     let (dirty, writeback) = (stat.file_dirty_bytes?, stat.file_writeback_bytes?);
     let lists = [stat.inactive_file_bytes, stat.active_file_bytes].into_iter().flatten();
@@ -93,11 +91,7 @@ pub(crate) fn unwritten(group: &Cgroup, cgroups: &Cgroups, hard_bytes: u64) -> O
         return None;
     }
     let (is_v1, is_high) = (cgroups.version == CgroupVersion::V1, group.high_bytes == Some(limit));
-    let limit_file = match (is_v1, is_high) {
-        (true, _) => "memory.limit_in_bytes",
-        (false, true) => "memory.high",
-        (false, false) => "memory.max",
-    };
+    let limit_file = cgroups.limit_file(group, limit);
     let headline = format!(
         "{} of {} are page cache that has to be written before it can be freed ({:.0}% of {limit_file})",
         format_bytes(unwritten),
@@ -113,7 +107,7 @@ pub(crate) fn unwritten(group: &Cgroup, cgroups: &Cgroups, hard_bytes: u64) -> O
          meanwhile."
     };
     let raise = limit.saturating_mul(2);
-    let mut finding = Finding::new(
+    let finding = Finding::new(
         Severity::Warning,
         Subject::Cgroup(Some(group.path.clone())),
         headline,
@@ -127,13 +121,16 @@ pub(crate) fn unwritten(group: &Cgroup, cgroups: &Cgroups, hard_bytes: u64) -> O
          writeback (NFS, CIFS, FUSE) does not throttle writers by it",
         vec![Step::manual_on(&format!("echo {raise} >"), &cgroups.file(group, limit_file))],
     ));
-    for (what, count) in [("limit reached", group.events.max), ("OOM kills", group.events.oom_kill)]
-    {
-        if let Some(count) = count {
-            finding = finding.with_evidence(what, Quantity::Count(count), "memory.events");
-        }
-    }
-    Some(finding)
+    Some(with_events(finding, group))
+}
+
+/// A finding with how often the cgroup was at its limits.
+pub(crate) fn with_events(finding: Finding, group: &Cgroup) -> Finding {
+    let events = [("limit reached", group.events.max), ("OOM kills", group.events.oom_kill)];
+    events.into_iter().fold(finding, |finding, (what, count)| match count {
+        Some(count) => finding.with_evidence(what, Quantity::Count(count), "memory.events"),
+        None => finding,
+    })
 }
 
 #[cfg(test)]

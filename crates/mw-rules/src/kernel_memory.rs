@@ -8,7 +8,7 @@ use mw_model::{
 
 /// Share of the limit of kernel memory from which on requests are refused, and of the limit of memory from which on a
 /// group is full: the kernel charges ahead for each CPU (MEMCG_CHARGE_BATCH).
-const FULL_PERCENT: f64 = 95.0;
+pub(crate) const FULL_PERCENT: f64 = 95.0;
 
 /// Share of the limit in kernel objects from which on they are what fills the group.
 const OBJECTS_PERCENT: f64 = 50.0;
@@ -53,7 +53,7 @@ pub(crate) fn objects(group: &Cgroup, cgroups: &Cgroups) -> Option<Finding> {
     if cgroups.version == CgroupVersion::V1 {
         return None;
     }
-    let limit = [group.max_bytes, group.high_bytes].into_iter().flatten().min()?;
+    let limit = group.lowest_limit_bytes()?;
     let used = group.current_bytes?;
     let objects = group.stat.slab_reclaimable_bytes?;
     if percent(used, limit) < FULL_PERCENT || percent(objects, limit) < OBJECTS_PERCENT {

@@ -56,7 +56,6 @@ use mw_model::{
     Cgroup, CgroupVersion, Cgroups, Finding, GroupUse, Missing, Quantity, Remedy, Severity,
     Snapshot, Step, Subject, TriggerKind, WaitKind, Window, contradiction, derived, format_bytes,
 };
-use std::collections::BTreeSet;
 
 const WARNING_PERCENT: f64 = 90.0;
 
@@ -67,12 +66,8 @@ const BY_LIMIT: &[TimeClass] =
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let cgroups = window.now.cgroups.required()?;
-    let mut seen = BTreeSet::new();
     let mut found: Vec<Finding> = cgroups
-        .own
-        .iter()
-        .chain(&cgroups.limited)
-        .filter(|group| seen.insert(group.path.as_str()))
+        .each()
         .filter(|group| is_possible(group, &window.now))
         .filter_map(|group| {
             finding(group, &window.now, cgroups)
@@ -182,12 +177,10 @@ fn most_met<'a>(stall: &StallWindow<'a>, cgroups: &'a Cgroups) -> Option<(&'a Cg
         max.saturating_add(high)
     };
     let since = |group: &'a Cgroup| {
-        let mut earlier = before.own.iter().chain(&before.limited);
-        let was = times(earlier.find(|known| known.path == group.path)?);
+        let was = times(before.each().find(|known| known.path == group.path)?);
         Some((group, times(group).checked_sub(was)?))
     };
-    let groups = cgroups.own.iter().chain(&cgroups.limited);
-    let groups = groups.filter(|group| is_of_request(stall, &group.path));
+    let groups = cgroups.each().filter(|group| is_of_request(stall, &group.path));
     groups.filter_map(since).filter(|(_, met)| *met > 0).max_by_key(|(_, met)| *met)
 }
 
@@ -239,16 +232,16 @@ fn swap_room_bytes(group: &Cgroup, snapshot: &Snapshot, version: CgroupVersion) 
 }
 
 fn finding(group: &Cgroup, snapshot: &Snapshot, cgroups: &Cgroups) -> Option<Finding> {
-    let limit = [group.max_bytes, group.high_bytes].into_iter().flatten().min()?;
+    let limit = group.lowest_limit_bytes()?;
     let hard = hard_bytes(group, snapshot, cgroups.version)?;
     let share = percent(hard, limit);
     if share < WARNING_PERCENT {
         return None;
     }
-    let (limit_file, current_file) = match cgroups.version {
-        CgroupVersion::V1 => ("memory.limit_in_bytes", "memory.usage_in_bytes"),
-        CgroupVersion::V2 if group.high_bytes == Some(limit) => ("memory.high", "memory.current"),
-        CgroupVersion::V2 => ("memory.max", "memory.current"),
+    let limit_file = cgroups.limit_file(group, limit);
+    let current_file = match cgroups.version {
+        CgroupVersion::V1 => "memory.usage_in_bytes",
+        CgroupVersion::V2 => "memory.current",
     };
     let part = cgroup_parts::largest_part(group, hard);
     let mut headline = format!(
@@ -282,11 +275,5 @@ fn finding(group: &Cgroup, snapshot: &Snapshot, cgroups: &Cgroups) -> Option<Fin
     if let Some(part) = part {
         finding = finding.with_evidence(part.line, Quantity::Bytes(part.bytes), "memory.stat");
     }
-    for (what, count) in [("limit reached", group.events.max), ("OOM kills", group.events.oom_kill)]
-    {
-        if let Some(count) = count {
-            finding = finding.with_evidence(what, Quantity::Count(count), "memory.events");
-        }
-    }
-    Some(finding)
+    Some(cgroup_parts::with_events(finding, group))
 }
