@@ -3,7 +3,7 @@
 //! Only fields that journald itself writes say who wrote a line (systemd.journal-fields(7), "Trusted journal fields"):
 //! the kernel, systemd, and units of the system. Other users' programs cannot write as these.
 
-use mw_model::bounded_json;
+use mw_model::{JournalLine, bounded_json};
 use mw_sys::{ProgramLimits, run_command};
 use serde::Deserialize;
 use std::process::Command;
@@ -17,18 +17,6 @@ const MAX_BYTES: usize = 32 << 20;
 
 /// Memory limit of an entry: journalctl leaves out fields that are longer than 4 KiB.
 const MAX_ENTRY_BYTES: usize = 1 << 20;
-
-/// A line of the journal.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct JournalLine {
-    pub unix_ms: u64,
-    pub message: String,
-    /// The unit of the system whose process wrote it.
-    pub unit: Option<String>,
-    pub is_of_kernel: bool,
-    /// The system's manager wrote it.
-    pub is_of_manager: bool,
-}
 
 /// Lines, the earliest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

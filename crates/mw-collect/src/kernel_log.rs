@@ -121,16 +121,8 @@ impl KernelLog {
     /// # Errors
     /// The log cannot be read: it needs `CAP_SYSLOG`.
     pub fn history() -> Result<OomHistory, Missing> {
-        let file = open_log().map_err(unreadable)?;
-        let mut log = Self::of(Ok(file));
         let mut history = OomHistory::default();
-        let mut bytes = [0; RECORD_BYTES];
-        for _ in 0..MAX_RECORDS {
-            if !log.read_record(&mut bytes) {
-                break;
-            }
-            log.untaken.kills.drain(..).for_each(|kill| history.add(kill.victim));
-        }
+        Self::victims()?.into_iter().for_each(|victim| history.add(victim));
         Ok(history)
     }
 

@@ -21,6 +21,7 @@ pub mod folios;
 pub mod fragmentation;
 mod heartbeat;
 mod incident;
+mod journal_line;
 mod killed;
 mod machine;
 pub mod map_count;
@@ -68,6 +69,7 @@ pub use incident::{
     IncidentRow, IncidentState, KernelWait, Role, RuledOut, TaskUse, Trigger, TriggerKind,
     WaitKind,
 };
+pub use journal_line::JournalLine;
 pub use killed::{
     FatalSignal, KILLS_SCHEMA, KillList, KillParty, KillReason, KillSource, Killer, ProcessKill,
 };

@@ -11,11 +11,13 @@
 mod daemons;
 mod notices;
 
-use daemons::DAEMONS;
+pub use daemons::kill_log_units;
+use daemons::{daemons, programs_of};
+use mw_kernel_log::KillingProgram;
 use mw_model::{
     FatalSignal, KillParty, KillReason, KillSource, Killer, OomShortage, OomVictim, ProcessKill,
 };
-pub use notices::{KILL_LOG_UNITS, KILL_LOG_WORDS, KillLogLine, kills_of_lines};
+pub use notices::{KILL_LOG_WORDS, KillLogLine, kills_of_lines};
 
 /// Time between a kill of the OOM killer and its line in the kernel's log.
 const LOG_MS: u64 = 3_000;
@@ -53,16 +55,6 @@ const RUNTIMES: [&str; 10] = [
     "crio",
     "podman",
     "docker-init",
-];
-
-/// Units of the system in which container runtimes run.
-const RUNTIME_UNITS: [&str; 6] = [
-    "docker.service",
-    "containerd.service",
-    "crio.service",
-    "k3s.service",
-    "k3s-agent.service",
-    "rke2-server.service",
 ];
 
 /// Explains a signal by the kills of the OOM killer and the lines of programs around it.
@@ -149,15 +141,15 @@ fn kernels_reason(sent: &SentSignal, logged: Option<&OomVictim>) -> (Killer, Kil
 fn killer(sender: &KillParty) -> Killer {
     let name = sender.process.name.as_str();
     let is_root = sender.uid == Some(0);
-    if let Some((daemon, _)) = DAEMONS.iter().find(|(daemon, _)| is_daemon(sender, daemon)) {
-        return Killer::OomDaemon((*daemon).to_owned());
+    if let Some((daemon, _)) = daemons().find(|(daemon, _)| is_daemon(sender, daemon)) {
+        return Killer::OomDaemon(daemon.to_owned());
     }
     if name == "systemd" && (sender.process.pid == 1 || is_manager_of_user(sender)) {
         return Killer::Systemd;
     }
     let runtime = RUNTIMES.iter().find(|runtime| name.starts_with(*runtime));
-    let unit = system_unit(sender);
-    let is_of_runtime = unit.is_some_and(|unit| RUNTIME_UNITS.contains(&unit));
+    let programs = system_unit(sender).map_or(&[][..], programs_of);
+    let is_of_runtime = programs.contains(&KillingProgram::ContainerRuntime);
     match runtime {
         Some(runtime) if is_root || is_of_runtime => {
             Killer::ContainerRuntime((*runtime).to_owned())

@@ -62,7 +62,7 @@ pub use explain::explain;
 pub use forced_work::forcing_processes;
 pub use function_sets::listed_sets;
 pub use killer::{
-    KILL_LOG_UNITS, KILL_LOG_WORDS, KillLogLine, SentSignal, complete_kill, explain_signal,
+    KILL_LOG_WORDS, KillLogLine, SentSignal, complete_kill, explain_signal, kill_log_units,
     kill_of_oom, kills_of_lines,
 };
 pub use node_condition::NodeCondition;

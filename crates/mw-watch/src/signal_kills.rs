@@ -13,7 +13,7 @@ use mw_model::{KillParty, Killer, ProcessKill, ServiceProcess};
 use mw_profile::{SentRecord, SignalEvents, SignalTracer};
 use mw_record::Writer;
 use mw_rules::{
-    KILL_LOG_UNITS, KILL_LOG_WORDS, KillLogLine, SentSignal, complete_kill, explain_signal,
+    KILL_LOG_WORDS, KillLogLine, SentSignal, complete_kill, explain_signal, kill_log_units,
 };
 use mw_sys::{leave_real_time, monotonic_ns, set_sched_fifo};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -308,16 +308,14 @@ fn is_told_in_log(kill: &ProcessKill) -> bool {
 
 /// Lines of the journal about kills; none where it cannot be searched.
 fn logged_lines(since_unix_ms: u64, until_unix_ms: u64) -> Vec<KillLogLine> {
+    let units: Vec<&str> = kill_log_units().collect();
     let query = JournalQuery {
         since_unix_ms,
         until_unix_ms,
-        units: &KILL_LOG_UNITS,
+        units: &units,
         words: &KILL_LOG_WORDS,
         time: JOURNAL_LIMIT,
     };
     let found = search_journal(query).unwrap_or_default();
-    let line = |line: &mw_collect::JournalLine| {
-        KillLogLine::parse(line.unix_ms, line.unit.as_deref(), line.is_of_manager, &line.message)
-    };
-    found.lines.iter().filter_map(line).collect()
+    found.lines.iter().filter_map(KillLogLine::parse).collect()
 }

@@ -4,12 +4,12 @@ use crate::args::KilledArgs;
 use crate::config::Config;
 use crate::output::without_interruption;
 use crate::{Exit, Failure, terminal};
-use mw_collect::{JournalLine, JournalQuery, KernelLog, logged_victims, search_journal};
-use mw_model::{KILLS_SCHEMA, KillList, OomVictim, ProcessKill};
+use mw_collect::{JournalQuery, KernelLog, logged_victims, search_journal};
+use mw_model::{JournalLine, KILLS_SCHEMA, KillList, OomVictim, ProcessKill};
 use mw_record::{RecordError, Recording};
 use mw_render::text;
 use mw_rules::{
-    KILL_LOG_UNITS, KILL_LOG_WORDS, KillLogLine, complete_kill, kill_of_oom, kills_of_lines,
+    KILL_LOG_WORDS, KillLogLine, complete_kill, kill_log_units, kill_of_oom, kills_of_lines,
 };
 use std::path::Path;
 use std::time::Duration;
@@ -85,17 +85,18 @@ fn recorded(
 
 /// Adds kills that only logs tell of, and reasons to those that were recorded; whether any log was read.
 fn add_logged(list: &mut KillList, since: u64, until: u64) -> Result<bool, Failure> {
+    let units: Vec<&str> = kill_log_units().collect();
     let query = JournalQuery {
         since_unix_ms: since,
         until_unix_ms: until,
-        units: &KILL_LOG_UNITS,
+        units: &units,
         words: &KILL_LOG_WORDS,
         time: JOURNAL_LIMIT,
     };
     let (mut lines, mut victims, mut is_read) = (Vec::new(), Vec::new(), false);
     match search_journal(query) {
         Ok(found) => {
-            lines = found.lines.iter().filter_map(kill_line).collect();
+            lines = found.lines.iter().filter_map(KillLogLine::parse).collect();
             victims = kernels_lines(&found.lines);
             list.notes.extend(found.not_read.into_iter().map(|part| format!("not read: {part}")));
             is_read = true;
@@ -120,11 +121,6 @@ fn add_logged(list: &mut KillList, since: u64, until: u64) -> Result<bool, Failu
         }
     }
     Ok(is_read)
-}
-
-fn kill_line(line: &JournalLine) -> Option<KillLogLine> {
-    let JournalLine { unix_ms, message, unit, is_of_manager, .. } = line;
-    KillLogLine::parse(*unix_ms, unit.as_deref(), *is_of_manager, message)
 }
 
 fn kernels_lines(lines: &[JournalLine]) -> Vec<OomVictim> {

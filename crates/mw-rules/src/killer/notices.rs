@@ -1,10 +1,10 @@
 //! Lines of programs that kill: the reason of a kill, and kills that only they tell of.
 
-use super::daemons::DAEMONS;
+use super::daemons::{daemons, programs_of};
 use mw_kernel_log::{KillNotice, KillingProgram, OomdReason, UnitEvent, kill_notice};
 use mw_model::{
-    FatalSignal, KillParty, KillReason, KillSource, Killer, ProcessKill, ServiceProcess,
-    is_cgroup_within,
+    FatalSignal, JournalLine, KillParty, KillReason, KillSource, Killer, ProcessKill,
+    ServiceProcess, is_cgroup_within,
 };
 
 /// A line is of a kill that came so shortly before it: a killer may write when it is done.
@@ -25,21 +25,6 @@ pub struct KillLogLine {
     pub notice: KillNotice,
     pub text: String,
 }
-
-/// Units of the system whose lines tell of kills, beside those of the manager and the kernel.
-pub const KILL_LOG_UNITS: [&str; 11] = [
-    "systemd-oomd.service",
-    "earlyoom.service",
-    "nohang.service",
-    "nohang-desktop.service",
-    "kubelet.service",
-    "k3s.service",
-    "k3s-agent.service",
-    "rke2-server.service",
-    "docker.service",
-    "containerd.service",
-    "crio.service",
-];
 
 /// Words of lines that tell of kills, as extended regular expressions: of the kernel first.
 pub const KILL_LOG_WORDS: [&str; 17] = [
@@ -64,41 +49,30 @@ pub const KILL_LOG_WORDS: [&str; 17] = [
 
 impl KillLogLine {
     /// Reads a line of the journal, of a unit of the system or of systemd's manager.
-    pub fn parse(
-        unix_ms: u64,
-        unit: Option<&str>,
-        is_of_manager: bool,
-        text: &str,
-    ) -> Option<Self> {
-        let programs: &[KillingProgram] = match unit {
-            _ if is_of_manager => &[KillingProgram::Systemd],
-            Some("systemd-oomd.service") => &[KillingProgram::SystemdOomd],
-            Some("earlyoom.service") => &[KillingProgram::Earlyoom],
-            Some("nohang.service" | "nohang-desktop.service") => &[KillingProgram::Nohang],
-            Some("kubelet.service") => &[KillingProgram::Kubelet],
-            Some("docker.service" | "containerd.service" | "crio.service") => {
-                &[KillingProgram::ContainerRuntime]
-            }
-            // The kubelet and the runtime are one program.
-            Some("k3s.service" | "k3s-agent.service" | "rke2-server.service") => {
-                &[KillingProgram::Kubelet, KillingProgram::ContainerRuntime]
-            }
-            _ => &[],
+    pub fn parse(line: &JournalLine) -> Option<Self> {
+        let programs = match line.unit.as_deref() {
+            _ if line.is_of_manager => &[KillingProgram::Systemd],
+            Some(unit) => programs_of(unit),
+            None => &[],
         };
+        let text = &line.message;
         let read = |program: &KillingProgram| Some((*program, kill_notice(*program, text)?));
         let (program, notice) = programs.iter().find_map(read)?;
         let text = text.chars().take(MAX_TEXT_CHARS).collect();
-        Some(Self { unix_ms, program, notice, text })
+        Some(Self { unix_ms: line.unix_ms, program, notice, text })
+    }
+
+    /// True if it was written so shortly before a time, or after it.
+    fn is_around(&self, unix_ms: u64, before_ms: u64, after_ms: u64) -> bool {
+        let times = unix_ms.saturating_sub(before_ms)..=unix_ms.saturating_add(after_ms);
+        times.contains(&self.unix_ms)
     }
 }
 
 /// Adds the reason of a kill that has none.
 pub(super) fn add_reason(kill: &mut ProcessKill, lines: &[KillLogLine]) {
-    let near = |line: &&KillLogLine| {
-        (kill.unix_ms.saturating_sub(BEFORE_MS)..=kill.unix_ms.saturating_add(AFTER_MS))
-            .contains(&line.unix_ms)
-    };
-    let near: Vec<&KillLogLine> = lines.iter().filter(near).collect();
+    let near = lines.iter().filter(|line| line.is_around(kill.unix_ms, BEFORE_MS, AFTER_MS));
+    let near: Vec<&KillLogLine> = near.collect();
     let found = match &kill.killer {
         Killer::OomDaemon(daemon) => daemons_reason(kill, daemon, &near),
         Killer::Systemd => systemds_reason(kill, &near),
@@ -126,8 +100,8 @@ fn daemons_reason(
     daemon: &str,
     lines: &[&KillLogLine],
 ) -> Option<(KillReason, String)> {
-    let (_, program) = DAEMONS.iter().find(|(name, _)| *name == daemon)?;
-    let mut of_daemon = lines.iter().rev().filter(|line| line.program == *program);
+    let (_, program) = daemons().find(|(name, _)| *name == daemon)?;
+    let mut of_daemon = lines.iter().rev().filter(|line| line.program == program);
     of_daemon.find_map(|line| {
         let reason = match &line.notice {
             KillNotice::CgroupKill { path, reason } => {
@@ -200,10 +174,7 @@ fn containers_reason(
     lines: &[KillLogLine],
 ) -> Option<(Killer, KillReason, String)> {
     let cgroup = kill.victim.cgroup.as_deref()?;
-    let around = |line: &&KillLogLine, before: u64, after: u64| {
-        (kill.unix_ms.saturating_sub(before)..=kill.unix_ms.saturating_add(after))
-            .contains(&line.unix_ms)
-    };
+    let around = |line: &KillLogLine, before, after| line.is_around(kill.unix_ms, before, after);
     let forced = lines.iter().filter(|line| around(line, BEFORE_MS, AFTER_MS)).find(|line| {
         matches!(&line.notice, KillNotice::ContainerForce { container } if cgroup.contains(container))
     });
@@ -285,8 +256,8 @@ fn killer_of(program: KillingProgram) -> Killer {
         KillingProgram::Kubelet => Killer::Kubelet,
         KillingProgram::ContainerRuntime => Killer::Unknown,
         _ => {
-            let daemon = DAEMONS.iter().find(|(_, known)| *known == program);
-            daemon.map_or(Killer::Unknown, |(name, _)| Killer::OomDaemon((*name).to_owned()))
+            let daemon = daemons().find(|(_, known)| *known == program);
+            daemon.map_or(Killer::Unknown, |(name, _)| Killer::OomDaemon(name.to_owned()))
         }
     }
 }
