@@ -45,7 +45,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("mw-capi", &["mw-memory", "mw-pool", "mw-segment"]),
     ("mw-iotune", &[]),
     ("mw-preload", &["mw-iotune", "mw-memory", "mw-pool", "mw-segment", "mw-sys"]),
-    ("mw-cluster", &["mw-http", "mw-model", "mw-proc", "mw-record", "mw-rules", "mw-sys"]),
+    (
+        "mw-cluster",
+        &["mw-collect", "mw-http", "mw-model", "mw-proc", "mw-record", "mw-rules", "mw-sys"],
+    ),
     ("mw-doctor", &["mw-collect", "mw-model", "mw-proc", "mw-profile", "mw-sys"]),
     (
         "mw-fleet",

@@ -1,4 +1,4 @@
-//! Lines of this machine's journal about killed processes, by journalctl.
+//! This machine's journal, by journalctl, and its lines about killed processes.
 //!
 //! Only fields that journald itself writes say who wrote a line (systemd.journal-fields(7), "Trusted journal fields"):
 //! the kernel, systemd, and units of the system. Other users' programs cannot write as these.
@@ -54,61 +54,105 @@ struct EntryFields {
     transport: Option<String>,
 }
 
-/// Searches the journal.
+/// A search of the journal, by journalctl.
+#[derive(Debug, Clone, Copy)]
+pub struct JournalSearch<'a> {
+    /// In milliseconds since 1970.
+    pub since_unix_ms: u64,
+    pub until_unix_ms: u64,
+    /// Extended regular expressions of which a line has one.
+    pub words: &'a [&'a str],
+    /// Further arguments of journalctl: fields and matches.
+    pub arguments: &'a [String],
+    pub max_lines: usize,
+    pub max_bytes: usize,
+    pub time: Duration,
+}
+
+/// Entries in JSON, the latest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct JournalEntries {
+    output: Vec<u8>,
+    /// True if there were more bytes.
+    pub is_cut: bool,
+    /// Parts that were not read, in words.
+    pub not_read: Vec<String>,
+}
+
+impl JournalEntries {
+    /// The entries; the last may be cut.
+    pub fn each(&self) -> impl Iterator<Item = &[u8]> {
+        self.output.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"{"))
+    }
+}
+
+/// Searches the journal of this machine.
 ///
 /// # Errors
-/// There is none, or journalctl failed.
-pub fn search_journal(query: JournalQuery<'_>) -> Result<JournalLines, String> {
-    let limits = ProgramLimits { input: &[], time: query.time, bytes: MAX_BYTES };
-    let ended = run_command(command(query), limits)?;
-    let mut found = JournalLines::default();
-    let entries = ended.output.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"{"));
-    for entry in entries {
-        found.lines.extend(line(entry));
-    }
+/// There is none that this user may read, or journalctl failed.
+pub fn read_journal(search: JournalSearch<'_>) -> Result<JournalEntries, String> {
+    let limits = ProgramLimits { input: &[], time: search.time, bytes: search.max_bytes };
+    let mut command = Command::new("journalctl");
+    command.env("LC_ALL", "C.UTF-8").env("SYSTEMD_COLORS", "0");
+    command.args(["--no-pager", "--output=json", "--case-sensitive=yes", "--reverse"]);
+    command.arg(format!("--lines={}", search.max_lines));
+    command.arg(format!("--grep={}", search.words.join("|")));
+    command.arg(format!("--since=@{}", search.since_unix_ms / 1000));
+    command.arg(format!("--until=@{}", search.until_unix_ms.div_ceil(1000)));
+    command.args(search.arguments);
+    let ended = run_command(command, limits)?;
     // It ends with 1 where no line was found, and says on standard error whose lines this user may not read.
-    match (ended.first_error(), found.lines.is_empty()) {
-        (Some(error), true) => {
-            return Err(format!("journalctl: {}", mw_model::visible::line(&error)));
-        }
-        (Some(error), false) => {
-            found
-                .not_read
-                .push(format!("all of the journal ({})", mw_model::visible::line(&error)));
-        }
-        (None, true) if !has_entries(limits) => {
+    let error = ended.first_error().map(|error| mw_model::visible::line(&error).to_string());
+    let mut entries =
+        JournalEntries { output: ended.output, is_cut: ended.is_cut, ..JournalEntries::default() };
+    let has_found = entries.each().next().is_some();
+    match (error, has_found) {
+        (Some(error), false) => return Err(format!("journalctl: {error}")),
+        (Some(error), true) => entries.not_read.push(format!("all of the journal ({error})")),
+        (None, false) if !has_entries(limits) => {
             return Err("the journal has no entries that this user may read".to_owned());
         }
         (None, _) => {}
     }
-    if ended.is_cut || found.lines.len() >= MAX_LINES {
-        found.not_read.push("older lines of the journal".to_owned());
-    }
-    found.lines.reverse();
-    Ok(found)
+    Ok(entries)
 }
 
 /// True if the journal has anything to be read.
 fn has_entries(limits: ProgramLimits<'_>) -> bool {
     let mut command = Command::new("journalctl");
-    command.args(["--no-pager", "--quiet", "--lines=1", "--output=json"]);
-    run_command(command, limits).is_ok_and(|ended| ended.output.starts_with(b"{"))
+    command.args(["--no-pager", "--quiet", "--lines=1", "--output=cat"]);
+    run_command(command, limits).is_ok_and(|ended| !ended.output.is_empty())
 }
 
-fn command(query: JournalQuery<'_>) -> Command {
-    let mut command = Command::new("journalctl");
-    command.env("LC_ALL", "C.UTF-8").env("SYSTEMD_COLORS", "0");
-    command.args(["--no-pager", "--output=json", "--case-sensitive=yes", "--reverse"]);
-    command.arg("--output-fields=MESSAGE,_PID,_SYSTEMD_UNIT,_TRANSPORT");
-    command.arg(format!("--lines={MAX_LINES}"));
-    command.arg(format!("--grep={}", query.words.join("|")));
-    command.arg(format!("--since=@{}", query.since_unix_ms / 1000));
-    command.arg(format!("--until=@{}", query.until_unix_ms.div_ceil(1000)));
-    command.args(["_TRANSPORT=kernel", "+", "_PID=1"]);
+/// Searches the journal for lines about killed processes.
+///
+/// # Errors
+/// As of [`read_journal`].
+pub fn search_journal(query: JournalQuery<'_>) -> Result<JournalLines, String> {
+    let mut arguments = vec![
+        "--output-fields=MESSAGE,_PID,_SYSTEMD_UNIT,_TRANSPORT".to_owned(),
+        "_TRANSPORT=kernel".to_owned(),
+        "+".to_owned(),
+        "_PID=1".to_owned(),
+    ];
     for unit in query.units {
-        command.arg("+").arg(format!("_SYSTEMD_UNIT={unit}"));
+        arguments.extend(["+".to_owned(), format!("_SYSTEMD_UNIT={unit}")]);
     }
-    command
+    let entries = read_journal(JournalSearch {
+        since_unix_ms: query.since_unix_ms,
+        until_unix_ms: query.until_unix_ms,
+        words: query.words,
+        arguments: &arguments,
+        max_lines: MAX_LINES,
+        max_bytes: MAX_BYTES,
+        time: query.time,
+    })?;
+    let mut lines: Vec<JournalLine> = entries.each().filter_map(line).collect();
+    lines.reverse();
+    let has_more = entries.is_cut || lines.len() >= MAX_LINES;
+    let mut not_read = entries.not_read;
+    not_read.extend(has_more.then(|| "older lines of the journal".to_owned()));
+    Ok(JournalLines { lines, not_read })
 }
 
 fn line(entry: &[u8]) -> Option<JournalLine> {

@@ -42,7 +42,9 @@ pub use disks::{DiskSampler, MAX_FOLLOWED_DISKS};
 pub use group_use::{GroupSample, GroupSampler, MAX_GROUPS, MAX_USES};
 pub use held_files::{SequentialFile, clean_bytes_before, sequential_files};
 pub use holders::holders;
-pub use journal::{JournalLines, JournalQuery, search_journal};
+pub use journal::{
+    JournalEntries, JournalLines, JournalQuery, JournalSearch, read_journal, search_journal,
+};
 pub use kernel_log::{KernelLog, LoggedDrop, LoggedEvents, LoggedKill, logged_victims};
 pub use memory_tree::MemoryTree;
 pub use namespaces::nested_namespaces;

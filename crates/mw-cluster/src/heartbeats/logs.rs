@@ -4,14 +4,14 @@ use super::known::KnownLine;
 use super::stamp;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use mw_collect::{JournalSearch, read_journal};
 use mw_model::{bounded_json, format_bytes, format_count};
+use mw_sys::InputFile;
 use mw_sys::guarded::{FileReader, ReadLimits};
-use mw_sys::{InputFile, ProgramLimits, run_command};
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 /// Length limit of a line that is searched; the rest is skipped.
@@ -282,30 +282,20 @@ fn journal(
     at_most: Duration,
     lines: &mut FoundLines,
 ) -> Result<(), String> {
-    let limits = ProgramLimits { input: &[], time: at_most, bytes: MAX_JOURNAL_BYTES };
-    let failed = |why: String| format!("{why}; name a log with --log FILE");
     let expressions: Vec<String> = wanted.iter().map(KnownLine::expression).collect();
-    let mut command = Command::new("journalctl");
-    command.args(["--no-pager", "--all", "--output=json", "--output-fields=MESSAGE"]);
-    command.args(["--reverse", &format!("--lines={}", 2 * MAX_LINES)]);
-    command.env("LC_ALL", "C.UTF-8").env("SYSTEMD_COLORS", "0");
-    command.arg("--case-sensitive=yes").arg(format!("--grep={}", expressions.join("|")));
-    command.arg(format!("--since=@{}", range.since / 1000));
-    command.arg(format!("--until=@{}", range.until.div_ceil(1000)));
-    let ended = run_command(command, limits).map_err(failed)?;
+    let search = JournalSearch {
+        since_unix_ms: range.since,
+        until_unix_ms: range.until,
+        words: &expressions.iter().map(String::as_str).collect::<Vec<_>>(),
+        arguments: &["--all".to_owned(), "--output-fields=MESSAGE".to_owned()],
+        max_lines: 2 * MAX_LINES,
+        max_bytes: MAX_JOURNAL_BYTES,
+        time: at_most,
+    };
+    let entries =
+        read_journal(search).map_err(|why| format!("{why}; name a log with --log FILE"))?;
     let mut unreadable = 0_usize;
-    let mut entries =
-        ended.output.split(|byte| *byte == b'\n').filter(|line| line.starts_with(b"{")).peekable();
-    // It ends with 1 where no line was found, and says on standard error whose lines this user may not read.
-    let has_found = entries.peek().is_some();
-    let error = ended.first_error().map(|error| mw_model::visible::line(&error).to_string());
-    if let (Some(error), false) = (&error, has_found) {
-        return Err(failed(format!("journalctl: {error}")));
-    }
-    if !has_found && !has_entries(limits) {
-        return Err(failed("the journal has no entries that this user may read".to_owned()));
-    }
-    for line in entries {
+    for line in entries.each() {
         let entry = bounded_json::from_slice::<JournalEntry>(line, MAX_ENTRY_BYTES).ok();
         let found =
             entry.and_then(|entry| Some((entry.micros.parse::<u64>().ok()?, entry.message?)));
@@ -314,22 +304,16 @@ fn journal(
             None => unreadable += 1,
         }
     }
-    lines.not_read.extend(error.map(|error| format!("all of the journal ({error})")));
-    if ended.is_cut {
+    let is_cut = entries.is_cut;
+    lines.not_read.extend(entries.not_read);
+    if is_cut {
         lines.not_read.push("older lines of the journal".to_owned());
     }
     // The last line of an output that was cut is none.
-    if unreadable > usize::from(ended.is_cut) {
+    if unreadable > usize::from(is_cut) {
         lines.not_read.push(format!("{} of the journal", format_count(unreadable, "line")));
     }
     Ok(())
-}
-
-/// True if the journal has anything to be read.
-fn has_entries(limits: ProgramLimits<'_>) -> bool {
-    let mut command = Command::new("journalctl");
-    command.args(["--quiet", "--no-pager", "--lines=1", "--output=cat"]);
-    run_command(command, limits).is_ok_and(|ended| !ended.output.is_empty())
 }
 
 #[cfg(test)]
