@@ -15,9 +15,10 @@ use crate::judged;
 use crate::memory_tree::{MAX_PATH_BYTES, MemoryTree};
 use crate::redact::Redactor;
 use crate::source::{MAX_FILE_BYTES, Source, SourceError};
-use mw_model::{Absence, MapCounts, Missing, OriginKind, Processes, Reading, Sample, Sysctl};
+use mw_model::{
+    Absence, MapCounts, Missing, OriginKind, Processes, Reading, Sample, Snapshot, Sysctl,
+};
 use mw_proc::vmstat::Vmstat;
-use mw_proc::zoneinfo::Zoneinfo;
 use std::io::{self, Read, Write};
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -171,8 +172,9 @@ pub fn write(source: &Source, redact: bool, out: impl Write) -> io::Result<Captu
     add_filesystems(source, &mut archive, &mut redactor)?;
     add_cgroups(source, &mut archive, &mut redactor)?;
     add_processes(source, &mut archive)?;
-    add_memory_blocks(source, &mut archive)?;
-    add_judged(source, &mut archive)?;
+    let snapshot = judged::snapshot(source);
+    add_memory_blocks(source, &snapshot, &mut archive)?;
+    add_judged(source, &snapshot, &mut archive)?;
     archive.add(PAGE_SIZE, format!("{}\n", rustix::param::page_size()).as_bytes())?;
     if let Some(now) = now_unix_ms() {
         archive.add(CLOCK, format!("{now}\n").as_bytes())?;
@@ -192,23 +194,28 @@ fn add_filesystems<W: Write>(
     archive.add(mounts::STATFS, mounts::write_statfs(&filesystems).as_bytes())
 }
 
-fn add_memory_blocks<W: Write>(source: &Source, archive: &mut Archive<W>) -> io::Result<()> {
-    let mut zoneinfo = Zoneinfo::default();
-    let text = source.read("/proc/zoneinfo").unwrap_or_default();
-    if zoneinfo.parse_into(&text).is_err() {
-        return Ok(());
-    }
-    let page_bytes = rustix::param::page_size() as u64;
-    let Ok(blocks) = memory_blocks::collect(source, &zoneinfo, page_bytes) else { return Ok(()) };
+fn add_memory_blocks<W: Write>(
+    source: &Source,
+    snapshot: &Snapshot,
+    archive: &mut Archive<W>,
+) -> io::Result<()> {
+    let blocks =
+        snapshot.sample.zoneinfo.required().and_then(|zoneinfo| {
+            memory_blocks::collect(source, zoneinfo, snapshot.origin.page_bytes)
+        });
+    let Ok(blocks) = blocks else { return Ok(()) };
     for path in memory_blocks::files(&blocks) {
         archive.copy(source, &path, &path)?;
     }
     Ok(())
 }
 
-fn add_judged<W: Write>(source: &Source, archive: &mut Archive<W>) -> io::Result<()> {
-    let snapshot = judged::snapshot(source);
-    if let Ok(blocks) = judged::page_blocks(source, &snapshot) {
+fn add_judged<W: Write>(
+    source: &Source,
+    snapshot: &Snapshot,
+    archive: &mut Archive<W>,
+) -> io::Result<()> {
+    if let Ok(blocks) = judged::page_blocks(source, snapshot) {
         archive.add(judged::PAGE_BLOCKS, judged::write_page_blocks(&blocks).as_bytes())?;
     }
     if let Ok(history) = judged::oom_history(source, &snapshot.sample) {
