@@ -180,7 +180,7 @@ impl FatalSignal {
 }
 
 impl KillReason {
-    /// True if memory was the reason, whoever sent the signal.
+    /// True if memory was the reason; the sender does not matter.
     #[must_use]
     pub fn is_of_memory(&self) -> bool {
         use KillReason::{Eviction, LowMemory, MemoryPressure, OomPolicy, OutOfMemory, SwapUse};

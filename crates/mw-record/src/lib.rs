@@ -48,7 +48,7 @@
 //! # Retention
 //! [`Retention`]: thinned to 10 s after a day and to 60 s after a week, deleted after 60 days or
 //! beyond 200 MB, incidents last. Sizes are not thinned; they take an eighth of the file at most, kills a
-//! sixty-fourth, of which whoever has most loses his oldest. Freed pages are released (`auto_vacuum=INCREMENTAL`).
+//! sixty-fourth, of which the source with the most loses its oldest. Freed pages are released (`auto_vacuum=INCREMENTAL`).
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 

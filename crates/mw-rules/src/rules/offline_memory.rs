@@ -4,7 +4,7 @@
 //!
 //! ## What it finds
 //! Blocks of memory behind the end of all zones (/proc/zoneinfo) that are offline (/sys/devices/system/memory), at least 5% of
-//! memory together. A block that was taken offline within the zones is not found: somebody wanted that.
+//! memory together. A block that was taken offline within the zones is not found: that was a choice.
 //!
 //! ## Why it hurts
 //! The kernel knows the memory and does not use it: it is neither free nor in MemTotal. The hypervisor or the firmware shows
@@ -20,8 +20,8 @@
 //! kernel object is allocated from it.
 //!
 //! ## Threshold
-//! 5% of memory, a note: nothing stalls as long as the rest suffices. On s390x standby memory is offline until somebody
-//! sets it online.
+//! 5% of memory, a note: nothing stalls as long as the rest suffices. On s390x standby memory is offline until it
+//! is set online.
 //!
 //! ## References
 //! Linux, Documentation/admin-guide/mm/memory-hotplug.rst; drivers/base/memory.c.
