@@ -3,7 +3,7 @@
 mod step;
 mod verdict;
 
-use crate::tests::{self, TestPrograms, TestResults, TestTarget};
+use crate::tests::{self, TestGroups, TestPrograms, TestResults, TestTarget};
 use crate::workspace::{self, EVAL_MANIFEST, built, cargo};
 use crate::{
     ages, arch, circles, defences, dist, lab, links, locks, names, new, packages, pictures, python,
@@ -17,23 +17,27 @@ use std::time::{Duration, Instant};
 use step::{CiStep, StepOutcome};
 use verdict::CiVerdict;
 
-/// Debian packages that the tests use, each with a program or file that tells whether it is there.
-const PACKAGES: &[(&str, &str)] = &[
+/// Debian packages that the build uses, each with a program or file that tells whether it is there.
+const BUILD_PACKAGES: &[(&str, &str)] = &[
+    ("gcc", "/usr/bin/gcc"),
+    ("libc6-dev", "/usr/include/stdio.h"),
+    ("make", "/usr/bin/make"),
+    ("pkg-config", "/usr/bin/pkg-config"),
+];
+
+/// Those that the tests use.
+const TEST_PACKAGES: &[(&str, &str)] = &[
     ("qemu-system-x86", "/usr/bin/qemu-system-x86_64"),
     ("busybox-static", "/bin/busybox"),
     ("bindfs", "/usr/bin/bindfs"),
     ("bubblewrap", "/usr/bin/bwrap"),
     ("binutils", "/usr/bin/strip"),
-    ("gcc", "/usr/bin/gcc"),
-    ("libc6-dev", "/usr/include/stdio.h"),
-    ("make", "/usr/bin/make"),
     ("groff-base", "/usr/bin/groff"),
     ("man-db", "/usr/bin/lexgrog"),
     ("chromium", "/usr/bin/chromium"),
     ("clang", "/usr/bin/clang"),
     ("libclang-rt-dev", "/usr/share/doc/libclang-rt-dev"),
     ("mariadb-server", "/usr/sbin/mariadbd"),
-    ("pkg-config", "/usr/bin/pkg-config"),
     ("postgresql", "/usr/share/doc/postgresql"),
     ("python3-numpy", "/usr/share/doc/python3-numpy"),
     ("python3-setuptools", "/usr/share/doc/python3-setuptools"),
@@ -88,18 +92,14 @@ pub(crate) fn run(full: bool) -> anyhow::Result<ExitCode> {
         std::thread::spawn(|| end_after(LIMIT));
     }
     let options = tests::TestOptions { full, ..tests::TestOptions::default() };
-    let mut steps = vec![step("packages", installed), simple("format", format)];
     let mut built = None;
-    steps.push(step("build and lint", || {
-        let TestPrograms { tests, .. } = built.insert(tests::build()?);
-        Ok(StepOutcome::Done(format!("{} test programs", tests.len())))
-    }));
+    let mut steps = prepared(&mut built)?;
     let mut results = TestResults::default();
     let is_ready = steps.iter().all(|step| step.result.is_ok());
     if let Some(TestPrograms { tests, preflight }) = built.filter(|_| is_ready) {
-        let (beside, alone) = tests::split(tests);
-        steps.extend(side_by_side(&beside, options, &mut results)?);
-        steps.push(test("tests that run alone", &mut results, || tests::alone(&alone, options)));
+        let groups = TestGroups::of(tests);
+        steps.extend(side_by_side(&groups, options, &mut results)?);
+        steps.push(test("tests that measure", &mut results, || groups.run_measuring(options)));
         steps.push(step("failed tests, once more", || {
             tests::again(&mut results, options)?;
             Ok(StepOutcome::Done(results.summary()))
@@ -123,11 +123,26 @@ pub(crate) fn run(full: bool) -> anyhow::Result<ExitCode> {
     Ok(if verdict.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// Packages and programs. What the tests need is installed while the programs are built.
+fn prepared(built: &mut Option<TestPrograms>) -> anyhow::Result<Vec<CiStep>> {
+    let mut steps = vec![step("packages for the build", || installed(BUILD_PACKAGES))];
+    std::thread::scope(|scope| {
+        let packages = scope.spawn(|| step("packages for the tests", || installed(TEST_PACKAGES)));
+        steps.push(simple("format", format));
+        steps.push(step("build and lint", || {
+            let TestPrograms { tests, .. } = built.insert(tests::build()?);
+            Ok(StepOutcome::Done(format!("{} test programs", tests.len())))
+        }));
+        steps.push(packages.join().map_err(|_| anyhow::anyhow!("a step panicked"))?);
+        Ok(steps)
+    })
+}
+
 /// As root, whatever the tests need is installed; an ordinary user is told what is missing, and the rest is run.
-fn installed() -> anyhow::Result<StepOutcome> {
-    let missing = packages::missing(PACKAGES).join(" ");
+fn installed(packages: &[(&str, &str)]) -> anyhow::Result<StepOutcome> {
+    let missing = packages::missing(packages).join(" ");
     if missing.is_empty() || is_root() {
-        return packages::install(PACKAGES).map(|()| StepOutcome::Done(String::new()));
+        return packages::install(packages).map(|()| StepOutcome::Done(String::new()));
     }
     let advice = format!("tests that need them fail; run: sudo apt-get install {missing}");
     println!("packages that are not installed: {advice}");
@@ -156,7 +171,7 @@ fn end_after(limit: Duration) {
 
 /// The tests, and beside them what waits for nothing and measures nothing.
 fn side_by_side(
-    targets: &[TestTarget],
+    groups: &TestGroups,
     options: tests::TestOptions,
     results: &mut TestResults,
 ) -> anyhow::Result<Vec<CiStep>> {
@@ -182,7 +197,7 @@ fn side_by_side(
                 simple("notebook of the Python package", python::notebook),
             ]
         });
-        let tests = test("tests", results, || tests::beside(targets, options));
+        let tests = test("tests", results, || groups.run_beside(options));
         let mut steps = others.join().map_err(|_| anyhow::anyhow!("a step panicked"))?;
         steps.push(tests);
         Ok(steps)

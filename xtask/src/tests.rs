@@ -18,26 +18,28 @@ use std::sync::Mutex;
 /// Number of test programs that run at once: most of them wait for something most of the time.
 const JOBS: usize = 3;
 
-/// Test programs that measure time or watch the whole machine; nothing else runs meanwhile.
-const ALONE: &[&str] = &[
-    "mw-collect",
-    "mw-probe canary",
-    "mw-probe canary_stall",
-    "mw-probe pressure",
-    "mw-cli fix",
-    "mw-cli masked",
-    "mw-cli metrics",
-    "mw-cli notify",
-    "mw-cli watch",
-    "mw-cli why",
-    "mw-pool crowd",
-    "mw-pool unproven",
-    "mw-profile cost",
+/// Test programs that measure time or watch the whole machine: two run at once, so that each has a CPU;
+/// the longest first.
+const PAIRED: &[&str] = &[
     "mw-segment faults",
     "mw-watch calm_again",
-    "mw-watch crowd",
     "mw-watch sampling",
+    "mw-watch crowd",
+    "mw-cli watch",
+    "mw-cli metrics",
+    "mw-cli notify",
+    "mw-cli fix",
+    "mw-cli why",
+    "mw-cli masked",
+    "mw-probe pressure",
+    "mw-probe canary",
+    "mw-probe canary_stall",
+    "mw-pool crowd",
+    "mw-pool unproven",
 ];
+
+/// Test programs that measure milliseconds; nothing else runs meanwhile.
+const ALONE: &[&str] = &["mw-collect", "mw-profile cost"];
 
 /// The longest test programs, which start first so that none runs on at the end by itself.
 const FIRST: &[&str] = &[
@@ -161,13 +163,42 @@ impl TestOptions {
     }
 }
 
-/// The targets that run beside others, and those that run by themselves.
-pub(crate) fn split(targets: Vec<TestTarget>) -> (Vec<TestTarget>, Vec<TestTarget>) {
-    let (alone, mut beside): (Vec<_>, Vec<_>) =
-        targets.into_iter().partition(|target| ALONE.contains(&target.name.as_str()));
-    let place = |target: &TestTarget| FIRST.iter().position(|name| *name == target.name);
-    beside.sort_by_key(|target| place(target).unwrap_or(FIRST.len()));
-    (beside, alone)
+/// Test programs by how many may run at once.
+#[derive(Debug)]
+pub(crate) struct TestGroups {
+    beside: Vec<TestTarget>,
+    paired: Vec<TestTarget>,
+    alone: Vec<TestTarget>,
+}
+
+impl TestGroups {
+    pub(crate) fn of(targets: Vec<TestTarget>) -> Self {
+        let is_in =
+            |list: &'static [&str]| move |target: &TestTarget| list.contains(&target.name.as_str());
+        let (alone, others): (Vec<_>, Vec<_>) = targets.into_iter().partition(is_in(ALONE));
+        let (mut paired, mut beside): (Vec<_>, Vec<_>) =
+            others.into_iter().partition(is_in(PAIRED));
+        let by_place = |list: &'static [&str]| {
+            move |target: &TestTarget| {
+                list.iter().position(|name| *name == target.name).unwrap_or(list.len())
+            }
+        };
+        beside.sort_by_key(by_place(FIRST));
+        paired.sort_by_key(by_place(PAIRED));
+        Self { beside, paired, alone }
+    }
+
+    /// Runs those that measure nothing, several at once.
+    pub(crate) fn run_beside(&self, options: TestOptions) -> anyhow::Result<TestResults> {
+        run_all(&self.beside, JOBS, options)
+    }
+
+    /// Runs those that measure, each with a CPU of its own.
+    pub(crate) fn run_measuring(&self, options: TestOptions) -> anyhow::Result<TestResults> {
+        let mut results = run_all(&self.paired, 2, options)?;
+        results.add(run_all(&self.alone, 1, options)?);
+        Ok(results)
+    }
 }
 
 /// Builds and runs the targets with these names, or those of the packages with these names.
@@ -181,24 +212,14 @@ pub(crate) fn chosen(names: &[String], full: bool, slowest: usize) -> anyhow::Re
     targets.retain(is_chosen);
     anyhow::ensure!(!targets.is_empty(), "no such test program");
     let options = TestOptions { full, times: true };
-    let (beside_others, by_themselves) = split(targets);
-    let mut results = beside(&beside_others, options)?;
-    results.add(alone(&by_themselves, options)?);
+    let groups = TestGroups::of(targets);
+    let mut results = groups.run_beside(options)?;
+    results.add(groups.run_measuring(options)?);
     again(&mut results, options)?;
     println!("| test | s |\n|---|---|\n{}", results.slowest(slowest));
     results.details().iter().for_each(|line| println!("{line}"));
     println!("{}", results.summary());
     results.verify()
-}
-
-/// Runs targets, several at once.
-pub(crate) fn beside(targets: &[TestTarget], options: TestOptions) -> anyhow::Result<TestResults> {
-    run_all(targets, JOBS, options)
-}
-
-/// Runs targets one after another.
-pub(crate) fn alone(targets: &[TestTarget], options: TestOptions) -> anyhow::Result<TestResults> {
-    run_all(targets, 1, options)
 }
 
 fn run_all(
