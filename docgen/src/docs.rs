@@ -1,11 +1,10 @@
 //! The generated documentation: each file has one source, and CI fails where they differ.
 
 use crate::workspace::root;
-use crate::{header, manual, monitoring, promises};
+use crate::{header, manual, monitoring, promises, rule_pages};
 use anyhow::Context;
 use clap_complete::Shell;
 use mw_model::{ACCOUNT_SCHEMA, MemoryAccount, Report, SCHEMA_VERSION, TRENDS_SCHEMA, Trends};
-use mw_rules::RULES;
 use mw_rules::profiles::{self, ProfileSetting, TuningProfile, WantedValue};
 use std::collections::BTreeMap;
 use std::fs;
@@ -71,7 +70,7 @@ pub(crate) fn run(check: bool) -> anyhow::Result<()> {
 /// Every generated file with its content.
 fn all() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
     let mut files = BTreeMap::new();
-    rule_pages(&mut files);
+    rule_pages::write(&mut files)?;
     files.insert("eval/results/namespaces.md".into(), mw_model::namespaces_page().into());
     files.insert("docs/profiles.md".into(), profiles_page().into());
     files.insert("xtask/PROMISES.md".into(), promises::page()?.into());
@@ -100,18 +99,6 @@ fn architecture() -> anyhow::Result<String> {
     let (before, rest) = page.split_once(CRATES).context("no mark of the table of crates")?;
     let (_, after) = rest.split_once(END_OF_CRATES).context("no end of the table of crates")?;
     Ok(format!("{before}{CRATES}{}{END_OF_CRATES}{after}", xtask::arch::table()?))
-}
-
-fn rule_pages(files: &mut BTreeMap<PathBuf, Vec<u8>>) {
-    let mut index = String::from(
-        "# Rules\n\nGenerated from the rules' own source files by `cargo xtask docs`; the same \
-         text is shown by `memwright explain RULE`.\n\n",
-    );
-    for rule in RULES {
-        index += &format!("- [{0}]({0}.md): {1}\n", rule.id, rule.summary());
-        files.insert(format!("docs/rules/{}.md", rule.id).into(), rule.page().into());
-    }
-    files.insert("docs/rules/README.md".into(), index.into());
 }
 
 fn ship_tables() -> String {

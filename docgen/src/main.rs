@@ -6,6 +6,7 @@ mod header;
 mod manual;
 mod monitoring;
 mod promises;
+mod rule_pages;
 
 use anyhow::Context;
 use clap::Parser;
