@@ -37,7 +37,10 @@
 //! `innodb_flush_method=O_DIRECT`). In our reproduction of the field report the cluster then missed no
 //! heartbeat and the kernel scanned no page, at 99% of the rate that the disk sustains.
 //!
-//! If none of these fits the writer, limit it with a memory cgroup, or limit its device.
+//! Where hardly a page becomes dirty (`nr_dirtied` in /proc/vmstat), files are read: the same options keep reads out with
+//! `--direct-io-reads` and `discovered_direct_reads=on`.
+//!
+//! If none of these fits the program, limit it with a memory cgroup, or limit its device.
 //! `memwright fix page-cache-flood` limits the dirty memory of the device with the longest backlog to
 //! what it writes in 2 s, at least 8 MiB, independently of the global limit (`strict_limit` and
 //! `max_ratio_fine` in /sys/class/bdi, kernel 6.2; needs the kernel's estimate of its speed, in
@@ -86,6 +89,9 @@ const FLOOD_PERCENT: f64 = 5.0;
 /// Shortest time for writing back the dirty pages that holds up others.
 const BACKLOG_S: f64 = 5.0;
 
+/// Pages of files that are scanned for each that becomes dirty, from which on reads alone fill the page cache.
+const READS_PER_WRITE: f64 = 10.0;
+
 /// The dirty memory that a device may have: what it writes in this time, at least so much.
 const DEVICE_DIRTY_S: u64 = 2;
 const DEVICE_DIRTY_BYTES: u64 = 8 << 20;
@@ -132,7 +138,17 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
             "Every other program reclaims or waits for writeback before it gets a page; \
              heartbeats are missed and requests time out.",
         );
-    Ok(vec![finding.with_remedy(remedy(&window.now))])
+    Ok(vec![finding.with_remedy(remedy(window))])
+}
+
+/// True if files are read, and hardly any page is written: far fewer pages become dirty than the kernel scans
+/// (`folio_account_dirtied()`, mm/page-writeback.c).
+fn is_of_reads(window: &Window) -> bool {
+    let dirtied = window.rate(Counter::NrDirtied);
+    let scanned = window.activity(VmActivity::MachineFileScans);
+    let unwritten = window.now.sample.meminfo.value().map_or(0, derived::unwritten_bytes);
+    dirtied.is_ok_and(|dirtied| scanned.is_ok_and(|scanned| dirtied * READS_PER_WRITE < scanned))
+        && unwritten < DEVICE_DIRTY_BYTES
 }
 
 pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
@@ -179,7 +195,7 @@ fn by_reclaim(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
             "Every other program reclaimed or waited for writeback before it got a page; \
              heartbeats were missed and requests timed out.",
         )
-        .with_remedy(remedy(snapshot));
+        .with_remedy(remedy(stall.window));
     finding.evidence = found.pop().map_or_else(Vec::new, |hazard| hazard.evidence);
     score.cause(finding)
 }
@@ -249,11 +265,26 @@ fn backlog(stall: &StallWindow<'_>, headline: String, unwritten: u64, sure: u8) 
     let finding = Finding::new(Severity::Critical, Area::PageCache, headline)
         .with_evidence("Dirty + Writeback", Quantity::Bytes(unwritten), "/proc/meminfo")
         .with_impact("Each write and sync to this disk waits until the backlog is written.")
-        .with_remedy(remedy(&stall.window.now));
+        .with_remedy(remedy_of_writes(&stall.window.now));
     Suspect::new(finding, sure)
 }
 
-fn remedy(snapshot: &Snapshot) -> Remedy {
+fn remedy(window: &Window) -> Remedy {
+    if !is_of_reads(window) {
+        return remedy_of_writes(&window.now);
+    }
+    let manual = [
+        "memwright run --direct-io 64k --direct-io-reads -- COMMAND",
+        "memwright iotune set PATH discovered_direct_iosz=64k,discovered_direct_reads=on",
+        "systemd-run -p MemoryHigh=1G COMMAND",
+    ];
+    Remedy::named(
+        "keep the reader out of the page cache, or limit it",
+        manual.into_iter().map(Step::manual).collect(),
+    )
+}
+
+fn remedy_of_writes(snapshot: &Snapshot) -> Remedy {
     let manual = [
         "memwright run --direct-io 64k -- COMMAND",
         "memwright iotune set PATH discovered_direct_iosz=64k",

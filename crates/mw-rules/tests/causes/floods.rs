@@ -68,6 +68,25 @@ fn pages_that_are_only_read_do_not_hold_up_a_write() {
     assert_eq!(first(&reads(reclaims)).as_deref(), Some("page-cache-flood"));
 }
 
+/// The remedy of a flood says "writer" only where somebody writes.
+#[test]
+fn the_remedy_of_a_flood_is_for_what_fills_the_page_cache() {
+    let remedy = |dirtied_per_s: f64| {
+        let made = made(&[(TimeKind::Waiting(Wait::DirectReclaim), 98)])
+            .floods((4711, "dd"), "/data/file", 200_000)
+            .counts(Counter::PgscanDirect, 100_000.0)
+            .counts(Counter::PgscanFile, 150_000.0)
+            .counts(Counter::NrDirtied, dirtied_per_s);
+        let cause = explained(&made).causes.swap_remove(0).finding;
+        assert_eq!(cause.rule, "page-cache-flood");
+        format!("{:?}", cause.remedy.unwrap())
+    };
+    let (of_reads, of_writes) = (remedy(10.0), remedy(90_000.0));
+    assert!(of_reads.contains("reader") && of_reads.contains("--direct-io-reads"), "{of_reads}");
+    assert!(!of_reads.contains("writer"), "{of_reads}");
+    assert!(of_writes.contains("writer") && !of_writes.contains("reader"), "{of_writes}");
+}
+
 /// Bytes that a cgroup wrote to a disk.
 fn wrote(path: &str, device: &str, written_bytes: u64) -> GroupUse {
     let io = GroupIo { device: device.to_owned(), written_bytes, ..GroupIo::default() };
