@@ -52,7 +52,7 @@ pub use path::{
 pub use polled::{TaskReading, TaskReadings};
 pub use program::{Cycle, ProgramTime, TracedProgram};
 pub use request::RequestSpan;
-pub use summary::{PathPart, PathSummary, PathTask, Sibling, WaitLink};
+pub use summary::{HolderTime, PathPart, PathSummary, PathTask, Sibling, WaitLink};
 pub use trace::{
     Basis, Event, EventKind, Nanos, StackId, Task, TaskState, Tid, Trace, UNKNOWN_OUTSIDE,
     WakeContext, outside_number, outside_tid,

@@ -134,6 +134,8 @@ pub struct TimeShare {
     /// The stack that has most of it, and the wake-up's.
     pub stack: StackId,
     pub waker_stack: StackId,
+    /// Of a wait for a CPU, how long each task had it; the longest first.
+    pub holders: Vec<(Tid, Nanos)>,
 }
 
 impl PathPiece {
@@ -181,7 +183,29 @@ impl CriticalPath {
     }
 }
 
+impl CpuHolder {
+    /// The task that had the CPU, where it is known.
+    pub fn task(self) -> Option<Tid> {
+        match self {
+            Self::Task(tid)
+            | Self::Reclaimer(tid)
+            | Self::CgroupReclaimer(tid)
+            | Self::Copy(tid)
+            | Self::Exiting(tid) => (tid != 0).then_some(tid),
+            Self::Tracer | Self::Idle | Self::Unknown => None,
+        }
+    }
+}
+
 impl TimeKind {
+    /// The task that had the CPU, of a wait for one.
+    pub fn holder(self) -> Option<Tid> {
+        match self {
+            Self::Runnable(holder) => holder.task(),
+            _ => None,
+        }
+    }
+
     /// The same kind whichever task had the CPU.
     fn without_holder(self) -> Self {
         match self {
@@ -249,5 +273,17 @@ fn share(group: &[(TimeKind, usize, Sums)]) -> Option<TimeShare> {
     let stacks = largest.by_stack.iter().max_by_key(|(_, time)| **time);
     let (stack, waker_stack) = stacks.map_or_else(Default::default, |(stacks, _)| *stacks);
     let total = group.iter().map(|(_, _, sums)| sums.total).sum();
-    Some(TimeShare { kind: *kind, total, hop: *hop, stack, waker_stack })
+    Some(TimeShare { kind: *kind, total, hop: *hop, stack, waker_stack, holders: holders(group) })
+}
+
+fn holders(group: &[(TimeKind, usize, Sums)]) -> Vec<(Tid, Nanos)> {
+    let mut by_task: BTreeMap<Tid, Nanos> = BTreeMap::new();
+    for (kind, _, sums) in group {
+        if let Some(tid) = kind.holder() {
+            *by_task.entry(tid).or_default() += sums.total;
+        }
+    }
+    let mut holders: Vec<(Tid, Nanos)> = by_task.into_iter().collect();
+    holders.sort_by_key(|(_, total)| std::cmp::Reverse(*total));
+    holders
 }

@@ -1,7 +1,7 @@
 //! A critical path as it is stored, shown and explained: sums instead of single parts, names instead of indices.
 
 use crate::copies;
-use crate::path::{CpuHolder, CriticalPath, RunMode, TimeKind, TimeShare};
+use crate::path::{CriticalPath, RunMode, TimeKind, TimeShare};
 use crate::trace::{Basis, Nanos, StackId, Tid, Trace, outside_number};
 use crate::wait::{self, KernelWork, Wait};
 use serde::{Deserialize, Serialize};
@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 const MAX_PARTS: usize = 12;
 /// Functions of a stack that are kept, innermost first.
 const MAX_FUNCTIONS: usize = 24;
+/// Tasks that had the CPU which are kept for a part.
+const MAX_HOLDERS: usize = 8;
 /// Links of a chain that are kept: those next to the largest part.
 const MAX_CHAIN: usize = 12;
 
@@ -48,6 +50,9 @@ pub struct PathPart {
     /// process of the path that forked one which frees its memory.
     #[serde(default)]
     pub holder: Option<PathTask>,
+    /// How long each task had the CPU, for a wait for a CPU: the longest first. Empty in recordings that do not say.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub holders: Vec<HolderTime>,
     /// The function that it was called for, where it is a thread of a workqueue.
     #[serde(default)]
     pub work: Option<String>,
@@ -57,6 +62,13 @@ pub struct PathPart {
     /// Kernel functions of the wake-up that ended it.
     #[serde(default)]
     pub waker_stack: Vec<String>,
+}
+
+/// Time for which a task had the CPU that another waited for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HolderTime {
+    pub task: PathTask,
+    pub total_ns: Nanos,
 }
 
 /// A wait of a thread in the same process as the one in which the path ended: likely, not certain.
@@ -101,11 +113,13 @@ pub struct WaitLink {
 impl PathSummary {
     /// The tasks that it names, each as often as it does.
     pub fn tasks_mut(&mut self) -> impl Iterator<Item = &mut PathTask> {
-        let parts = self.parts.iter_mut();
-        let of_parts = parts.flat_map(|part| [Some(&mut part.task), part.holder.as_mut()]);
+        let of_parts = self.parts.iter_mut().flat_map(|part| {
+            let holders = part.holders.iter_mut().map(|holder| &mut holder.task);
+            std::iter::once(&mut part.task).chain(part.holder.as_mut()).chain(holders)
+        });
         let of_chain = self.chain.iter_mut().flat_map(|link| [&mut link.waiter, &mut link.other]);
         let of_sibling = self.sibling.iter_mut().map(|sibling| &mut sibling.task);
-        std::iter::once(&mut self.task).chain(of_parts.flatten()).chain(of_chain).chain(of_sibling)
+        std::iter::once(&mut self.task).chain(of_parts).chain(of_chain).chain(of_sibling)
     }
 }
 
@@ -136,13 +150,7 @@ impl CriticalPath {
     fn part(&self, trace: &Trace, share: &TimeShare) -> PathPart {
         let task = self.hops.get(share.hop).map_or(0, |hop| hop.task);
         let holder = match share.kind {
-            TimeKind::Runnable(
-                CpuHolder::Task(tid)
-                | CpuHolder::Reclaimer(tid)
-                | CpuHolder::CgroupReclaimer(tid)
-                | CpuHolder::Copy(tid)
-                | CpuHolder::Exiting(tid),
-            ) if tid != 0 => Some(PathTask::new(trace, tid)),
+            TimeKind::Runnable(holder) => holder.task().map(|tid| PathTask::new(trace, tid)),
             TimeKind::Running(RunMode::Kernel(KernelWork::CopyOnWrite)) => {
                 let child = copies::sharing(trace, trace.process(task), self.from);
                 child.map(|child| PathTask::new(trace, child))
@@ -155,12 +163,17 @@ impl CriticalPath {
             }
             _ => None,
         };
+        let held = |(tid, total_ns): &(Tid, Nanos)| HolderTime {
+            task: PathTask::new(trace, *tid),
+            total_ns: *total_ns,
+        };
         PathPart {
             kind: share.kind,
             total_ns: share.total,
             task: PathTask::new(trace, task),
             inferred: self.chain(share.hop).iter().any(|hop| hop.inferred),
             holder,
+            holders: share.holders.iter().take(MAX_HOLDERS).map(held).collect(),
             work: wait::work_function(trace.stack(share.stack)).map(str::to_owned),
             stack: functions(trace, share.stack),
             waker_stack: functions(trace, share.waker_stack),

@@ -90,6 +90,7 @@ fn path(name: &str) -> PathSummary {
         task: task.clone(),
         inferred: true,
         holder: Some(task.clone()),
+        holders: Vec::new(),
         work: Some(name.to_owned()),
         stack: vec![name.to_owned()],
         waker_stack: vec![name.to_owned()],

@@ -116,6 +116,7 @@ mod tests {
             task,
             inferred: false,
             holder: None,
+            holders: Vec::new(),
             work: None,
             stack: Vec::new(),
             waker_stack: Vec::new(),

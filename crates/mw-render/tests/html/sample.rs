@@ -83,6 +83,7 @@ fn path() -> PathSummary {
         task: backend.clone(),
         inferred: false,
         holder: None,
+        holders: Vec::new(),
         work: None,
         stack: vec!["compact_zone".to_owned(), "try_to_compact_pages".to_owned()],
         waker_stack: Vec::new(),

@@ -31,6 +31,7 @@ fn path(parts: &[(TimeKind, u64)]) -> PathSummary {
         task: task(812, "postgres"),
         inferred: false,
         holder: None,
+        holders: Vec::new(),
         work: None,
         stack: Vec::new(),
         waker_stack: Vec::new(),
@@ -100,7 +101,7 @@ fn kernel(work: KernelWork) -> TimeKind {
     TimeKind::Running(RunMode::Kernel(work))
 }
 
-fn quota() -> Made {
+pub(crate) fn quota() -> Made {
     let runnable =
         made(&[(TimeKind::Runnable(CpuHolder::Idle), 90), (TimeKind::Running(RunMode::User), 10)]);
     with_group(runnable, GroupUse { throttled_us: Some(7_200_000), ..group() })
@@ -114,13 +115,13 @@ fn contention() -> Made {
     made
 }
 
-fn memory_high() -> Made {
+pub(crate) fn memory_high() -> Made {
     let made =
         made(&[(TimeKind::Waiting(Wait::MemoryHigh), 80), (TimeKind::Waiting(Wait::SwapIn), 10)]);
     with_group(made, GroupUse { high_events: Some(300), ..group() })
 }
 
-fn memory_max() -> Made {
+pub(crate) fn memory_max() -> Made {
     let made = made(&[(TimeKind::Waiting(Wait::CgroupReclaim), 85)]);
     with_group(made, GroupUse { max_events: Some(900), ..group() })
 }
