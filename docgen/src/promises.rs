@@ -4,12 +4,13 @@
 use crate::workspace::{read, root, tracked};
 
 /// Sections of the page, in its order.
-const SECTIONS: [&str; 16] = [
+const SECTIONS: [&str; 17] = [
     "Checking",
     "Metrics",
     "All memory",
     "Kernel logs",
     "Kills",
+    "Blame",
     "Tracing: why",
     "Findings",
     "Fixing",

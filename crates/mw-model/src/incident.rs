@@ -2,8 +2,8 @@
 
 use crate::derived::USUAL_PAGE_BYTES;
 use crate::{
-    CacheDrop, Finding, GroupUse, HeartbeatReport, Missing, OomKills, Outage, ProcessKill, Profile,
-    Service, ServiceView, Shift, Subject, Table, WriterProcess,
+    BlameShare, CacheDrop, Finding, GroupUse, HeartbeatReport, Missing, OomKills, Outage,
+    ProcessKill, Profile, Service, ServiceView, Shift, Subject, Table, WriterProcess,
 };
 use mw_critical_path::PathSummary;
 use serde::{Deserialize, Serialize};
@@ -94,6 +94,9 @@ pub struct Incident {
     pub suffering: Vec<Role>,
     /// Tasks that caused it, the most likely first.
     pub causing: Vec<Role>,
+    /// Time that the victim lost to each culprit. Empty in recordings of before 0.3: a reader computes it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub blame: Vec<BlameShare>,
     /// Records of the profile and of tracepoints that were lost.
     pub lost_records: u64,
     /// Evidence that could not be read, and its requirement.

@@ -11,8 +11,10 @@
 mod account;
 mod assessment;
 mod bench_report;
+mod blame;
 pub mod bounded_json;
 pub mod caller;
+mod cgroup_owner;
 pub mod contradiction;
 pub mod derived;
 pub mod fair;
@@ -29,6 +31,7 @@ mod metric;
 mod namespaces;
 mod oom;
 mod page_blocks;
+mod party_kind;
 mod pool_report;
 mod preflight;
 mod profile;
@@ -61,7 +64,9 @@ pub use assessment::{
 pub use bench_report::{
     BENCH_SCHEMA, BenchRatio, BenchReport, BenchSpread, Latency, MissingVariant, VariantResult,
 };
+pub use blame::{BLAME_SCHEMA, BlameList, BlameParty, BlameRow, BlameShare, BlamedVictim};
 pub use caller::{Available, CallerLimit, LimitKind};
+pub use cgroup_owner::{CgroupOwner, cgroup_name, cgroup_owner};
 pub use finding::{Consent, Evidence, Finding, Remedy, Severity, Step};
 pub use heartbeat::{HeartbeatKind, HeartbeatReport};
 pub use incident::{
@@ -93,6 +98,7 @@ pub use oom::{
     WriterProcess,
 };
 pub use page_blocks::PageBlocks;
+pub use party_kind::PartyKind;
 pub use pool_report::{LeaseRow, POOL_SCHEMA, PoolReport, PoolRow, ServerRow};
 pub use preflight::{
     Answer, Backing, Calibration, Confidence, FolioShare, FolioSupply, FreeLayer, NodeAccount,
@@ -112,7 +118,7 @@ pub use service::{
 pub use service_view::{ServiceEvent, ServiceSession, ServiceValue, ServiceView};
 pub use sizes::{HolderSize, SizeHistory, SizeSeries, SizedHolder};
 pub use snapshot::{NodeSample, Origin, OriginKind, Pressures, Sample, Snapshot};
-pub use subject::{Area, Subject, cgroup_name};
+pub use subject::{Area, Subject};
 pub use table::{Column, NO_VALUE, Table};
 pub use tick::{CanaryTick, DiskTick, ProbeTick, RecorderTick, Tick};
 pub use trend::{

@@ -1,6 +1,6 @@
 //! What a finding is about.
 
-use crate::{format_bytes, parse_size};
+use crate::{cgroup_name, format_bytes, parse_size};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
@@ -173,25 +173,6 @@ impl fmt::Display for Area {
     }
 }
 
-/// The systemd unit of a cgroup: `db.service` of `/system.slice/db.service`; that of a user's manager with its user; or
-/// `cgroup /path` where its path has none. The outermost unit counts, since its owner names those within.
-#[must_use]
-pub fn cgroup_name(path: &str) -> String {
-    let is_unit = |part: &&str| {
-        let name = part.strip_suffix(".service").or_else(|| part.strip_suffix(".scope"));
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || ":_.@\\-".contains(c);
-        name.is_some_and(|name| !name.is_empty() && name.chars().all(is_plain))
-    };
-    let mut units = path.split('/').skip_while(|part| part.is_empty() || part.ends_with(".slice"));
-    let Some(unit) = units.next().filter(is_unit) else { return format!("cgroup {path}") };
-    let user = unit.strip_prefix("user@").and_then(|rest| rest.strip_suffix(".service"));
-    let own = units.find(|part| !part.ends_with(".slice")).filter(is_unit);
-    match (user, own) {
-        (Some(user), Some(own)) => format!("{own} of user {user}"),
-        _ => unit.to_owned(),
-    }
-}
-
 impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -228,30 +209,6 @@ impl<'de> Deserialize<'de> for Subject {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_unit_is_the_outermost_and_a_users_is_called_so() {
-        for (path, name) in [
-            ("/system.slice/db.service", "db.service"),
-            ("/system.slice/postgres.slice/db@1.service/worker", "db@1.service"),
-            ("/system.slice/docker-0a.scope/db.service", "docker-0a.scope"),
-            (
-                "/user.slice/user-1000.slice/user@1000.service/app.slice/db.service",
-                "db.service of user 1000",
-            ),
-            ("/user.slice/user-1000.slice/session-3.scope", "session-3.scope"),
-            ("/batch", "cgroup /batch"),
-            ("/", "cgroup /"),
-            ("/mine/db.service", "cgroup /mine/db.service"),
-            (
-                "/x was stopped by root; run y.service",
-                "cgroup /x was stopped by root; run y.service",
-            ),
-            ("/.service", "cgroup /.service"),
-        ] {
-            assert_eq!(cgroup_name(path), name);
-        }
-    }
 
     #[test]
     fn recordings_keep_subjects() {
