@@ -79,6 +79,31 @@ pub(crate) fn flood_bytes(stall: &StallWindow<'_>, share: &FloodShare) -> u64 {
     share.pages.saturating_mul(stall.window.now.origin.page_bytes)
 }
 
+/// The cgroup other than the service's that wrote most of all that went to a disk of the service; of those one below the
+/// other, the innermost.
+pub(crate) fn main_cgroup<'a>(stall: &StallWindow<'a>) -> Option<&'a str> {
+    let most = other_cgroup(stall)?;
+    let is_most_of = |bytes: u64, all: u64| bytes >= all.div_ceil(2);
+    if !is_most_of(most.bytes, written_by_all(stall, most.device)) {
+        return None;
+    }
+    let below = groups(stall).filter(|group| is_cgroup_within(&group.path, most.path));
+    let main = below.filter(|group| is_most_of(written(group, most.device), most.bytes));
+    main.map(|group| group.path.as_str()).max_by_key(|path| path.len())
+}
+
+/// The program of [`other_program`], where it brought most of the pages of that disk.
+pub(crate) fn main_program<'a>(stall: &StallWindow<'a>) -> Option<&'a FloodShare> {
+    let share = other_program(stall)?;
+    let of_disk = stall.incident.flood.iter().filter(|other| other.device == share.device);
+    let of_process = |process: &u32| {
+        let own = of_disk.clone().filter(|other| other.pid == *process);
+        own.map(|other| other.pages).fold(0, u64::saturating_add)
+    };
+    let all = of_disk.clone().map(|other| other.pages).fold(0, u64::saturating_add);
+    (of_process(&share.pid) >= all.div_ceil(2)).then_some(share)
+}
+
 impl OtherWriter<'_> {
     /// True if what it wrote holds others up: see [`is_flooded`].
     pub(crate) fn floods(&self, stall: &StallWindow<'_>, unwritten_bytes: u64) -> bool {
@@ -185,7 +210,7 @@ fn is_of_service(group: &GroupUse, server: Option<&PathTask>) -> bool {
 
 /// Cgroup of a service that is not known, as behind a command that asks it: the first task of the path in a cgroup that is
 /// not that of the request's own task.
-fn server<'a>(stall: &StallWindow<'a>) -> Option<&'a PathTask> {
+pub(crate) fn server<'a>(stall: &StallWindow<'a>) -> Option<&'a PathTask> {
     let path = stall.incident.path.as_ref().filter(|_| stall.incident.service.is_none())?;
     let client = path.task.cgroup.as_deref();
     let is_server = |task: &&PathTask| {
@@ -216,21 +241,32 @@ pub(crate) fn disks_of<'a>(stall: &StallWindow<'a>, task: &PathTask) -> Vec<&'a 
     io.filter(|io| io.read_bytes > 0 || io.written_bytes > 0).map(|io| io.device.as_str()).collect()
 }
 
-/// True if cgroups below the root are charged with most of what all wrote to a disk.
-fn is_charged(stall: &StallWindow<'_>, device: &str) -> bool {
-    const MOST_PERCENT: f64 = 50.0;
-    let written = |group: &GroupUse| -> u64 {
-        let on_device = group.io.iter().filter(|io| io.device == device);
-        on_device.map(|io| io.written_bytes).sum()
-    };
+/// Bytes that a cgroup wrote to a disk.
+fn written(group: &GroupUse, device: &str) -> u64 {
+    let on_device = group.io.iter().filter(|io| io.device == device);
+    on_device.map(|io| io.written_bytes).sum()
+}
+
+/// Bytes that cgroups below the root wrote to a disk.
+fn charged(stall: &StallWindow<'_>, device: &str) -> u64 {
     // What is below another counts there as well.
     let is_below = |group: &GroupUse| {
         groups(stall)
             .any(|other| other.path != group.path && is_cgroup_within(&group.path, &other.path))
     };
-    let charged: u64 = groups(stall).filter(|group| !is_below(group)).map(written).sum();
-    let all = stall.incident.groups.iter().find(|group| group.path == "/").map_or(0, written);
-    percent(charged, all.max(charged)) >= MOST_PERCENT
+    groups(stall).filter(|group| !is_below(group)).map(|group| written(group, device)).sum()
+}
+
+/// Bytes that were written to a disk.
+fn written_by_all(stall: &StallWindow<'_>, device: &str) -> u64 {
+    let root = stall.incident.groups.iter().find(|group| group.path == "/");
+    root.map_or(0, |root| written(root, device)).max(charged(stall, device))
+}
+
+/// True if cgroups below the root are charged with most of what all wrote to a disk.
+fn is_charged(stall: &StallWindow<'_>, device: &str) -> bool {
+    const MOST_PERCENT: f64 = 50.0;
+    percent(charged(stall, device), written_by_all(stall, device)) >= MOST_PERCENT
 }
 
 /// Pages are swapped out to it.

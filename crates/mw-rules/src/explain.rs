@@ -5,7 +5,7 @@ use crate::registry::of_oom_kills;
 use crate::request::RequestTime;
 use crate::stall_window::StallWindow;
 use crate::suspect::{PLAUSIBLE_PERCENT, Suspect};
-use crate::{by_path, by_scores, confidence, failure, find, roles};
+use crate::{blame, by_path, by_scores, confidence, failure, find, roles};
 use mw_model::{Cause, Incident, Role, SkippedRule, TriggerKind, Window, format_duration_ms};
 
 /// Explains an incident: fills in its verdict, its causes and roles. Returns the rules that could not be checked, of
@@ -29,7 +29,8 @@ pub fn explain(
     let contributed: Vec<Cause> = contributed.collect();
     let verdict = verdict(&stall, causes.first(), &contributed, skipped.len());
     let (suffering, causing) = (roles::victims(&stall), culprits(&stall, causes.first()));
-    (incident.verdict, incident.ruled_out) = (verdict, ruled_out);
+    let blame = blame::shares(&stall, &causes, &contributed);
+    (incident.verdict, incident.ruled_out, incident.blame) = (verdict, ruled_out, blame);
     (incident.causes, incident.contributed) = (causes, contributed);
     (incident.suffering, incident.causing) = (suffering, causing);
     incident.unseen.extend(skipped.iter().map(|skipped| skipped.missing.clone()));

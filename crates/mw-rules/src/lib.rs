@@ -10,7 +10,9 @@
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects, clippy::indexing_slicing))]
 
 mod account;
+mod accusation;
 mod arc;
+mod blame;
 mod by_path;
 mod by_scores;
 mod cause_score;
@@ -55,6 +57,7 @@ mod untraced;
 mod watermark;
 
 pub use account::account;
+pub use blame::blame;
 pub use check::{check, check_rules, sum_up};
 pub use condition_state::ConditionState;
 pub use confidence::CONFIDENCE_BY_SCORE;

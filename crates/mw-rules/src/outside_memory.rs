@@ -55,22 +55,28 @@ pub(crate) fn hypervisor(stall: &StallWindow<'_>, request: &RequestTime<'_>) -> 
 
 /// Ways of spending time that have one cause.
 struct TimeClassGroup {
+    area: Area,
     spent: &'static [TimeClass],
     finding: fn(&StallWindow<'_>, &RequestTime<'_>, &PathPart) -> (Finding, u8),
 }
 
 const GROUPS: &[TimeClassGroup] = &[
-    TimeClassGroup { spent: &[TimeClass::CpuContention], finding: cpus },
-    TimeClassGroup { spent: &[TimeClass::Memwright], finding: memwright },
-    TimeClassGroup { spent: DISK, finding: disk },
-    TimeClassGroup { spent: &[TimeClass::IoLimit], finding: io_limit },
-    TimeClassGroup { spent: &[TimeClass::Stopped], finding: stopped },
-    TimeClassGroup { spent: &[TimeClass::Frozen], finding: frozen },
-    TimeClassGroup { spent: &[TimeClass::Network], finding: network },
-    TimeClassGroup { spent: &[TimeClass::Fuse], finding: fuse },
-    TimeClassGroup { spent: &[TimeClass::Nfs], finding: nfs },
-    TimeClassGroup { spent: SERVICE, finding: service },
+    TimeClassGroup { area: Area::Cpus, spent: &[TimeClass::CpuContention], finding: cpus },
+    TimeClassGroup { area: Area::Cpus, spent: &[TimeClass::Memwright], finding: memwright },
+    TimeClassGroup { area: Area::Disk, spent: DISK, finding: disk },
+    TimeClassGroup { area: Area::IoLimit, spent: &[TimeClass::IoLimit], finding: io_limit },
+    TimeClassGroup { area: Area::StoppedProcess, spent: &[TimeClass::Stopped], finding: stopped },
+    TimeClassGroup { area: Area::FrozenCgroup, spent: &[TimeClass::Frozen], finding: frozen },
+    TimeClassGroup { area: Area::Network, spent: &[TimeClass::Network], finding: network },
+    TimeClassGroup { area: Area::FuseServer, spent: &[TimeClass::Fuse], finding: fuse },
+    TimeClassGroup { area: Area::NfsServer, spent: &[TimeClass::Nfs], finding: nfs },
+    TimeClassGroup { area: Area::Service, spent: SERVICE, finding: service },
 ];
+
+/// True if time of this class is that of a finding about `area`.
+pub(crate) fn is_spent_in(area: Area, spent: TimeClass) -> bool {
+    GROUPS.iter().any(|group| group.area == area && group.spent.contains(&spent))
+}
 
 const DISK: &[TimeClass] = &[
     TimeClass::Disk,
@@ -314,11 +320,17 @@ fn leaves_service<'a>(
 
 /// The disk that was busiest during the stall, by name, of those that the task's cgroup used.
 pub(crate) fn disk_of(stall: &StallWindow<'_>, task: &PathTask) -> String {
+    let name = busy_disk_of(stall, task);
+    name.map_or_else(|| "the disk".to_owned(), |name| format!("the disk {name}"))
+}
+
+/// Its name, where it was busy for half of the stall.
+pub(crate) fn busy_disk_of(stall: &StallWindow<'_>, task: &PathTask) -> Option<String> {
     const BUSY_PERCENT: f64 = 50.0;
     let used = disks_of(stall, task);
     let is_used = |name: &str| used.is_empty() || used.contains(&name);
     let busiest = busiest(stall, is_used).filter(|(_, share)| *share >= BUSY_PERCENT);
-    busiest.map_or_else(|| "the disk".to_owned(), |(name, _)| format!("the disk {name}"))
+    busiest.map(|(name, _)| name)
 }
 
 /// The busiest disk, in percent of the stall.

@@ -1,5 +1,7 @@
 //! The list of all rules. No rule registers itself: what is not in this list does not exist.
 
+use crate::accusation::Accusation;
+use crate::forced_work::ForcedWork;
 use crate::node_condition::NodeCondition::{
     self, HugePagesUnavailable, MemoryFragmented, MemoryStalling,
 };
@@ -26,6 +28,10 @@ pub struct Rule {
     /// What a request spends its time on because of this cause. Where the critical path is known, only a rule that
     /// explains a part of it can be the cause; a cause may say itself how much it explains.
     pub(crate) explains: &'static [TimeClass],
+    /// The same of a cause that says itself how much it explains.
+    blamed: &'static [TimeClass],
+    /// The evidence by which it has a culprit.
+    pub(crate) accuses: Accusation,
     /// Kernel functions that stacks are recognized by, where no other rule needs them.
     pub(crate) functions: &'static [FunctionSet],
     /// Whether it can make a service fail at once, instead of making it slow.
@@ -84,7 +90,7 @@ const WRITING: &[TimeClass] = &[
 /// All rules, in the order of their ids. Unless a row says otherwise, its cause is a root cause and the
 /// culprits are the tasks that allocated.
 pub const RULES: &[Rule] = &[
-    rule!("cgroup-limit", cgroup_limit: hazard, cause),
+    rule!("cgroup-limit", cgroup_limit: hazard, cause).blames(cgroup_limit::BY_LIMIT),
     rule!("cgroup-migration", cgroup_migration: cause)
         .by(roles::outside_memory)
         .shown_by(cgroup_migration::FUNCTIONS)
@@ -92,28 +98,32 @@ pub const RULES: &[Rule] = &[
     rule!("cgroup-statistics", cgroup_statistics: cause)
         .by(roles::outside_memory)
         .shown_by(cgroup_statistics::FUNCTIONS),
-    rule!("cgroup-throttled", cgroup_throttled: cause),
+    rule!("cgroup-throttled", cgroup_throttled: cause).blames(cgroup_throttled::OF_LIMIT),
     rule!("contradictory-counters", contradictory_counters: hazard),
     rule!("cpu-throttled", cpu_throttled: cause).explains(&[TimeClass::CpuQuota]).outside_memory(),
     rule!("device-memory-fault", device_memory_fault: cause).by(roles::outside_memory),
     rule!("dirty-limit-too-high", dirty_limit_too_high: hazard, cause)
         .of_profiles()
         .by(roles::writers)
-        .explains(WRITING),
+        .explains(WRITING)
+        .accuses(Accusation::Writers),
     rule!("dirty-throttle", dirty_throttle: hazard, cause)
         .ranks(Intermediate)
         .by(roles::writers)
-        .explains(&[TimeClass::DirtyThrottling]),
+        .explains(&[TimeClass::DirtyThrottling])
+        .accuses(Accusation::Writers),
     rule!("drop-caches", drop_caches: hazard, cause)
         .by(drop_caches::culprits)
-        .explains(drop_caches::READS),
+        .explains(drop_caches::READS)
+        .accuses(Accusation::Forced(ForcedWork::DropCaches)),
     rule!("exit-teardown", exit_teardown: cause).explains(&[TimeClass::Teardown]),
     rule!("file-mapping-lock", file_mapping_lock: cause)
         .by(roles::outside_memory)
         .shown_by(file_mapping_lock::FUNCTIONS),
     rule!("forced-reclaim", forced_reclaim: cause)
         .by(forced_reclaim::culprits)
-        .explains(forced_reclaim::AGAIN),
+        .explains(forced_reclaim::AGAIN)
+        .accuses(Accusation::Forced(ForcedWork::Reclaim)),
     rule!("fork-copy", fork_copy: cause).explains(&[TimeClass::Fork]),
     rule!("fragmented-node", fragmented_node: hazard, cause)
         .by(roles::compacting)
@@ -122,7 +132,8 @@ pub const RULES: &[Rule] = &[
     rule!("hardware-corrupted", hardware_corrupted: hazard),
     rule!("hugepage-hoard", hugepage_hoard: hazard, cause)
         .by(hugepage_hoard::culprits)
-        .explains(hugepage_hoard::WITHOUT),
+        .explains(hugepage_hoard::WITHOUT)
+        .accuses(Accusation::Forced(ForcedWork::HugePages)),
     rule!("hugepage-shortage", hugepage_shortage: hazard, cause)
         .by(roles::compacting)
         .explains(&[TimeClass::Compaction])
@@ -131,17 +142,26 @@ pub const RULES: &[Rule] = &[
         .ranks(Intermediate)
         .by(roles::outside_memory)
         .explains(&[TimeClass::Journal, TimeClass::FileWrite])
-        .outside_memory(),
+        .outside_memory()
+        .accuses(Accusation::Writers),
     rule!("kernel-limit", kernel_limit: hazard),
     rule!("kernel-zone-exhausted", kernel_zone_exhausted: hazard),
     rule!("khugepaged-churn", khugepaged_churn: hazard, cause)
         .by(roles::compacting)
-        .explains(&[TimeClass::AddressSpace, TimeClass::Compaction]),
-    rule!("ksm-scan", ksm_scan: cause).by(roles::outside_memory).shown_by(ksm_scan::FUNCTIONS),
+        .explains(&[TimeClass::AddressSpace, TimeClass::Compaction])
+        .accuses(Accusation::Kernel),
+    rule!("ksm-scan", ksm_scan: cause)
+        .by(roles::outside_memory)
+        .shown_by(ksm_scan::FUNCTIONS)
+        .accuses(Accusation::Kernel),
     rule!("kswapd-gave-up", kswapd_gave_up: cause)
         .ranks(Intermediate)
-        .explains(&[TimeClass::Reclaim]),
-    rule!("lock-wait", lock_wait: cause).by(roles::outside_memory).outside_memory(),
+        .explains(&[TimeClass::Reclaim])
+        .accuses(Accusation::Takers),
+    rule!("lock-wait", lock_wait: cause)
+        .by(roles::outside_memory)
+        .blames(lock_wait::HOLDING)
+        .outside_memory(),
     rule!("map-count-limit", map_count_limit: hazard),
     rule!("memlock-limit", memlock_limit: hazard),
     rule!("memory-balloon", memory_balloon: hazard),
@@ -149,7 +169,8 @@ pub const RULES: &[Rule] = &[
     rule!("mempool-wait", mempool_wait: cause).shown_by(mempool_wait::FUNCTIONS),
     rule!("min-free-too-high", min_free_too_high: hazard, cause)
         .explains(&[TimeClass::Reclaim])
-        .of_profiles(),
+        .of_profiles()
+        .accuses(Accusation::Kernel),
     rule!("min-free-too-low", min_free_too_low: hazard, cause)
         .explains(&[TimeClass::Reclaim])
         .of_profiles(),
@@ -157,16 +178,21 @@ pub const RULES: &[Rule] = &[
     rule!("not-memory", not_memory: cause)
         .ranks(LastResort)
         .by(roles::outside_memory)
-        .outside_memory(),
-    rule!("numa-balancing", numa_balancing: cause).explains(&[TimeClass::NumaBalancing]),
+        .outside_memory()
+        .accuses(Accusation::OutsideMemory),
+    rule!("numa-balancing", numa_balancing: cause)
+        .explains(&[TimeClass::NumaBalancing])
+        .accuses(Accusation::Kernel),
     rule!("numa-node-exhausted", numa_node_exhausted: hazard, cause)
-        .explains(&[TimeClass::Reclaim]),
+        .explains(&[TimeClass::Reclaim])
+        .accuses(Accusation::Takers),
     rule!("offline-memory", offline_memory: hazard),
     rule!("oom-kill", oom_kill: hazard, cause)
         .ranks(Intermediate)
         .by(oom_kill::culprits)
         .explains(&[TimeClass::CgroupReclaim, TimeClass::Reclaim])
-        .of_failures(),
+        .of_failures()
+        .accuses(Accusation::Takers),
     rule!("overcommit-refusal", overcommit_refusal: hazard, cause).of_failures(),
     rule!("page-cache-compaction", page_cache_compaction: cause)
         .by(roles::compacting)
@@ -174,7 +200,8 @@ pub const RULES: &[Rule] = &[
     rule!("page-cache-flood", page_cache_flood: hazard, cause)
         .by(roles::writers)
         .explains(WRITING)
-        .of_condition(MemoryStalling),
+        .of_condition(MemoryStalling)
+        .accuses(Accusation::Writers),
     rule!("page-list-drain", page_list_drain: cause)
         .by(roles::outside_memory)
         .shown_by(page_list_drain::FUNCTIONS)
@@ -183,14 +210,16 @@ pub const RULES: &[Rule] = &[
     rule!("pinned-memory", pinned_memory: hazard),
     rule!("proactive-compaction", proactive_compaction: cause)
         .by(proactive_compaction::culprits)
-        .explains(proactive_compaction::MOVED),
+        .explains(proactive_compaction::MOVED)
+        .accuses(Accusation::Forced(ForcedWork::Compaction)),
     rule!("range-migration", range_migration: cause)
         .by(roles::outside_memory)
         .shown_by(range_migration::FUNCTIONS),
     rule!("reclaim-storm", reclaim_storm: hazard, cause)
         .ranks(Symptom)
         .explains(&[TimeClass::Reclaim])
-        .of_condition(MemoryStalling),
+        .of_condition(MemoryStalling)
+        .accuses(Accusation::Takers),
     rule!("shm-limit", shm_limit: hazard),
     rule!("shrinker-lock", shrinker_lock: cause)
         .by(roles::outside_memory)
@@ -199,7 +228,8 @@ pub const RULES: &[Rule] = &[
     rule!("slow-population", slow_population: cause).explains(&[TimeClass::Population]),
     rule!("swap-thrash", swap_thrash: hazard, cause)
         .explains(&[TimeClass::SwapIn, TimeClass::Reclaim])
-        .of_condition(MemoryStalling),
+        .of_condition(MemoryStalling)
+        .accuses(Accusation::Takers),
     rule!("sync-of-all", sync_of_all: cause)
         .by(roles::outside_memory)
         .shown_by(sync_of_all::FUNCTIONS)
@@ -211,10 +241,17 @@ pub const RULES: &[Rule] = &[
     rule!("unowned-memory", unowned_memory: hazard),
     rule!("unreclaimable-ramfs", unreclaimable_ramfs: hazard, cause)
         .explains(&[TimeClass::Reclaim]),
-    rule!("watermark-boost", watermark_boost: cause).explains(watermark_boost::HURT),
-    rule!("working-set-thrash", working_set_thrash: hazard, cause).of_condition(MemoryStalling),
+    rule!("watermark-boost", watermark_boost: cause)
+        .explains(watermark_boost::HURT)
+        .accuses(Accusation::Kernel),
+    rule!("working-set-thrash", working_set_thrash: hazard, cause)
+        .of_condition(MemoryStalling)
+        .blames(working_set_thrash::AGAIN)
+        .accuses(Accusation::Takers),
     rule!("zfs-arc", zfs_arc: hazard),
-    rule!("zone-reclaim", zone_reclaim: hazard, cause).explains(&[TimeClass::Reclaim]),
+    rule!("zone-reclaim", zone_reclaim: hazard, cause)
+        .explains(&[TimeClass::Reclaim])
+        .accuses(Accusation::Kernel),
     rule!("zram-pressure", zram_pressure: hazard),
 ];
 
@@ -253,6 +290,8 @@ impl Rule {
             precedence: Precedence::Root,
             culprits: roles::allocating,
             explains: &[],
+            blamed: &[],
+            accuses: Accusation::ByPath,
             functions: &[],
             is_of_failures: false,
             is_of_profiles: false,
@@ -271,6 +310,20 @@ impl Rule {
 
     const fn explains(self, explains: &'static [TimeClass]) -> Self {
         Self { explains, ..self }
+    }
+
+    /// Has its time for which somebody is to blame, where that is not what it explains.
+    const fn blames(self, blamed: &'static [TimeClass]) -> Self {
+        Self { blamed, ..self }
+    }
+
+    const fn accuses(self, accuses: Accusation) -> Self {
+        Self { accuses, ..self }
+    }
+
+    /// Classes of time for which it has somebody to blame.
+    pub(crate) fn blamed(&self) -> &'static [TimeClass] {
+        if self.blamed.is_empty() { self.explains } else { self.blamed }
     }
 
     const fn shown_by(self, functions: &'static [FunctionSet]) -> Self {

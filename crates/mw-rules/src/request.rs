@@ -95,40 +95,24 @@ impl<'a> RequestTime<'a> {
     /// How much of the request a cause explains that explains these, in percent: with the largest form of a shortage
     /// of memory also its other forms.
     pub(crate) fn explained_by(&self, on: &[TimeClass]) -> f64 {
-        let others = SHORTAGES.iter().map(|forms| {
+        self.percent_where(|spent, _| self.is_explained_by(on, spent))
+    }
+
+    /// True if a cause that explains `on` explains time of this class as well.
+    pub(crate) fn is_explained_by(&self, on: &[TimeClass], spent: TimeClass) -> bool {
+        let is_largest = |forms: &&&[TimeClass]| {
             let share = |form: &&TimeClass| self.percent(&[**form]);
             let largest = forms.iter().max_by(|a, b| share(a).total_cmp(&share(b)));
-            if !largest.is_some_and(|form| on.contains(form)) {
-                return 0.0;
-            }
-            forms.iter().filter(|form| !on.contains(form)).map(|form| share(&form)).sum()
-        });
-        self.percent(on) + others.sum::<f64>()
+            largest.is_some_and(|form| on.contains(form))
+        };
+        let mut forms = SHORTAGES.iter().filter(|forms| forms.contains(&spent));
+        on.contains(&spent) || forms.any(|forms| is_largest(&forms))
     }
 
     /// How much of the request the hypervisor took, in percent: of the time in which its tasks ran or waited for a CPU
     /// the share that was stolen of all CPU time in these seconds.
     pub(crate) fn stolen_percent(&self, cpus: CpuUse) -> f64 {
-        let wants_cpu = |spent: &TimeClass| {
-            matches!(
-                spent,
-                TimeClass::Computing
-                    | TimeClass::Population
-                    | TimeClass::CpuContention
-                    | TimeClass::Fork
-                    | TimeClass::Teardown
-                    | TimeClass::Lock
-            )
-        };
-        let on_cpu = |(spent, part): &&(TimeClass, &PathPart)| {
-            let waits =
-                matches!(part.kind, TimeKind::Runnable(CpuHolder::Idle | CpuHolder::Unknown));
-            let is_other = matches!(part.kind, TimeKind::Running(_) | TimeKind::Runnable(_));
-            (wants_cpu(spent) && is_other) || (waits && *spent == TimeClass::Unknown)
-        };
-        let total: u64 = self.parts.iter().filter(on_cpu).map(|(_, part)| part.total_ns).sum();
-        let stolen = percent(cpus.stolen_ms, cpus.stolen_ms.saturating_add(cpus.busy_ms));
-        percent(total, self.judged_ns) * stolen / 100.0
+        self.percent_where(wants_cpu) * stolen_of_cpu_percent(cpus) / 100.0
     }
 
     /// Whether records of most of its time were lost, so that little can be said of it.
@@ -485,6 +469,27 @@ impl ConditionEvidence<'_> {
         let of_service = move |group: &GroupUse| !is_known && group.of_service;
         self.incident.groups.iter().filter(move |group| of_task(group) || of_service(group))
     }
+}
+
+/// True if a task ran or waited for a CPU in a part, so that the hypervisor may have taken a share of it.
+pub(crate) fn wants_cpu(spent: TimeClass, part: &PathPart) -> bool {
+    let is_of_cpu = matches!(
+        spent,
+        TimeClass::Computing
+            | TimeClass::Population
+            | TimeClass::CpuContention
+            | TimeClass::Fork
+            | TimeClass::Teardown
+            | TimeClass::Lock
+    );
+    let waits = matches!(part.kind, TimeKind::Runnable(CpuHolder::Idle | CpuHolder::Unknown));
+    let is_other = matches!(part.kind, TimeKind::Running(_) | TimeKind::Runnable(_));
+    (is_of_cpu && is_other) || (waits && spent == TimeClass::Unknown)
+}
+
+/// Share of the CPU time that the hypervisor took, in percent.
+pub(crate) fn stolen_of_cpu_percent(cpus: CpuUse) -> f64 {
+    percent(cpus.stolen_ms, cpus.stolen_ms.saturating_add(cpus.busy_ms))
 }
 
 /// The cgroup has a memory limit, or met one that was lifted since.

@@ -61,7 +61,7 @@ const WARNING_PERCENT: f64 = 90.0;
 
 /// What the limit's own reclaim makes a request wait for, and with the reads of what it reclaimed.
 const RECLAIM_BY_LIMIT: &[TimeClass] = &[TimeClass::CgroupReclaim, TimeClass::GroupSwapIn];
-const BY_LIMIT: &[TimeClass] =
+pub(crate) const BY_LIMIT: &[TimeClass] =
     &[TimeClass::CgroupReclaim, TimeClass::GroupSwapIn, TimeClass::GroupRefault];
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {

@@ -35,7 +35,7 @@ use mw_model::{Finding, GroupUse, Missing, Quantity, Remedy, Severity, Step, Sub
 const CONFIRMED: u8 = 95;
 
 /// What the limit causes beside the throttling itself.
-const OF_LIMIT: &[TimeClass] = &[
+pub(crate) const OF_LIMIT: &[TimeClass] = &[
     TimeClass::MemoryHigh,
     TimeClass::CgroupReclaim,
     TimeClass::GroupSwapIn,

@@ -232,7 +232,7 @@ fn by_pressure(stall: &StallWindow<'_>, finding: Finding) -> Result<Option<Suspe
 }
 
 /// The last writer that the kernel's log names, or the one that the profile shows.
-fn writer(incident: &Incident) -> Option<ServiceProcess> {
+pub(crate) fn writer(incident: &Incident) -> Option<ServiceProcess> {
     let logged = incident.cache_drops.iter().rev().find(|drop| drop.value & 1 != 0);
     let logged = logged.map(|drop| drop.writer.process.clone());
     logged.or_else(|| most(incident, ForcedWork::DropCaches).map(|forced| forced.process))

@@ -153,7 +153,7 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
 }
 
 /// Task that enlarged a pool during the stall.
-fn enlarging(stall: &StallWindow<'_>) -> Option<ForcingTask> {
+pub(crate) fn enlarging(stall: &StallWindow<'_>) -> Option<ForcingTask> {
     stall.request?;
     let forced = most(stall.incident, ForcedWork::HugePages)?;
     (forced.cpu_percent >= LEAST_CPU_PERCENT).then_some(forced)

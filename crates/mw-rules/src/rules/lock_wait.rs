@@ -39,7 +39,7 @@ const LIKELY: u8 = 85;
 const CONFIRMED: u8 = 95;
 
 /// Ways in which the task that holds a lock spends its time: of these none is a resource.
-const HOLDING: &[TimeClass] = &[
+pub(crate) const HOLDING: &[TimeClass] = &[
     TimeClass::Sleep,
     TimeClass::TimeLimit,
     TimeClass::Idle,

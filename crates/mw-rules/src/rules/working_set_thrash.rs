@@ -43,6 +43,9 @@ use mw_critical_path::TimeClass;
 use mw_model::{Area, Finding, Missing, Quantity, Remedy, Severity, Step, Subject, Window};
 use mw_proc::vmstat::Counter;
 
+/// What a request spends its time on because of it.
+pub(crate) const AGAIN: &[TimeClass] = &[TimeClass::GroupRefault, TimeClass::Refault];
+
 const CONFIRMED: u8 = 95;
 const PAGES_PER_S: f64 = 256.0;
 const PRESSURE_PERCENT: f64 = 10.0;
@@ -133,13 +136,13 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
         refaults.1,
     );
     let mut finding = complete(finding);
-    if let Some(part) = request.largest(&[TimeClass::GroupRefault, TimeClass::Refault]) {
+    if let Some(part) = request.largest(AGAIN) {
         let reader = Quantity::Text(part.task.label());
         finding = finding.with_evidence("read reclaimed pages again", reader, "critical path");
     }
     if let Some(bytes) = group.and_then(|group| group.memory_max_bytes) {
         finding = finding.with_evidence("memory.max", Quantity::Bytes(bytes), "memory.max");
     }
-    let explains = request.explained_by(&[TimeClass::GroupRefault, TimeClass::Refault]);
+    let explains = request.explained_by(AGAIN);
     Ok(Some(Suspect::new(finding, CONFIRMED).explaining(explains)))
 }

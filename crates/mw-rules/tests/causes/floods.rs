@@ -88,7 +88,7 @@ fn the_remedy_of_a_flood_is_for_what_fills_the_page_cache() {
 }
 
 /// Bytes that a cgroup wrote to a disk.
-fn wrote(path: &str, device: &str, written_bytes: u64) -> GroupUse {
+pub(crate) fn wrote(path: &str, device: &str, written_bytes: u64) -> GroupUse {
     let io = GroupIo { device: device.to_owned(), written_bytes, ..GroupIo::default() };
     let over_ms = TOTAL_MS;
     GroupUse { path: path.to_owned(), over_ms, io: vec![io], ..GroupUse::default() }
@@ -137,7 +137,7 @@ fn the_disk_of_a_service_that_is_not_known_is_that_of_the_path() {
 }
 
 /// So many pages are dirty, and the disk completes so many bytes in the row at a time.
-fn flooded(dirty_pages: u64, bytes_at: impl Fn(i64) -> u64) -> Made {
+pub(crate) fn flooded(dirty_pages: u64, bytes_at: impl Fn(i64) -> u64) -> Made {
     let own = GroupUse { of_service: true, ..wrote(GROUP, "sda", 0) };
     let mut made = with_group(waits_for_writeback(dirty_pages), own).writes("sda", bytes_at);
     made.incident.groups.push(wrote("/writer", "sda", 40 << 20));

@@ -15,7 +15,7 @@ const SHELL: (u32, &str) = (77, "sh");
 const COMPACTS: &[&str] = &["ksys_write", "sysctl_compaction_handler", "compact_zone"];
 const RECLAIMS: &[&str] = &["ksys_write", "memory_reclaim", "shrink_node"];
 const RESERVES: &[&str] = &["ksys_write", "hugetlb_sysctl_handler_common", "compact_zone"];
-const READS: &[(TimeKind, u64)] = &[(TimeKind::Waiting(Wait::FileRead), 90)];
+pub(crate) const READS: &[(TimeKind, u64)] = &[(TimeKind::Waiting(Wait::FileRead), 90)];
 
 /// Stalls of which the rule is one of these.
 pub(crate) fn all() -> Vec<Stall> {
@@ -41,7 +41,7 @@ fn cache(made: Made, reads_before: u64, reads_after: u64) -> Made {
         })
 }
 
-fn dropped(parts: &[(TimeKind, u64)]) -> Made {
+pub(crate) fn dropped(parts: &[(TimeKind, u64)]) -> Made {
     let mut made = cache(made(parts), 0, 20);
     let process = |pid, name: &str| ServiceProcess { pid, name: name.to_owned() };
     let writer = WriterProcess {
@@ -174,7 +174,7 @@ fn reclaim_of_another_group_is_no_cause() {
     assert_eq!(first(&made).as_deref(), Some("cgroup-limit"));
 }
 
-fn kills(group: &str) -> OomKills {
+pub(crate) fn kills(group: &str) -> OomKills {
     let process = ServiceProcess { pid: 901, name: "batch".to_owned() };
     OomKills {
         count: 3,

@@ -1,0 +1,194 @@
+//! Who took a part of the request, by the evidence that its cause calls for. Nobody is singled out who did not do most of
+//! it.
+
+use super::parties::Parties;
+use crate::disk_writers::{flood_bytes, main_cgroup, main_program};
+use crate::forced_work::{ForcedWork, most};
+use crate::outside_memory::busy_disk_of;
+use crate::request::{is_limited, is_task_within, limit_events, stolen_of_cpu_percent};
+use crate::rules::{drop_caches, hugepage_hoard};
+use crate::stall_window::{StallWindow, is_background};
+use mw_critical_path::{PathPart, PathTask, TimeClass, TimeKind};
+use mw_model::{Area, BlameParty, GroupUse, PartyKind, ServiceProcess};
+
+/// Less memory than this that a process took is no reason for a shortage.
+const LEAST_BYTES: u64 = 16 << 20;
+
+/// Time of a part that a culprit took.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Taken {
+    pub(super) culprit: BlameParty,
+    pub(super) ns: u64,
+}
+
+impl Taken {
+    pub(super) fn all(culprit: BlameParty, part: &PathPart) -> Vec<Self> {
+        vec![Self { culprit, ns: part.total_ns }]
+    }
+
+    fn all_by(culprit: Option<BlameParty>, part: &PathPart) -> Vec<Self> {
+        culprit.map_or_else(Vec::new, |culprit| Self::all(culprit, part))
+    }
+}
+
+pub(super) struct Actors<'a> {
+    pub(super) stall: &'a StallWindow<'a>,
+    pub(super) parties: &'a Parties<'a>,
+}
+
+impl Actors<'_> {
+    /// By the path itself, and the counters of the cgroups of the task that waited.
+    pub(super) fn by_path(&self, spent: TimeClass, part: &PathPart) -> Vec<Taken> {
+        let at_limit = |met: &dyn Fn(&GroupUse) -> u64| {
+            Taken::all_by(self.limit(part, met).map(|path| self.parties.at_limit(path)), part)
+        };
+        match spent {
+            TimeClass::CgroupReclaim
+            | TimeClass::MemoryHigh
+            | TimeClass::GroupSwapIn
+            | TimeClass::GroupRefault => {
+                let swap = |group: &GroupUse| group.swap_high_events.unwrap_or(0);
+                let met = at_limit(&|group| limit_events(group).saturating_add(swap(group)));
+                if met.is_empty() { at_limit(&|group| u64::from(is_limited(group))) } else { met }
+            }
+            TimeClass::CpuQuota => at_limit(&GroupUse::throttled_wall_us),
+            TimeClass::IoLimit => at_limit(&|group| u64::from(!group.io_limits.is_empty())),
+            TimeClass::NumaBalancing => Taken::all(BlameParty::of_kind(PartyKind::Kernel), part),
+            // The path goes on in the process that ended.
+            TimeClass::Teardown if matches!(part.kind, TimeKind::Running(_)) => {
+                Taken::all_by(self.parties.of_task(&part.task), part)
+            }
+            _ => self.holders(part),
+        }
+    }
+
+    /// Who took most of the memory that the machine lacked: by growth of processes, and by pages of files.
+    pub(super) fn takers(&self, spent: TimeClass, part: &PathPart) -> Vec<Taken> {
+        match spent {
+            TimeClass::Reclaim | TimeClass::SwapIn | TimeClass::Refault => {
+                Taken::all_by(self.main_taker(), part)
+            }
+            _ => self.by_path(spent, part),
+        }
+    }
+
+    /// Who wrote most of what the disk had to write.
+    pub(super) fn writers(&self, spent: TimeClass, part: &PathPart) -> Vec<Taken> {
+        match spent {
+            TimeClass::DirtyThrottling
+            | TimeClass::Writeback
+            | TimeClass::FileWrite
+            | TimeClass::FileRead
+            | TimeClass::Journal
+            | TimeClass::Disk => Taken::all_by(self.main_writer(), part),
+            _ => self.takers(spent, part),
+        }
+    }
+
+    /// Who forced work on memory.
+    pub(super) fn forced(&self, work: ForcedWork, part: &PathPart) -> Vec<Taken> {
+        let incident = self.stall.incident;
+        let process = match work {
+            ForcedWork::DropCaches => drop_caches::writer(incident),
+            ForcedWork::HugePages => {
+                hugepage_hoard::enlarging(self.stall).map(|forced| forced.process)
+            }
+            ForcedWork::Compaction | ForcedWork::Reclaim => {
+                most(incident, work).map(|forced| forced.process)
+            }
+        };
+        let Some(ServiceProcess { pid, name }) = process else { return Vec::new() };
+        let is_in_cgroup = incident.cgroups.get(&pid).is_some_and(|path| path != "/");
+        let culprit = match is_background(&name) && !is_in_cgroup {
+            true => Some(BlameParty::of_kind(PartyKind::Kernel)),
+            false => self.parties.of_process(pid, &name),
+        };
+        Taken::all_by(culprit, part)
+    }
+
+    /// By what the finding of `not-memory` is about.
+    pub(super) fn outside_memory(
+        &self,
+        area: Area,
+        spent: TimeClass,
+        part: &PathPart,
+    ) -> Vec<Taken> {
+        match area {
+            Area::Cpus | Area::IoLimit => self.by_path(spent, part),
+            Area::Disk => match main_cgroup(self.stall).map(|path| self.parties.of_cgroup(path)) {
+                Some(writer) => Taken::all_by(writer, part),
+                None => Taken::all(self.device(&part.task), part),
+            },
+            Area::Hypervisor => {
+                let stolen = self.stall.incident.cpus.map_or(0.0, stolen_of_cpu_percent);
+                let ns = (part.total_ns as f64 * stolen / 100.0) as u64;
+                vec![Taken { culprit: BlameParty::of_kind(PartyKind::Hypervisor), ns }]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The disk that the request waited for, by its name where one was busy.
+    fn device(&self, task: &PathTask) -> BlameParty {
+        let name = busy_disk_of(self.stall, task).unwrap_or_default();
+        BlameParty::named(PartyKind::Device, &name)
+    }
+
+    /// The tasks that had the CPU, each for its own time.
+    fn holders(&self, part: &PathPart) -> Vec<Taken> {
+        let held = part.holders.iter().filter_map(|holder| {
+            Some(Taken { culprit: self.parties.of_task(&holder.task)?, ns: holder.total_ns })
+        });
+        held.collect()
+    }
+
+    /// The cgroup of a task, or one above it, that met a limit most often; of several the innermost.
+    fn limit(&self, part: &PathPart, met: &dyn Fn(&GroupUse) -> u64) -> Option<&str> {
+        let task = &part.task;
+        if self.stall.is_recorder(task) {
+            return None;
+        }
+        let is_known = task.cgroup.is_some() || task.is_outside();
+        let is_of_task = |group: &&GroupUse| {
+            let is_of_service = !is_known && group.of_service;
+            group.path != "/" && (is_task_within(task, &group.path) || is_of_service)
+        };
+        let groups = self.stall.incident.groups.iter().filter(is_of_task);
+        let times = groups.map(|group| (met(group), group)).filter(|(times, _)| *times > 0);
+        let most = times.max_by_key(|(times, group)| (*times, group.path.len()));
+        most.map(|(_, group)| group.path.as_str())
+    }
+
+    fn main_writer(&self) -> Option<BlameParty> {
+        if let Some(path) = main_cgroup(self.stall) {
+            return self.parties.of_cgroup(path);
+        }
+        let share = main_program(self.stall)?;
+        self.parties.of_process(share.pid, &share.task)
+    }
+
+    /// The party that took at least half of all memory that processes and files took.
+    fn main_taker(&self) -> Option<BlameParty> {
+        let incident = self.stall.incident;
+        let grown = incident.tasks.iter().map(|task| {
+            let bytes = u64::try_from(task.resident_growth_bytes).unwrap_or(0);
+            (task.pid, task.task.as_str(), bytes)
+        });
+        let brought = incident
+            .flood
+            .iter()
+            .map(|share| (share.pid, share.task.as_str(), flood_bytes(self.stall, share)));
+        let mut all: u64 = 0;
+        let mut takers: Vec<(BlameParty, u64)> = Vec::new();
+        for (pid, name, bytes) in grown.chain(brought).filter(|(.., bytes)| *bytes > 0) {
+            all = all.saturating_add(bytes);
+            let Some(party) = self.parties.of_process(pid, name) else { continue };
+            match takers.iter_mut().find(|(known, _)| known.is_same(&party)) {
+                Some((_, sum)) => *sum = sum.saturating_add(bytes),
+                None => takers.push((party, bytes)),
+            }
+        }
+        let (party, bytes) = takers.into_iter().max_by_key(|(_, bytes)| *bytes)?;
+        (bytes >= LEAST_BYTES && bytes >= all.div_ceil(2)).then_some(party)
+    }
+}
