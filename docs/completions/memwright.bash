@@ -19,6 +19,9 @@ _memwright() {
             memwright,bench)
                 cmd="memwright__subcmd__bench"
                 ;;
+            memwright,blame)
+                cmd="memwright__subcmd__blame"
+                ;;
             memwright,capture)
                 cmd="memwright__subcmd__capture"
                 ;;
@@ -138,6 +141,9 @@ _memwright() {
                 ;;
             memwright__subcmd__help,bench)
                 cmd="memwright__subcmd__help__subcmd__bench"
+                ;;
+            memwright__subcmd__help,blame)
+                cmd="memwright__subcmd__help__subcmd__blame"
                 ;;
             memwright__subcmd__help,capture)
                 cmd="memwright__subcmd__help__subcmd__capture"
@@ -401,7 +407,7 @@ _memwright() {
 
     case "${cmd}" in
         memwright)
-            opts="-h -V --config --help --version check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report killed heartbeats ship trends notify top export lab why help"
+            opts="-h -V --config --help --version check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report blame killed heartbeats ship trends notify top export lab why help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -454,6 +460,36 @@ _memwright() {
                     return 0
                     ;;
                 --state-dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__blame)
+            opts="-h -V --since --recording --format --json --config --help --version"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --since)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --recording)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1091,7 +1127,7 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__help)
-            opts="check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report killed heartbeats ship trends notify top export lab why help"
+            opts="check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report blame killed heartbeats ship trends notify top export lab why help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1105,6 +1141,20 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__help__subcmd__bench)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        memwright__subcmd__help__subcmd__blame)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )

@@ -1,5 +1,6 @@
 //! The command line. Help, man pages and completions are made from it.
 
+mod blame;
 mod doctor;
 mod duration;
 mod export;
@@ -35,6 +36,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use blame::BlameArgs;
 pub use doctor::DoctorArgs;
 pub(crate) use duration::duration;
 pub use export::{ExportArgs, ExportTarget, Form};
@@ -134,6 +136,8 @@ pub enum Command {
     Incidents(IncidentsArgs),
     /// Show an incident: the stall, its cause, how to fix it, and the evidence
     Report(ReportArgs),
+    /// Show who lost time in stalls, and to whom: the own limit, a neighbour, a device, the kernel
+    Blame(BlameArgs),
     /// Show which program or part of the kernel killed a process, and why
     Killed(KilledArgs),
     /// Find late heartbeats in cluster logs, and the stall behind each

@@ -75,6 +75,7 @@ fn run(args: Args) -> Result<Exit, Failure> {
         Command::Watch(watch) => command::watch::run(&watch, &config, args.config.as_deref()),
         Command::Incidents(args) => command::incidents::run(&args, &config),
         Command::Report(args) => command::report::run(&args, &config),
+        Command::Blame(args) => command::blame::run(&args, &config),
         Command::Killed(args) => command::killed::run(&args, &config),
         Command::Heartbeats(args) => command::heartbeats::run(&args, &config),
         Command::Ship(args) => command::ship::run(&args, &config),

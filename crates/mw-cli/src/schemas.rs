@@ -6,9 +6,10 @@ use schemars::{Schema, schema_for};
 
 /// Name, version of the format and schema of each output.
 #[must_use]
-pub fn schemas() -> [(&'static str, u32, Schema); 12] {
+pub fn schemas() -> [(&'static str, u32, Schema); 13] {
     [
         ("bench", mw_model::BENCH_SCHEMA, schema_for!(mw_model::BenchReport)),
+        ("blame", mw_model::BLAME_SCHEMA, schema_for!(mw_model::BlameList)),
         ("doctor", mw_doctor::DOCTOR_SCHEMA, schema_for!(mw_doctor::DoctorReport)),
         ("fleet-drift", mw_fleet::DRIFT_SCHEMA, schema_for!(mw_fleet::FleetDrift)),
         ("fleet-facts", mw_fleet::FACTS_SCHEMA, schema_for!(mw_fleet::NodeFacts)),

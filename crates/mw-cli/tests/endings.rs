@@ -152,6 +152,7 @@ const CASES: &[Case] = &[
     words("pool remove p --socket {socket}"),
     endless("watch --recording {dir}/out/recording.db"),
     words("incidents --recording {recording}"),
+    words("blame --recording {recording}"),
     words("killed --recording {recording}"),
     words("notify"),
     // It has no sizes.

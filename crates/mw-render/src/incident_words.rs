@@ -1,8 +1,8 @@
 //! What an incident says in lists of lines, alike in the terminal and in HTML. The lines are not escaped.
 
 use mw_model::{
-    Cause, HeartbeatKind, HeartbeatReport, Incident, Service, ServiceSession, ServiceView,
-    format_duration_ms,
+    BlameShare, Cause, HeartbeatKind, HeartbeatReport, Incident, Service, ServiceSession,
+    ServiceView, format_duration_ms,
 };
 
 /// The most lines of one list.
@@ -18,6 +18,7 @@ pub(crate) struct Section {
 pub(crate) fn sections(incident: &Incident) -> Vec<Section> {
     let section = |heading, lines: Vec<String>| Section { heading, lines };
     let all = [
+        section("blame", blamed(incident)),
         section("contributing causes", contributed(incident)),
         section("ruled out", ruled_out(incident)),
         section("the service", service(incident)),
@@ -56,6 +57,20 @@ pub(crate) fn heartbeats(incident: &Incident) -> Vec<String> {
         format!("{software} {what}, {when}{times}: {line}")
     };
     incident.heartbeats.iter().take(MAX_LINES).map(said).collect()
+}
+
+/// What the victim lost to whom.
+fn blamed(incident: &Incident) -> Vec<String> {
+    let line = |share: &BlameShare| {
+        let time = format_duration_ms(share.lost_ms as f64);
+        let (victim, culprit, cause) = (&share.victim, &share.culprit, share.cause_name());
+        match (share.is_own(), share.is_proven()) {
+            (true, _) => format!("{victim} lost {time} at its own limit ({cause})"),
+            (false, true) => format!("{victim} lost {time} to {culprit} ({cause})"),
+            (false, false) => format!("{victim} lost {time} to an unknown culprit ({cause})"),
+        }
+    };
+    incident.blame.iter().map(line).collect()
 }
 
 fn contributed(incident: &Incident) -> Vec<String> {

@@ -2,6 +2,7 @@
 
 mod account;
 mod bench;
+mod blame;
 mod changes;
 mod critical_path;
 mod fix;
@@ -17,6 +18,7 @@ mod trends;
 pub use account::account;
 pub use bench::bench;
 pub(crate) use bench::{bench_machine, bench_verdict};
+pub use blame::{blame, blame_summary};
 pub use changes::{changes, undone};
 pub use critical_path::critical_path;
 pub use fix::fix;

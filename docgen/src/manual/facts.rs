@@ -344,6 +344,19 @@ pub(super) const FACTS: &[CommandFacts] = &[
         &["watch", "incidents", "export"],
     ),
     facts(
+        "blame",
+        &[
+            ("sudo memwright blame", "Who lost time in the stalls of the last day, and to whom."),
+            (
+                "sudo memwright blame --since '7 days ago' --json",
+                "The same of a week, for programs.",
+            ),
+        ],
+        None,
+        &[],
+        &["watch", "incidents", "report"],
+    ),
+    facts(
         "killed",
         &[
             ("sudo memwright killed postgres", "Who killed the last process of postgres, and why."),

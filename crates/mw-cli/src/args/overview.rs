@@ -43,6 +43,7 @@ const GROUPS: &[CommandGroup] = &[
             ("watch", "recorder of stalls"),
             ("incidents", "list recorded stalls"),
             ("report", "show a recorded stall"),
+            ("blame", "who took how much time"),
             ("killed", "who killed a process"),
             ("heartbeats", "late heartbeats in logs"),
             ("notify", "notification receivers"),

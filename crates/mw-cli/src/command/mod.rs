@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 pub(crate) mod bench;
+pub(crate) mod blame;
 pub(crate) mod capture;
 mod captured;
 pub(crate) mod changes;

@@ -73,7 +73,10 @@ pub(super) fn find(recording: &Recording, id: IncidentId) -> Result<Incident, Fa
     };
     let found = number.map(|id| recording.incident(id)).transpose().map_err(could_not)?.flatten();
     match found {
-        Some(incident) => Ok(incident),
+        Some(mut incident) => {
+            incident.blame = mw_rules::blame(&incident);
+            Ok(incident)
+        }
         None => {
             Err(not_there(recording.path(), number, &recording.incidents().map_err(could_not)?))
         }
