@@ -36,8 +36,11 @@ impl<'a> Parties<'a> {
             return None;
         }
         let name = task.process_name.as_ref().unwrap_or(&task.name);
-        let mut paths = task.cgroup.iter().chain(&task.other_cgroups).map(String::as_str);
         let pid = task.pid();
+        // The evidence of the stall was taken earlier than the path: a task may have ended since.
+        let known = pid.and_then(|pid| self.stall.incident.cgroups.get(&pid));
+        let paths = task.cgroup.iter().chain(&task.other_cgroups).chain(known);
+        let mut paths = paths.map(String::as_str);
         self.accused(pid, name, paths.find(|path| *path != ROOT))
     }
 

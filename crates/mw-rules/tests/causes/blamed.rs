@@ -126,6 +126,11 @@ fn each_task_answers_for_the_time_in_which_it_had_the_cpu() {
     );
     let culprit = &explained(&made).blame[0].culprit;
     assert_eq!(culprit.process.as_ref().map(|process| process.name.as_str()), Some("tar"));
+    let mut ended = made.clone();
+    ended.incident.path.as_mut().unwrap().parts[0].holders[0].task.cgroup = None;
+    assert_eq!(explained(&ended).blame[0].culprit.to_string(), "process tar");
+    ended.incident.cgroups = [(9, BACKUP.to_owned())].into();
+    assert_eq!(explained(&ended).blame[0].culprit.to_string(), "backup.service");
     let mut former = made;
     former.incident.path.as_mut().unwrap().parts[0].holders.clear();
     check(
