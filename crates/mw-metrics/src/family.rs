@@ -90,6 +90,8 @@ families! {
         "Stalls by probe and by the rule that explains most of them; unknown if none does."
     STALL_SECONDS "memwright_stall_seconds" Histogram "seconds" ["probe"] true
         "Duration of stalls."
+    BLAME "memwright_blame_seconds_total" Counter "seconds" ["victim" "culprit" "cause"] true
+        "Time that victims lost in stalls, by culprit and by rule. The culprit is the victim where it met a limit of its own, and unknown where the evidence proves none. Of 64 combinations each has a series; others is the sum of the rest."
     STALLS_OPEN "memwright_stalls_open" Gauge "" ["probe"] true
         "Stalls that have begun and are not yet over and explained."
     RECORDING "memwright_recording_up" Gauge "" [] true

@@ -2,7 +2,7 @@
 
 use crate::family;
 use crate::page::{Exemplar, MetricsPage};
-use mw_model::{Incident, Trigger, TriggerKind};
+use mw_model::{BlameShare, Incident, Trigger, TriggerKind};
 use std::collections::BTreeMap;
 
 /// Upper bounds of the buckets, in seconds.
@@ -14,10 +14,17 @@ const MAX_PROBES: usize = 128;
 /// More than the rules and `unknown`.
 const MAX_CAUSES: usize = 64;
 
+/// Combinations of victim, culprit and cause with a series; a series more has the rest.
+const MAX_BLAMED: usize = 64;
+/// Label of the rest.
+const OTHERS: &str = "others";
+
 /// Sums over the incidents of a recorder.
 #[derive(Debug, Clone, Default)]
 pub struct StallMetrics {
     probes: BTreeMap<String, ProbeStalls>,
+    /// In milliseconds, by victim, culprit and cause.
+    blamed_ms: BTreeMap<[String; 3], u64>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -45,6 +52,7 @@ impl StallMetrics {
 
     /// A stall is over and explained.
     pub fn end(&mut self, incident: &Incident) {
+        incident.blame.iter().for_each(|share| self.blame(share));
         let Some(probe) = self.of(&incident.trigger) else { return };
         probe.open = probe.open.saturating_sub(1);
         let cause = incident.causes.first().map_or("unknown", |cause| &cause.finding.rule);
@@ -67,7 +75,19 @@ impl StallMetrics {
         }
     }
 
+    fn blame(&mut self, share: &BlameShare) {
+        let key =
+            [share.victim.to_string(), share.culprit.to_string(), share.cause_name().to_owned()];
+        let has_room = self.blamed_ms.len() < MAX_BLAMED || self.blamed_ms.contains_key(&key);
+        let key = if has_room { key } else { [OTHERS; 3].map(str::to_owned) };
+        let sum = self.blamed_ms.entry(key).or_default();
+        *sum = sum.saturating_add(share.lost_ms);
+    }
+
     pub fn write(&self, page: &mut MetricsPage) {
+        for ([victim, culprit, cause], ms) in &self.blamed_ms {
+            page.add(family::BLAME, [victim, culprit, cause], *ms as f64 / 1000.0);
+        }
         for (name, probe) in &self.probes {
             page.add(family::STALLS_OPEN, [name], probe.open as f64);
             for (cause, count) in &probe.causes {
@@ -113,6 +133,7 @@ impl ProbeStalls {
 mod tests {
     use super::*;
     use crate::Exposition;
+    use mw_model::{BlameParty, PartyKind};
 
     #[test]
     fn a_stall_counts_in_its_bucket_and_in_those_above() {
@@ -136,6 +157,55 @@ mod tests {
         ] {
             assert!(text.contains(&format!("{line}\n")), "{line}\n{text}");
         }
+    }
+
+    fn share(culprit: &str, lost_ms: u64) -> BlameShare {
+        BlameShare {
+            victim: BlameParty::of_cgroup("/system.slice/db.service"),
+            culprit: BlameParty::named(PartyKind::Process, culprit),
+            cause: Some("reclaim-storm".to_owned()),
+            lost_ms,
+        }
+    }
+
+    fn written(stalls: &StallMetrics) -> String {
+        let mut page = MetricsPage::default();
+        stalls.write(&mut page);
+        page.write(Exposition::Text)
+    }
+
+    #[test]
+    fn time_is_summed_up_by_victim_culprit_and_cause() {
+        let mut stalls = StallMetrics::default();
+        for lost_ms in [1500, 250] {
+            let own = BlameShare { cause: None, ..BlameShare::default() };
+            let blame = vec![share("java", lost_ms), BlameShare { lost_ms: 10, ..own }];
+            stalls.end(&Incident { blame, ..Incident::default() });
+        }
+        let text = written(&stalls);
+        for line in [
+            "{victim=\"db.service\",culprit=\"process java\",cause=\"reclaim-storm\"} 1.75",
+            "{victim=\"unknown\",culprit=\"unknown\",cause=\"unknown\"} 0.02",
+        ] {
+            let line = format!("memwright_blame_seconds_total{line}\n");
+            assert!(text.contains(&line), "{line}\n{text}");
+        }
+    }
+
+    /// Promise (Blame): However many culprits there are, metrics have 65 series of them, and one has the rest.
+    #[test]
+    fn many_culprits_are_a_series_of_others() {
+        let mut stalls = StallMetrics::default();
+        for n in 0..10_000 {
+            let blame = vec![share(&format!("p\"{n}\n"), 1000)];
+            stalls.end(&Incident { blame, ..Incident::default() });
+        }
+        let text = written(&stalls);
+        let of_blame =
+            text.lines().filter(|line| line.starts_with("memwright_blame_seconds_total{"));
+        assert_eq!(of_blame.count(), MAX_BLAMED + 1, "{text}");
+        let others = "{victim=\"others\",culprit=\"others\",cause=\"others\"} 9936\n";
+        assert!(text.contains(others) && text.contains("culprit=\"process p\\\"0\\n\""), "{text}");
     }
 
     #[test]

@@ -102,6 +102,39 @@ fn of_recorder() -> Vec<Alert> {
             )
         },
         Alert {
+            // As of a cause, a series is not there before its first stall.
+            expr: "(memwright_blame_seconds_total{culprit!~\"unknown|others\"} - \
+                   memwright_blame_seconds_total offset 1h) > 60 or \
+                   (memwright_blame_seconds_total{culprit!~\"unknown|others\"} unless \
+                   memwright_blame_seconds_total offset 1h) > 60"
+                .to_owned(),
+            wait: "0m",
+            runbook: format!("{PAGES}/blame.md"),
+            fires: vec![(
+                "memwright_blame_seconds_total",
+                "victim=\"db.service\",culprit=\"backup.service\",cause=\"page-cache-flood\""
+                    .to_owned(),
+                "_x25 90x35",
+            )],
+            labels: vec![
+                ("victim", "db.service".to_owned()),
+                ("culprit", "backup.service".to_owned()),
+                ("cause", "page-cache-flood".to_owned()),
+            ],
+            quiet: "59x60",
+            ..alert(
+                "MemwrightBlame",
+                "",
+                &format!(
+                    "{} lost more than a minute to {} by {}",
+                    of("victim"),
+                    of("culprit"),
+                    of("cause")
+                ),
+                "Stalls within the last hour, as the critical paths of requests prove. Run memwright blame on the host for all culprits.",
+            )
+        },
+        Alert {
             wait: "15m",
             runbook: format!("{PAGES}/trends.md"),
             fires: vec![(

@@ -102,6 +102,16 @@ const HOST: &[DashboardPanel] = &[
         kind: "timeseries",
     },
     DashboardPanel {
+        title: "Time lost to culprits",
+        description: "Seconds that victims lost in stalls an hour, by culprit and cause.",
+        unit: "s",
+        queries: &[(
+            "sum by (victim, culprit, cause) (increase(memwright_blame_seconds_total{job=~\"$job\",instance=~\"$instance\"}[1h]))",
+            "{{victim}} to {{culprit}}: {{cause}}",
+        )],
+        kind: "timeseries",
+    },
+    DashboardPanel {
         title: "Settings",
         description: "Kernel settings that rules judge.",
         unit: "none",
