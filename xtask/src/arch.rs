@@ -20,7 +20,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("mw-critical-path", &[]),
     ("mw-profile", &["mw-critical-path", "mw-model", "mw-proc", "mw-sys"]),
     ("mw-record", &["mw-model", "mw-sys"]),
-    ("mw-ship", &["mw-http", "mw-model", "mw-record", "mw-sys"]),
+    ("mw-ship", &["mw-http", "mw-model", "mw-record", "mw-rules", "mw-sys"]),
     (
         "mw-watch",
         &[

@@ -151,6 +151,7 @@ fn a_day_is_one_file_and_is_complete_once() {
     assert_eq!(
         dates,
         [
+            "date=2023-11-15",
             "date=2023-11-14",
             "date=2023-11-15",
             "date=2023-11-15",
@@ -166,6 +167,7 @@ fn a_day_is_one_file_and_is_complete_once() {
     assert_eq!(total(&files, "hours", "allocation_stalls"), (238, 2));
     assert_eq!(total(&files, "hours", "minutes"), (20, 2));
     assert_eq!(total(&files, "incidents", "lasted_ms"), (2000, 1));
+    assert_eq!(total(&files, "blame", "lost_ms"), (2000, 1));
     assert_eq!(
         machine.ship(),
         format!("nothing new of db1 for {}; complete until 2023-11-15\n", machine.data().display())
@@ -352,9 +354,9 @@ fn a_bucket_in_trouble_gets_all_of_it_once() {
     let text = said(&to_s3(&machine, port).output().unwrap());
     assert!(text.contains("complete until 2023-11-15"), "{text}");
     let mut objects = store.lock().unwrap().objects.clone();
-    assert_eq!(objects.keys().filter(|key| is_of_columns(key)).count(), 5, "{:?}", objects.keys());
+    assert_eq!(objects.keys().filter(|key| is_of_columns(key)).count(), 6, "{:?}", objects.keys());
     objects.retain(|key, _| !is_of_columns(key));
-    assert_eq!(objects.len(), 5, "{:?}", objects.keys());
+    assert_eq!(objects.len(), 6, "{:?}", objects.keys());
     assert!(objects.keys().all(|key| key.starts_with("/fleet/memwright/")), "{:?}", objects.keys());
     assert_eq!(total(&objects, "minutes", "allocation_stalls"), (238, 20));
     // The same rows as in a directory.

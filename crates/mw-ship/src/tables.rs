@@ -3,7 +3,7 @@
 use crate::frame::{Cell, ColumnType, Frame, FrameColumn};
 use crate::hours::{self, HOUR_MS};
 use crate::minutes::{self, LONGEST_GAP_MS, MinuteRow, Minutes};
-use mw_model::{Host, IncidentRow, IncidentState, SizeHistory};
+use mw_model::{BlameShare, Host, IncidentRow, IncidentState, SizeHistory};
 use mw_record::{RecordError, Recording, word};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -19,7 +19,7 @@ pub struct TableSpec {
 }
 
 /// All tables.
-pub const TABLES: [TableSpec; 5] = [MINUTES, HOURS, INCIDENTS, HOLDERS, FACTS];
+pub const TABLES: [TableSpec; 6] = [MINUTES, HOURS, INCIDENTS, BLAME, HOLDERS, FACTS];
 
 pub(crate) const MINUTES: TableSpec = TableSpec {
     name: "minutes",
@@ -53,6 +53,25 @@ const INCIDENTS: TableSpec = TableSpec {
             text("memwright", "the version that recorded"),
             number("cpus", "CPUs"),
             number("memory_bytes", "memory that the kernel manages"),
+        ]
+    },
+};
+
+const BLAME: TableSpec = TableSpec {
+    name: "blame",
+    about: "time that the victim of an incident lost to a culprit; `recorded_at` is when the incident began",
+    columns: || {
+        vec![
+            number("incident", "its number in the recording"),
+            text("victim", "a unit, pod, container, cgroup or process; `machine` without a probe"),
+            text(
+                "culprit",
+                "the same; `kernel`, `hypervisor`, `device`; `unknown` where none is proven",
+            ),
+            text("culprit_cgroup", "the cgroup of the culprit, where it is known"),
+            text("culprit_process", "the process that the evidence is of, where it is known"),
+            text("cause", "the rule of the cause; none where no cause explains the time"),
+            number("lost_ms", "the time; the rows of an incident add up to its duration"),
         ]
     },
 };
@@ -134,6 +153,7 @@ pub(crate) fn of_day(
             INCIDENTS,
             INCIDENTS.frame(host, incidents.iter().map(|row| incident(row, recording.host()))),
         ),
+        (BLAME, BLAME.frame(host, blame(recording, &incidents)?)),
         (HOLDERS, HOLDERS.frame(host, holders(&sizes))),
     ];
     Ok((frames, has_ended))
@@ -183,6 +203,36 @@ fn incident(row: &IncidentRow, host: &Host) -> (u64, Vec<Cell>) {
         host.memory_bytes.into(),
     ];
     (row.started_unix_ms, cells)
+}
+
+/// The shares of incidents.
+fn blame(
+    recording: &Recording,
+    incidents: &[&IncidentRow],
+) -> Result<Vec<(u64, Vec<Cell>)>, RecordError> {
+    let mut rows = Vec::new();
+    for row in incidents {
+        let incident = match recording.incident(row.id) {
+            // The list has it whose evidence is damaged.
+            Err(RecordError::Damaged { .. }) => None,
+            read => read?,
+        };
+        let shares = incident.iter().flat_map(|incident| mw_rules::blame(incident));
+        rows.extend(shares.map(|share| {
+            let BlameShare { victim, culprit, cause, lost_ms } = share;
+            let cells = vec![
+                row.id.into(),
+                victim.to_string().into(),
+                culprit.to_string().into(),
+                culprit.cgroup.into(),
+                culprit.process.map(|process| process.name).into(),
+                cause.into(),
+                lost_ms.into(),
+            ];
+            (row.started_unix_ms, cells)
+        }));
+    }
+    Ok(rows)
 }
 
 /// The last size of each holder in each hour.
