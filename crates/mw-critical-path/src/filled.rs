@@ -87,7 +87,7 @@ fn moved_stack(id: StackId, stacks: usize) -> StackId {
 mod tests {
     use super::*;
     use crate::polled::{TaskReading, TaskReadings};
-    use crate::trace::{Event, EventKind, Task, TaskState};
+    use crate::trace::{Event, EventKind, Task, TaskState, UserStackId};
     use crate::wait::Wait;
 
     const CLIENT: u32 = 10;
@@ -117,7 +117,7 @@ mod tests {
         Trace {
             from: 0,
             to: 1000,
-            events: vec![Event { at: 0, cpu: 0, kind: found }],
+            events: vec![Event { at: 0, cpu: 0, user_stack: UserStackId::default(), kind: found }],
             stacks: vec![Vec::new(), vec!["folio_wait_bit_common".to_owned()]],
             gaps: vec![gap],
             ..Trace::default()

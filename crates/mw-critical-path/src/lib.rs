@@ -38,6 +38,7 @@ mod test_trace;
 mod timeline;
 mod trace;
 mod upstreams;
+mod user_place;
 mod userspace_scheduler;
 mod wait;
 mod walk;
@@ -54,8 +55,10 @@ pub use program::{Cycle, ProgramTime, TracedProgram};
 pub use request::RequestSpan;
 pub use summary::{HolderTime, PathPart, PathSummary, PathTask, Sibling, WaitLink};
 pub use trace::{
-    Basis, Event, EventKind, Nanos, StackId, Task, TaskState, Tid, Trace, UNKNOWN_OUTSIDE,
-    WakeContext, outside_number, outside_tid,
+    Basis, CodeMapping, Event, EventKind, Nanos, StackId, Task, TaskState, Tid, Trace,
+    UNKNOWN_OUTSIDE, UserRegisters, UserStack, UserStackId, WakeContext, outside_number,
+    outside_tid,
 };
+pub use user_place::UserPlace;
 pub use wait::{KernelWork, TimeClass, Wait, wait_of};
 pub use walk::critical_path;

@@ -5,7 +5,7 @@
 //! only what it can infer.
 
 use crate::trace::{
-    Basis, Event, EventKind, Nanos, StackId, Task, TaskState, Tid, Trace, WakeContext,
+    Basis, Event, EventKind, Nanos, StackId, Task, TaskState, Tid, Trace, UserStackId, WakeContext,
 };
 use std::collections::BTreeMap;
 
@@ -124,6 +124,7 @@ impl TaskReadings {
             gaps: Vec::new(),
             basis: Basis::Polling,
             tracer: None,
+            ..Trace::default()
         }
     }
 }
@@ -240,7 +241,7 @@ impl StateEvents<'_> {
     }
 
     fn push(&mut self, at: Nanos, kind: EventKind) {
-        self.events.push(Event { at, cpu: 0, kind });
+        self.events.push(Event { at, cpu: 0, user_stack: UserStackId::default(), kind });
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::copies;
 use crate::path::{CriticalPath, RunMode, TimeKind, TimeShare};
 use crate::trace::{Basis, Nanos, StackId, Tid, Trace, outside_number};
+use crate::user_place::{RecordedPlaces, UserPlace};
 use crate::wait::{self, KernelWork, Wait};
 use serde::{Deserialize, Serialize};
 
@@ -62,6 +63,9 @@ pub struct PathPart {
     /// Kernel functions of the wake-up that ended it.
     #[serde(default)]
     pub waker_stack: Vec<String>,
+    /// Place of the task in its program.
+    #[serde(default, skip_serializing_if = "UserPlace::is_empty")]
+    pub user: UserPlace,
 }
 
 /// Time for which a task had the CPU that another waited for.
@@ -108,9 +112,18 @@ pub struct WaitLink {
     /// Kernel functions in which the waiter waited, innermost first.
     #[serde(default)]
     pub stack: Vec<String>,
+    /// Place of the waiter in its program.
+    #[serde(default, skip_serializing_if = "UserPlace::is_empty")]
+    pub user: UserPlace,
 }
 
 impl PathSummary {
+    /// Places of tasks in their programs.
+    pub fn user_places_mut(&mut self) -> impl Iterator<Item = &mut UserPlace> {
+        let of_parts = self.parts.iter_mut().map(|part| &mut part.user);
+        of_parts.chain(self.chain.iter_mut().map(|link| &mut link.user))
+    }
+
     /// The tasks that it names, each as often as it does.
     pub fn tasks_mut(&mut self) -> impl Iterator<Item = &mut PathTask> {
         let of_parts = self.parts.iter_mut().flat_map(|part| {
@@ -130,12 +143,14 @@ impl CriticalPath {
         let kept = shares.len().min(MAX_PARTS);
         let (first, rest) = shares.split_at(kept);
         let task = self.hops.first().map(|hop| PathTask::new(trace, hop.task));
+        let places = RecordedPlaces::new(self, trace);
+        let links = |share: &TimeShare| self.links(trace, &places, share.hop);
         PathSummary {
             task: task.unwrap_or_default(),
             total_ns: self.duration(),
-            parts: first.iter().map(|share| self.part(trace, share)).collect(),
+            parts: first.iter().map(|share| self.part(trace, &places, share)).collect(),
             rest_ns: rest.iter().map(|share| share.total).sum(),
-            chain: shares.first().map(|share| self.links(trace, share.hop)).unwrap_or_default(),
+            chain: shares.first().map(links).unwrap_or_default(),
             sibling: self.sibling.map(|sibling| Sibling {
                 task: PathTask::new(trace, sibling.task),
                 wait: sibling.wait,
@@ -147,7 +162,7 @@ impl CriticalPath {
         }
     }
 
-    fn part(&self, trace: &Trace, share: &TimeShare) -> PathPart {
+    fn part(&self, trace: &Trace, places: &RecordedPlaces<'_>, share: &TimeShare) -> PathPart {
         let task = self.hops.get(share.hop).map_or(0, |hop| hop.task);
         let holder = match share.kind {
             TimeKind::Runnable(holder) => holder.task().map(|tid| PathTask::new(trace, tid)),
@@ -177,10 +192,11 @@ impl CriticalPath {
             work: wait::work_function(trace.stack(share.stack)).map(str::to_owned),
             stack: functions(trace, share.stack),
             waker_stack: functions(trace, share.waker_stack),
+            user: places.of_share(share),
         }
     }
 
-    fn links(&self, trace: &Trace, hop: usize) -> Vec<WaitLink> {
+    fn links(&self, trace: &Trace, places: &RecordedPlaces<'_>, hop: usize) -> Vec<WaitLink> {
         let chain = self.chain(hop);
         let skipped = chain.len().saturating_sub(1).saturating_sub(MAX_CHAIN);
         let pairs = chain.iter().zip(chain.iter().skip(1)).skip(skipped);
@@ -190,6 +206,7 @@ impl CriticalPath {
             other: PathTask::new(trace, other.task),
             inferred: other.inferred,
             stack: functions(trace, other.waiter_stack),
+            user: places.of_waiter(waiter.task, other.waiter_stack),
         };
         pairs.map(link).collect()
     }

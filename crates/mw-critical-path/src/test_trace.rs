@@ -2,7 +2,9 @@
 
 use crate::path::{CriticalPath, TimeKind, TimeShare};
 use crate::request::RequestSpan;
-use crate::trace::{Event, EventKind, Nanos, StackId, Task, TaskState, Tid, Trace, WakeContext};
+use crate::trace::{
+    Event, EventKind, Nanos, StackId, Task, TaskState, Tid, Trace, UserStackId, WakeContext,
+};
 use crate::walk::critical_path;
 
 pub(crate) const CLIENT: Tid = 10;
@@ -34,7 +36,7 @@ impl TraceBuilder {
     }
 
     pub(crate) fn event(&mut self, at: Nanos, cpu: u16, kind: EventKind) -> &mut Self {
-        self.trace.events.push(Event { at, cpu, kind });
+        self.trace.events.push(Event { at, cpu, user_stack: UserStackId::default(), kind });
         self
     }
 

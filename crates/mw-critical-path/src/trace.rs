@@ -37,6 +37,48 @@ pub fn outside_number(tid: Tid) -> Option<Tid> {
 #[serde(transparent)]
 pub struct StackId(pub u32);
 
+/// Index of a user stack in [`Trace::user_stacks`]; 0 where none was recorded.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct UserStackId(pub u32);
+
+/// User stack of a task, by addresses.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UserStack {
+    pub process: Tid,
+    /// As the kernel found it by frame pointers, innermost first. Without them it is wrong behind the first.
+    pub by_frame_pointers: Vec<u64>,
+    pub registers: UserRegisters,
+    /// Words of the stack from the stack pointer on. They are data of the program: they are unwound, and never stored.
+    pub copy: Vec<u64>,
+}
+
+/// Registers by which a stack is unwound.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct UserRegisters {
+    pub instruction_pointer: u64,
+    pub stack_pointer: u64,
+    pub frame_pointer: u64,
+    /// The link register, on CPUs that have one.
+    pub link: u64,
+}
+
+/// A file that a process has mapped to execute it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CodeMapping {
+    pub start: u64,
+    /// The first address behind it.
+    pub end: u64,
+    pub file_offset: u64,
+    /// Major and minor number of the file's device, and its inode.
+    pub device: (u32, u32),
+    pub inode: u64,
+    /// As the kernel names it; empty where it has none.
+    pub path: Vec<u8>,
+}
+
 /// Scheduler events of all CPUs over an interval.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trace {
@@ -48,6 +90,12 @@ pub struct Trace {
     pub events: Vec<Event>,
     /// Kernel functions, innermost first. The first stack is empty.
     pub stacks: Vec<Vec<String>>,
+    /// The first is empty.
+    #[serde(skip)]
+    pub user_stacks: Vec<UserStack>,
+    /// What processes mapped while they were traced, since they began to run their program.
+    #[serde(skip)]
+    pub code: BTreeMap<Tid, Vec<CodeMapping>>,
     pub tasks: BTreeMap<Tid, Task>,
     /// The parents of processes that were there when tracing began.
     #[serde(default)]
@@ -88,6 +136,9 @@ pub struct Task {
 pub struct Event {
     pub at: Nanos,
     pub cpu: u16,
+    /// User stack of the task that leaves the CPU or runs.
+    #[serde(skip)]
+    pub user_stack: UserStackId,
     pub kind: EventKind,
 }
 
@@ -135,6 +186,18 @@ impl Trace {
     /// The functions of a stack, innermost first; empty where the stack is not known.
     pub fn stack(&self, id: StackId) -> &[String] {
         usize::try_from(id.0).ok().and_then(|at| self.stacks.get(at)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Adds what processes had mapped when tracing began.
+    pub fn add_code(&mut self, code: BTreeMap<Tid, Vec<CodeMapping>>) {
+        for (process, mappings) in code {
+            self.code.entry(process).or_default().extend(mappings);
+        }
+    }
+
+    /// A user stack by its number.
+    pub fn user_stack(&self, id: UserStackId) -> Option<&UserStack> {
+        self.user_stacks.get(usize::try_from(id.0).ok()?).filter(|_| id != UserStackId::default())
     }
 
     /// The name of a thread, as recorded.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::test_trace::assert_partition;
-use crate::trace::{Event, EventKind, TaskState, WakeContext};
+use crate::trace::{Event, EventKind, TaskState, UserStackId, WakeContext};
 use proptest::prelude::*;
 
 fn event() -> impl Strategy<Value = Event> {
@@ -29,7 +29,12 @@ fn event() -> impl Strategy<Value = Event> {
         2 => (task(), stack()).prop_map(|(task, stack)| EventKind::Sample { task, stack }),
         1 => (task(), state, stack()).prop_map(|(task, state, stack)| EventKind::Found { task, state, stack }),
     ];
-    (0_u64..1200, 0_u16..3, kind).prop_map(|(at, cpu, kind)| Event { at, cpu, kind })
+    (0_u64..1200, 0_u16..3, kind).prop_map(|(at, cpu, kind)| Event {
+        at,
+        cpu,
+        user_stack: UserStackId::default(),
+        kind,
+    })
 }
 
 proptest! {
@@ -81,7 +86,7 @@ fn scheduled(steps: &[(u16, Tid, Tid, u32)]) -> Vec<Event> {
     let mut events = Vec::new();
     for (at, (cpu, next, woken, stack)) in (0..).step_by(4).zip(steps) {
         let stack = StackId(*stack);
-        let event = |at, kind| Event { at, cpu: *cpu, kind };
+        let event = |at, kind| Event { at, cpu: *cpu, user_stack: UserStackId::default(), kind };
         let task = current[usize::from(*cpu)];
         let is_elsewhere = *next != 0 && current.contains(next);
         if task != *next && !is_elsewhere {

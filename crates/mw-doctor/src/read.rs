@@ -107,10 +107,12 @@ fn perf_event() -> Result<(), Errno> {
         source: PerfSource::CpuClock,
         period: SamplePeriod::Hz(1),
         stack_frames: Some(1),
+        user_stack: None,
         fields: false,
         user_mode: false,
         names: false,
         scheduling: false,
+        mappings: false,
         wake_bytes: 1,
     };
     let opened = PerfEvent::open(&attr, 0).map(drop);

@@ -56,7 +56,7 @@ pub use blocked::BlockedThreads;
 pub use difference::{MAX_SHIFTS, difference};
 pub use process::MAX_TASKS;
 pub use profiler::{ProfileEvidence, Profiler, ProfilerOptions};
-pub use sched::{SchedTracer, TraceCopy, TraceOptions, TraceSwitch};
+pub use sched::{SchedTracer, TraceCopy, TraceOptions, TraceSwitch, UserStackOptions};
 pub use signals::{SentRecord, SignalEvents, SignalTracer};
 pub use state_poller::{POLLS_HZ, StatePoller};
 pub use symbols::Symbols;

@@ -151,10 +151,12 @@ fn open_stacks(
         source: PerfSource::CpuClock,
         period: SamplePeriod::Hz(hz),
         stack_frames: Some(STACK_FRAMES),
+        user_stack: None,
         fields: false,
         user_mode: false,
         names: false,
         scheduling: false,
+        mappings: false,
         wake_bytes: wake_bytes(bytes),
     };
     let refused = |error: io::Error| refused("kernel stacks", &error);
@@ -199,10 +201,12 @@ fn open_points(
                 source: wanted.source,
                 period: SamplePeriod::Occurrences(wanted.period),
                 stack_frames: None,
+                user_stack: None,
                 fields: matches!(wanted.source, PerfSource::Tracepoint(_)),
                 user_mode: false,
                 names: wanted.list == List::Faults,
                 scheduling: false,
+                mappings: false,
                 wake_bytes: wake_bytes(bytes),
             };
             let owner = opened.faults.last().filter(|_| wanted.list != List::Faults);

@@ -189,6 +189,7 @@ impl RingReader {
                         _ => {}
                     },
                     PerfRecord::Name { .. }
+                    | PerfRecord::Mapping(_)
                     | PerfRecord::SwitchIn { .. }
                     | PerfRecord::Fork { .. } => {}
                 }
@@ -204,10 +205,12 @@ impl RingReader {
             for record in records(&self.bytes) {
                 match record {
                     PerfRecord::Lost { records, .. } => lost += records,
-                    PerfRecord::Name { tid, name } => {
+                    PerfRecord::Name { tid, name, .. } => {
                         self.names.learn(tid, &String::from_utf8_lossy(name));
                     }
-                    PerfRecord::SwitchIn { .. } | PerfRecord::Fork { .. } => {}
+                    PerfRecord::Mapping(_)
+                    | PerfRecord::SwitchIn { .. }
+                    | PerfRecord::Fork { .. } => {}
                     PerfRecord::Sample(_) if self.pending.len() >= MAX_PENDING => lost += 1,
                     PerfRecord::Sample(sample) => {
                         let Some(origin) = self.rings.origins.get(&sample.event) else { continue };

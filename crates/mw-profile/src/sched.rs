@@ -12,6 +12,7 @@ mod options;
 mod recorded;
 mod stacks;
 mod states;
+mod user_stacks;
 
 use crate::open::{cpus, raise_descriptors, refused, ring_bytes, wake_bytes};
 use crate::records::records;
@@ -23,8 +24,10 @@ pub use copy::TraceCopy;
 use hashbrown::HashMap;
 use mw_critical_path::{Tid, Trace};
 use mw_model::Missing;
-use mw_sys::{PerfAttr, PerfEvent, PerfRing, PerfSource, SamplePeriod, monotonic_ns};
-pub use options::TraceOptions;
+use mw_sys::{
+    PerfAttr, PerfEvent, PerfRing, PerfSource, SamplePeriod, UserStackCopy, monotonic_ns,
+};
+pub use options::{TraceOptions, UserStackOptions};
 use recorded::{SampleKind, TraceRecorder};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use states::StateReader;
@@ -39,6 +42,8 @@ const SAMPLES_HZ: u32 = 97;
 const EVENTS_OF_CPU: usize = 3;
 /// Frames of a stack; deeper ones lose their outermost.
 const STACK_FRAMES: u16 = 40;
+/// Frames of a user stack that find room behind the longest kernel stack.
+const USER_STACK_FRAMES: u16 = 24;
 
 /// Traces the scheduler of all CPUs from [`Self::start`] to [`Self::finish`].
 #[derive(Debug)]
@@ -143,13 +148,15 @@ impl SchedTracer {
         let (mut cpus, mut events) = (Vec::new(), Vec::new());
         let refused = |error| refused("scheduler events", &error);
         for number in numbers {
-            let clock = PerfEvent::open(&clock_attr(bytes), number).map_err(refused)?;
+            let clock = PerfEvent::open(&clock_attr(bytes, options.user_stacks), number)
+                .map_err(refused)?;
             let ring = PerfRing::map(&clock, bytes).map_err(refused)?;
             origins.insert(clock.id(), SampleKind::Clock);
-            let of_points: Vec<PerfEvent> = [switch.id, waking.id]
+            let of_switch = options.user_stacks.map(|user_stacks| user_stacks.waiting);
+            let of_points: Vec<PerfEvent> = [(switch.id, of_switch), (waking.id, None)]
                 .into_iter()
-                .map(|id| {
-                    let event = PerfEvent::open(&point_attr(id, bytes), number)?;
+                .map(|(id, user_stack)| {
+                    let event = PerfEvent::open(&point_attr(id, bytes, user_stack), number)?;
                     event.record_into(&clock)?;
                     Ok(event)
                 })
@@ -257,28 +264,37 @@ impl SchedTracer {
     }
 }
 
-fn clock_attr(ring_bytes: usize) -> PerfAttr {
+/// Frames of a kernel stack, and of the user stack behind it.
+fn frames(has_user_stack: bool) -> u16 {
+    if has_user_stack { STACK_FRAMES + USER_STACK_FRAMES } else { STACK_FRAMES }
+}
+
+fn clock_attr(ring_bytes: usize, user_stacks: Option<UserStackOptions>) -> PerfAttr {
     PerfAttr {
         source: PerfSource::CpuClock,
         period: SamplePeriod::Hz(SAMPLES_HZ),
-        stack_frames: Some(STACK_FRAMES),
+        stack_frames: Some(frames(user_stacks.is_some())),
+        user_stack: user_stacks.map(|user_stacks| user_stacks.running),
         fields: false,
         user_mode: true,
         names: true,
         scheduling: true,
+        mappings: user_stacks.is_some(),
         wake_bytes: wake_bytes(ring_bytes),
     }
 }
 
-fn point_attr(id: u64, ring_bytes: usize) -> PerfAttr {
+fn point_attr(id: u64, ring_bytes: usize, user_stack: Option<UserStackCopy>) -> PerfAttr {
     PerfAttr {
         source: PerfSource::Tracepoint(id),
         period: SamplePeriod::Occurrences(1),
-        stack_frames: Some(STACK_FRAMES),
+        stack_frames: Some(frames(user_stack.is_some())),
+        user_stack,
         fields: true,
         user_mode: true,
         names: false,
         scheduling: false,
+        mappings: false,
         wake_bytes: wake_bytes(ring_bytes),
     }
 }

@@ -245,7 +245,7 @@ impl SignalTracer {
         for ring in naming_rings {
             ring.for_each(crossing, |bytes| {
                 for record in records(bytes) {
-                    let PerfRecord::Name { tid, name } = record else { continue };
+                    let PerfRecord::Name { tid, name, .. } = record else { continue };
                     if names.len() >= MAX_NAMES {
                         names.clear();
                     }
@@ -261,10 +261,12 @@ fn point(id: u64) -> PerfAttr {
         source: PerfSource::Tracepoint(id),
         period: SamplePeriod::Occurrences(1),
         stack_frames: None,
+        user_stack: None,
         fields: true,
         user_mode: false,
         names: false,
         scheduling: false,
+        mappings: false,
         // The sender may end at once.
         wake_bytes: 1,
     }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use mw_critical_path::{
-    CpuHolder, PathPart, PathSummary, PathTask, Sibling, TimeKind, Wait, WaitLink,
+    CpuHolder, PathPart, PathSummary, PathTask, Sibling, TimeKind, UserPlace, Wait, WaitLink,
 };
 use mw_model::visible::is_invisible;
 use mw_model::{
@@ -84,6 +84,11 @@ fn path(name: &str) -> PathSummary {
         cgroup: Some(name.to_owned()),
         other_cgroups: vec![name.to_owned()],
     };
+    let place = UserPlace {
+        functions: vec![name.to_owned()],
+        missing: Some(name.to_owned()),
+        ..UserPlace::default()
+    };
     let part = PathPart {
         kind: TimeKind::Runnable(CpuHolder::Task(3)),
         total_ns: 10,
@@ -94,6 +99,7 @@ fn path(name: &str) -> PathSummary {
         work: Some(name.to_owned()),
         stack: vec![name.to_owned()],
         waker_stack: vec![name.to_owned()],
+        user: place.clone(),
     };
     let link = WaitLink {
         waiter: task.clone(),
@@ -101,6 +107,7 @@ fn path(name: &str) -> PathSummary {
         other: task.clone(),
         inferred: true,
         stack: Vec::new(),
+        user: place,
     };
     PathSummary {
         task: task.clone(),

@@ -80,7 +80,10 @@ pub use mappings::{OwnMapping, mapping_from};
 pub use namespaces::{PidNamespace, namespace_number};
 pub use page_nodes::{move_pages_to_node, nodes_of_pages};
 pub use peer::{PeerCredentials, peer_credentials, peer_groups, refuse_descriptors, unread_bytes};
-pub use perf::{PerfAttr, PerfEvent, PerfSource, SamplePeriod};
+pub use perf::{
+    PerfAttr, PerfEvent, PerfSource, RECORDED_REGISTERS, RecordedRegister, SamplePeriod,
+    UserStackCopy,
+};
 pub use perf_ring::PerfRing;
 pub use pidfd::{exit_descriptor, exit_status_of, is_readable_within};
 pub use policy::{

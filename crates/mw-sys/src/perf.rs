@@ -28,7 +28,7 @@ pub enum SamplePeriod {
 /// Contents of an event's records, and their rate.
 ///
 /// Records hold, in this order: the event's id, the task, the time (`CLOCK_MONOTONIC`), then the
-/// stack or the tracepoint's fields if they were requested.
+/// stack, the tracepoint's fields, and the registers and the stack of user mode if they were requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PerfAttr {
     pub source: PerfSource,
@@ -36,6 +36,9 @@ pub struct PerfAttr {
     pub period: SamplePeriod,
     /// Records the kernel stack up to this many frames; then only events in the kernel count.
     pub stack_frames: Option<u16>,
+    /// Records the user stack behind the kernel's, by frame pointers, within the same number of frames; and the
+    /// registers of user mode, by which it can be unwound.
+    pub user_stack: Option<UserStackCopy>,
     /// Records the fields of a tracepoint.
     pub fields: bool,
     /// Also counts what happens in user mode, where the kernel's stack is empty.
@@ -45,9 +48,53 @@ pub struct PerfAttr {
     /// Also writes a record when a task is created (`PERF_RECORD_FORK`) and when one enters or leaves the CPU
     /// (`PERF_RECORD_SWITCH_CPU_WIDE`). These end with the task, the time and the event's id.
     pub scheduling: bool,
+    /// Also writes a record when a task maps a file to execute it (`PERF_RECORD_MMAP2`), and marks those of names that
+    /// execve(2) set.
+    pub mappings: bool,
     /// The reader is woken when the ring holds this many bytes.
     pub wake_bytes: u32,
 }
+
+/// Bytes that are copied from the top of the user stack: a multiple of 8; none where it is 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UserStackCopy(pub u16);
+
+/// Registers of user mode that are recorded (arch/*/include/uapi/asm/perf_regs.h), in the order of
+/// [`RecordedRegister`].
+#[cfg(target_arch = "x86_64")]
+const USER_REGISTERS: u64 = 1 << 6 | 1 << 7 | 1 << 8;
+#[cfg(target_arch = "aarch64")]
+const USER_REGISTERS: u64 = 1 << 29 | 1 << 30 | 1 << 31 | 1 << 32;
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+const USER_REGISTERS: u64 = 0;
+
+/// A register of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecordedRegister {
+    FramePointer,
+    /// The return address of a function that has called no other.
+    Link,
+    StackPointer,
+    InstructionPointer,
+}
+
+/// The registers that a record with a user stack has, in this order.
+pub const RECORDED_REGISTERS: &[RecordedRegister] = if cfg!(target_arch = "x86_64") {
+    &[
+        RecordedRegister::FramePointer,
+        RecordedRegister::StackPointer,
+        RecordedRegister::InstructionPointer,
+    ]
+} else if cfg!(target_arch = "aarch64") {
+    &[
+        RecordedRegister::FramePointer,
+        RecordedRegister::Link,
+        RecordedRegister::StackPointer,
+        RecordedRegister::InstructionPointer,
+    ]
+} else {
+    &[]
+};
 
 impl PerfAttr {
     fn raw(&self) -> io::Result<bindings::perf_event_attr> {
@@ -86,7 +133,14 @@ impl PerfAttr {
         raw.set_use_clockid(1);
         raw.set_comm(u64::from(self.names));
         raw.set_exclude_hv(1);
-        raw.set_exclude_callchain_user(1);
+        raw.set_exclude_callchain_user(u64::from(self.user_stack.is_none()));
+        if let Some(UserStackCopy(bytes)) = self.user_stack {
+            raw.sample_regs_user = USER_REGISTERS;
+            raw.sample_stack_user = u32::from(bytes);
+        }
+        raw.set_mmap(u64::from(self.mappings));
+        raw.set_mmap2(u64::from(self.mappings));
+        raw.set_comm_exec(u64::from(self.mappings));
         raw.set_exclude_user(u64::from(self.stack_frames.is_some() && !self.user_mode));
         raw.set_task(u64::from(self.scheduling));
         raw.set_context_switch(u64::from(self.scheduling));
@@ -97,12 +151,18 @@ impl PerfAttr {
     fn sample_type(&self) -> u64 {
         let stack = if self.stack_frames.is_some() { bindings::PERF_SAMPLE_CALLCHAIN } else { 0 };
         let fields = if self.fields { bindings::PERF_SAMPLE_RAW } else { 0 };
+        let of_user = match self.user_stack {
+            Some(UserStackCopy(0)) => bindings::PERF_SAMPLE_REGS_USER,
+            Some(_) => bindings::PERF_SAMPLE_REGS_USER | bindings::PERF_SAMPLE_STACK_USER,
+            None => 0,
+        };
         u64::from(
             bindings::PERF_SAMPLE_IDENTIFIER
                 | bindings::PERF_SAMPLE_TID
                 | bindings::PERF_SAMPLE_TIME
                 | stack
-                | fields,
+                | fields
+                | of_user,
         )
     }
 }

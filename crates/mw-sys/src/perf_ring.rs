@@ -177,10 +177,12 @@ mod tests {
             source: PerfSource::CpuClock,
             period: SamplePeriod::Hz(hz),
             stack_frames: Some(16),
+            user_stack: None,
             fields: false,
             user_mode: false,
             names: false,
             scheduling: false,
+            mappings: false,
             wake_bytes: 4096,
         }
     }

@@ -2,13 +2,17 @@
 
 use crate::symbols::Symbols;
 use crate::task_numbers::TaskNumbers;
-use mw_critical_path::{Basis, Event, EventKind, Nanos, StackId, Task, Tid, Trace, outside_tid};
+use mw_critical_path::{
+    Basis, CodeMapping, Event, EventKind, Nanos, StackId, Task, Tid, Trace, UserStack, UserStackId,
+    outside_tid,
+};
 use std::collections::BTreeMap;
 
 /// Events that are copied at a time: within 100 µs, or a few milliseconds on an emulated CPU.
 pub(super) const PIECE: usize = 1 << 12;
 
-pub(super) const NO_EVENT: Event = Event { at: 0, cpu: 0, kind: EventKind::SwitchIn { task: 0 } };
+pub(super) const NO_EVENT: Event =
+    Event { at: 0, cpu: 0, user_stack: UserStackId(0), kind: EventKind::SwitchIn { task: 0 } };
 
 /// Copy of a trace so far, in pieces ([`super::SchedTracer::copy`]), so that reading the rings is
 /// held up for as long as one piece takes. Names come afterwards.
@@ -24,6 +28,8 @@ pub struct TraceCopy {
     pub(super) renumbered: u64,
     /// Stacks that were read by name from /proc.
     pub(super) named: Vec<Vec<String>>,
+    pub(super) user_stacks: Vec<UserStack>,
+    pub(super) code: BTreeMap<Tid, Vec<CodeMapping>>,
     pub(super) tasks: BTreeMap<Tid, Task>,
     pub(super) parents: BTreeMap<Tid, Tid>,
     /// Own numbers of tasks by those in the initial PID namespace, where that is another.
@@ -104,6 +110,8 @@ impl TraceCopy {
             to: self.to,
             events,
             stacks,
+            user_stacks: self.user_stacks,
+            code: self.code,
             tasks,
             parents: self.parents,
             lost: self.lost,

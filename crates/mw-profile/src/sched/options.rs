@@ -1,5 +1,6 @@
 //! Limits of a trace.
 
+use mw_sys::UserStackCopy;
 use std::time::Duration;
 
 /// Threads of which name and process are kept.
@@ -29,17 +30,37 @@ pub struct TraceOptions {
     /// first while a stall is traced waits for reclaim, and the rings overflow.
     pub resident_events: usize,
     pub resident_stacks: usize,
+    /// User stacks; none are recorded without.
+    pub user_stacks: Option<UserStackOptions>,
+}
+
+/// User stacks that a trace records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UserStackOptions {
+    /// Bytes that are copied of the stack of a task that runs at a tick of the clock, and of one that leaves the CPU.
+    pub running: UserStackCopy,
+    pub waiting: UserStackCopy,
+    /// Words of 8 bytes that are kept of all stacks; no further ones are kept beyond.
+    pub words: usize,
+    /// So many have their memory from the start.
+    pub resident_words: usize,
 }
 
 impl TraceOptions {
     /// For a process that only traces.
     pub const COMMAND: Self = Self {
-        rings_bytes: 64 << 20,
-        ring_bytes: 4 << 20,
+        rings_bytes: 128 << 20,
+        ring_bytes: 8 << 20,
         events: 1 << 20,
         stacks: 1 << 16,
         resident_events: 0,
         resident_stacks: 0,
+        user_stacks: Some(UserStackOptions {
+            running: UserStackCopy(4 << 10),
+            waiting: UserStackCopy(1 << 10),
+            words: 2 << 20,
+            resident_words: 0,
+        }),
     };
     /// For the recorder, which is resident: 10 s of 25,000 events a second, of which 2.5 MiB are present.
     pub const RECORDER: Self = Self {
@@ -49,5 +70,6 @@ impl TraceOptions {
         stacks: 1 << 14,
         resident_events: 1 << 16,
         resident_stacks: 1 << 11,
+        user_stacks: None,
     };
 }

@@ -4,13 +4,15 @@ use super::copy::{NO_EVENT, PIECE, TraceCopy, named_id};
 use super::options::{MAX_GAPS, MAX_SLEEPERS, MAX_TASKS, STATES_LIMIT, TraceOptions};
 use super::stacks::Stacks;
 use super::states::{StackChoice, StateReader, Thread};
+use super::user_stacks::UserStackTable;
 use crate::process::numbers;
 use crate::records::{PerfRecord, PerfSample};
 use crate::task_numbers::{RELEASED, TaskNumbers};
 use crate::tracepoint::{Field, TracepointFormat};
 use hashbrown::HashMap;
 use mw_critical_path::{
-    Event, EventKind, Nanos, StackId, Task, TaskState, Tid, UNKNOWN_OUTSIDE, WakeContext,
+    Event, EventKind, Nanos, StackId, Task, TaskState, Tid, UNKNOWN_OUTSIDE, UserStackId,
+    WakeContext,
 };
 use mw_model::Missing;
 use mw_sys::monotonic_ns;
@@ -76,6 +78,7 @@ pub(super) struct TraceRecorder {
     gaps: Vec<(Nanos, Nanos)>,
     cpus: HashMap<u16, LastRecord>,
     numbers: TaskNumbers,
+    user_stacks: Option<UserStackTable>,
 }
 
 /// The last record of a CPU.
@@ -133,6 +136,7 @@ impl TraceRecorder {
             gaps: Vec::new(),
             cpus: HashMap::new(),
             numbers,
+            user_stacks: options.user_stacks.map(UserStackTable::new),
         }
     }
 
@@ -155,6 +159,7 @@ impl TraceRecorder {
         self.gaps.clear();
         self.cpus.clear();
         self.numbers.clear();
+        self.user_stacks.iter_mut().for_each(UserStackTable::clear);
     }
 
     /// The trace begins, and what is left of an earlier one does not count; or one that ended at `ended` goes on.
@@ -175,7 +180,17 @@ impl TraceRecorder {
         let next = self.cpus.get_mut(&cpu).and_then(|last| last.next.take());
         match *record {
             PerfRecord::Lost { records, time_ns } => self.lose(cpu, records, time_ns),
-            PerfRecord::Name { tid, name } => self.rename(tid, name),
+            PerfRecord::Name { tid, name, is_exec } => {
+                self.rename(tid, name);
+                if let Some(user_stacks) = self.user_stacks.as_mut().filter(|_| is_exec) {
+                    user_stacks.unmap_all(tid);
+                }
+            }
+            PerfRecord::Mapping(mapping) => {
+                if let Some(user_stacks) = &mut self.user_stacks {
+                    user_stacks.map(&mapping);
+                }
+            }
             PerfRecord::SwitchIn { pid, tid, time_ns } => {
                 let Some(task) = self.numbers.entering(next, tid) else { return };
                 self.belongs(task, pid);
@@ -186,10 +201,10 @@ impl TraceRecorder {
                 self.fork(cpu, (pid, tid), parent_tid, time_ns)
             }
             PerfRecord::Sample(sample) => {
-                if let Some(kind) =
-                    origins.get(&sample.event).and_then(|o| self.kind(*o, cpu, &sample))
-                {
-                    self.push(sample.time_ns, cpu, kind);
+                let Some(origin) = origins.get(&sample.event).copied() else { return };
+                if let Some(kind) = self.kind(origin, cpu, &sample) {
+                    let user_stack = self.user_stack(origin, &sample);
+                    self.push_at(sample.time_ns, cpu, user_stack, kind);
                 }
             }
         }
@@ -269,7 +284,21 @@ impl TraceRecorder {
         Some(task).filter(is_known)
     }
 
+    fn user_stack(&mut self, origin: SampleKind, sample: &PerfSample<'_>) -> UserStackId {
+        let has_fields = match origin {
+            SampleKind::Clock => false,
+            SampleKind::Switch(_) => true,
+            SampleKind::Waking(_) => return UserStackId::default(),
+        };
+        let table = self.user_stacks.as_mut().filter(|_| sample.tid != RELEASED);
+        table.map(|table| table.id(sample, has_fields)).unwrap_or_default()
+    }
+
     fn push(&mut self, at: Nanos, cpu: u16, kind: EventKind) {
+        self.push_at(at, cpu, UserStackId::default(), kind);
+    }
+
+    fn push_at(&mut self, at: Nanos, cpu: u16, user_stack: UserStackId, kind: EventKind) {
         if at < self.from {
             return;
         }
@@ -279,7 +308,7 @@ impl TraceRecorder {
             self.from = self.events.front().map_or(at, |first| first.at).max(self.from);
         }
         self.cpus.entry(cpu).or_default().at = at;
-        self.events.push_back(Event { at, cpu, kind });
+        self.events.push_back(Event { at, cpu, user_stack, kind });
     }
 
     /// The kernel reports losses before the next record that finds room.
@@ -415,6 +444,9 @@ impl TraceRecorder {
             let ids = ids.filter_map(|id| u32::try_from(id).ok());
             copy.stacks.extend(ids.map(|id| self.stacks.get(StackId(id))));
             return true;
+        }
+        if let Some(user_stacks) = &self.user_stacks {
+            user_stacks.copy(&mut copy.user_stacks, &mut copy.code);
         }
         copy.named.clone_from(&self.named);
         copy.parents.clone_from(&self.parents);

@@ -103,7 +103,7 @@ fn shade(index: usize) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mw_critical_path::{PathTask, TimeKind, Wait, WaitLink};
+    use mw_critical_path::{PathTask, TimeKind, UserPlace, Wait, WaitLink};
 
     fn task(tid: u32, name: &str) -> PathTask {
         PathTask { tid, name: name.to_owned(), process: tid, ..PathTask::default() }
@@ -120,6 +120,7 @@ mod tests {
             work: None,
             stack: Vec::new(),
             waker_stack: Vec::new(),
+            user: UserPlace::default(),
         }
     }
 
@@ -132,6 +133,7 @@ mod tests {
             other: other.clone(),
             inferred: false,
             stack: Vec::new(),
+            user: UserPlace::default(),
         };
         PathSummary {
             task: client.clone(),

@@ -1,6 +1,8 @@
 //! Made-up incidents: a plausible one, and one whose every name is hostile.
 
-use mw_critical_path::{PathPart, PathSummary, PathTask, RunMode, TimeKind, Wait, WaitLink};
+use mw_critical_path::{
+    PathPart, PathSummary, PathTask, RunMode, TimeKind, UserPlace, Wait, WaitLink,
+};
 use mw_model::{
     BlockedTask, Cause, Column, Delays, FailureKind, Finding, FloodShare, Host, INCIDENT_SCHEMA,
     Incident, KernelWait, Missing, NO_VALUE, Profile, Quantity, Remedy, Role, Severity, Shift,
@@ -87,6 +89,7 @@ fn path() -> PathSummary {
         work: None,
         stack: vec!["compact_zone".to_owned(), "try_to_compact_pages".to_owned()],
         waker_stack: Vec::new(),
+        user: UserPlace::default(),
     };
     let link = WaitLink {
         waiter: probe.clone(),
@@ -94,6 +97,7 @@ fn path() -> PathSummary {
         other: backend.clone(),
         inferred: true,
         stack: Vec::new(),
+        user: UserPlace::default(),
     };
     PathSummary {
         task: probe,

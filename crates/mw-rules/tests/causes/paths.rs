@@ -3,8 +3,8 @@
 use crate::made::Made;
 use crate::stalls::{HEALTHY, Stall};
 use mw_critical_path::{
-    CpuHolder, KernelWork, PathPart, PathSummary, PathTask, RunMode, TimeKind, UnseenReason, Wait,
-    WaitLink, outside_tid,
+    CpuHolder, KernelWork, PathPart, PathSummary, PathTask, RunMode, TimeKind, UnseenReason,
+    UserPlace, Wait, WaitLink, outside_tid,
 };
 use mw_model::{
     CpuUse, EndKind, FailureKind, GroupIo, GroupUse, Incident, KillParty, KillReason, Killer,
@@ -35,6 +35,7 @@ fn path(parts: &[(TimeKind, u64)]) -> PathSummary {
         work: None,
         stack: Vec::new(),
         waker_stack: Vec::new(),
+        user: UserPlace::default(),
     };
     PathSummary {
         task: PathTask { cgroup: None, ..task(5, "mw-probe-db") },
@@ -46,6 +47,7 @@ fn path(parts: &[(TimeKind, u64)]) -> PathSummary {
             other: task(812, "postgres"),
             inferred: false,
             stack: Vec::new(),
+            user: UserPlace::default(),
         }],
         ..PathSummary::default()
     }
@@ -153,6 +155,7 @@ fn teardown() -> Made {
         other: ending.clone(),
         inferred: false,
         stack: Vec::new(),
+        user: UserPlace::default(),
     });
     path.parts[0].task = ending;
     made
@@ -174,6 +177,7 @@ fn mmap_lock() -> Made {
         other: populating.clone(),
         inferred: false,
         stack: Vec::new(),
+        user: UserPlace::default(),
     });
     if let Some(part) = path.parts.first_mut() {
         part.task = populating;
@@ -190,6 +194,7 @@ fn row_lock() -> Made {
         other: task(813, "postgres"),
         inferred: false,
         stack: Vec::new(),
+        user: UserPlace::default(),
     });
     if let Some(part) = path.parts.first_mut() {
         part.task = task(813, "postgres");
@@ -491,6 +496,7 @@ fn another_program_that_sleeps_is_not_the_service_itself() {
             other: other.clone(),
             inferred: false,
             stack: Vec::new(),
+            user: UserPlace::default(),
         };
         let [service, holder, child] =
             [task(6306, "python3"), task(8952, "flock"), task(8954, "sleep")];

@@ -3,7 +3,9 @@
 use crate::made::Made;
 use crate::stalls::{HEALTHY, Stall};
 use crate::{asked, paths};
-use mw_critical_path::{CpuHolder, KernelWork, RunMode, TimeKind, Wait, WaitLink, wait_of};
+use mw_critical_path::{
+    CpuHolder, KernelWork, RunMode, TimeKind, UserPlace, Wait, WaitLink, wait_of,
+};
 use mw_rules::PLAUSIBLE_PERCENT;
 
 const POSTGRES: (u32, &str) = (812, "postgres");
@@ -236,6 +238,7 @@ fn a_wait_of_the_chain_names_its_cause() {
             other: worker,
             inferred: false,
             stack: functions.iter().map(|function| (*function).to_owned()).collect(),
+            user: UserPlace::default(),
         });
         let explanation = asked(&made);
         explanation.causes.first().map(|cause| cause.finding.rule.clone())
