@@ -19,6 +19,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("mw-remedy", &["mw-model", "mw-sys"]),
     ("mw-critical-path", &[]),
     ("mw-profile", &["mw-critical-path", "mw-model", "mw-proc", "mw-sys"]),
+    ("mw-unwind", &["mw-critical-path", "mw-proc", "mw-sys"]),
     ("mw-record", &["mw-model", "mw-sys"]),
     ("mw-ship", &["mw-http", "mw-model", "mw-record", "mw-rules", "mw-sys"]),
     (
@@ -115,6 +116,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "mw-ship",
             "mw-sys",
             "mw-top",
+            "mw-unwind",
             "mw-watch",
             "mw-web",
         ],

@@ -6,7 +6,7 @@ use crate::scan::{self, Line};
 /// The most mappings that are read: twice the default of vm.max_map_count.
 pub const MAX_MAPPINGS: usize = 1 << 17;
 
-/// One mapping. The last column is not read.
+/// One mapping, without what is mapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Mapping {
     pub start: u64,
@@ -32,6 +32,37 @@ pub struct Mapping {
 /// When a line lacks a column.
 pub fn parse(text: &[u8]) -> Result<Vec<Mapping>, ParseError> {
     each(text, read)
+}
+
+/// A file, or memory without one, that is mapped to be executed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MappedCode {
+    pub mapping: Mapping,
+    /// Offset in the file at which the mapping begins.
+    pub file_offset: u64,
+    /// The file's path as the kernel prints it, a name such as `[vdso]`, or empty.
+    pub name: Vec<u8>,
+}
+
+/// Reads the mappings that may be executed, in the order of their addresses.
+///
+/// # Errors
+/// When a line lacks a column.
+pub fn code(text: &[u8]) -> Result<Vec<MappedCode>, ParseError> {
+    let all = each(text, |line| {
+        let mapping = read(line)?;
+        if !mapping.executable {
+            return Ok(None);
+        }
+        let mut rest = line.text;
+        let mut columns = [b"".as_slice(); 5];
+        for column in &mut columns {
+            (*column, rest) = scan::first_field(rest);
+        }
+        let file_offset = line.at(scan::parse_hex_u64(columns[2]))?;
+        Ok(Some(MappedCode { mapping, file_offset, name: rest.to_vec() }))
+    })?;
+    Ok(all.into_iter().flatten().collect())
 }
 
 /// Reads a mapping a line.
@@ -100,6 +131,19 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
         assert_eq!((shared.device, shared.inode), ((0, 1), 2055));
         assert_eq!((mappings[0].device, mappings[0].shared), ((8, 1), false));
         assert!(mappings[3].executable && !mappings[3].readable);
+    }
+
+    #[test]
+    fn code_has_its_file() {
+        let text = b"1000-2000 r-xp 00003000 08:01 7   /opt/a b (deleted)\n3000-4000 r-xp 00000000 00:00 0 \n";
+        let code = code(&[&text[..], TEXT].concat()).unwrap();
+        assert_eq!(code.len(), 3);
+        let first = (code[0].mapping.inode, code[0].file_offset, code[0].name.as_slice());
+        assert_eq!(first, (7, 0x3000, &b"/opt/a b (deleted)"[..]));
+        assert_eq!(
+            (code[1].name.as_slice(), code[2].name.as_slice()),
+            (&b""[..], &b"[vsyscall]"[..])
+        );
     }
 
     #[test]
