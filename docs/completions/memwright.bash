@@ -3107,7 +3107,7 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__why)
-            opts="-o -h -V --pid --unit --cgroup --for --output --config --help --version"
+            opts="-o -h -V --pid --unit --cgroup --for --output --no-user-stacks --config --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -532,6 +532,7 @@ complete -c memwright -n "__fish_memwright_using_subcommand why" -l cgroup -d 'T
 complete -c memwright -n "__fish_memwright_using_subcommand why" -l for -d 'Time for which to trace running processes; Ctrl-C ends it early [default: 10s]' -r
 complete -c memwright -n "__fish_memwright_using_subcommand why" -s o -l output -d 'Also write what was traced to this file, as JSON that Perfetto and chrome://tracing open' -r -F
 complete -c memwright -n "__fish_memwright_using_subcommand why" -l config -d 'Configuration file [default: /etc/memwright/memwright.toml if it exists]' -r -F
+complete -c memwright -n "__fish_memwright_using_subcommand why" -l no-user-stacks -d 'Leave out the functions of programs: record no user stacks'
 complete -c memwright -n "__fish_memwright_using_subcommand why" -s h -l help -d 'Print help'
 complete -c memwright -n "__fish_memwright_using_subcommand why" -s V -l version -d 'Print version'
 complete -c memwright -n "__fish_memwright_using_subcommand help; and not __fish_seen_subcommand_from check doctor capture explain fix undo changes make-room slurm fleet k8s bench run iotune pool watch incidents report blame killed heartbeats ship trends notify top export lab why help" -f -a "check" -d 'Check for conditions that make large allocations stall or fail'

@@ -289,3 +289,53 @@ fn what_cannot_be_traced_is_said_in_one_line() {
     assert_eq!((output.status.code(), report(&output).lines().count()), (Some(4), 1));
     assert!(report(&output).contains("run: sudo memwright why --pid "), "{}", report(&output));
 }
+
+/// A thread puts into a table that grows; the main thread waits for it.
+const RESIZING: &str = r#"
+#include <pthread.h>
+#include <sys/mman.h>
+enum { TABLE_BYTES = 64 << 20, ROUNDS = 12 };
+__attribute__((noinline)) int reserve_rehash(int number) {
+    char *table = mmap(0, TABLE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (table == MAP_FAILED) return 1;
+    number += table[number];
+    munmap(table, TABLE_BYTES);
+    return number + 1;
+}
+__attribute__((noinline)) int insert(int number) { return reserve_rehash(number) + 1; }
+__attribute__((noinline)) int handle_put(int number) { return insert(number) + 1; }
+static volatile int total;
+static void *serve(void *unused) {
+    for (int round = 0; round < ROUNDS; round++) total += handle_put(round);
+    return unused;
+}
+int main(void) {
+    pthread_t thread;
+    return pthread_create(&thread, 0, serve, 0) || pthread_join(thread, 0);
+}
+"#;
+
+/// Promise (Tracing: why): Tasks on the path are reported with the functions of their program, unless `--no-user-stacks`
+/// is given.
+#[test]
+fn the_functions_of_the_program_are_named() {
+    if !mw_test::is_root() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (source, program) = (dir.path().join("serve.c"), dir.path().join("serve"));
+    std::fs::write(&source, RESIZING).unwrap();
+    let mut cc = Command::new("cc");
+    cc.args(["-O2", "-fomit-frame-pointer", "-pthread", "-o"]).arg(&program).arg(&source);
+    assert!(cc.status().unwrap().success());
+    let program = program.to_str().unwrap();
+    let json = dir.path().join("path.json");
+    let output = why(&["-o", json.to_str().unwrap(), "--", program]);
+    let report = report(&output).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(report.contains("< reserve_rehash < insert < handle_put"), "{report}");
+    assert!(report.contains("was in") && report.contains("< main"), "{report}");
+    let json = std::fs::read_to_string(&json).unwrap();
+    assert!(json.contains("\"reserve_rehash\",\"insert\",\"handle_put\""), "{json}");
+    let without = self::report(&why(&["--no-user-stacks", "--", program]));
+    assert!(!without.contains("was in") && !without.contains("handle_put"), "{without}");
+}

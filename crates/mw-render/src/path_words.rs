@@ -2,12 +2,17 @@
 
 use mw_critical_path::{
     Basis, CpuHolder, Nanos, PathPart, PathSummary, PathTask, RunMode, TimeKind, UnseenReason,
-    Wait, WaitLink,
+    UserPlace, Wait, WaitLink,
 };
 use mw_model::format_duration_ms;
 
 /// Functions of a stack that are shown.
 const MAX_FUNCTIONS: usize = 5;
+/// Tasks of which the place in their program is shown, and characters of a function's name.
+const MAX_PLACES: usize = 3;
+const MAX_NAME: usize = 64;
+/// Share of the time that a part needs for its place to be shown.
+const LEAST_PLACE_PERCENT: f64 = 5.0;
 /// Links of a chain that are shown.
 const MAX_CHAIN: usize = 8;
 /// Characters of a unit's name that are shown.
@@ -58,15 +63,50 @@ pub(crate) fn chain(path: &PathSummary) -> Vec<String> {
     lines
 }
 
-/// Place in the kernel of the largest part, and the event that ended it.
+/// Place in the kernel of the largest part, and the event that ended it; and the places in programs.
 pub(crate) fn stacks(path: &PathSummary) -> Vec<String> {
     let Some(largest) = path.parts.first() else { return Vec::new() };
     let stacks = [("in", &largest.stack), ("woken by", &largest.waker_stack)];
     let shown = stacks.into_iter().map(|(what, stack)| (what, functions(stack)));
-    shown
+    let of_kernel = shown
         .filter(|(_, functions)| !functions.is_empty())
-        .map(|(what, functions)| format!("{what}: {}", functions.join(" < ")))
-        .collect()
+        .map(|(what, functions)| format!("{what}: {}", functions.join(" < ")));
+    of_kernel.chain(user_places(path)).collect()
+}
+
+/// Places in their programs of the task of the largest part in which one is known, and of those that waited for it.
+fn user_places(path: &PathSummary) -> Vec<String> {
+    let is_large = |part: &&PathPart| percent(path, part.total_ns) >= LEAST_PLACE_PERCENT;
+    let parts = path.parts.iter().take_while(is_large);
+    let of_part = parts.map(|part| (&part.task, &part.user)).find(|(_, place)| !place.is_empty());
+    let of_links = path.chain.iter().rev().map(|link| (&link.waiter, &link.user));
+    let mut seen: Vec<u32> = Vec::new();
+    let mut lines = Vec::new();
+    for (task, place) in of_part.into_iter().chain(of_links).take(MAX_PLACES) {
+        if !place.is_empty() && !seen.contains(&task.tid) {
+            seen.push(task.tid);
+            lines.push(format!("{} {}", name(task, None), user_place(place)));
+        }
+    }
+    lines
+}
+
+fn user_place(place: &UserPlace) -> String {
+    let functions: Vec<String> =
+        place.functions.iter().take(MAX_FUNCTIONS).map(|name| shortened(name)).collect();
+    match (&place.missing, functions.is_empty()) {
+        (None, _) => format!("was in {}", functions.join(" < ")),
+        (Some(missing), false) => format!("was in {} ({missing})", functions.join(" < ")),
+        (Some(missing), true) => format!("has no user stack: {missing}"),
+    }
+}
+
+/// A name of a function, whose types may be longer than a screen is wide.
+fn shortened(name: &str) -> String {
+    if name.chars().count() <= MAX_NAME {
+        return name.to_owned();
+    }
+    name.chars().take(MAX_NAME - 1).chain(['…']).collect()
 }
 
 /// Limits of the result.

@@ -2,11 +2,11 @@
 //!
 //! Each task of the path is a track; each part is a complete event (`"ph": "X"`) on it, times in microseconds.
 
-use mw_critical_path::{CriticalPath, RunMode, TimeKind, Trace, UnseenReason};
+use mw_critical_path::{CriticalPath, PathSummary, RunMode, Tid, TimeKind, Trace, UnseenReason};
 use serde_json::{Value, json};
 
-/// The path as a JSON document.
-pub fn json(trace: &Trace, path: &CriticalPath) -> String {
+/// The path as a JSON document, with the places in programs that its summary has.
+pub fn json(trace: &Trace, path: &CriticalPath, summary: &PathSummary) -> String {
     let mut events: Vec<Value> = Vec::new();
     for hop in &path.hops {
         let (tid, pid) = (hop.task, trace.process(hop.task));
@@ -25,11 +25,21 @@ pub fn json(trace: &Trace, path: &CriticalPath) -> String {
             "dur": microseconds(part.duration()),
             "pid": trace.process(tid),
             "tid": tid,
-            "args": { "stack": trace.stack(part.stack), "waker": trace.stack(part.waker_stack) },
+            "args": {
+                "stack": trace.stack(part.stack),
+                "waker": trace.stack(part.waker_stack),
+                "user": user_functions(summary, tid, part.kind),
+            },
         }));
     }
     let document = json!({ "displayTimeUnit": "ms", "traceEvents": events });
     mw_model::visible::json(&document.to_string()) + "\n"
+}
+
+/// Functions of its program in which a task mostly was during parts of one kind.
+fn user_functions(summary: &PathSummary, task: Tid, kind: TimeKind) -> &[String] {
+    let of_part = summary.parts.iter().find(|part| (part.task.tid, part.kind) == (task, kind));
+    of_part.map_or(&[], |part| &part.user.functions)
 }
 
 fn microseconds(nanos: u64) -> f64 {

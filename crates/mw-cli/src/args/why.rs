@@ -24,6 +24,9 @@ pub struct WhyArgs {
     /// Also write what was traced to this file, as JSON that Perfetto and chrome://tracing open
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Leave out the functions of programs: record no user stacks
+    #[arg(long)]
+    pub no_user_stacks: bool,
     /// The command and its arguments
     #[arg(
         value_name = "COMMAND",

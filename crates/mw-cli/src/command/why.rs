@@ -12,6 +12,7 @@ use mw_critical_path::{RequestSpan, Trace, critical_path};
 use mw_model::Missing;
 use mw_profile::{SchedTracer, TraceOptions};
 use mw_sys::{ResourceUsage, exit_descriptor, is_readable_within, kernel_file};
+use mw_unwind::{NAMING_LIMIT, name_functions};
 use processes::{ProgramProcesses, with_cgroups};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
@@ -27,7 +28,7 @@ const ROUND: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(args: &WhyArgs) -> Result<Exit, Failure> {
     if let Some(processes) = ProgramProcesses::of(args)? {
-        let traced = running::trace(&processes, args.duration)?;
+        let traced = running::trace(&processes, args)?;
         crate::terminal::print_page(&traced.page);
         write_output(args, &|| traced.json())?;
         return Ok(Exit::Fine);
@@ -36,7 +37,7 @@ pub(crate) fn run(args: &WhyArgs) -> Result<Exit, Failure> {
         return Err(Failure::new(Exit::Usage, "no command given (use: memwright why -- COMMAND)"));
     };
     let signals = Signals::catch()?;
-    let mut tracer = SchedTracer::open(TraceOptions::COMMAND);
+    let mut tracer = SchedTracer::open(trace_options(args));
     if let Ok(tracer) = &mut tracer {
         tracer.start(&[]);
     }
@@ -51,6 +52,11 @@ pub(crate) fn run(args: &WhyArgs) -> Result<Exit, Failure> {
     }
     end_likewise(usage.status);
     Ok(Exit::from_status(usage.status))
+}
+
+fn trace_options(args: &WhyArgs) -> TraceOptions {
+    let user_stacks = TraceOptions::COMMAND.user_stacks.filter(|_| !args.no_user_stacks);
+    TraceOptions { user_stacks, ..TraceOptions::COMMAND }
 }
 
 /// Signals that end a command. Those that a terminal sends reach it without us; others are passed on.
@@ -125,11 +131,13 @@ fn explain(args: &WhyArgs, pid: u32, trace: &Trace) -> Result<(), Failure> {
         ..RequestSpan::default()
     };
     let path = critical_path(trace, request);
+    let mut summary = with_cgroups(path.summary(trace));
+    name_functions(&mut [&mut summary], trace, NAMING_LIMIT);
     crate::terminal::tell_page(&mw_render::text::critical_path(
-        &with_cgroups(path.summary(trace)),
+        &summary,
         crate::terminal::error_layout(),
     ));
-    write_output(args, &|| mw_render::trace_event::json(trace, &path))
+    write_output(args, &|| mw_render::trace_event::json(trace, &path, &summary))
 }
 
 /// Writes what was traced to the file that was asked for.

@@ -1,12 +1,15 @@
 //! Traces a running program for a while.
 
 use super::processes::{ProgramProcesses, with_cgroups};
+use super::trace_options;
+use crate::args::WhyArgs;
 use crate::{Exit, Failure, terminal};
 use mw_critical_path::{
-    CriticalPath, Cycle, ProgramTime, RequestSpan, Trace, TracedProgram, critical_path,
+    CriticalPath, Cycle, PathSummary, ProgramTime, RequestSpan, Trace, TracedProgram, critical_path,
 };
-use mw_profile::{SchedTracer, TraceOptions};
+use mw_profile::SchedTracer;
 use mw_render::text::{self, ProgramReport, SlowCycle};
+use mw_unwind::{NAMING_LIMIT, mapped_code, name_functions};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,26 +27,24 @@ pub(super) struct TraceReport {
     pub(super) page: String,
     trace: Trace,
     busy: CriticalPath,
+    summary: PathSummary,
 }
 
 impl TraceReport {
     pub(super) fn json(&self) -> String {
-        mw_render::trace_event::json(&self.trace, &self.busy)
+        mw_render::trace_event::json(&self.trace, &self.busy, &self.summary)
     }
 }
 
 /// Traces until the time is over, the program has ended, or a signal comes.
-pub(super) fn trace(
-    processes: &ProgramProcesses,
-    duration: Option<Duration>,
-) -> Result<TraceReport, Failure> {
+pub(super) fn trace(processes: &ProgramProcesses, args: &WhyArgs) -> Result<TraceReport, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))
             .map_err(|error| Failure::new(Exit::CouldNotCheck, format!("sigaction: {error}")))?;
     }
     let mut tracer =
-        SchedTracer::open(TraceOptions::COMMAND).map_err(
+        SchedTracer::open(trace_options(args)).map_err(
             |missing| match rustix::process::geteuid().is_root() {
                 true => Failure::new(Exit::CouldNotCheck, missing),
                 false => {
@@ -52,7 +53,8 @@ pub(super) fn trace(
             },
         )?;
     tracer.start(&processes.pids);
-    let until = Instant::now() + duration.unwrap_or(USUAL);
+    let code = trace_options(args).user_stacks.map(|_| mapped_code(&processes.pids));
+    let until = Instant::now() + args.duration.unwrap_or(USUAL);
     let mut has_ended = false;
     while !stop.load(Ordering::Relaxed) && !has_ended {
         let left = until.saturating_duration_since(Instant::now());
@@ -62,7 +64,8 @@ pub(super) fn trace(
         tracer.wait(None, left.min(ROUND));
         has_ended = processes.have_ended();
     }
-    let trace = tracer.finish();
+    let mut trace = tracer.finish();
+    trace.add_code(code.unwrap_or_default());
     let listens = processes.listen;
     let program = TracedProgram { processes: processes.pids.clone(), listens };
     let ProgramTime { threads, idle, busy, cycle_count, cycles } = program.time(&trace);
@@ -70,18 +73,24 @@ pub(super) fn trace(
         began_ns: cycle.from.saturating_sub(trace.from),
         path: with_cgroups(explained(&trace, cycle).summary(&trace)),
     };
+    let mut slowest: Vec<SlowCycle> = cycles.iter().take(EXPLAINED).map(explain).collect();
+    let mut summary = with_cgroups(busy.summary(&trace));
+    let paths = slowest.iter_mut().map(|slow| &mut slow.path);
+    let mut paths: Vec<&mut PathSummary> = paths.chain([&mut summary]).collect();
+    name_functions(&mut paths, &trace, NAMING_LIMIT);
     let report = ProgramReport {
         name: processes.name.clone(),
         traced_ns: trace.to.saturating_sub(trace.from),
         has_ended,
         threads,
         idle_ns: idle,
-        busy: with_cgroups(busy.summary(&trace)),
+        busy: summary.clone(),
         cycles: cycle_count,
         listens,
-        slowest: cycles.iter().take(EXPLAINED).map(explain).collect(),
+        slowest,
     };
-    Ok(TraceReport { page: text::program(&report, terminal::layout(false)), trace, busy })
+    let page = text::program(&report, terminal::layout(false));
+    Ok(TraceReport { page, trace, busy, summary })
 }
 
 fn explained(trace: &Trace, cycle: &Cycle) -> CriticalPath {
