@@ -51,7 +51,7 @@ pub struct PathPart {
     /// process of the path that forked one which frees its memory.
     #[serde(default)]
     pub holder: Option<PathTask>,
-    /// How long each task had the CPU, for a wait for a CPU: the longest first. Empty in recordings that do not say.
+    /// Time for which each task had the CPU, for a wait for a CPU: the longest first. Empty in recordings that do not say.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub holders: Vec<HolderTime>,
     /// The function that it was called for, where it is a thread of a workqueue.

@@ -1,4 +1,4 @@
-//! Who lost time in a stall, and who took it.
+//! The time of stalls, divided among those who took it from a victim.
 
 use crate::cgroup_owner::{cgroup_owner, cgroup_user};
 use crate::{PartyKind, ServiceProcess, format_count, format_duration_ms};
@@ -63,9 +63,9 @@ pub struct BlameList {
     pub since_unix_ms: u64,
     /// The victims, the one that lost most first.
     pub victims: Vec<BlamedVictim>,
-    /// What each lost to whom, the most first.
+    /// Time of each victim by culprit and cause, the most first.
     pub rows: Vec<BlameRow>,
-    /// What could not be read, and limits of what was read.
+    /// Incidents that could not be read, and limits of what was read.
     pub notes: Vec<String>,
 }
 
@@ -77,7 +77,7 @@ pub struct BlamedVictim {
     pub stalls: u64,
 }
 
-/// What a victim lost to a culprit by one cause, in all stalls.
+/// Time that a victim lost to a culprit by one cause, in all stalls.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct BlameRow {
     #[serde(flatten)]
@@ -175,7 +175,7 @@ impl BlameShare {
     }
 }
 
-/// What identifies a row: victim, culprit and cause.
+/// Identity of a row: victim, culprit and cause.
 type RowKey = (String, String, Option<String>);
 
 impl BlameList {

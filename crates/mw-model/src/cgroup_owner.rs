@@ -1,6 +1,6 @@
 //! The owner of a cgroup, as operators call it: a systemd unit, a pod of Kubernetes, a container.
 //!
-//! Only the outermost owner counts: whoever has a cgroup names those within it as he likes.
+//! Only the outermost owner counts: a user with a cgroup names those within it as he likes.
 
 use crate::PartyKind;
 

@@ -59,7 +59,7 @@ pub(crate) fn heartbeats(incident: &Incident) -> Vec<String> {
     incident.heartbeats.iter().take(MAX_LINES).map(said).collect()
 }
 
-/// What the victim lost to whom.
+/// Time that the victim lost, by culprit.
 fn blamed(incident: &Incident) -> Vec<String> {
     let line = |share: &BlameShare| {
         let time = format_duration_ms(share.lost_ms as f64);

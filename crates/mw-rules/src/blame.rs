@@ -1,4 +1,4 @@
-//! Who lost the time of a stall, and who took it.
+//! The time of a stall, divided among those who took it.
 //!
 //! The critical path divides the time of the slowest request into parts that add up. A part has a culprit if a cause of
 //! the incident explains it, and evidence of the same stall singles out one party; all other time has the culprit
@@ -13,7 +13,7 @@ use crate::request::{RequestTime, wants_cpu};
 use crate::stall_window::StallWindow;
 use crate::suspect::PLAUSIBLE_PERCENT;
 use crate::{failure, outside_memory};
-use actors::{Actors, Taken};
+use actors::{Actors, BlamedTime};
 use mw_critical_path::kernel::is_in;
 use mw_critical_path::{PathPart, TimeClass};
 use mw_model::derived::total as total_of;
@@ -115,7 +115,7 @@ fn add_parts(
         let name = cause.map(|cause| rule_id(cause));
         let taken = cause.map_or_else(Vec::new, |cause| taken(&actors, cause, *spent, part));
         let mut left = part.total_ns;
-        for Taken { culprit, ns } in taken {
+        for BlamedTime { culprit, ns } in taken {
             let ns = ns.min(left);
             left = left.saturating_sub(ns);
             ledger.add(culprit, name.clone(), scaled(ns));
@@ -139,8 +139,8 @@ fn covers(request: &RequestTime<'_>, cause: &Cause, spent: TimeClass, part: &Pat
     request.is_explained_by(rule.blamed(), spent) || is_in(&part.stack, rule.functions)
 }
 
-/// Who took a part of the request that a cause explains.
-fn taken(actors: &Actors<'_>, cause: &Cause, spent: TimeClass, part: &PathPart) -> Vec<Taken> {
+/// The parties that took a part of the request that a cause explains.
+fn taken(actors: &Actors<'_>, cause: &Cause, spent: TimeClass, part: &PathPart) -> Vec<BlamedTime> {
     let accusation =
         find(&cause.finding.rule).map_or(Accusation::ByPath, |rule: &Rule| rule.accuses);
     match accusation {
@@ -148,7 +148,7 @@ fn taken(actors: &Actors<'_>, cause: &Cause, spent: TimeClass, part: &PathPart) 
         Accusation::Takers => actors.takers(spent, part),
         Accusation::Writers => actors.writers(spent, part),
         Accusation::Forced(work) => actors.forced(work, part),
-        Accusation::Kernel => Taken::all(BlameParty::of_kind(PartyKind::Kernel), part),
+        Accusation::Kernel => BlamedTime::all(BlameParty::of_kind(PartyKind::Kernel), part),
         Accusation::OutsideMemory => match cause.finding.subject {
             Subject::Area(area) => actors.outside_memory(area, spent, part),
             _ => Vec::new(),

@@ -217,7 +217,7 @@ fn blame(
             Err(RecordError::Damaged { .. }) => None,
             read => read?,
         };
-        let shares = incident.iter().flat_map(|incident| mw_rules::blame(incident));
+        let shares = incident.iter().flat_map(mw_rules::blame);
         rows.extend(shares.map(|share| {
             let BlameShare { victim, culprit, cause, lost_ms } = share;
             let cells = vec![

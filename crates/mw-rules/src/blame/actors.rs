@@ -1,5 +1,5 @@
-//! Who took a part of the request, by the evidence that its cause calls for. Nobody is singled out who did not do most of
-//! it.
+//! The parties that took a part of the request, by the evidence that its cause calls for. Nobody is singled out who did not
+//! do most of it.
 
 use super::parties::Parties;
 use crate::disk_writers::{flood_bytes, main_cgroup, main_program};
@@ -16,12 +16,12 @@ const LEAST_BYTES: u64 = 16 << 20;
 
 /// Time of a part that a culprit took.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Taken {
+pub(super) struct BlamedTime {
     pub(super) culprit: BlameParty,
     pub(super) ns: u64,
 }
 
-impl Taken {
+impl BlamedTime {
     pub(super) fn all(culprit: BlameParty, part: &PathPart) -> Vec<Self> {
         vec![Self { culprit, ns: part.total_ns }]
     }
@@ -38,9 +38,9 @@ pub(super) struct Actors<'a> {
 
 impl Actors<'_> {
     /// By the path itself, and the counters of the cgroups of the task that waited.
-    pub(super) fn by_path(&self, spent: TimeClass, part: &PathPart) -> Vec<Taken> {
+    pub(super) fn by_path(&self, spent: TimeClass, part: &PathPart) -> Vec<BlamedTime> {
         let at_limit = |met: &dyn Fn(&GroupUse) -> u64| {
-            Taken::all_by(self.limit(part, met).map(|path| self.parties.at_limit(path)), part)
+            BlamedTime::all_by(self.limit(part, met).map(|path| self.parties.at_limit(path)), part)
         };
         match spent {
             TimeClass::CgroupReclaim
@@ -53,40 +53,42 @@ impl Actors<'_> {
             }
             TimeClass::CpuQuota => at_limit(&GroupUse::throttled_wall_us),
             TimeClass::IoLimit => at_limit(&|group| u64::from(!group.io_limits.is_empty())),
-            TimeClass::NumaBalancing => Taken::all(BlameParty::of_kind(PartyKind::Kernel), part),
+            TimeClass::NumaBalancing => {
+                BlamedTime::all(BlameParty::of_kind(PartyKind::Kernel), part)
+            }
             // The path goes on in the process that ended.
             TimeClass::Teardown if matches!(part.kind, TimeKind::Running(_)) => {
-                Taken::all_by(self.parties.of_task(&part.task), part)
+                BlamedTime::all_by(self.parties.of_task(&part.task), part)
             }
             _ => self.holders(part),
         }
     }
 
-    /// Who took most of the memory that the machine lacked: by growth of processes, and by pages of files.
-    pub(super) fn takers(&self, spent: TimeClass, part: &PathPart) -> Vec<Taken> {
+    /// The party that took most of the memory that the machine lacked: by growth of processes, and by pages of files.
+    pub(super) fn takers(&self, spent: TimeClass, part: &PathPart) -> Vec<BlamedTime> {
         match spent {
             TimeClass::Reclaim | TimeClass::SwapIn | TimeClass::Refault => {
-                Taken::all_by(self.main_taker(), part)
+                BlamedTime::all_by(self.main_taker(), part)
             }
             _ => self.by_path(spent, part),
         }
     }
 
-    /// Who wrote most of what the disk had to write.
-    pub(super) fn writers(&self, spent: TimeClass, part: &PathPart) -> Vec<Taken> {
+    /// The party that wrote most of what the disk had to write.
+    pub(super) fn writers(&self, spent: TimeClass, part: &PathPart) -> Vec<BlamedTime> {
         match spent {
             TimeClass::DirtyThrottling
             | TimeClass::Writeback
             | TimeClass::FileWrite
             | TimeClass::FileRead
             | TimeClass::Journal
-            | TimeClass::Disk => Taken::all_by(self.main_writer(), part),
+            | TimeClass::Disk => BlamedTime::all_by(self.main_writer(), part),
             _ => self.takers(spent, part),
         }
     }
 
-    /// Who forced work on memory.
-    pub(super) fn forced(&self, work: ForcedWork, part: &PathPart) -> Vec<Taken> {
+    /// The task that forced work on memory.
+    pub(super) fn forced(&self, work: ForcedWork, part: &PathPart) -> Vec<BlamedTime> {
         let incident = self.stall.incident;
         let process = match work {
             ForcedWork::DropCaches => drop_caches::writer(incident),
@@ -103,7 +105,7 @@ impl Actors<'_> {
             true => Some(BlameParty::of_kind(PartyKind::Kernel)),
             false => self.parties.of_process(pid, &name),
         };
-        Taken::all_by(culprit, part)
+        BlamedTime::all_by(culprit, part)
     }
 
     /// By what the finding of `not-memory` is about.
@@ -112,17 +114,17 @@ impl Actors<'_> {
         area: Area,
         spent: TimeClass,
         part: &PathPart,
-    ) -> Vec<Taken> {
+    ) -> Vec<BlamedTime> {
         match area {
             Area::Cpus | Area::IoLimit => self.by_path(spent, part),
             Area::Disk => match main_cgroup(self.stall).map(|path| self.parties.of_cgroup(path)) {
-                Some(writer) => Taken::all_by(writer, part),
-                None => Taken::all(self.device(&part.task), part),
+                Some(writer) => BlamedTime::all_by(writer, part),
+                None => BlamedTime::all(self.device(&part.task), part),
             },
             Area::Hypervisor => {
                 let stolen = self.stall.incident.cpus.map_or(0.0, stolen_of_cpu_percent);
                 let ns = (part.total_ns as f64 * stolen / 100.0) as u64;
-                vec![Taken { culprit: BlameParty::of_kind(PartyKind::Hypervisor), ns }]
+                vec![BlamedTime { culprit: BlameParty::of_kind(PartyKind::Hypervisor), ns }]
             }
             _ => Vec::new(),
         }
@@ -135,9 +137,9 @@ impl Actors<'_> {
     }
 
     /// The tasks that had the CPU, each for its own time.
-    fn holders(&self, part: &PathPart) -> Vec<Taken> {
+    fn holders(&self, part: &PathPart) -> Vec<BlamedTime> {
         let held = part.holders.iter().filter_map(|holder| {
-            Some(Taken { culprit: self.parties.of_task(&holder.task)?, ns: holder.total_ns })
+            Some(BlamedTime { culprit: self.parties.of_task(&holder.task)?, ns: holder.total_ns })
         });
         held.collect()
     }

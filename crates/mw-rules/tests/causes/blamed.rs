@@ -215,7 +215,7 @@ fn whoever_took_most_memory_is_to_blame_for_a_shortage() {
     assert_eq!(culprit(&own), "unknown", "the victim itself met no limit");
 }
 
-/// Promise (Blame): Whoever dropped the page cache by hand is to blame for what is read again.
+/// Promise (Blame): The task that dropped the page cache by hand is to blame for what is read again.
 #[test]
 fn memory_work_by_hand_has_its_writer() {
     let told = told(&explained(&dropped(READS)).blame);
