@@ -3037,7 +3037,7 @@ _memwright() {
             return 0
             ;;
         memwright__subcmd__watch)
-            opts="-h -V --now --check-config --probe --service --limit --interval --timeout --token-timeout --canary-interval --canary-limit --keep --max-size --no-canary --no-profile --recording --listen --web.config.file --config --help --version"
+            opts="-h -V --now --check-config --probe --service --limit --interval --timeout --token-timeout --canary-interval --canary-limit --keep --max-size --no-canary --no-profile --no-user-stacks --recording --listen --web.config.file --config --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -413,6 +413,7 @@ complete -c memwright -n "__fish_memwright_using_subcommand watch" -l now -d 'Ha
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l check-config -d 'Check the options and the configuration, and exit: with 0 if \'watch\' accepts them, otherwise with 2'
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l no-canary -d 'Run no canary'
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -l no-profile -d 'Do not profile the kernel'
+complete -c memwright -n "__fish_memwright_using_subcommand watch" -l no-user-stacks -d 'Leave the functions of programs out of incidents: record no user stacks'
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -s h -l help -d 'Print help'
 complete -c memwright -n "__fish_memwright_using_subcommand watch" -s V -l version -d 'Print version'
 complete -c memwright -n "__fish_memwright_using_subcommand incidents" -l since -d 'Only incidents that lasted beyond this time' -r

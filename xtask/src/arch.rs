@@ -33,6 +33,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "mw-record",
             "mw-rules",
             "mw-sys",
+            "mw-unwind",
         ],
     ),
     ("mw-metrics", &["mw-memory", "mw-model", "mw-rules"]),

@@ -152,7 +152,7 @@ impl SchedTracer {
                 .map_err(refused)?;
             let ring = PerfRing::map(&clock, bytes).map_err(refused)?;
             origins.insert(clock.id(), SampleKind::Clock);
-            let of_switch = options.user_stacks.map(|user_stacks| user_stacks.waiting);
+            let of_switch = options.user_stacks.and_then(|user_stacks| user_stacks.waiting);
             let of_points: Vec<PerfEvent> = [(switch.id, of_switch), (waking.id, None)]
                 .into_iter()
                 .map(|(id, user_stack)| {

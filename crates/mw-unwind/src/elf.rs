@@ -12,8 +12,6 @@ use std::rc::Rc;
 
 /// Longest file that is looked at.
 const MAX_FILE_BYTES: u64 = 8 << 30;
-/// Bytes that are read of all files, and held in memory until they are closed.
-const MAX_READ_BYTES: u64 = 96 << 20;
 /// Longest section that is read, decompressed.
 const MAX_SECTION_BYTES: u64 = 64 << 20;
 
@@ -33,8 +31,12 @@ pub(crate) struct ElfSource {
 pub(crate) struct ReadBudget(Rc<Cell<u64>>);
 
 impl ReadBudget {
-    pub(crate) fn new() -> Self {
-        Self(Rc::new(Cell::new(MAX_READ_BYTES)))
+    pub(crate) fn new(bytes: u64) -> Self {
+        Self(Rc::new(Cell::new(bytes)))
+    }
+
+    pub(crate) fn left_bytes(&self) -> u64 {
+        self.0.get()
     }
 
     fn take(&self, bytes: u64) -> Result<(), ()> {

@@ -4,8 +4,8 @@ use crate::elf::{ParsedElf, ReadBudget, section};
 use addr2line::gimli::{self, DwarfSections, EndianSlice, RunTimeEndian};
 use object::{Endianness, Object, ObjectSection};
 
-/// Bytes of all sections of debug information of one file; where it has more, only symbols name its functions.
-const MAX_DEBUG_BYTES: u64 = 64 << 20;
+/// Debug information may take such a part of what may still be read; where it is more, only symbols name functions.
+const DEBUG_PART: u64 = 2;
 /// Inlined functions at one address.
 const MAX_INLINED: usize = 16;
 
@@ -23,7 +23,7 @@ fn named(elf: &ParsedElf<'_>, addresses: &[u64], budget: &ReadBudget) -> Option<
     let of_debug = elf
         .sections()
         .filter(|section| section.name_bytes().is_ok_and(|name| name.starts_with(b".debug_")));
-    if of_debug.map(|section| section.size()).sum::<u64>() > MAX_DEBUG_BYTES {
+    if of_debug.map(|section| section.size()).sum::<u64>() > budget.left_bytes() / DEBUG_PART {
         return None;
     }
     let sections = DwarfSections::load(|id| -> Result<Vec<u8>, gimli::Error> {

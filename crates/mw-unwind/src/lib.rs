@@ -23,4 +23,4 @@ mod naming;
 mod program;
 
 pub use code::mapped_code;
-pub use naming::{NAMING_LIMIT, name_functions};
+pub use naming::{NamingLimits, name_functions};

@@ -11,8 +11,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-/// Time that naming the functions of a trace may take.
-pub const NAMING_LIMIT: Duration = Duration::from_secs(5);
+/// Limits of naming the functions of a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NamingLimits {
+    pub time: Duration,
+    /// Bytes that are read of files or decompressed, and held in memory meanwhile.
+    pub bytes: u64,
+}
+
+impl NamingLimits {
+    /// For a process that only traces.
+    pub const COMMAND: Self = Self { time: Duration::from_secs(5), bytes: 96 << 20 };
+    /// For the recorder, which is resident and bounded in memory.
+    pub const RECORDER: Self = Self { time: Duration::from_secs(2), bytes: 24 << 20 };
+}
 
 /// Functions of a stack that are kept, innermost first.
 const MAX_FUNCTIONS: usize = 16;
@@ -35,18 +47,19 @@ struct StacksOfProcess {
     traced: Option<Vec<CodeMapping>>,
 }
 
-/// Names the functions of the user stacks of paths. It takes at most `limit`, whatever file systems do.
-pub fn name_functions(paths: &mut [&mut PathSummary], trace: &Trace, limit: Duration) {
+/// Names the functions of the user stacks of paths. It takes at most the time of the limits, whatever file
+/// systems do.
+pub fn name_functions(paths: &mut [&mut PathSummary], trace: &Trace, limits: NamingLimits) {
     let requests = requests(paths, trace);
     if requests.is_empty() {
         return;
     }
     let (named, receiver) = channel();
-    let deadline = Instant::now() + limit;
+    let deadline = Instant::now() + limits.time;
     let thread = std::thread::Builder::new();
     let thread = thread.name(mw_sys::HELPER_THREAD_NAME.into()).stack_size(STACK_BYTES);
     let spawned = thread.spawn(move || {
-        let budget = ReadBudget::new();
+        let budget = ReadBudget::new(limits.bytes);
         for request in requests {
             // Nobody waits any longer.
             if Instant::now() >= deadline || named.send(name_stacks(&request, &budget)).is_err() {

@@ -132,7 +132,7 @@ mod tests {
     fn opened(bytes: &[u8]) -> Option<ProgramFile> {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(bytes).unwrap();
-        ProgramFile::new(file, &ReadBudget::new())
+        ProgramFile::new(file, &ReadBudget::new(64 << 20))
     }
 
     /// All that is ever asked of a file.
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_file_takes_no_more_than_the_budget() {
-        let budget = ReadBudget::new();
+        let budget = ReadBudget::new(64 << 20);
         let mut read = 0;
         while let Some(file) = ProgramFile::new(File::open("/proc/self/exe").unwrap(), &budget) {
             file.function_names(&[0x1000]);

@@ -3,10 +3,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use mw_critical_path::{PathSummary, RequestSpan, Trace, critical_path};
+use mw_critical_path::{EventKind, PathSummary, RequestSpan, Trace, critical_path};
 use mw_profile::{SchedTracer, TraceOptions};
 use mw_test::{alone, is_root};
-use mw_unwind::{NAMING_LIMIT, mapped_code, name_functions};
+use mw_unwind::{NamingLimits, mapped_code, name_functions};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -29,6 +29,9 @@ __attribute__((noinline)) int handle_get(int number) {
     return number;
 }
 int main(int count, char **arguments) {
+#if defined NO_FRAME_POINTER && defined __x86_64__
+    __asm__ volatile("mov $1234, %%rbp" : : : "rbp");
+#endif
     int number = handle_get(count);
     if (count > 1) {
         char byte;
@@ -39,9 +42,9 @@ int main(int count, char **arguments) {
 }
 "#;
 
-fn compiled(dir: &Path, options: &[&str]) -> Command {
+fn compiled(dir: &Path, text: &str, options: &[&str]) -> Command {
     let (source, program) = (dir.join("program.c"), dir.join("program"));
-    std::fs::write(&source, PROGRAM).unwrap();
+    std::fs::write(&source, text).unwrap();
     let mut cc = Command::new("cc");
     cc.arg("-O2").args(options).arg("-o").arg(&program).arg(&source);
     assert!(cc.status().unwrap().success());
@@ -53,7 +56,7 @@ fn named(trace: &Trace, task: u32) -> PathSummary {
     let (from, to) = (born.unwrap_or(trace.from), ended.unwrap_or(trace.to));
     let request = RequestSpan { task, from, to, ..RequestSpan::default() };
     let mut path = critical_path(trace, request).summary(trace);
-    name_functions(&mut [&mut path], trace, NAMING_LIMIT);
+    name_functions(&mut [&mut path], trace, NamingLimits::COMMAND);
     path
 }
 
@@ -63,8 +66,8 @@ fn place(path: &PathSummary) -> (Vec<&str>, Option<&str>) {
     (place.functions.iter().map(String::as_str).collect(), place.missing.as_deref())
 }
 
-fn traced(program: &mut Command) -> (Trace, u32) {
-    let mut tracer = SchedTracer::open(TraceOptions::COMMAND).unwrap();
+fn traced(program: &mut Command, options: TraceOptions) -> (Trace, u32) {
+    let mut tracer = SchedTracer::open(options).unwrap();
     tracer.start(&[]);
     let mut child = program.spawn().unwrap();
     child.wait().unwrap();
@@ -78,7 +81,7 @@ fn check(options: &[&str], functions: &[&str]) {
     }
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
-    let (trace, task) = traced(&mut compiled(dir.path(), options));
+    let (trace, task) = traced(&mut compiled(dir.path(), PROGRAM, options), TraceOptions::COMMAND);
     let path = named(&trace, task);
     let (found, missing) = place(&path);
     assert!(found.windows(functions.len()).any(|of| of == functions), "{found:?} {missing:?}");
@@ -117,13 +120,15 @@ fn a_program_without_symbols_says_so() {
     }
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
-    let (trace, task) = traced(&mut compiled(dir.path(), &["-s"]));
+    let (trace, task) = traced(&mut compiled(dir.path(), PROGRAM, &["-s"]), TraceOptions::COMMAND);
     let path = named(&trace, task);
     let (found, missing) = place(&path);
     assert!(found.contains(&"(program)"), "{found:?}");
     assert!(missing.unwrap().contains("no symbols of program"), "{missing:?}");
 }
 
+/// Its frame pointer is none.
+#[cfg(target_arch = "x86_64")]
 #[test]
 fn a_program_without_unwind_information_says_so() {
     if !is_root() {
@@ -131,8 +136,13 @@ fn a_program_without_unwind_information_says_so() {
     }
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
-    let options = ["-fomit-frame-pointer", "-fno-asynchronous-unwind-tables", "-static"];
-    let (trace, task) = traced(&mut compiled(dir.path(), &options));
+    let options = [
+        "-DNO_FRAME_POINTER",
+        "-fomit-frame-pointer",
+        "-fno-asynchronous-unwind-tables",
+        "-static",
+    ];
+    let (trace, task) = traced(&mut compiled(dir.path(), PROGRAM, &options), TraceOptions::COMMAND);
     let path = named(&trace, task);
     let (found, missing) = place(&path);
     assert!(!found.contains(&"main"), "{found:?}");
@@ -151,7 +161,7 @@ fn a_process_that_ends_before_its_stacks_are_named() {
     }
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
-    let mut child = started(&mut compiled(dir.path(), &[]));
+    let mut child = started(&mut compiled(dir.path(), PROGRAM, &[]));
     // It rests once before the trace, and once in it.
     std::thread::sleep(Duration::from_millis(500));
     let mut tracer = SchedTracer::open(TraceOptions::COMMAND).unwrap();
@@ -185,7 +195,7 @@ fn a_file_that_was_replaced_is_read_as_it_was_mapped() {
     let dir = tempfile::tempdir().unwrap();
     let mut tracer = SchedTracer::open(TraceOptions::COMMAND).unwrap();
     tracer.start(&[]);
-    let mut child = started(&mut compiled(dir.path(), &[]));
+    let mut child = started(&mut compiled(dir.path(), PROGRAM, &[]));
     std::thread::sleep(Duration::from_millis(500));
     std::fs::remove_file(dir.path().join("program")).unwrap();
     std::fs::write(dir.path().join("program"), "another").unwrap();
@@ -219,6 +229,42 @@ fn a_thread_of_a_program_in_rust() {
     let path = named(&tracer.finish(), task);
     let (found, missing) = place(&path);
     assert!(found.contains(&"programs::rest_in_rust"), "{found:?} {missing:?}");
+}
+
+/// What the recorder traces: tasks that are sampled in the kernel.
+#[test]
+fn a_program_in_the_kernel_is_named_from_samples_alone() {
+    if !is_root() {
+        return;
+    }
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let populating = r#"
+#include <sys/mman.h>
+enum { TABLE_BYTES = 64 << 20, ROUNDS = 12, FLAGS = MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE };
+__attribute__((noinline)) int reserve_rehash(int number) {
+    char *table = mmap(0, TABLE_BYTES, PROT_READ | PROT_WRITE, FLAGS, -1, 0);
+    number += table[number];
+    munmap(table, TABLE_BYTES);
+    return number + 1;
+}
+int main(void) {
+    volatile int total = 0;
+    for (int round = 0; round < ROUNDS; round++) total += reserve_rehash(round);
+}
+"#;
+    let (trace, task) = {
+        let mut program = compiled(dir.path(), populating, &[]);
+        traced(&mut program, TraceOptions::RECORDER)
+    };
+    let path = named(&trace, task);
+    let is_named = |functions: &[String]| {
+        functions.windows(2).any(|of| of[0] == "reserve_rehash" && of[1] == "main")
+    };
+    assert!(path.parts.iter().any(|part| is_named(&part.user.functions)), "{path:?}");
+    let sampled = trace.events.iter().filter(|event| event.user_stack.0 != 0);
+    let is_sample = |kind| matches!(kind, EventKind::Sample { .. });
+    assert!(sampled.map(|event| event.kind).all(is_sample));
 }
 
 #[test]

@@ -12,6 +12,7 @@ use crate::progress::Beat;
 use crate::requests::RequestProgress;
 use crate::stall::Stall;
 use crate::stall_queue::NextChange;
+use crate::tracing::FunctionNaming;
 use mw_model::{Host, Incident, IncidentState, Missing, Origin, Snapshot};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
@@ -221,7 +222,7 @@ impl EvidenceThread {
         }
         let cpu_before = mw_sys::thread_time();
         if !open.has_ended() {
-            open.find_path(&self.context);
+            open.find_path(&self.context, FunctionNaming::OfKernelAlone);
         }
         let known = Incident { state, ..open.known().clone() };
         let since = known.started_unix_ms.saturating_sub(millis(BEFORE));

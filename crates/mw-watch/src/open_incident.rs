@@ -5,6 +5,7 @@ use crate::clock::millis;
 use crate::context::{AFTER, BEFORE, Context};
 use crate::service_answers::ServiceQuestion;
 use crate::stall::{Monitor, Stall};
+use crate::tracing::FunctionNaming;
 use mw_critical_path::RequestSpan;
 use mw_model::{Host, INCIDENT_SCHEMA, Incident, OomKills};
 use mw_probe::ProbeFailure;
@@ -144,7 +145,7 @@ impl OpenIncident {
     /// Its stall has ended: while the trace is there, the path of its slowest request is found.
     pub(crate) fn end(&mut self, with: &Context, ended: Stall) {
         (self.stall.ended_unix_ms, self.stall.slowest) = (ended.ended_unix_ms, ended.slowest);
-        self.find_path(with);
+        self.find_path(with, FunctionNaming::OfPrograms);
         self.closes_at = Some(Instant::now() + AFTER);
     }
 
@@ -169,7 +170,7 @@ impl OpenIncident {
     }
 
     /// Finds the critical path of its slowest request.
-    pub(crate) fn find_path(&mut self, with: &Context) {
+    pub(crate) fn find_path(&mut self, with: &Context, names: FunctionNaming) {
         if !self.stall.monitor.needs_evidence() {
             return;
         }
@@ -177,7 +178,7 @@ impl OpenIncident {
         self.known.groups = with.tracing.groups_since(self.stall.seen_unix_ms, &processes);
         self.known.cpus = with.tracing.cpus_since(self.stall.seen_unix_ms);
         let Some(request) = self.request(with) else { return };
-        if let Some(path) = with.tracing.path(request) {
+        if let Some(path) = with.tracing.path(request, names) {
             self.known.path = Some(path);
         }
     }

@@ -21,6 +21,7 @@ use mw_profile::{
     POLLS_HZ, SchedTracer, StatePoller, Symbols, TraceCopy, TraceOptions, TraceSwitch,
 };
 use mw_sys::PidNamespace;
+use mw_unwind::{NamingLimits, name_functions};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -82,6 +83,13 @@ pub(crate) struct SharedTrace {
     stop: AtomicBool,
 }
 
+/// Functions that a path has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FunctionNaming {
+    OfKernelAlone,
+    OfPrograms,
+}
+
 /// Threads of the probed services that are read first.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TracedServices {
@@ -126,13 +134,13 @@ impl SharedTrace {
     /// Opens the events; says what is missing where they cannot be opened.
     pub(crate) fn open(
         source: &Source,
-        is_wanted: bool,
+        options: Option<TraceOptions>,
         symbols: Arc<Mutex<Symbols>>,
         budget: Arc<CpuBudget>,
         unseen: &mut Vec<Missing>,
     ) -> Self {
         let groups = GroupSampler::find(source).map_err(|missing| unseen.push(missing)).ok();
-        let tracer = is_wanted.then(|| SchedTracer::open(TraceOptions::RECORDER));
+        let tracer = options.map(SchedTracer::open);
         let untraced = |missing| {
             // The profiler may have said so already.
             if !unseen.contains(&missing) {
@@ -202,8 +210,9 @@ impl SharedTrace {
         *locked(&self.services) = services;
     }
 
-    /// The critical path of a request, where it was traced.
-    pub(crate) fn path(&self, request: RequestSpan) -> Option<PathSummary> {
+    /// The critical path of a request, where it was traced. The functions of programs are read from their files, which is
+    /// no work for the time of a stall.
+    pub(crate) fn path(&self, request: RequestSpan, names: FunctionNaming) -> Option<PathSummary> {
         // An alarm that was raised after the request had ended traced something else.
         let is_of_request = |trace: &Trace| !trace.events.is_empty() && trace.from < request.to;
         let polled = locked(&self.poller).as_ref().map(|poller| poller.trace());
@@ -217,6 +226,9 @@ impl SharedTrace {
             (None, None) => return None,
         };
         let mut path = path.summary(&trace);
+        if names == FunctionNaming::OfPrograms {
+            name_functions(&mut [&mut path], &trace, NamingLimits::RECORDER);
+        }
         self.find_cgroups(&mut path, &trace);
         Some(path)
     }

@@ -27,7 +27,7 @@ use mw_model::{Host, Missing, Namespace};
 use mw_probe::canary::Canary;
 use mw_probe::pressure::PressureTrigger;
 use mw_probe::{ProbeSpec, Prober};
-use mw_profile::{Profiler, SignalTracer, Symbols, TaskFiles};
+use mw_profile::{Profiler, SignalTracer, Symbols, TaskFiles, TraceOptions};
 use mw_record::{RecordError, Retention, Writer};
 use mw_sys::{HelperThread, join_within};
 use std::io;
@@ -52,6 +52,8 @@ pub struct WatchOptions {
     pub token_timeout: Option<Duration>,
     /// True if the kernel is profiled.
     pub profile: bool,
+    /// True if incidents have the functions of programs.
+    pub user_stacks: bool,
     /// From one sample of the sizes of processes, cgroups and tmpfs to the next.
     pub sizes_interval: Duration,
 }
@@ -67,8 +69,14 @@ impl WatchOptions {
             canary: Some(CanaryOptions::default()),
             token_timeout: None,
             profile: true,
+            user_stacks: true,
             sizes_interval: SIZES_INTERVAL,
         }
+    }
+
+    fn trace_options(&self) -> Option<TraceOptions> {
+        let user_stacks = TraceOptions::RECORDER.user_stacks.filter(|_| self.user_stacks);
+        self.profile.then_some(TraceOptions { user_stacks, ..TraceOptions::RECORDER })
     }
 }
 
@@ -181,7 +189,7 @@ impl Watch {
         let symbols = monitors.profiler.as_ref().map(Profiler::symbols).unwrap_or_default();
         let tracing = Arc::new(SharedTrace::open(
             &source,
-            options.profile,
+            options.trace_options(),
             Arc::clone(&symbols),
             Arc::clone(&budget),
             &mut unseen,

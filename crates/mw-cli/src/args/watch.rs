@@ -38,7 +38,7 @@ pub struct WatchArgs {
     /// Have the running recorder collect evidence now, and print the incident
     #[arg(
         long,
-        conflicts_with_all = ["probes", "services", "no_canary", "no_profile"],
+        conflicts_with_all = ["probes", "services", "no_canary", "no_profile", "no_user_stacks"],
         conflicts_with_all = WatchSettings::NAMES.iter().copied(),
     )]
     pub now: bool,
@@ -60,6 +60,9 @@ pub struct WatchArgs {
     /// Do not profile the kernel
     #[arg(long)]
     pub no_profile: bool,
+    /// Leave the functions of programs out of incidents: record no user stacks
+    #[arg(long)]
+    pub no_user_stacks: bool,
     /// The recording [default: /var/lib/memwright/recording.db]
     #[arg(long, value_name = "FILE")]
     pub recording: Option<PathBuf>,

@@ -419,6 +419,7 @@ fn options(args: &WatchArgs, config: &Config) -> Result<WatchOptions, Failure> {
         canary: (!args.no_canary && watch.canary.unwrap_or(true)).then_some(canary),
         token_timeout: settings.token_timeout,
         profile: !args.no_profile && watch.profile.unwrap_or(true),
+        user_stacks: !args.no_user_stacks && watch.user_stacks.unwrap_or(true),
         sizes_interval: SIZES_INTERVAL,
     })
 }

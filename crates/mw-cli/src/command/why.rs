@@ -12,7 +12,7 @@ use mw_critical_path::{RequestSpan, Trace, critical_path};
 use mw_model::Missing;
 use mw_profile::{SchedTracer, TraceOptions};
 use mw_sys::{ResourceUsage, exit_descriptor, is_readable_within, kernel_file};
-use mw_unwind::{NAMING_LIMIT, name_functions};
+use mw_unwind::{NamingLimits, name_functions};
 use processes::{ProgramProcesses, with_cgroups};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
@@ -132,7 +132,7 @@ fn explain(args: &WhyArgs, pid: u32, trace: &Trace) -> Result<(), Failure> {
     };
     let path = critical_path(trace, request);
     let mut summary = with_cgroups(path.summary(trace));
-    name_functions(&mut [&mut summary], trace, NAMING_LIMIT);
+    name_functions(&mut [&mut summary], trace, NamingLimits::COMMAND);
     crate::terminal::tell_page(&mw_render::text::critical_path(
         &summary,
         crate::terminal::error_layout(),

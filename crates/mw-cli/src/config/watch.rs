@@ -22,6 +22,7 @@ macro_rules! define_keys {
             )*
             pub(crate) canary: Option<bool>,
             pub(crate) profile: Option<bool>,
+            pub(crate) user_stacks: Option<bool>,
             pub(crate) listen: Option<Listen>,
             pub(crate) web_config_file: Option<PathBuf>,
             probe: Vec<ProbeConfig>,

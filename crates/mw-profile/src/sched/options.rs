@@ -37,9 +37,12 @@ pub struct TraceOptions {
 /// User stacks that a trace records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UserStackOptions {
-    /// Bytes that are copied of the stack of a task that runs at a tick of the clock, and of one that leaves the CPU.
+    /// Bytes that are copied of the stack of a task that runs at a tick of the clock.
     pub running: UserStackCopy,
-    pub waiting: UserStackCopy,
+    /// Such bytes of a task that leaves the CPU; without, its stack is not recorded.
+    pub waiting: Option<UserStackCopy>,
+    /// Of tasks that run, only those in the kernel are recorded.
+    pub in_kernel_alone: bool,
     /// Words of 8 bytes that are kept of all stacks; no further ones are kept beyond.
     pub words: usize,
     /// So many have their memory from the start.
@@ -57,7 +60,8 @@ impl TraceOptions {
         resident_stacks: 0,
         user_stacks: Some(UserStackOptions {
             running: UserStackCopy(4 << 10),
-            waiting: UserStackCopy(1 << 10),
+            waiting: Some(UserStackCopy(1 << 10)),
+            in_kernel_alone: false,
             words: 2 << 20,
             resident_words: 0,
         }),
@@ -70,6 +74,14 @@ impl TraceOptions {
         stacks: 1 << 14,
         resident_events: 1 << 16,
         resident_stacks: 1 << 11,
-        user_stacks: None,
+        // At ticks of the clock alone: with each switch the rings would be full three times as soon. Stacks in the kernel
+        // are few, since a thread is in one call for long.
+        user_stacks: Some(UserStackOptions {
+            running: UserStackCopy(2 << 10),
+            waiting: None,
+            in_kernel_alone: true,
+            words: 1 << 18,
+            resident_words: 1 << 14,
+        }),
     };
 }

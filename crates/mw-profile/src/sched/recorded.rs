@@ -285,13 +285,13 @@ impl TraceRecorder {
     }
 
     fn user_stack(&mut self, origin: SampleKind, sample: &PerfSample<'_>) -> UserStackId {
-        let has_fields = match origin {
-            SampleKind::Clock => false,
-            SampleKind::Switch(_) => true,
-            SampleKind::Waking(_) => return UserStackId::default(),
-        };
         let table = self.user_stacks.as_mut().filter(|_| sample.tid != RELEASED);
-        table.map(|table| table.id(sample, has_fields)).unwrap_or_default()
+        let id = table.map(|table| match origin {
+            SampleKind::Clock => table.of_running(sample),
+            SampleKind::Switch(_) => table.of_waiting(sample),
+            SampleKind::Waking(_) => UserStackId::default(),
+        });
+        id.unwrap_or_default()
     }
 
     fn push(&mut self, at: Nanos, cpu: u16, kind: EventKind) {

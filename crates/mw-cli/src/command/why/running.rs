@@ -9,7 +9,7 @@ use mw_critical_path::{
 };
 use mw_profile::SchedTracer;
 use mw_render::text::{self, ProgramReport, SlowCycle};
-use mw_unwind::{NAMING_LIMIT, mapped_code, name_functions};
+use mw_unwind::{NamingLimits, mapped_code, name_functions};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -77,7 +77,7 @@ pub(super) fn trace(processes: &ProgramProcesses, args: &WhyArgs) -> Result<Trac
     let mut summary = with_cgroups(busy.summary(&trace));
     let paths = slowest.iter_mut().map(|slow| &mut slow.path);
     let mut paths: Vec<&mut PathSummary> = paths.chain([&mut summary]).collect();
-    name_functions(&mut paths, &trace, NAMING_LIMIT);
+    name_functions(&mut paths, &trace, NamingLimits::COMMAND);
     let report = ProgramReport {
         name: processes.name.clone(),
         traced_ns: trace.to.saturating_sub(trace.from),
