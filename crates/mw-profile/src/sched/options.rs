@@ -59,10 +59,10 @@ impl TraceOptions {
         resident_events: 0,
         resident_stacks: 0,
         user_stacks: Some(UserStackOptions {
-            running: UserStackCopy(4 << 10),
+            running: UserStackCopy(2 << 10),
             waiting: Some(UserStackCopy(1 << 10)),
             in_kernel_alone: false,
-            words: 2 << 20,
+            words: 4 << 20,
             resident_words: 0,
         }),
     };
