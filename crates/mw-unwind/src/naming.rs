@@ -124,7 +124,7 @@ fn name_stacks(request: &StacksOfProcess, budget: &ReadBudget) -> Vec<(UserStack
         .collect();
     let addresses: BTreeSet<u64> =
         found.iter().flat_map(|(_, of)| of.frames.iter().map(|frame| frame.lookup)).collect();
-    let names = FunctionNames::find(request.process, &code, &mut files, &addresses);
+    let names = AddressNames::find(request.process, &code, &mut files, &addresses);
     found.into_iter().map(|(id, frames)| (id, names.of(&frames, &code))).collect()
 }
 
@@ -135,11 +135,11 @@ struct FileAddresses<'a> {
 }
 
 /// Names by address; of inlined functions first.
-struct FunctionNames {
+struct AddressNames {
     names: BTreeMap<u64, Vec<String>>,
 }
 
-impl FunctionNames {
+impl AddressNames {
     fn find(
         process: Tid,
         code: &ProcessCode,
