@@ -1,8 +1,9 @@
 //! `memwright blame`: of a real stall while a recorder runs, and of recordings with and without shares.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-use mw_critical_path::{CpuHolder, RunMode};
-use mw_critical_path::{HolderTime, PathPart, PathSummary, PathTask, TimeKind, Wait};
+use mw_critical_path::{
+    CpuHolder, HolderTime, PathPart, PathSummary, PathTask, RunMode, TimeKind, UserPlace, Wait,
+};
 use mw_model::{
     Area, BlameParty, BlameShare, Cause, Finding, GroupUse, Host, INCIDENT_SCHEMA, Incident,
     Service, Severity, Subject, Trigger,
@@ -96,6 +97,7 @@ fn part(kind: TimeKind, ms: u64) -> PathPart {
         kind,
         total_ns: ms * MS,
         task,
+        user: UserPlace::default(),
         inferred: false,
         holder: None,
         holders: Vec::new(),

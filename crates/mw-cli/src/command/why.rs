@@ -10,7 +10,7 @@ use crate::output::{self, Readers};
 use crate::{Exit, Failure};
 use mw_critical_path::{RequestSpan, Trace, critical_path};
 use mw_model::Missing;
-use mw_profile::{SchedTracer, TraceOptions};
+use mw_profile::SchedTracer;
 use mw_sys::{ResourceUsage, exit_descriptor, is_readable_within, kernel_file};
 use mw_unwind::{NamingLimits, name_functions};
 use processes::{ProgramProcesses, with_cgroups};
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &WhyArgs) -> Result<Exit, Failure> {
         return Err(Failure::new(Exit::Usage, "no command given (use: memwright why -- COMMAND)"));
     };
     let signals = Signals::catch()?;
-    let mut tracer = SchedTracer::open(trace_options(args));
+    let mut tracer = SchedTracer::open(running::trace_options(args));
     if let Ok(tracer) = &mut tracer {
         tracer.start(&[]);
     }
@@ -52,11 +52,6 @@ pub(crate) fn run(args: &WhyArgs) -> Result<Exit, Failure> {
     }
     end_likewise(usage.status);
     Ok(Exit::from_status(usage.status))
-}
-
-fn trace_options(args: &WhyArgs) -> TraceOptions {
-    let user_stacks = TraceOptions::COMMAND.user_stacks.filter(|_| !args.no_user_stacks);
-    TraceOptions { user_stacks, ..TraceOptions::COMMAND }
 }
 
 /// Signals that end a command. Those that a terminal sends reach it without us; others are passed on.

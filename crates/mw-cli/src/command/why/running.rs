@@ -1,13 +1,12 @@
 //! Traces a running program for a while.
 
 use super::processes::{ProgramProcesses, with_cgroups};
-use super::trace_options;
 use crate::args::WhyArgs;
 use crate::{Exit, Failure, terminal};
 use mw_critical_path::{
     CriticalPath, Cycle, PathSummary, ProgramTime, RequestSpan, Trace, TracedProgram, critical_path,
 };
-use mw_profile::SchedTracer;
+use mw_profile::{SchedTracer, TraceOptions};
 use mw_render::text::{self, ProgramReport, SlowCycle};
 use mw_unwind::{NamingLimits, mapped_code, name_functions};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -96,4 +95,10 @@ pub(super) fn trace(processes: &ProgramProcesses, args: &WhyArgs) -> Result<Trac
 fn explained(trace: &Trace, cycle: &Cycle) -> CriticalPath {
     let Cycle { task, from, to } = *cycle;
     critical_path(trace, RequestSpan { task, from, to, ..RequestSpan::default() })
+}
+
+/// Limits of a trace, without user stacks where they are not wanted.
+pub(super) fn trace_options(args: &WhyArgs) -> TraceOptions {
+    let user_stacks = TraceOptions::COMMAND.user_stacks.filter(|_| !args.no_user_stacks);
+    TraceOptions { user_stacks, ..TraceOptions::COMMAND }
 }
