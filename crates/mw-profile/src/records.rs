@@ -115,15 +115,9 @@ impl<'a> PerfSample<'a> {
         entries.chunks_exact(8).take(count).filter_map(|entry| number(entry, 0))
     }
 
-    /// The registers and the copy of the stack, where it has its stacks' addresses before, and fields between where
-    /// `has_fields`; none of a task without user mode.
-    pub(crate) fn user_state(&self, has_fields: bool) -> Option<UserState<'a>> {
-        let mut rest = self.after_stack();
-        if has_fields {
-            let bytes =
-                usize::try_from(u32::from_ne_bytes(rest.get(..4)?.try_into().ok()?)).ok()?;
-            rest = rest.get(bytes.checked_add(4)?..)?;
-        }
+    /// The registers and the copy of the user stack, of a sample without fields; none of a task without user mode.
+    pub(crate) fn user_state(&self) -> Option<UserState<'a>> {
+        let rest = self.after_stack();
         if number(rest, 0)? == ABI_NONE {
             return None;
         }
@@ -311,15 +305,13 @@ mod tests {
     fn a_sample_with_its_user_stack() {
         let chain = [6, -128_i64 as u64, 0xffff_ffff_8100_0010, CONTEXT_USER, 11, 12, 13];
         let mut body = numbers(&[&[7, TASK, 99], &chain[..]].concat());
-        body.extend([&4_u32.to_ne_bytes()[..], &[1, 2, 3, 4]].concat());
         let registers: Vec<u64> = (0..RECORDED_REGISTERS.len() as u64).collect();
         body.extend(numbers(&[&[2], &registers[..], &[16, 21, 22, 8]].concat()));
         let ring = bytes(SAMPLE, &body);
         let Some(PerfRecord::Sample(sample)) = records(&ring).next() else { unreachable!() };
         assert_eq!(sample.stack().collect::<Vec<_>>(), [0xffff_ffff_8100_0010]);
         assert_eq!(sample.user_stack().collect::<Vec<_>>(), [11, 12, 13]);
-        assert_eq!(sample.fields_after_stack(), [1, 2, 3, 4]);
-        let state = sample.user_state(true).unwrap();
+        let state = sample.user_state().unwrap();
         assert_eq!(state.copy, 21_u64.to_ne_bytes());
         let last = registers.last().copied();
         assert_eq!(state.register(RecordedRegister::InstructionPointer), last);
@@ -362,8 +354,8 @@ mod tests {
                 if let PerfRecord::Sample(sample) = record {
                     prop_assert!(sample.stack().count() <= ring.len() / 8);
                     prop_assert!(sample.fields().len() <= ring.len());
-                    let copy = |has_fields| sample.user_state(has_fields).map_or(0, |of| of.copy.len());
-                    prop_assert!(copy(true).max(copy(false)) <= ring.len());
+                    let copied = sample.user_state().map_or(0, |of| of.copy.len());
+                    prop_assert!(copied <= ring.len());
                 }
             }
         }
@@ -379,8 +371,8 @@ mod tests {
                 if let PerfRecord::Sample(sample) = record {
                     prop_assert!(sample.stack().count() <= ring.len() / 8);
                     prop_assert!(sample.fields().len() <= ring.len());
-                    let copy = |has_fields| sample.user_state(has_fields).map_or(0, |of| of.copy.len());
-                    prop_assert!(copy(true).max(copy(false)) <= ring.len());
+                    let copied = sample.user_state().map_or(0, |of| of.copy.len());
+                    prop_assert!(copied <= ring.len());
                 }
             }
         }

@@ -4,10 +4,14 @@
 //! switches, forks and names. The records of switches are needed beside the tracepoint: on some virtual machines
 //! the tracepoints of an idle task are silent, and with them every switch that begins in it.
 //!
+//! User stacks of tasks that leave a CPU are long, and have a ring of their own: it may overflow without a gap in the
+//! trace.
+//!
 //! Tracing costs 10 to 20% of a program that switches 50,000 times a second, so that events are opened
 //! disabled and enabled for as long as something is to be explained.
 
 mod copy;
+mod left_stacks;
 mod options;
 mod recorded;
 mod stacks;
@@ -38,8 +42,8 @@ use std::time::Duration;
 
 /// Rate of the sampling clock, which tells how a task ran; prime, so that it follows no periodic task.
 const SAMPLES_HZ: u32 = 97;
-/// The clock and two tracepoints.
-const EVENTS_OF_CPU: usize = 3;
+/// The clock, two tracepoints and user stacks.
+const MAX_EVENTS_OF_CPU: usize = 4;
 /// Frames of a stack; deeper ones lose their outermost.
 const STACK_FRAMES: u16 = 40;
 /// Frames of a user stack that find room behind the longest kernel stack.
@@ -60,8 +64,9 @@ pub struct SchedTracer {
 /// Enables and disables the events of a tracer, from any thread: some system calls for each CPU, no lock.
 #[derive(Debug)]
 pub struct TraceSwitch {
-    /// [`EVENTS_OF_CPU`] for each CPU, of which the first owns the ring.
+    /// Of each CPU in turn the same number, of which the first owns the ring.
     events: Vec<PerfEvent>,
+    events_of_cpu: usize,
     /// Time at which they were last enabled and last disabled (`CLOCK_MONOTONIC`); 0 where they never were. They are enabled
     /// while the former is the later one, so that one store tells both that they are disabled and since when.
     began_ns: AtomicU64,
@@ -73,6 +78,8 @@ pub struct TraceSwitch {
 struct Cpu {
     number: u16,
     ring: PerfRing,
+    /// User stacks of tasks that leave the CPU.
+    left_ring: Option<PerfRing>,
 }
 
 impl TraceSwitch {
@@ -116,7 +123,7 @@ impl TraceSwitch {
 
     /// The events that own a ring.
     fn owners(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.events.iter().step_by(EVENTS_OF_CPU).map(AsFd::as_fd)
+        self.events.iter().step_by(self.events_of_cpu.max(1)).map(AsFd::as_fd)
     }
 }
 
@@ -141,37 +148,45 @@ impl SchedTracer {
         let task_numbers = TaskNumbers::of_this_process()?;
         let numbers = cpus()?;
         let (switch, waking) = (format("sched_switch")?, format("sched_waking")?);
-        let points = [SampleKind::switch(&switch)?, SampleKind::waking(&waking)?];
-        raise_descriptors(numbers.len(), EVENTS_OF_CPU);
+        raise_descriptors(numbers.len(), MAX_EVENTS_OF_CPU);
         let bytes = ring_bytes(numbers.len(), options.rings_bytes, options.ring_bytes);
         let mut origins = HashMap::new();
         let (mut cpus, mut events) = (Vec::new(), Vec::new());
+        let points = [
+            (point_attr(switch.id, bytes), SampleKind::switch(&switch)?),
+            (point_attr(waking.id, bytes), SampleKind::waking(&waking)?),
+        ];
+        let left = options.user_stacks.and_then(|user_stacks| user_stacks.waiting);
+        let left = left.map(|copy| user_stack_attr(switch.id, bytes, copy));
         let refused = |error| refused("scheduler events", &error);
         for number in numbers {
             let clock = PerfEvent::open(&clock_attr(bytes, options.user_stacks), number)
                 .map_err(refused)?;
             let ring = PerfRing::map(&clock, bytes).map_err(refused)?;
             origins.insert(clock.id(), SampleKind::Clock);
-            let of_switch = options.user_stacks.and_then(|user_stacks| user_stacks.waiting);
-            let of_points: Vec<PerfEvent> = [(switch.id, of_switch), (waking.id, None)]
-                .into_iter()
-                .map(|(id, user_stack)| {
-                    let event = PerfEvent::open(&point_attr(id, bytes, user_stack), number)?;
-                    event.record_into(&clock)?;
-                    Ok(event)
-                })
-                .collect::<Result<_, _>>()
-                .map_err(refused)?;
-            origins.extend(of_points.iter().map(PerfEvent::id).zip(points));
-            let number = u16::try_from(number).unwrap_or(u16::MAX);
-            cpus.push(Cpu { number, ring });
+            let mut of_points = Vec::new();
+            for (attr, kind) in &points {
+                let event = PerfEvent::open(attr, number).map_err(refused)?;
+                event.record_into(&clock).map_err(refused)?;
+                origins.insert(event.id(), *kind);
+                of_points.push(event);
+            }
             events.push(clock);
             events.extend(of_points);
+            let mut left_ring = None;
+            if let Some(attr) = &left {
+                let event = PerfEvent::open(attr, number).map_err(refused)?;
+                left_ring = Some(PerfRing::map(&event, bytes).map_err(refused)?);
+                events.push(event);
+            }
+            let number = u16::try_from(number).unwrap_or(u16::MAX);
+            cpus.push(Cpu { number, ring, left_ring });
         }
         Ok(Self {
             cpus,
             switch: Arc::new(TraceSwitch {
                 events,
+                events_of_cpu: 1 + points.len() + usize::from(left.is_some()),
                 began_ns: AtomicU64::new(0),
                 ended_ns: AtomicU64::new(0),
             }),
@@ -254,7 +269,12 @@ impl SchedTracer {
 
     fn drain(&mut self) {
         let Self { cpus, crossing, recorded, origins, .. } = self;
-        for Cpu { number, ring, .. } in cpus {
+        for Cpu { number, ring, left_ring } in cpus {
+            if let Some(ring) = left_ring {
+                ring.for_each(crossing, |bytes| {
+                    records(bytes).for_each(|record| recorded.keep_user_stack(*number, &record));
+                });
+            }
             ring.for_each(crossing, |bytes| {
                 for record in records(bytes) {
                     recorded.take(*number, &record, origins);
@@ -284,18 +304,27 @@ fn clock_attr(ring_bytes: usize, user_stacks: Option<UserStackOptions>) -> PerfA
     }
 }
 
-fn point_attr(id: u64, ring_bytes: usize, user_stack: Option<UserStackCopy>) -> PerfAttr {
+fn point_attr(id: u64, ring_bytes: usize) -> PerfAttr {
     PerfAttr {
         source: PerfSource::Tracepoint(id),
         period: SamplePeriod::Occurrences(1),
-        stack_frames: Some(frames(user_stack.is_some())),
-        user_stack,
+        stack_frames: Some(frames(false)),
+        user_stack: None,
         fields: true,
         user_mode: true,
         names: false,
         scheduling: false,
         mappings: false,
         wake_bytes: wake_bytes(ring_bytes),
+    }
+}
+
+fn user_stack_attr(id: u64, ring_bytes: usize, copy: UserStackCopy) -> PerfAttr {
+    PerfAttr {
+        stack_frames: Some(frames(true)),
+        user_stack: Some(copy),
+        fields: false,
+        ..point_attr(id, ring_bytes)
     }
 }
 
@@ -312,6 +341,7 @@ mod tests {
     fn the_end_of_an_earlier_trace_is_never_that_of_a_later_one() {
         let switch = TraceSwitch {
             events: Vec::new(),
+            events_of_cpu: 1,
             began_ns: AtomicU64::new(0),
             ended_ns: AtomicU64::new(0),
         };

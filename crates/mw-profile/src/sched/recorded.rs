@@ -1,6 +1,7 @@
 //! The records of a scheduler trace as events.
 
 use super::copy::{NO_EVENT, PIECE, TraceCopy, named_id};
+use super::left_stacks::{LeftStack, LeftStacks};
 use super::options::{MAX_GAPS, MAX_SLEEPERS, MAX_TASKS, STATES_LIMIT, TraceOptions};
 use super::stacks::Stacks;
 use super::states::{StackChoice, StateReader, Thread};
@@ -79,6 +80,7 @@ pub(super) struct TraceRecorder {
     cpus: HashMap<u16, LastRecord>,
     numbers: TaskNumbers,
     user_stacks: Option<UserStackTable>,
+    left_stacks: LeftStacks,
 }
 
 /// The last record of a CPU.
@@ -137,11 +139,13 @@ impl TraceRecorder {
             cpus: HashMap::new(),
             numbers,
             user_stacks: options.user_stacks.map(UserStackTable::new),
+            left_stacks: LeftStacks::default(),
         }
     }
 
     /// Forgets everything. Memory beyond what is kept from the start is released.
     pub(super) fn clear(&mut self) {
+        self.left_stacks.clear();
         let is_resident = self.dropped == 0
             && self.events.len() <= self.options.resident_events
             && self.stacks.len() <= self.options.resident_stacks;
@@ -203,7 +207,7 @@ impl TraceRecorder {
             PerfRecord::Sample(sample) => {
                 let Some(origin) = origins.get(&sample.event).copied() else { return };
                 if let Some(kind) = self.kind(origin, cpu, &sample) {
-                    let user_stack = self.user_stack(origin, &sample);
+                    let user_stack = self.user_stack(origin, cpu, &sample);
                     self.push_at(sample.time_ns, cpu, user_stack, kind);
                 }
             }
@@ -284,14 +288,25 @@ impl TraceRecorder {
         Some(task).filter(is_known)
     }
 
-    fn user_stack(&mut self, origin: SampleKind, sample: &PerfSample<'_>) -> UserStackId {
-        let table = self.user_stacks.as_mut().filter(|_| sample.tid != RELEASED);
-        let id = table.map(|table| match origin {
-            SampleKind::Clock => table.of_running(sample),
-            SampleKind::Switch(_) => table.of_waiting(sample),
+    fn user_stack(&mut self, origin: SampleKind, cpu: u16, sample: &PerfSample<'_>) -> UserStackId {
+        match origin {
+            SampleKind::Clock => {
+                let table = self.user_stacks.as_mut().filter(|_| sample.tid != RELEASED);
+                table.map(|table| table.of_running(sample)).unwrap_or_default()
+            }
+            SampleKind::Switch(_) => self.left_stacks.take(cpu, sample.tid, sample.time_ns),
             SampleKind::Waking(_) => UserStackId::default(),
-        });
-        id.unwrap_or_default()
+        }
+    }
+
+    /// Keeps the user stack of a task that leaves a CPU, until the switch is read.
+    pub(super) fn keep_user_stack(&mut self, cpu: u16, record: &PerfRecord<'_>) {
+        let PerfRecord::Sample(sample) = record else { return };
+        let Some(table) = self.user_stacks.as_mut().filter(|_| sample.tid != RELEASED) else {
+            return;
+        };
+        let id = table.id(sample);
+        self.left_stacks.add(cpu, LeftStack { task: sample.tid, at: sample.time_ns, id });
     }
 
     fn push(&mut self, at: Nanos, cpu: u16, kind: EventKind) {

@@ -70,17 +70,13 @@ impl UserStackTable {
     /// The number of the user stack of a task that was sampled.
     pub(super) fn of_running(&mut self, sample: &PerfSample<'_>) -> UserStackId {
         let is_left_out = self.options.in_kernel_alone && sample.stack().next().is_none();
-        if is_left_out { UserStackId::default() } else { self.id(sample, false) }
+        if is_left_out { UserStackId::default() } else { self.id(sample) }
     }
 
-    /// The number of the user stack of a task that leaves the CPU.
-    pub(super) fn of_waiting(&mut self, sample: &PerfSample<'_>) -> UserStackId {
-        if self.options.waiting.is_none() { UserStackId::default() } else { self.id(sample, true) }
-    }
-
-    fn id(&mut self, sample: &PerfSample<'_>, has_fields: bool) -> UserStackId {
+    /// The number of the user stack of a sample.
+    pub(super) fn id(&mut self, sample: &PerfSample<'_>) -> UserStackId {
         let none = UserStackId::default();
-        let Some(state) = sample.user_state(has_fields).filter(|_| sample.pid != 0) else {
+        let Some(state) = sample.user_state().filter(|_| sample.pid != 0) else {
             return none;
         };
         let register = |register| state.register(register).unwrap_or(0);
