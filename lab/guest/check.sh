@@ -83,7 +83,5 @@ if [ -n "$FIX" ]; then
 	if [ -n "$STAYS" ]; then step reverted/check check gone; else step reverted/check check found $FIX; fi
 	measure reverted
 fi
-for file in /run/keep/*; do
-	[ -f "$file" ] && frame "keep/${file##*/}" <"$file"
-done
+frame_kept
 finish passed

@@ -1,6 +1,4 @@
 # The role `play`: make.sh does everything. It is sourced, so that it can announce its steps, and end by `finish`.
 . ./make.sh
-for file in /run/keep/*; do
-	[ -f "$file" ] && frame "keep/${file##*/}" <"$file"
-done
+frame_kept
 finish passed

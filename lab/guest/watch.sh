@@ -37,6 +37,7 @@ kill -TERM $watcher
 wait $watcher
 echo $? | frame watch.exit
 frame keep/watch.log </run/watch.log
+frame_kept
 memwright incidents --recording $RECORDING --json >/run/incidents
 frame incidents </run/incidents
 [ -n "$SILENT" ] && frame notifications </run/notifications

@@ -7,6 +7,32 @@ group() { mkdir "/sys/fs/cgroup/$1" && echo "$3" >"/sys/fs/cgroup/$1/$2" || fail
 # The load goes on for so many seconds before it is judged.
 lead=8
 
+# What the kernel says of these seconds: pressure, and the time of tasks in reclaim by its trace. docs/psi.md has the table.
+trace=/sys/kernel/tracing/instances/load
+pressure() { awk -v kind="$1" '$1 == kind { sub("total=", "", $5); print $5 }' /proc/pressure/memory; }
+stalls() { awk '/^allocstall/ { sum += $2 } END { print sum }' /proc/vmstat; }
+refaults() { awk '/^workingset_refault/ { sum += $2 } END { print sum }' /proc/vmstat; }
+kswapd() { for pid in $(pidof kswapd0 kswapd1); do cat /proc/$pid/stat; done | awk '{ sum += $14 + $15 } END { print sum * 10 }'; }
+counts() { echo "$(pressure some) $(pressure full) $(stalls) $(refaults) $(kswapd)"; }
+begin_trace() {
+	mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null
+	mkdir $trace && echo 4096 >$trace/buffer_size_kb || return
+	for event in direct_reclaim_begin direct_reclaim_end memcg_reclaim_begin memcg_reclaim_end; do
+		echo 1 >$trace/events/vmscan/mm_vmscan_$event/enable
+	done
+}
+# Milliseconds between begin and end, by task, of the machine's reclaim and of cgroups'.
+traced_ms() {
+	echo 0 >$trace/tracing_on
+	awk '/mm_vmscan_/ {
+		for (i = 1; i <= NF; i++) if ($i ~ /^[0-9]+\.[0-9]+:$/) { at = $i + 0; event = $(i + 1); break }
+		task = $1; sub(/.*-/, "", task); kind = event ~ /memcg/ ? "group" : "machine"
+		if (event ~ /_begin:/) begun[kind, task] = at
+		else if ((kind, task) in begun) { sum[kind] += at - begun[kind, task]; delete begun[kind, task] }
+	} END { printf "%d %d\n", sum["machine"] * 1000, sum["group"] * 1000 }' $trace/trace
+	rmdir $trace
+}
+
 tar_tree() { tar cf /backup/tree.tar -C /mnt tree; }
 copy_tree() { cp -a /mnt/tree /mnt/copy && rm -r /mnt/copy; }
 burst() { read_all /mnt/large 300 && sleep 2; }
@@ -100,7 +126,15 @@ uptime)
 	lead=12
 	;;
 esac
+mkdir -p /run/keep
+begin_trace
+before=$(counts)
 sleep $lead
+after=$(counts)
+echo "$lead $before $after $(traced_ms)" | awk '{
+	print "seconds", $1; print "some_ms", ($7 - $2) / 1000; print "full_ms", ($8 - $3) / 1000; print "allocstall", $9 - $4
+	print "refaults", $10 - $5; print "kswapd_ms", $11 - $6; print "reclaim_ms", $12; print "cgroup_reclaim_ms", $13
+}' >/run/keep/pressure
 
 # The load is what it says.
 case $1 in
