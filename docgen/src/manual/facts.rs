@@ -347,10 +347,7 @@ pub(super) const FACTS: &[CommandFacts] = &[
         "blame",
         &[
             ("sudo memwright blame", "Who lost time in the stalls of the last day, and to whom."),
-            (
-                "sudo memwright blame --since '7 days ago' --json",
-                "The same of a week, for programs.",
-            ),
+            ("sudo memwright blame --since 7d --json", "The same of a week, for programs."),
         ],
         None,
         &[],
