@@ -26,6 +26,11 @@ impl TimeArg {
             Self::TimeOfDay(time) => last_before(time, last_ms, TimeZone::system()).unwrap_or(0),
         }
     }
+
+    /// The beginning of a period that ends at `last_ms`: as given, or `usual_ms` before its end. In milliseconds since 1970.
+    pub fn since(given: Option<Self>, last_ms: u64, usual_ms: u64) -> u64 {
+        given.map_or_else(|| last_ms.saturating_sub(usual_ms), |given| given.unix_ms(last_ms))
+    }
 }
 
 impl FromStr for TimeArg {

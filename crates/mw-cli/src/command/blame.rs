@@ -1,15 +1,13 @@
 //! `memwright blame`: who lost time in the stalls of a recording, and to whom.
 
-use crate::args::BlameArgs;
+use super::{DAY_MS, could_not_read};
+use crate::args::{BlameArgs, TimeArg};
 use crate::config::Config;
 use crate::{Exit, Failure, terminal};
 use jiff::tz::TimeZone;
 use mw_model::{BLAME_SCHEMA, BlameList, IncidentRow};
-use mw_record::{RecordError, Recording};
+use mw_record::Recording;
 use mw_render::text;
-
-/// Period that is summed up where no time is given.
-const USUAL_SPAN_MS: u64 = 24 * 3_600_000;
 
 /// A recording that ended longer ago is not that of the last day.
 const RECENT_MS: u64 = 3_600_000;
@@ -19,11 +17,10 @@ const MAX_INCIDENTS: usize = 5000;
 
 pub(crate) fn run(args: &BlameArgs, config: &Config) -> Result<Exit, Failure> {
     let recording = super::recording_without_rows(args.recording.as_deref(), config)?;
-    let rows = recording.incidents().map_err(could_not)?;
-    let last = recording.range().map_err(could_not)?.map_or(0, |(_, last)| last);
+    let rows = recording.incidents().map_err(could_not_read)?;
+    let last = recording.range().map_err(could_not_read)?.map_or(0, |(_, last)| last);
     let end = rows.iter().map(|row| row.ended_unix_ms).fold(last, u64::max);
-    let since_unix_ms =
-        args.since.map_or(end.saturating_sub(USUAL_SPAN_MS), |since| since.unix_ms(end));
+    let since_unix_ms = TimeArg::since(args.since, end, DAY_MS);
     let mut list = BlameList {
         schema: BLAME_SCHEMA,
         memwright: env!("CARGO_PKG_VERSION").to_owned(),
@@ -67,8 +64,4 @@ fn add(list: &mut BlameList, recording: &Recording, rows: &[IncidentRow]) {
         }
     }
     list.add_all(shares);
-}
-
-fn could_not(error: RecordError) -> Failure {
-    Failure::from_error(&error)
 }

@@ -2,7 +2,7 @@
 
 use crate::args::{
     FleetArgs, FleetCommand, FleetDriftArgs, FleetFactsArgs, FleetFormat, FleetIncidentsArgs,
-    FleetReportArgs, FleetRoomArgs, WayArgs,
+    FleetReportArgs, FleetRoomArgs, TimeArg, WayArgs,
 };
 use crate::config::Config;
 use crate::output::{self, Readers, STANDARD_OUTPUT, without_interruption};
@@ -122,7 +122,7 @@ fn incidents(args: &FleetIncidentsArgs) -> Result<Exit, Failure> {
 
 fn report(args: &FleetReportArgs) -> Result<Exit, Failure> {
     let now = mw_sys::unix_ms();
-    let since = args.since.map_or(now.saturating_sub(USUAL_SPAN_MS), |since| since.unix_ms(now));
+    let since = TimeArg::since(args.since, now, USUAL_SPAN_MS);
     let names = nodes(&args.nodes, &args.way)?;
     let report = without_interruption(|| {
         Ok(FleetReport::ask(access(&args.way), &names, (since, now), args.gap))

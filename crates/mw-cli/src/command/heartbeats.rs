@@ -1,6 +1,6 @@
 //! `memwright heartbeats`: late heartbeats in the logs of cluster software, and the stall before each.
 
-use crate::args::HeartbeatsArgs;
+use crate::args::{HeartbeatsArgs, TimeArg};
 use crate::config::Config;
 use crate::output::without_interruption;
 use crate::{Exit, Failure, terminal};
@@ -9,9 +9,6 @@ use mw_model::{HeartbeatReport, Incident};
 use mw_sys::guarded::ReadLimits;
 use std::path::PathBuf;
 use std::time::Duration;
-
-/// Period that is searched where no time is given.
-const USUAL_SPAN_MS: u64 = 24 * 3_600_000;
 
 /// Time limit of the journal and of each configured log, and the period searched, for a command that does nothing
 /// else,
@@ -25,7 +22,7 @@ pub(crate) fn run(args: &HeartbeatsArgs, config: &Config) -> Result<Exit, Failur
     let wanted = wanted(args.pattern.iter().chain(&configured.pattern))?;
     let now = mw_sys::unix_ms();
     let range = TimeRange {
-        since: args.since.map_or(now.saturating_sub(USUAL_SPAN_MS), |since| since.unix_ms(now)),
+        since: TimeArg::since(args.since, now, super::DAY_MS),
         until: args.until.map_or(now, |until| until.unix_ms(now)),
     };
     let logs = logs(&args.log, &configured.log);

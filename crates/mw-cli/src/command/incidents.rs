@@ -1,12 +1,12 @@
 //! `memwright incidents`: the stalls of a recording, open ones first, the latest last.
 
-use super::report;
+use super::{could_not_read, report};
 use crate::args::IncidentsArgs;
 use crate::config::Config;
 use crate::terminal;
 use crate::{Exit, Failure};
 use mw_model::{IncidentRow, TriggerKind};
-use mw_record::{RecordError, Recording};
+use mw_record::Recording;
 use mw_render::text::{self, IncidentList};
 
 /// Substitute for the cause of incidents that have none.
@@ -23,7 +23,7 @@ pub(crate) fn run(args: &IncidentsArgs, config: &Config) -> Result<Exit, Failure
         }
         return Ok(Exit::Fine);
     }
-    let mut rows = recording.incidents().map_err(could_not)?;
+    let mut rows = recording.incidents().map_err(could_not_read)?;
     let total = rows.len();
     select(&mut rows, args, &recording)?;
     if args.format.is_json() {
@@ -55,7 +55,7 @@ fn select(
         rows.retain(|row| row.cause.as_deref().unwrap_or(UNKNOWN) == cause);
     }
     if let Some(since) = args.since {
-        let last = recording.range().map_err(could_not)?.map_or(0, |(_, last)| last);
+        let last = recording.range().map_err(could_not_read)?.map_or(0, |(_, last)| last);
         let since = since.unix_ms(rows.iter().map(|row| row.ended_unix_ms).fold(last, u64::max));
         rows.retain(|row| row.ended_unix_ms >= since);
     }
@@ -63,8 +63,4 @@ fn select(
         rows.retain(|row| row.trigger_kind == TriggerKind::Probe && row.trigger_name == *probe);
     }
     Ok(())
-}
-
-fn could_not(error: RecordError) -> Failure {
-    Failure::from_error(&error)
 }

@@ -1,21 +1,19 @@
 //! `memwright killed`: who killed a process, from the recording, the journal and the kernel's log.
 
-use crate::args::KilledArgs;
+use super::{DAY_MS, could_not_read};
+use crate::args::{KilledArgs, TimeArg};
 use crate::config::Config;
 use crate::output::without_interruption;
 use crate::{Exit, Failure, terminal};
 use mw_collect::{JournalQuery, KernelLog, logged_victims, search_journal};
 use mw_model::{JournalLine, KILLS_SCHEMA, KillList, OomVictim, ProcessKill};
-use mw_record::{RecordError, Recording};
+use mw_record::Recording;
 use mw_render::text;
 use mw_rules::{
     KILL_LOG_WORDS, KillLogLine, complete_kill, kill_log_units, kill_of_oom, kills_of_lines,
 };
 use std::path::Path;
 use std::time::Duration;
-
-/// Period that is searched where no time is given.
-const USUAL_SPAN_MS: u64 = 24 * 3_600_000;
 
 /// Time limit of the journal.
 const JOURNAL_LIMIT: Duration = Duration::from_secs(30);
@@ -28,8 +26,7 @@ const MAX_KILLS: usize = 10_000;
 
 pub(crate) fn run(args: &KilledArgs, config: &Config) -> Result<Exit, Failure> {
     let now = mw_sys::unix_ms();
-    let since_unix_ms =
-        args.since.map_or(now.saturating_sub(USUAL_SPAN_MS), |since| since.unix_ms(now));
+    let since_unix_ms = TimeArg::since(args.since, now, DAY_MS);
     let mut list = KillList {
         schema: KILLS_SCHEMA,
         memwright: env!("CARGO_PKG_VERSION").to_owned(),
@@ -80,7 +77,7 @@ fn recorded(
     let names = rustix::system::uname();
     let is_own = names.nodename().to_string_lossy() == recording.host().name.as_str();
     let kills = recording.kills(since_unix_ms);
-    Ok((kills.map_err(|error: RecordError| Failure::from_error(&error))?, is_own))
+    Ok((kills.map_err(could_not_read)?, is_own))
 }
 
 /// Adds kills that only logs tell of, and reasons to those that were recorded; whether any log was read.

@@ -39,6 +39,9 @@ pub(crate) mod why;
 use crate::{Exit, Failure};
 use mw_rules::Rule;
 
+/// Period of a list where no time is given.
+const DAY_MS: u64 = 24 * 3_600_000;
+
 /// The names nearest to a misspelt one are offered from this similarity on.
 const SIMILAR: f64 = 0.7;
 
@@ -86,7 +89,12 @@ fn recording_without_rows(
 }
 
 fn open_recording(path: &std::path::Path) -> Result<mw_record::Recording, Failure> {
-    mw_record::Recording::open(path).map_err(|error| Failure::from_error(&error))
+    mw_record::Recording::open(path).map_err(could_not_read)
+}
+
+/// The failure of a command that reads a recording.
+fn could_not_read(error: mw_record::RecordError) -> Failure {
+    Failure::from_error(&error)
 }
 
 /// Time limit for reading the recorder's forecast: a file system may not respond. It takes a millisecond, but on busy

@@ -1,12 +1,12 @@
 //! A window from a recording: its fast counters around a moment, the slow parts from the capture
 //! before it.
 
-use super::captured;
+use super::{captured, could_not_read};
 use crate::args::TimeArg;
 use crate::terminal::tell;
 use crate::{Exit, Failure};
 use mw_model::{Origin, OriginKind, Snapshot, Tick, Window};
-use mw_record::{RecordError, Recording};
+use mw_record::Recording;
 use mw_render::text;
 
 /// Period in which rows are searched: recordings thin out with age.
@@ -17,8 +17,7 @@ const SPAN_MS: std::ops::RangeInclusive<u64> = 1_000..=10_000;
 
 /// State of the machine at a moment, or at the end of the recording.
 pub(super) fn window(recording: &Recording, at: Option<TimeArg>) -> Result<Window, Failure> {
-    let could_not = |error: RecordError| Failure::from_error(&error);
-    let range = recording.range().map_err(could_not)?;
+    let range = recording.range().map_err(could_not_read)?;
     let empty = || format!("{}: no rows recorded yet", recording.path().display());
     let (first, last) = range.ok_or_else(|| Failure::new(Exit::CouldNotCheck, empty()))?;
     let at_unix_ms = at.map_or(last, |at| at.unix_ms(last));

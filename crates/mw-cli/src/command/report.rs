@@ -1,12 +1,13 @@
 //! `memwright report`: one incident, as a page for a browser, for the terminal, or as it was
 //! recorded.
 
+use super::could_not_read;
 use crate::args::{IncidentId, ReportArgs, ReportFormat};
 use crate::config::Config;
 use crate::output::{self, Readers, STANDARD_OUTPUT};
 use crate::{Exit, Failure, terminal};
 use mw_model::{Incident, IncidentRow, Missing, visible};
-use mw_record::{RecordError, Recording};
+use mw_record::Recording;
 use mw_render::{html, text};
 use std::io;
 use std::path::Path;
@@ -62,24 +63,26 @@ pub(crate) fn run(args: &ReportArgs, config: &Config) -> Result<Exit, Failure> {
 
 /// The incident that is meant. The list of all is read only where it is needed.
 pub(super) fn find(recording: &Recording, id: IncidentId) -> Result<Incident, Failure> {
-    let could_not = |error: RecordError| Failure::from_error(&error);
     let number = match id {
         IncidentId::Number(id) => Some(id),
-        IncidentId::Last => recording.last_incident().map_err(could_not)?,
+        IncidentId::Last => recording.last_incident().map_err(could_not_read)?,
         IncidentId::Worst => {
-            let rows = recording.incidents().map_err(could_not)?;
+            let rows = recording.incidents().map_err(could_not_read)?;
             rows.iter().max_by(|a, b| a.slowest_ms().total_cmp(&b.slowest_ms())).map(|row| row.id)
         }
     };
-    let found = number.map(|id| recording.incident(id)).transpose().map_err(could_not)?.flatten();
+    let found =
+        number.map(|id| recording.incident(id)).transpose().map_err(could_not_read)?.flatten();
     match found {
         Some(mut incident) => {
             incident.blame = mw_rules::blame(&incident);
             Ok(incident)
         }
-        None => {
-            Err(not_there(recording.path(), number, &recording.incidents().map_err(could_not)?))
-        }
+        None => Err(not_there(
+            recording.path(),
+            number,
+            &recording.incidents().map_err(could_not_read)?,
+        )),
     }
 }
 
