@@ -54,7 +54,9 @@ impl<'a> RecordedPlaces<'a> {
                 EventKind::Sample { task, stack } => (task, true, stack),
                 _ => continue,
             };
-            if event.user_stack != UserStackId::default() && tasks.contains(&task) {
+            // A switch without a user stack ends the place that was known before it.
+            let is_known = !is_sample || event.user_stack != UserStackId::default();
+            if is_known && tasks.contains(&task) {
                 let place =
                     RecordedPlace { at: event.at, is_sample, stack, user_stack: event.user_stack };
                 by_task.entry(task).or_default().push(place);
@@ -94,6 +96,7 @@ impl<'a> RecordedPlaces<'a> {
                 };
                 *times.entry(last.user_stack).or_default() += part.duration();
             }
+            times.remove(&UserStackId::default());
         }
         place(times)
     }
@@ -105,6 +108,7 @@ impl<'a> RecordedPlaces<'a> {
         for place in places.filter(|place| !place.is_sample && place.stack == stack) {
             *times.entry(place.user_stack).or_default() += 1;
         }
+        times.remove(&UserStackId::default());
         place(times)
     }
 }

@@ -49,6 +49,22 @@ fn a_wait_has_the_stack_at_which_it_began() {
     assert_eq!(part.user.stacks, [(UserStackId(1), part.total_ns)], "{path:?}");
 }
 
+/// The ring of user stacks may overflow where the trace does not.
+#[test]
+fn a_wait_whose_stack_is_not_known_does_not_have_that_of_an_earlier_one() {
+    let mut traced = TraceBuilder::new(1000);
+    traced.runs(0, 0, CLIENT);
+    traced.blocks(100, 0, CLIENT, "pipe_read");
+    at_place(&mut traced, 1);
+    traced.runs(150, 0, CLIENT);
+    traced.blocks(200, 0, CLIENT, "pipe_read");
+    traced.runs(1000, 0, CLIENT);
+    let path = traced.path(0, 1000).summary(&traced.trace);
+    let waits = path.parts.iter().filter(|part| part.kind == TimeKind::Waiting(Wait::Pipe));
+    let waits: Vec<_> = waits.map(|part| (part.total_ns, part.user.stacks.clone())).collect();
+    assert_eq!(waits, [(850, vec![(UserStackId(1), 50)])], "{path:?}");
+}
+
 /// Promise (Tracing: why): Of user stacks only names of functions are stored.
 #[test]
 fn addresses_and_copies_are_not_stored() {
