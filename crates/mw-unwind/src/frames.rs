@@ -14,17 +14,11 @@ use std::sync::Arc;
 const MAX_FRAMES: usize = 48;
 const WORD_BYTES: u64 = 8;
 
-/// Where a frame is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct CodeAddress {
-    /// An address within the instruction that runs or has called the next frame.
-    pub(crate) lookup: u64,
-}
-
 /// Frames of a stack, innermost first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct FoundFrames {
-    pub(crate) frames: Vec<CodeAddress>,
+    /// Of each an address within the instruction that runs or has called the next frame.
+    pub(crate) addresses: Vec<u64>,
     pub(crate) end: StackEnd,
 }
 
@@ -69,11 +63,11 @@ impl<'a> ProcessUnwinder<'a> {
         let (unwinder, cache) = (&self.unwinder, &mut self.cache);
         let mut frames = unwinder.iter_frames(ip, registers(stack.registers), cache, &mut read);
         let mut last = ip;
-        while found.frames.len() < MAX_FRAMES {
+        while found.addresses.len() < MAX_FRAMES {
             match frames.next() {
                 Ok(Some(frame)) if self.code.find(frame.address_for_lookup()).is_some() => {
                     last = address(frame);
-                    found.frames.push(CodeAddress { lookup: frame.address_for_lookup() });
+                    found.addresses.push(frame.address_for_lookup());
                 }
                 Ok(None) => break,
                 Err(framehop::Error::CouldNotReadStack(at)) if at >= end(stack) => {
@@ -97,9 +91,9 @@ impl<'a> ProcessUnwinder<'a> {
         let Some(at) = kernel.iter().position(|address| *address == last) else { return };
         let outer = kernel.iter().skip(at + 1).map(|address| address.saturating_sub(1));
         let is_code = |address: &u64| self.code.find(*address).is_some();
-        let left = MAX_FRAMES.saturating_sub(found.frames.len());
+        let left = MAX_FRAMES.saturating_sub(found.addresses.len());
         let outer = outer.take_while(is_code).take(left);
-        found.frames.extend(outer.map(|lookup| CodeAddress { lookup }));
+        found.addresses.extend(outer);
     }
 
     /// Adds the unwind information of all files that the stack may have return addresses of.

@@ -1,5 +1,6 @@
 //! `perf-PID.map`: names of the functions that a run-time has compiled (Linux, tools/perf/Documentation/jit-interface.txt).
 
+use crate::elf::ReadBudget;
 use mw_proc::status;
 use mw_sys::{guarded, kernel_file};
 use std::io::{BufRead, BufReader, Read};
@@ -12,10 +13,16 @@ const MAX_FUNCTIONS: usize = 1 << 20;
 
 /// Names of the functions at these addresses, from the map that the run-time of a process has written. It must be a file
 /// of the process's own user.
-pub(crate) fn compiled_names(process: u32, addresses: &[u64]) -> Vec<Option<String>> {
+pub(crate) fn compiled_names(
+    process: u32,
+    addresses: &[u64],
+    budget: &ReadBudget,
+) -> Vec<Option<String>> {
     let mut names = vec![None; addresses.len()];
     let Some(map) = open(process) else { return names };
-    let lines = BufReader::new(map.take(MAX_BYTES)).split(b'\n').take(MAX_FUNCTIONS);
+    let lines = BufReader::new(map.take(budget.left_bytes().min(MAX_BYTES)))
+        .split(b'\n')
+        .take(MAX_FUNCTIONS);
     for line in lines.map_while(Result::ok) {
         let Some((begin, bytes, name)) = function(&line) else { continue };
         for (address, slot) in addresses.iter().zip(&mut names) {
@@ -71,11 +78,12 @@ mod tests {
     #[test]
     fn the_map_of_this_process_is_read() {
         let path = format!("/tmp/perf-{}.map", std::process::id());
+        let budget = ReadBudget::new(MAX_BYTES);
         std::fs::write(&path, "1000 10 first\n1000 20 later\nnoise\n").unwrap();
-        let names = compiled_names(std::process::id(), &[0x1005, 0x101f, 0x1020]);
+        let names = compiled_names(std::process::id(), &[0x1005, 0x101f, 0x1020], &budget);
         std::fs::remove_file(&path).unwrap();
         let later = Some("later".to_owned());
         assert_eq!(names, [later.clone(), later, None]);
-        assert_eq!(compiled_names(std::process::id(), &[0x1005]), [None]);
+        assert_eq!(compiled_names(std::process::id(), &[0x1005], &budget), [None]);
     }
 }

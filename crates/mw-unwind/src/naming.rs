@@ -123,16 +123,13 @@ fn name_stacks(request: &StacksOfProcess, budget: &ReadBudget) -> Vec<(UserStack
         .map(|(id, stack)| (*id, unwinder.frames(stack, &mut files)))
         .collect();
     let addresses: BTreeSet<u64> =
-        found.iter().flat_map(|(_, of)| of.frames.iter().map(|frame| frame.lookup)).collect();
+        found.iter().flat_map(|(_, of)| of.addresses.iter().copied()).collect();
     let names = AddressNames::find(request.process, &code, &mut files, &addresses);
     found.into_iter().map(|(id, frames)| (id, names.of(&frames, &code))).collect()
 }
 
-/// Addresses within one file.
-#[derive(Default)]
-struct FileAddresses<'a> {
-    places: Vec<(&'a CodeMapping, u64)>,
-}
+/// Addresses within mappings of one file.
+type FileAddresses<'a> = Vec<(&'a CodeMapping, u64)>;
 
 /// Names by address; of inlined functions first.
 struct AddressNames {
@@ -153,27 +150,25 @@ impl AddressNames {
             match code.find(*address) {
                 Some(mapping) if mapping.inode != 0 => {
                     let of_file = of_files.entry((&mapping.path, mapping.inode)).or_default();
-                    of_file.places.push((mapping, *address));
+                    of_file.push((mapping, *address));
                 }
                 _ => compiled.push(*address),
             }
         }
         for of_file in of_files.into_values() {
-            let Some(file) = of_file.places.first().and_then(|(mapping, _)| files.find(mapping))
-            else {
+            let Some(file) = of_file.first().and_then(|(mapping, _)| files.find(mapping)) else {
                 continue;
             };
             let placed = |(mapping, address): &(&CodeMapping, u64)| {
                 Some((*address, file.address(mapping, *address)?))
             };
-            let (here, there): (Vec<u64>, Vec<u64>) =
-                of_file.places.iter().filter_map(placed).unzip();
+            let (here, there): (Vec<u64>, Vec<u64>) = of_file.iter().filter_map(placed).unzip();
             let named = file.function_names(&there).into_iter();
             let named = named.map(|of| of.iter().map(|name| demangled(name)).collect());
             names.extend(here.into_iter().zip(named));
         }
         if !compiled.is_empty() {
-            let named = compiled_names(process, &compiled).into_iter();
+            let named = compiled_names(process, &compiled, files.budget()).into_iter();
             let named = named.map(|name| name.iter().map(|name| demangled(name)).collect());
             names.extend(compiled.into_iter().zip(named));
         }
@@ -183,11 +178,11 @@ impl AddressNames {
     fn of(&self, found: &FoundFrames, code: &ProcessCode) -> NamedStack {
         let mut functions: Vec<String> = Vec::new();
         let mut unnamed: Option<String> = None;
-        for frame in &found.frames {
-            match self.names.get(&frame.lookup).filter(|names| !names.is_empty()) {
+        for address in &found.addresses {
+            match self.names.get(address).filter(|names| !names.is_empty()) {
                 Some(names) => functions.extend(names.iter().cloned()),
                 None => {
-                    let file = code.find(frame.lookup).map(file_name).unwrap_or_default();
+                    let file = code.find(*address).map(file_name).unwrap_or_default();
                     functions.push(format!("({file})"));
                     unnamed.get_or_insert(file);
                 }
@@ -208,15 +203,15 @@ impl AddressNames {
 
 /// Reason why no callers were found further out.
 fn not_unwound(found: &FoundFrames, code: &ProcessCode) -> Option<String> {
-    let Some(last) = found.frames.last() else {
+    let Some(last) = found.addresses.last() else {
         return Some("its program is not known: the process has ended".to_owned());
     };
     match found.end {
-        _ if found.frames.len() >= ENOUGH_FRAMES => None,
+        _ if found.addresses.len() >= ENOUGH_FRAMES => None,
         StackEnd::Whole => None,
         StackEnd::OfCopy => Some("its callers are beyond what is copied of the stack".to_owned()),
         StackEnd::NotUnwound => {
-            let file = code.find(last.lookup).map(file_name).unwrap_or_default();
+            let file = code.find(*last).map(file_name).unwrap_or_default();
             Some(format!("no frame pointers and no unwind information in {file}"))
         }
     }

@@ -39,6 +39,10 @@ impl ProgramFiles {
         Self { process, lives, budget: budget.clone(), files: BTreeMap::new() }
     }
 
+    pub(crate) fn budget(&self) -> &ReadBudget {
+        &self.budget
+    }
+
     /// The file of a mapping, where it can be read and is the one that was mapped.
     pub(crate) fn find(&mut self, mapping: &CodeMapping) -> Option<Rc<ProgramFile>> {
         if mapping.inode == 0 {
