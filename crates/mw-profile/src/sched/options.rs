@@ -18,7 +18,7 @@ pub(super) const STATES_LIMIT: Duration = Duration::from_millis(100);
 /// Memory that a trace may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceOptions {
-    /// Memory of all rings, and of one, in bytes.
+    /// Memory of all rings, and of one, in bytes; as much again for user stacks of tasks that leave a CPU.
     pub rings_bytes: usize,
     pub ring_bytes: usize,
     /// Events that are kept, of 32 bytes; older ones are dropped.
@@ -74,8 +74,8 @@ impl TraceOptions {
         stacks: 1 << 14,
         resident_events: 1 << 16,
         resident_stacks: 1 << 11,
-        // At ticks of the clock alone: with each switch the rings would be full three times as soon. Stacks in the kernel
-        // are few, since a thread is in one call for long.
+        // At ticks of the clock alone: those of switches would take rings of the same size again. Stacks in the kernel are
+        // few, since a thread is in one call for long.
         user_stacks: Some(UserStackOptions {
             running: UserStackCopy(2 << 10),
             waiting: None,
