@@ -172,7 +172,7 @@ fn main() -> anyhow::Result<()> {
         } => preflight::run(&preflight::PreflightSelection {
             conditions,
             kernels,
-            seed,
+            sizes: preflight::SizeChoice { seed, ..preflight::SizeChoice::default() },
             results,
             program,
             jobs,

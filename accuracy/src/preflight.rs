@@ -13,6 +13,7 @@ use crate::campaign;
 use account::ConditionAccount;
 use anyhow::Context;
 use condition::PreflightCondition;
+pub(crate) use condition::SizeChoice;
 use mw_lab::Lab;
 use mw_lab::vm::guest::GuestRole;
 use mw_lab::{Case, GuestKernel};
@@ -32,7 +33,7 @@ pub(crate) struct PreflightSelection {
     pub(crate) conditions: Vec<String>,
     /// All of [`KERNELS`], where there is none.
     pub(crate) kernels: Vec<String>,
-    pub(crate) seed: u32,
+    pub(crate) sizes: SizeChoice,
     pub(crate) results: Option<PathBuf>,
     pub(crate) program: Option<PathBuf>,
     pub(crate) jobs: usize,
@@ -43,7 +44,7 @@ impl PreflightSelection {
         Self {
             conditions: Vec::new(),
             kernels: Vec::new(),
-            seed: 1,
+            sizes: SizeChoice::default(),
             results: None,
             program: None,
             jobs: 1,
@@ -63,11 +64,15 @@ pub(crate) fn run(choice: &PreflightSelection) -> anyhow::Result<()> {
     ask(choice).map(drop)
 }
 
-/// For CI: what holds memory without looking like it, and a limit that no file shows.
+/// For CI: what holds memory without looking like it, and a limit that no file shows. Most of the time of a guest goes
+/// into the search for edges.
 pub(crate) fn quick() -> anyhow::Result<()> {
+    const EDGE_PARTS: u32 = 10;
     for (condition, kernel) in [("pipes", "6.12"), ("policy-bind", "6.1")] {
         let (conditions, kernels) = (vec![condition.to_owned()], vec![kernel.to_owned()]);
-        judge(&ask(&PreflightSelection { conditions, kernels, ..PreflightSelection::all() })?)?;
+        let all = PreflightSelection::all();
+        let sizes = SizeChoice { edge_parts: EDGE_PARTS, ..all.sizes };
+        judge(&ask(&PreflightSelection { conditions, kernels, sizes, ..all })?)?;
     }
     Ok(())
 }
@@ -106,7 +111,7 @@ fn ask(choice: &PreflightSelection) -> anyhow::Result<Vec<RequestRecord>> {
     }
     let all = Mutex::new(Vec::new());
     campaign::each(boots, choice.jobs, |(condition, kernel)| {
-        let played = play(&lab, &program, &condition, kernel, choice.seed);
+        let played = play(&lab, &program, &condition, kernel, choice.sizes);
         let kept = played.and_then(|lines| {
             lines.iter().try_for_each(|line| campaign::append(&results, line))?;
             Ok(lines)
@@ -130,13 +135,13 @@ fn play(
     program: &Path,
     condition: &PreflightCondition,
     kernel: &str,
-    seed: u32,
+    sizes: SizeChoice,
 ) -> anyhow::Result<Vec<ResultLine>> {
     let (files, release) = match kernel {
-        condition::HOST => host::ask(condition, program, seed)?,
-        kernel => in_guest(lab, condition, kernel, seed)?,
+        condition::HOST => host::ask(condition, program, sizes)?,
+        kernel => in_guest(lab, condition, kernel, sizes)?,
     };
-    let of = request::GuestBoot { condition: &condition.name, release: &release, seed };
+    let of = request::GuestBoot { condition: &condition.name, release: &release, seed: sizes.seed };
     let mut lines = Vec::new();
     let mut asked: BTreeMap<u32, &[u8]> = BTreeMap::new();
     for (name, bytes) in &files {
@@ -158,12 +163,12 @@ fn in_guest(
     lab: &Lab,
     condition: &PreflightCondition,
     kernel: &str,
-    seed: u32,
+    sizes: SizeChoice,
 ) -> anyhow::Result<(BTreeMap<String, Vec<u8>>, String)> {
     let dir = tempfile::tempdir()?;
     let folder = dir.path().join("preflight");
     fs::create_dir(&folder)?;
-    condition.write_case(&folder, kernel, seed)?;
+    condition.write_case(&folder, kernel, sizes)?;
     let variant = Case::read(&folder)?.variants.pop().context("no variant")?;
     let kernel = GuestKernel::get(kernel)?;
     let release = kernel.release.clone();

@@ -1,13 +1,12 @@
 # Asks `memwright check --for` and takes what was asked for: accuracy/src/preflight. It is sourced by guest/play.sh.
 #
-# ./settings has CONDITION, KINDS (what follows the size in a request; `-` for nothing, and `room` for make-room) and
-# SEED. All but the program that takes is protected from the OOM killer.
+# ./settings has CONDITION, KINDS (what follows the size in a request; `-` for nothing, and `room` for make-room), SEED
+# and EDGE_PARTS (edges are found to one part in so many and 1 MiB). All but the program that takes is protected from
+# the OOM killer.
 run=${dir:-/run}
 . ./conditions
 . ./settings
 echo -1000 >/proc/self/oom_score_adj
-# The edges are found to one part in so many and 1 MiB.
-EDGE_PARTS=100
 number=0
 
 # sized KB KIND: the request, of whole pages.

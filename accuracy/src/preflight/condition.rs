@@ -35,6 +35,20 @@ fn base_pages() -> Vec<String> {
     vec!["-".to_owned()]
 }
 
+/// Choice of the sizes of requests.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SizeChoice {
+    pub(crate) seed: u32,
+    /// The sizes at which the answer changes are found to one part in so many.
+    pub(crate) edge_parts: u32,
+}
+
+impl Default for SizeChoice {
+    fn default() -> Self {
+        Self { seed: 1, edge_parts: 100 }
+    }
+}
+
 #[derive(Debug, Clone)]
 pub(super) struct PreflightCondition {
     pub(super) name: String,
@@ -84,19 +98,26 @@ impl PreflightCondition {
     }
 
     /// Writes the scripts, and what they are to make and ask.
-    pub(super) fn write_scripts(&self, to: &Path, seed: u32) -> anyhow::Result<()> {
+    pub(super) fn write_scripts(&self, to: &Path, choice: SizeChoice) -> anyhow::Result<()> {
         for entry in folder().read_dir()? {
             let entry = entry?;
             fs::copy(entry.path(), to.join(entry.file_name()))?;
         }
         let (name, kinds) = (&self.name, self.kinds.join(" "));
-        let settings = format!("CONDITION={name}\nKINDS='{kinds}'\nSEED={seed}\n");
+        let SizeChoice { seed, edge_parts } = choice;
+        let settings =
+            format!("CONDITION={name}\nKINDS='{kinds}'\nSEED={seed}\nEDGE_PARTS={edge_parts}\n");
         Ok(fs::write(to.join("settings"), settings)?)
     }
 
     /// Writes a case of the lab that makes the condition and asks.
-    pub(super) fn write_case(&self, case: &Path, kernel: &str, seed: u32) -> anyhow::Result<()> {
-        self.write_scripts(case, seed)?;
+    pub(super) fn write_case(
+        &self,
+        case: &Path,
+        kernel: &str,
+        choice: SizeChoice,
+    ) -> anyhow::Result<()> {
+        self.write_scripts(case, choice)?;
         let mut machine = self.machine.clone();
         machine.insert("kernel".to_owned(), kernel.into());
         let mut variant = toml::Table::new();

@@ -1,6 +1,6 @@
 //! A condition on this machine: limits of a cgroup, of a process or of a pool of huge pages, all of them small.
 
-use super::condition::PreflightCondition;
+use super::condition::{PreflightCondition, SizeChoice};
 use crate::workspace::{compile_c, run};
 use anyhow::Context;
 use std::collections::BTreeMap;
@@ -15,13 +15,13 @@ const LIMIT_S: u64 = 300;
 pub(super) fn ask(
     condition: &PreflightCondition,
     program: &Path,
-    seed: u32,
+    sizes: SizeChoice,
 ) -> anyhow::Result<(BTreeMap<String, Vec<u8>>, String)> {
     anyhow::ensure!(rustix::process::geteuid().is_root(), "conditions on this machine need root");
     let dir = tempfile::tempdir()?;
     // A user that is not root asks, too.
     run(Command::new("chmod").arg("755").arg(dir.path()))?;
-    condition.write_scripts(dir.path(), seed)?;
+    condition.write_scripts(dir.path(), sizes)?;
     let bin = dir.path().join("bin");
     fs::create_dir(&bin)?;
     let sources = super::condition::folder();

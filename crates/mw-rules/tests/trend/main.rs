@@ -11,8 +11,10 @@ use mw_rules::{exhausted, exhaustion, supplies};
 use proptest::prelude::*;
 use simulated::{DECOYS, LEAKS, Random, decoy, leak};
 
-/// Histories of each kind.
-const HISTORIES: u64 = 150;
+/// Number of histories of each kind.
+fn histories() -> u64 {
+    mw_test::rounds(40, 150)
+}
 
 /// Seeds that no limit was chosen by.
 const SEED: u64 = 0x6672_6573_6821;
@@ -31,12 +33,13 @@ fn median(values: &mut [f64]) -> f64 {
 /// that is simulated, and at least 80% of the ranges hold it.
 #[test]
 fn forecasts_of_leaks_are_right_within_30_percent() {
+    let histories = histories();
     let mut all = Vec::new();
     let (mut held, mut leaks) = (0, 0);
     for (number, kind) in LEAKS.iter().enumerate() {
         let mut errors = Vec::new();
         let mut within = 0;
-        for at in 0..HISTORIES {
+        for at in 0..histories {
             let history = leak(kind, &mut Random(SEED + at * 1000 + number as u64));
             let Some((limit, truth_s)) = history.reaches else { continue };
             leaks += 1;
@@ -49,7 +52,7 @@ fn forecasts_of_leaks_are_right_within_30_percent() {
         let (found, inside) = (errors.len(), within);
         all.extend_from_slice(&errors);
         println!(
-            "{kind:>20}: {found:3} of {HISTORIES} found, median error {:4.1}%, interval holds {inside}",
+            "{kind:>20}: {found:3} of {histories} found, median error {:4.1}%, interval holds {inside}",
             median(&mut errors) * 100.0
         );
         assert!(median(&mut errors) <= MAX_MEDIAN_ERROR, "{kind}");
@@ -66,16 +69,17 @@ fn forecasts_of_leaks_are_right_within_30_percent() {
 /// steps, nightly batches, the load of a day.
 #[test]
 fn nothing_is_forecast_where_nothing_leaks() {
+    let histories = histories();
     let mut false_alarms = 0;
     for (number, kind) in DECOYS.iter().enumerate() {
-        let seeds = (0..HISTORIES).map(|at| SEED + at * 1000 + number as u64);
+        let seeds = (0..histories).map(|at| SEED + at * 1000 + number as u64);
         let growing =
             seeds.filter(|seed| growth(&decoy(kind, &mut Random(*seed)).points).is_some());
         let count = growing.count();
-        println!("{kind:>20}: {count} of {HISTORIES}");
+        println!("{kind:>20}: {count} of {histories}");
         false_alarms += count;
     }
-    let share = false_alarms as f64 / (HISTORIES * DECOYS.len() as u64) as f64;
+    let share = false_alarms as f64 / (histories * DECOYS.len() as u64) as f64;
     println!("false alarms: {:.2}%", share * 100.0);
     assert!(share <= MAX_FALSE_ALARMS, "{share}");
 }
@@ -91,12 +95,13 @@ fn exhausts(history: &SizeHistory, request_bytes: u64) -> Option<Exhaustion> {
 /// kind that is simulated, and at least 80% of the ranges hold it.
 #[test]
 fn forecasts_of_huge_pages_are_right_within_30_percent() {
+    let histories = histories();
     let mut all = Vec::new();
     let (mut held, mut declines) = (0_u64, 0_u32);
     for (number, kind) in pages::DECLINES.iter().enumerate() {
         let mut errors = Vec::new();
         let mut within = 0;
-        for at in 0..HISTORIES {
+        for at in 0..histories {
             let pages = pages::decline(kind, &mut Random(SEED + at * 1000 + number as u64));
             let (request, truth_s) = pages.runs_out.unwrap();
             declines += 1;
@@ -110,7 +115,7 @@ fn forecasts_of_huge_pages_are_right_within_30_percent() {
         let found = errors.len();
         let error = median(&mut errors);
         println!(
-            "{kind:>20}: {found:3} of {HISTORIES} found, median error {:4.1}%, interval holds {within}",
+            "{kind:>20}: {found:3} of {histories} found, median error {:4.1}%, interval holds {within}",
             error * 100.0
         );
         assert!(error <= MAX_MEDIAN_ERROR, "{kind}");
@@ -130,9 +135,10 @@ fn forecasts_of_huge_pages_are_right_within_30_percent() {
 /// is reserved, the load of a day.
 #[test]
 fn nothing_is_forecast_where_huge_pages_come_back() {
+    let histories = histories();
     let mut false_alarms = 0;
     for (number, kind) in pages::DECOYS.iter().enumerate() {
-        let seeds = (0..HISTORIES).map(|at| SEED + at * 1000 + number as u64);
+        let seeds = (0..histories).map(|at| SEED + at * 1000 + number as u64);
         let is_said = |seed: &u64| {
             let pages = pages::no_decline(kind, &mut Random(*seed));
             let supplies = supplies(&pages.history);
@@ -140,10 +146,10 @@ fn nothing_is_forecast_where_huge_pages_come_back() {
             !exhausted(&supplies).is_empty() || exhausts(&pages.history, half).is_some()
         };
         let count = seeds.filter(is_said).count();
-        println!("{kind:>24}: {count} of {HISTORIES}");
+        println!("{kind:>24}: {count} of {histories}");
         false_alarms += count;
     }
-    let share = false_alarms as f64 / (HISTORIES * pages::DECOYS.len() as u64) as f64;
+    let share = false_alarms as f64 / (histories * pages::DECOYS.len() as u64) as f64;
     println!("false alarms: {:.2}%", share * 100.0);
     assert!(share <= MAX_FALSE_ALARMS, "{share}");
 }
