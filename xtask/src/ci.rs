@@ -86,7 +86,16 @@ const MORE_STEPS: &[(&str, StepFn)] = &[
 /// running, than by a limit from outside, which leaves no output.
 const LIMIT: Duration = Duration::from_secs(55 * 60);
 
-pub(crate) fn run(full: bool) -> anyhow::Result<ExitCode> {
+/// What is run beside what always is.
+#[derive(Clone, Copy)]
+pub(crate) struct CiOptions {
+    /// Every part of what is played in guests.
+    pub(crate) guests: bool,
+    /// Long campaigns.
+    pub(crate) full: bool,
+}
+
+pub(crate) fn run(CiOptions { guests, full }: CiOptions) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
     if !full {
         std::thread::spawn(|| end_after(LIMIT));
@@ -104,11 +113,7 @@ pub(crate) fn run(full: bool) -> anyhow::Result<ExitCode> {
             tests::again(&mut results, options)?;
             Ok(StepOutcome::Done(results.summary()))
         }));
-        steps.push(simple("blind trials: two plays", || campaign(&["trials", "--quick"])));
-        let mut failed_runs = Vec::new();
-        steps.push(lab_step("lab: field reports", &mut failed_runs, lab::checked));
-        steps.push(lab_step("lab: what the recorder names", &mut failed_runs, lab::watched));
-        steps.push(simple("failed runs of the lab, once more", || lab::again(&failed_runs)));
+        steps.extend(played_in_guests(guests || full));
         steps.push(simple("preflight's answers", || preflight_answers(&preflight)));
         if full {
             steps.extend(MORE_STEPS.iter().map(|(name, run)| simple(name, run)));
@@ -202,6 +207,23 @@ fn side_by_side(
         steps.push(tests);
         Ok(steps)
     })
+}
+
+/// One part of what is played in guests, by the commit, or all: together they take as long as half of the tests.
+fn played_in_guests(all: bool) -> Vec<CiStep> {
+    // The parts of the lab's quick list, and the blind trials.
+    let parts = lab::PARTS + 1;
+    let own = workspace::commit_number().map_or(0, |number| number % parts);
+    let mut failed_runs = Vec::new();
+    let mut steps = Vec::new();
+    for part in (0..parts).filter(|part| all || *part == own) {
+        steps.push(match part < lab::PARTS {
+            true => lab_step(lab::title(part), &mut failed_runs, || lab::play(part)),
+            false => simple("blind trials: two plays", || campaign(&["trials", "--quick"])),
+        });
+    }
+    steps.push(simple("failed runs of the lab, once more", || lab::again(&failed_runs)));
+    steps
 }
 
 /// A campaign, by the program that was built with the tests.

@@ -21,33 +21,28 @@ impl std::fmt::Display for FailedRun {
     }
 }
 
-/// The quick list's cases that are checked (quick.rs), with the program that `cargo build
-/// --workspace` makes: it passes the same bounds as the optimised one, whose build takes longer than the runs. Returns
-/// what failed, for [`again`].
-pub(crate) fn checked() -> anyhow::Result<Vec<FailedRun>> {
-    quick(quick::CHECKED, false)
+/// Number of parts of the quick list (quick.rs).
+pub(crate) const PARTS: usize = quick::PARTS.len();
+
+/// Name of a part, from 0 on.
+pub(crate) fn title(part: usize) -> &'static str {
+    quick::PARTS.get(part).map_or("", |part| part.title)
 }
 
-/// The quick list's cases that the recorder watches.
-pub(crate) fn watched() -> anyhow::Result<Vec<FailedRun>> {
-    quick(quick::WATCHED, true)
-}
-
+/// Plays a part, with the program that `cargo build --workspace` makes: it passes the same bounds as the optimised one,
+/// whose build takes longer than the runs. Returns what failed, for [`again`].
+///
 /// Promise (The lab): In decoys, in which memory is not the cause, nothing is found.
 ///
 /// Promise (The lab): Every field report is reproduced, found, fixed and verified; a node with pinned pages is
 /// distinguished.
-fn quick(runs: &[quick::QuickRun], watched: bool) -> anyhow::Result<Vec<FailedRun>> {
-    for run in runs {
+pub(crate) fn play(part: usize) -> anyhow::Result<Vec<FailedRun>> {
+    let part = quick::PARTS.get(part).context("no such part of the quick list")?;
+    for run in part.runs {
         println!("{}: {}", run.name, run.reason);
     }
-    let (alone, beside): (Vec<_>, Vec<_>) = runs.iter().partition(|run| run.alone);
-    let mut failed = Vec::new();
-    for (runs, guests) in [(beside, 2), (alone, 1)] {
-        let names: Vec<&str> = runs.iter().map(|run| run.name).collect();
-        failed.extend(failed_of(&names, watched, guests)?);
-    }
-    Ok(failed)
+    let names: Vec<&str> = part.runs.iter().map(|run| run.name).collect();
+    failed_of(&names, part.watched, part.guests)
 }
 
 /// Runs what failed once more, with nothing beside it.

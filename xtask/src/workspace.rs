@@ -12,6 +12,16 @@ pub fn root() -> PathBuf {
 /// The workspace of the campaigns that CI does not run. It has its own lock file (locks.rs), and shares the target directory.
 pub(crate) const EVAL_MANIFEST: &str = "eval/Cargo.toml";
 
+/// A number by which commits differ: the beginning of the hash of the one that is checked out. None outside a
+/// repository of git.
+pub(crate) fn commit_number() -> Option<usize> {
+    const DIGITS: usize = 4;
+    let output =
+        Command::new("git").args(["rev-parse", "HEAD"]).current_dir(root()).output().ok()?;
+    let hash = String::from_utf8(output.stdout).ok()?;
+    usize::from_str_radix(hash.get(..DIGITS)?, 16).ok()
+}
+
 /// Directory of cargo's output.
 pub fn target_dir() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), Into::into)
