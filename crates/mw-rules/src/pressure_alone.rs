@@ -5,8 +5,10 @@
 //! is a stall of anybody else.
 
 use crate::outlook::{direct_per_s, is_felt_again};
+use mw_critical_path::kernel::MEMORY_HIGH;
 use mw_model::{
-    FloodShare, Incident, KernelWait, Subject, TriggerKind, VmActivity, WaitKind, Window,
+    Cause, FloodShare, GroupUse, Incident, KernelWait, Subject, TriggerKind, VmActivity, WaitKind,
+    Window,
 };
 use mw_proc::vmstat::Counter;
 use std::collections::BTreeMap;
@@ -28,15 +30,23 @@ pub fn is_pressure_alone(incident: &Incident, window: &Window) -> bool {
                     && counts_no_reclaim(window)
             }
             false => {
-                !is_of_cgroup(incident)
+                !is_throttled(incident)
                     && streams.others_waited_ms(&incident.waits) < incident.trigger.limit_ms
             }
         }
 }
 
-/// True if a cause is the limit of a cgroup: no event tells how long a task is throttled over memory.high.
-fn is_of_cgroup(incident: &Incident) -> bool {
-    incident.causes.iter().any(|cause| matches!(cause.finding.subject, Subject::Cgroup(_)))
+/// True if the limit of a cgroup is a cause and throttled its tasks: no event tells how long a task is throttled over
+/// memory.high or memory.swap.high, while what it reclaims at its limit is traced.
+fn is_throttled(incident: &Incident) -> bool {
+    let is_of_cgroup = |cause: &Cause| matches!(cause.finding.subject, Subject::Cgroup(_));
+    let is_over_high = |group: &GroupUse| {
+        group.high_events.is_some_and(|events| events > 0)
+            || group.swap_high_events.is_some_and(|events| events > 0)
+    };
+    incident.causes.iter().any(is_of_cgroup)
+        && (incident.groups.iter().any(is_over_high)
+            || incident.blocked.iter().any(|task| MEMORY_HIGH.are_in(&task.stack)))
 }
 
 /// True if tasks reclaimed and compacted nothing, for the machine or at the limit of a cgroup; false where that is

@@ -1,7 +1,7 @@
 //! The made-up stalls, with what explains each.
 
 use crate::made::Made;
-use mw_model::{Reading, Subject, TriggerKind, WaitKind};
+use mw_model::{GroupUse, Reading, Subject, TriggerKind, WaitKind};
 use mw_proc::vmstat::Counter;
 
 /// A stall, the rule that explains it, and the others that are plausible beside it.
@@ -305,6 +305,32 @@ fn pressure_is_an_incident_only_where_somebody_waited() {
     let swapping = reclaims(streamed(), (4711, "cat")).counts(Counter::Pswpin, 5000.0);
     assert!(!is_alone(swapping));
     assert!(!is_alone(pressed().counts(Counter::PgstealFile, 5000.0)), "at the limit of a cgroup");
+}
+
+/// A container that reads a file at its limit waits for what it reclaims itself, which is traced; how long a cgroup is
+/// throttled over memory.high is not.
+#[test]
+fn a_stream_at_the_limit_of_its_cgroup_is_pressure_alone() {
+    let is_alone = |group: GroupUse, waiting: (u32, &str)| {
+        let mut made = Made::on(HEALTHY)
+            .pressed(13, 0, 0)
+            .floods((184, "dd"), "/mnt/large", 263_168)
+            .waits((184, "dd"), WaitKind::CgroupReclaim, 597, 2047)
+            .waits(waiting, WaitKind::CgroupReclaim, 600, 300)
+            .trigger(TriggerKind::Pressure, "pressure", 516.0);
+        made.incident.groups.push(GroupUse { path: "/app".to_owned(), over_ms: 3607, ..group });
+        let incident = crate::asked(&made);
+        assert_eq!(incident.causes[0].finding.rule, "cgroup-limit");
+        mw_rules::is_pressure_alone(&incident, &made.window)
+    };
+    let at = |max, high| GroupUse {
+        max_events: Some(max),
+        high_events: Some(high),
+        ..GroupUse::default()
+    };
+    assert!(is_alone(at(1931, 0), (184, "dd")));
+    assert!(!is_alone(at(1931, 0), POSTGRES), "another task waited");
+    assert!(!is_alone(at(0, 1931), (184, "dd")), "it was throttled");
 }
 
 /// Another semaphore that is taken in a page fault is none that khugepaged holds.
