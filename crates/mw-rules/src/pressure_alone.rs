@@ -7,8 +7,7 @@
 use crate::outlook::{direct_per_s, is_felt_again};
 use mw_critical_path::kernel::MEMORY_HIGH;
 use mw_model::{
-    Cause, FloodShare, GroupUse, Incident, KernelWait, Subject, TriggerKind, VmActivity, WaitKind,
-    Window,
+    BlockedTask, FloodShare, Incident, KernelWait, TriggerKind, VmActivity, WaitKind, Window,
 };
 use mw_proc::vmstat::Counter;
 use std::collections::BTreeMap;
@@ -30,23 +29,10 @@ pub fn is_pressure_alone(incident: &Incident, window: &Window) -> bool {
                     && counts_no_reclaim(window)
             }
             false => {
-                !is_throttled(incident)
+                !streams.is_another_throttled(&incident.blocked)
                     && streams.others_waited_ms(&incident.waits) < incident.trigger.limit_ms
             }
         }
-}
-
-/// True if the limit of a cgroup is a cause and throttled its tasks: no event tells how long a task is throttled over
-/// memory.high or memory.swap.high, while what it reclaims at its limit is traced.
-fn is_throttled(incident: &Incident) -> bool {
-    let is_of_cgroup = |cause: &Cause| matches!(cause.finding.subject, Subject::Cgroup(_));
-    let is_over_high = |group: &GroupUse| {
-        group.high_events.is_some_and(|events| events > 0)
-            || group.swap_high_events.is_some_and(|events| events > 0)
-    };
-    incident.causes.iter().any(is_of_cgroup)
-        && (incident.groups.iter().any(is_over_high)
-            || incident.blocked.iter().any(|task| MEMORY_HIGH.are_in(&task.stack)))
 }
 
 /// True if tasks reclaimed and compacted nothing, for the machine or at the limit of a cgroup; false where that is
@@ -64,16 +50,17 @@ struct CacheStreams {
 }
 
 impl CacheStreams {
-    /// Processes that read the same file under the same name are one stream: a loop starts a process for each pass.
+    /// Processes that read the same file are one stream: a loop starts a process for each pass, whose name changes when
+    /// it executes its program.
     fn of(flood: &[FloodShare]) -> Self {
-        let mut pages: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+        let mut pages: BTreeMap<&str, u64> = BTreeMap::new();
         for share in flood {
-            let of_stream = pages.entry((&share.task, &share.path)).or_default();
+            let of_stream = pages.entry(&share.path).or_default();
             *of_stream = of_stream.saturating_add(share.pages);
         }
         let all: u64 = pages.values().fold(0, |sum, pages| sum.saturating_add(*pages));
         let is_stream = |share: &&FloodShare| {
-            let of_stream = pages.get(&(share.task.as_str(), share.path.as_str()));
+            let of_stream = pages.get(share.path.as_str());
             of_stream.is_some_and(|pages| {
                 pages.saturating_mul(100) >= all.saturating_mul(STREAMER_PERCENT)
             })
@@ -93,6 +80,12 @@ impl CacheStreams {
         };
         let waited_us: u64 = waits.iter().filter(is_of_memory).map(|wait| wait.total_us).sum();
         waited_us as f64 / 1000.0
+    }
+
+    /// True if another task was throttled over memory.high or memory.swap.high: no event tells for how long.
+    fn is_another_throttled(&self, blocked: &[BlockedTask]) -> bool {
+        let others = blocked.iter().filter(|task| !self.pids.contains(&task.pid));
+        others.map(|task| &task.stack).any(|stack| MEMORY_HIGH.are_in(stack))
     }
 
     /// True if others than the first read pages again that were reclaimed. A page of a file that is read again is also

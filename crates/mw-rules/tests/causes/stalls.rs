@@ -307,30 +307,36 @@ fn pressure_is_an_incident_only_where_somebody_waited() {
     assert!(!is_alone(pressed().counts(Counter::PgstealFile, 5000.0)), "at the limit of a cgroup");
 }
 
-/// A container that reads a file at its limit waits for what it reclaims itself, which is traced; how long a cgroup is
-/// throttled over memory.high is not.
+/// A container that reads a file at its limit waits for what it reclaims itself, which is traced; that a task is throttled
+/// over memory.high is not.
 #[test]
 fn a_stream_at_the_limit_of_its_cgroup_is_pressure_alone() {
-    let is_alone = |group: GroupUse, waiting: (u32, &str)| {
+    let at_limit = || {
         let mut made = Made::on(HEALTHY)
             .pressed(13, 0, 0)
             .floods((184, "dd"), "/mnt/large", 263_168)
             .waits((184, "dd"), WaitKind::CgroupReclaim, 597, 2047)
-            .waits(waiting, WaitKind::CgroupReclaim, 600, 300)
             .trigger(TriggerKind::Pressure, "pressure", 516.0);
+        let group = GroupUse { max_events: Some(1931), ..GroupUse::default() };
         made.incident.groups.push(GroupUse { path: "/app".to_owned(), over_ms: 3607, ..group });
+        made
+    };
+    let is_alone = |made: Made| {
         let incident = crate::asked(&made);
         assert_eq!(incident.causes[0].finding.rule, "cgroup-limit");
         mw_rules::is_pressure_alone(&incident, &made.window)
     };
-    let at = |max, high| GroupUse {
-        max_events: Some(max),
-        high_events: Some(high),
-        ..GroupUse::default()
+    let throttled = |task| {
+        let stack = ["__mem_cgroup_handle_over_high", "exit_to_user_mode_loop"];
+        at_limit().blocked(task, 'D', 8, &stack)
     };
-    assert!(is_alone(at(1931, 0), (184, "dd")));
-    assert!(!is_alone(at(1931, 0), POSTGRES), "another task waited");
-    assert!(!is_alone(at(0, 1931), (184, "dd")), "it was throttled");
+    assert!(is_alone(at_limit()));
+    assert!(!is_alone(at_limit().waits(POSTGRES, WaitKind::CgroupReclaim, 600, 300)));
+    assert!(is_alone(throttled((184, "dd"))));
+    assert!(!is_alone(throttled(POSTGRES)));
+    let again = |made: Made| made.counts(Counter::WorkingsetRefaultFile, 60_000.0);
+    let pass = again(at_limit()).floods((185, "exe"), "/mnt/large", 229_376);
+    assert!(is_alone(pass), "the next pass of a loop, before it executes its program");
 }
 
 /// Another semaphore that is taken in a page fault is none that khugepaged holds.
