@@ -218,7 +218,7 @@ fn played_in_guests(all: bool) -> Vec<CiStep> {
     let mut steps = Vec::new();
     for part in (0..parts).filter(|part| all || *part == own) {
         steps.push(match part < lab::PARTS {
-            true => lab_step(lab::title(part), &mut failed_runs, || lab::play(part)),
+            true => lab_step(lab::title(part), &mut failed_runs, || lab::run_part(part)),
             false => simple("blind trials: two plays", || campaign(&["trials", "--quick"])),
         });
     }

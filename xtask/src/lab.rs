@@ -36,7 +36,7 @@ pub(crate) fn title(part: usize) -> &'static str {
 ///
 /// Promise (The lab): Every field report is reproduced, found, fixed and verified; a node with pinned pages is
 /// distinguished.
-pub(crate) fn play(part: usize) -> anyhow::Result<Vec<FailedRun>> {
+pub(crate) fn run_part(part: usize) -> anyhow::Result<Vec<FailedRun>> {
     let part = quick::PARTS.get(part).context("no such part of the quick list")?;
     for run in part.runs {
         println!("{}: {}", run.name, run.reason);
