@@ -25,6 +25,11 @@ pub(crate) trait TargetAddress: Debug + Display + Send + Sync {
         None
     }
 
+    /// True if each request starts a program.
+    fn starts_programs(&self) -> bool {
+        false
+    }
+
     fn has_password(&self) -> bool {
         false
     }

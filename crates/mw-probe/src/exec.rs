@@ -69,6 +69,10 @@ impl TargetAddress for CommandLine {
     fn probe(&self) -> Box<dyn Probe> {
         Box::new(Exec { words: self.0.clone(), killed: None })
     }
+
+    fn starts_programs(&self) -> bool {
+        true
+    }
 }
 
 struct Exec {

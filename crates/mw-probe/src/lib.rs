@@ -26,6 +26,7 @@ mod protocol;
 mod redis;
 mod target;
 mod tcp;
+mod tempo;
 mod threads;
 mod timer;
 mod view;

@@ -9,11 +9,12 @@ use crate::jvm_log;
 use crate::link::{Deadline, LinkError};
 use crate::observation::{Observation, ProbeFailure, ProbeReading, ProbeRequest};
 use crate::target::Target;
+use crate::tempo::Tempo;
 use crate::threads::{EndingThreads, STACK_BYTES};
 use crate::view::{self, Viewer};
 use mw_model::{Connection, ProbeTick, Reading, ServiceView};
 use mw_sys::unix_ms;
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::{EventfdFlags, PollFlags, eventfd};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
@@ -60,6 +61,7 @@ pub struct Details {
 pub struct Prober {
     spec: ProbeSpec,
     state: Arc<Observation>,
+    tempo: Arc<Tempo>,
     viewer: Option<Viewer>,
     _thread: EndingThreads,
 }
@@ -74,6 +76,10 @@ impl Prober {
     pub fn start(spec: ProbeSpec) -> io::Result<Self> {
         check(&spec)?;
         let state = Arc::new(Observation::new(spec.limit)?);
+        let tempo = Arc::new(Tempo::new(
+            spec.interval,
+            (!spec.target.starts_programs()).then_some(spec.limit),
+        )?);
         let view = spec.target.view();
         let viewer = view.map(|view| Viewer::new(view, spec.details.queries)).transpose()?;
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
@@ -81,10 +87,17 @@ impl Prober {
         let mut thread = EndingThreads::new(move || {
             let _ = rustix::io::write(&*told, &1_u64.to_ne_bytes());
         });
-        let (theirs, shared) = (spec.clone(), Arc::clone(&state));
+        let (theirs, shared, set) = (spec.clone(), Arc::clone(&state), Arc::clone(&tempo));
         let name = format!("mw-probe-{}", spec.name);
-        thread.spawn(&name, STACK_BYTES, move || run(&theirs, &shared, &stop))?;
-        Ok(Self { spec, state, viewer, _thread: thread })
+        thread.spawn(&name, STACK_BYTES, move || run(&theirs, &shared, &set, &stop))?;
+        Ok(Self { spec, state, tempo, viewer, _thread: thread })
+    }
+
+    /// There is a sign that the service waits, or none any more: requests follow each other at half of the limit, at
+    /// least 100 ms apart, and never less often than at the interval. A probe that starts a program for each request
+    /// keeps its interval. It takes no lock and does not block.
+    pub fn set_alert(&self, is_alert: bool) {
+        self.tempo.set_alert(is_alert);
     }
 
     pub fn spec(&self) -> &ProbeSpec {
@@ -187,7 +200,7 @@ fn check(spec: &ProbeSpec) -> io::Result<()> {
     Ok(())
 }
 
-fn run(spec: &ProbeSpec, state: &Observation, stop: &OwnedFd) {
+fn run(spec: &ProbeSpec, state: &Observation, tempo: &Tempo, stop: &OwnedFd) {
     state.set_thread();
     let mut probe = spec.target.probe();
     let mut due = Instant::now();
@@ -202,13 +215,23 @@ fn run(spec: &ProbeSpec, state: &Observation, stop: &OwnedFd) {
             kind: failure.kind(),
             text: failure_text(&failure, &spec.target),
         }));
-        due = next(due, spec.interval);
-        let pause = due.saturating_duration_since(Instant::now());
-        // Its timeout is beyond its pause, so that only the end of the prober cuts it short.
-        let deadline = Deadline::after(pause + spec.interval, stop.as_fd());
-        if deadline.pause(pause, "pausing").is_err() {
-            return;
+        let Ok(next_due) = pause(due, tempo, stop) else { return };
+        due = next_due;
+    }
+}
+
+/// Waits until the next request is due, after one that was due at `due`; when it is.
+fn pause(due: Instant, tempo: &Tempo, stop: &OwnedFd) -> Result<Instant, LinkError> {
+    loop {
+        let interval = tempo.interval();
+        let next_due = next(due, interval);
+        let pause = next_due.saturating_duration_since(Instant::now());
+        // Its timeout is beyond its pause, so that only the end of the prober and a shorter interval cut it short.
+        let deadline = Deadline::after(pause + interval, stop.as_fd());
+        if !deadline.wait_any(&[(tempo.rises(), PollFlags::IN)], Some(pause), "pausing")? {
+            return Ok(next_due);
         }
+        tempo.clear();
     }
 }
 

@@ -87,6 +87,11 @@ impl Target {
         self.0.probe()
     }
 
+    /// True if each request starts a program.
+    pub(crate) fn starts_programs(&self) -> bool {
+        self.0.starts_programs()
+    }
+
     /// Protocol by which the service is asked about itself, where it can.
     pub(crate) fn view(&self) -> Option<Box<dyn ViewSource>> {
         self.0.view()

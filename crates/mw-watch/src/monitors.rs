@@ -82,10 +82,15 @@ impl Monitors {
         self.pace_rises.wake();
     }
 
-    /// Has the canary beat as it is to at this time.
+    /// Has the canary beat and probes ask as they are to at this time.
     pub(crate) fn keep_pace(&self) {
+        let now_ms = clock::monotonic_ms() as u64;
         if let Some(canary) = &self.canary {
-            self.pace.set(canary, clock::monotonic_ms() as u64);
+            self.pace.set(canary, now_ms);
+        }
+        let is_alert = self.pace.is_alert(now_ms);
+        for prober in &self.probers {
+            prober.set_alert(is_alert);
         }
     }
 

@@ -1,6 +1,7 @@
-//! The intervals of the canary and of samples. While there is no sign of memory work the canary rests and samples are
-//! seldom; from the first sign on both keep their full pace, and in a stall the canary a faster one. Signs are in the samples,
-//! in what the canary measures, in slow answers and in the kernel's pressure trigger.
+//! The intervals of the canary, of samples and of probes. While there is no sign of memory work the canary rests and
+//! samples are seldom; from the first sign on both keep their full pace, and in a stall the canary a faster one. Signs are in
+//! the samples, in what the canary measures, in slow answers and in the kernel's pressure trigger. Probes ask more often
+//! from each of these signs on, and while tasks wait for a CPU or under a CPU quota.
 
 use crate::clock;
 use mw_model::{CanaryTick, Sample, derived};
@@ -36,6 +37,9 @@ const SIGN_OF_LIMIT: f64 = 0.25;
 /// Smallest wait for memory between two samples that is a sign: at ten a second a hundredth of the time.
 const SIGN_OF_PRESSURE_US: u64 = 1000;
 
+/// Of the time between two samples, the part in which tasks waited for a CPU that has probes ask more often.
+const CPU_WAIT_PERCENT: u64 = 40;
+
 /// The pace, of which several threads decide.
 #[derive(Debug)]
 pub(crate) struct Pace {
@@ -44,6 +48,8 @@ pub(crate) struct Pace {
     may_rest: bool,
     calm_interval: Duration,
     alert_until_ms: AtomicU64,
+    /// The same of probes alone.
+    cpu_wait_until_ms: AtomicU64,
     is_stalled: AtomicBool,
 }
 
@@ -51,6 +57,13 @@ pub(crate) struct Pace {
 #[derive(Debug, Default)]
 pub(crate) struct Signs {
     entered: Option<u64>,
+    waited_us: Option<u64>,
+}
+
+/// Waits for a CPU in the last sample.
+#[derive(Debug, Default)]
+pub(crate) struct CpuWaits {
+    at_ms: u64,
     waited_us: Option<u64>,
 }
 
@@ -64,6 +77,7 @@ impl Pace {
             may_rest: !heartbeats && limit_ms >= LEAST_LIMIT_MS,
             calm_interval: CALM_INTERVAL,
             alert_until_ms: AtomicU64::new(0),
+            cpu_wait_until_ms: AtomicU64::new(0),
             is_stalled: AtomicBool::new(false),
         }
     }
@@ -84,6 +98,17 @@ impl Pace {
         let was_calm = self.is_calm(now_ms);
         self.alert_until_ms.store(now_ms.saturating_add(ALERT_MS), Relaxed);
         was_calm
+    }
+
+    /// Tasks waited for a CPU.
+    pub(crate) fn note_cpu_wait(&self, now_ms: u64) {
+        self.cpu_wait_until_ms.store(now_ms.saturating_add(ALERT_MS), Relaxed);
+    }
+
+    /// True if probes are to ask more often.
+    pub(crate) fn is_alert(&self, now_ms: u64) -> bool {
+        let until_ms = [&self.alert_until_ms, &self.cpu_wait_until_ms];
+        until_ms.iter().any(|until_ms| now_ms < until_ms.load(Relaxed))
     }
 
     /// A stall has begun, or all are over.
@@ -138,6 +163,24 @@ impl Signs {
     }
 }
 
+impl CpuWaits {
+    /// True if tasks waited for a CPU for a large part of the time since the last sample. A task that a CPU quota
+    /// throttles counts as waiting (kernel/sched/psi.c, `test_state()`: it stays on its run queue).
+    pub(crate) fn are_long(&mut self, sample: &Sample, now_ms: u64) -> bool {
+        let waited_us = sample.pressure.cpu.value().map(|pressure| pressure.some.total_us);
+        self.grow(waited_us, now_ms)
+    }
+
+    fn grow(&mut self, waited_us: Option<u64>, now_ms: u64) -> bool {
+        let since_ms = now_ms.saturating_sub(self.at_ms);
+        let grown_us = waited_us.zip(self.waited_us).map(|(now, was)| now.saturating_sub(was));
+        (self.at_ms, self.waited_us) = (now_ms, waited_us);
+        // Both in hundredths of a microsecond.
+        let least = since_ms.saturating_mul(1000 * CPU_WAIT_PERCENT);
+        since_ms > 0 && grown_us.is_some_and(|grown_us| grown_us.saturating_mul(100) >= least)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,6 +198,27 @@ mod tests {
         assert_eq!(pace.beat(11_000), STALL_BEAT);
         pace.set_stalled(false);
         assert_eq!(pace.beat(11_000), MAX_INTERVAL);
+    }
+
+    #[test]
+    fn probes_ask_more_often_from_each_sign_on() {
+        let pace = Pace::new(BEAT, 100.0, false);
+        assert!(!pace.is_alert(0) && !Pace::new(BEAT, 99.0, true).is_alert(0));
+        pace.alert(1000);
+        assert!(pace.is_alert(10_999) && !pace.is_alert(11_000));
+        pace.note_cpu_wait(20_000);
+        assert!(pace.is_alert(29_999) && !pace.is_alert(30_000));
+        assert!(pace.is_calm(29_999), "samples keep their interval");
+    }
+
+    #[test]
+    fn two_fifths_of_the_time_without_a_cpu_are_a_sign() {
+        let mut waits = CpuWaits::default();
+        assert!(!waits.grow(Some(1 << 40), 1000), "the first has no other before it");
+        assert!(!waits.grow(Some((1 << 40) + 99_999), 1250));
+        assert!(waits.grow(Some((1 << 40) + 199_999), 1500));
+        assert!(!waits.grow(None, 1750) && !waits.grow(Some(1 << 41), 2000), "none was there");
+        assert!(!waits.grow(Some(1 << 42), 2000), "no time has passed");
     }
 
     #[test]

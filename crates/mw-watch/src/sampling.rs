@@ -5,7 +5,7 @@
 use crate::clock;
 use crate::kernel_events::KernelEvents;
 use crate::monitors::Monitors;
-use crate::pace::Signs;
+use crate::pace::{CpuWaits, Signs};
 use crate::ring::RowRing;
 use mw_collect::{DiskSampler, OwnMemory, Sampler, Source};
 use mw_model::{CanaryTick, Layout, ProbeTick, Tick, derived};
@@ -30,6 +30,7 @@ pub(crate) struct Sampling {
     whole: Layout,
     tick: Tick,
     signs: Signs,
+    cpu_waits: CpuWaits,
     /// Probes and canary since the last row of the recording.
     second: Second,
     row: Vec<u64>,
@@ -80,6 +81,7 @@ impl Sampling {
             ring: Arc::new(RowRing::new(fast.names())),
             row: Vec::with_capacity(whole.names().len()),
             signs: Signs::default(),
+            cpu_waits: CpuWaits::default(),
             is_queued: false,
             second: Second { probes: tick.probes.clone(), ..Second::default() },
             sampler,
@@ -150,6 +152,10 @@ impl Sampling {
 
     /// Sets the pace that the sample requires.
     fn set_pace(&mut self) {
+        let now_ms = clock::monotonic_ms() as u64;
+        if self.cpu_waits.are_long(&self.tick.sample, now_ms) {
+            self.monitors.pace.note_cpu_wait(now_ms);
+        }
         let is_slow = self.tick.canary.is_some_and(|tick| self.monitors.pace.is_sign(tick));
         if self.signs.are_new(&self.tick.sample) || is_slow {
             self.monitors.note_sign();

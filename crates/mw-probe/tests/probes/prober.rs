@@ -2,7 +2,7 @@
 
 use crate::{answers, fails_as, spec, start, taken, wait};
 use mw_model::{Connection, FailureKind};
-use mw_probe::{Prober, Target, TargetError};
+use mw_probe::{MAX_TIME, ProbeSpec, Prober, Target, TargetError};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
@@ -70,6 +70,32 @@ fn failures_are_told_apart() {
     assert_eq!((kind, said.as_str()), (FailureKind::ExitCode, "exit code 3: broken"));
     let (kind, _) = fails_as(&start("exec:/no/such/program", 5_000));
     assert_eq!(kind, FailureKind::Other);
+}
+
+/// Promise (The recorder): While there is a sign that a service waits, it is asked at half of the limit, from the sign on,
+/// so that no longer stall fits between two requests.
+#[test]
+fn a_sign_ends_its_pause_and_shortens_those_after_it() {
+    let limit = Duration::from_millis(200);
+    let asked_once = |target: &str| {
+        let hourly = ProbeSpec { limit, interval: MAX_TIME, ..spec(target, 5_000) };
+        let prober = Prober::start(hourly).unwrap();
+        wait("an answer", || prober.last().filter(|last| !last.failed));
+        taken(&prober);
+        prober
+    };
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let prober = asked_once(&format!("tcp://{}", server.local_addr().unwrap()));
+    prober.set_alert(true);
+    let mut more = 0;
+    wait("three more requests", || {
+        more += taken(&prober).answers;
+        (more >= 3).then_some(())
+    });
+    let program = asked_once("exec:true");
+    program.set_alert(true);
+    std::thread::sleep(limit * 2);
+    assert_eq!(taken(&program).answers, 0, "a program is started once an interval");
 }
 
 #[test]
