@@ -6,7 +6,7 @@ use crate::servers::{Servers, most_stuck};
 use crate::timeline::{Activity, Interval, Timelines, WakeCause, Wakeup};
 use crate::trace::{Basis, Nanos, StackId, Tid, Trace, UNKNOWN_OUTSIDE};
 use crate::upstreams::Upstreams;
-use crate::userspace_scheduler::sibling_wait;
+use crate::userspace_scheduler::follow_hand_over;
 use crate::wait::{self, Reclaim, Wait};
 
 /// Longest chain of tasks that wait for each other.
@@ -42,7 +42,7 @@ fn path_within(trace: &Trace, timelines: &Timelines, request: RequestSpan) -> Cr
     let PathWalk { parts, hops, .. } = walk;
     let parts = without_gaps(parts, &trace.gaps);
     let mut path = CriticalPath { from, to: to.max(from), parts, hops, sibling: None };
-    path.sibling = sibling_wait(trace, timelines, &path);
+    follow_hand_over(trace, timelines, &mut path);
     path
 }
 

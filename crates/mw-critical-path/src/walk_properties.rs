@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::test_trace::assert_partition;
-use crate::trace::{Event, EventKind, TaskState, UserStackId, WakeContext};
+use crate::trace::{Event, EventKind, Task, TaskState, UserStackId, WakeContext};
 use proptest::prelude::*;
 
 fn event() -> impl Strategy<Value = Event> {
@@ -48,11 +48,13 @@ proptest! {
         from in 0_u64..1000, length in 0_u64..1000, task in 1_u32..6,
         servers in proptest::collection::vec(0_u32..6, 0..3), began in 0_u64..600,
         gaps in proptest::collection::vec((0_u64..1200, 0_u64..1200), 0..4),
-        command in proptest::option::of(0_u32..6),
+        command in proptest::option::of(0_u32..6), is_one_process in any::<bool>(),
     ) {
         let stacks = ["", "ep_poll", "futex_wait", "try_to_free_pages", "do_nanosleep", "tcp_sendmsg", "bio_endio"];
         let stacks = stacks.map(|function| vec![function.to_owned()]).to_vec();
-        let trace = Trace { from: began, to: 1200, events, stacks, gaps, ..Trace::default() };
+        let thread = |tid: Tid| (tid, Task { name: String::new(), process: 2 });
+        let tasks = (2..6).filter(|_| is_one_process).map(thread).collect();
+        let trace = Trace { from: began, to: 1200, events, stacks, gaps, tasks, ..Trace::default() };
         let path = critical_path(&trace, RequestSpan { task, from, to: from + length, servers: servers.clone(), command, ..RequestSpan::default() });
         assert_partition(&path);
         let summary = path.summary(&trace);

@@ -458,30 +458,6 @@ fn tasks_that_wait_for_each_other_end() {
     assert_eq!(traced.path(0, 100_000).duration(), 100_000);
 }
 
-#[test]
-fn a_sibling_that_holds_the_request_is_likely_the_reason() {
-    let mut traced = TraceBuilder::new(2000);
-    for task in [SERVER, OTHER] {
-        traced.trace.tasks.insert(task, Task { name: "go".to_owned(), process: SERVER });
-    }
-    is_answered(&mut traced);
-    traced
-        .blocks(50, 1, SERVER, "schedule < ep_poll")
-        .interrupt(1090, SERVER, "hrtimer_wakeup")
-        .runs(1090, 1, SERVER);
-    traced.runs(0, 2, OTHER).blocks(
-        120,
-        2,
-        OTHER,
-        "io_schedule < submit_bio_wait < blkdev_issue_flush",
-    );
-    traced.interrupt(1080, OTHER, "bio_endio").runs(1080, 2, OTHER);
-    let sibling = traced.path(100, 1100).sibling.unwrap();
-    assert_eq!((sibling.task, sibling.wait, sibling.total), (OTHER, Wait::FileWrite, 960));
-    traced.trace.tasks.get_mut(&OTHER).unwrap().process = OTHER;
-    assert_eq!(traced.path(100, 1100).sibling, None, "another process is no sibling");
-}
-
 /// A task that no CPU runs although one is idle is throttled; or it ran, and the record of that was lost.
 ///
 /// Promise (Tracing: why): What a task did after records were lost is not inferred from its state before.

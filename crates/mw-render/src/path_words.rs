@@ -114,7 +114,7 @@ pub(crate) fn remarks(path: &PathSummary) -> Vec<String> {
     let mut remarks = Vec::new();
     if let Some(sibling) = &path.sibling {
         remarks.push(format!(
-            "likely: {} of the same process waited {} {} meanwhile",
+            "likely, no wake-up shows it: the other threads were idle while {} of the same process waited {} {}",
             name(&sibling.task, None),
             duration(sibling.total_ns),
             for_what(sibling.wait)
