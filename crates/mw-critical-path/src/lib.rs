@@ -24,6 +24,7 @@
 mod conditions;
 mod copies;
 mod filled;
+mod java;
 pub mod kernel;
 mod names;
 mod needed;
@@ -44,6 +45,7 @@ mod wait;
 mod walk;
 
 pub use filled::filled_path;
+pub use java::MachineOperation;
 pub use kernel::FunctionName;
 pub use names::{ListedSet, listed_sets, listed_waits};
 pub use path::{
@@ -53,7 +55,7 @@ pub use path::{
 pub use polled::{TaskReading, TaskReadings};
 pub use program::{Cycle, ProgramTime, TracedProgram};
 pub use request::RequestSpan;
-pub use summary::{HolderTime, PathPart, PathSummary, PathTask, Sibling, WaitLink};
+pub use summary::{HolderTime, MachinePause, PathPart, PathSummary, PathTask, Sibling, WaitLink};
 pub use trace::{
     Basis, CodeMapping, Event, EventKind, Nanos, StackId, Task, TaskState, Tid, Trace,
     UNKNOWN_OUTSIDE, UserRegisters, UserStack, UserStackId, WakeContext, outside_number,

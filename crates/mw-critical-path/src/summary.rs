@@ -1,6 +1,7 @@
 //! A critical path as it is stored, shown and explained: sums instead of single parts, names instead of indices.
 
 use crate::copies;
+use crate::java::{MachineOperation, machine_time};
 use crate::path::{CriticalPath, RunMode, TimeKind, TimeShare};
 use crate::trace::{Basis, Nanos, StackId, Tid, Trace, outside_number};
 use crate::user_place::{RecordedPlaces, UserPlace};
@@ -30,6 +31,9 @@ pub struct PathSummary {
     pub chain: Vec<WaitLink>,
     /// The likely holder of the request, where the path ends in idle threads of a run-time.
     pub sibling: Option<Sibling>,
+    /// Time in which a Java virtual machine worked for itself while the request waited for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pause: Option<MachinePause>,
     /// Records that the kernel or the reader dropped: with any, the parts may be wrong.
     pub lost: u64,
     /// Time from the request's beginning to that of the trace.
@@ -83,6 +87,14 @@ pub struct Sibling {
     pub total_ns: Nanos,
 }
 
+/// Work of a virtual machine for itself that a request waited for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MachinePause {
+    pub process: PathTask,
+    pub operation: MachineOperation,
+    pub total_ns: Nanos,
+}
+
 /// A thread, by its names.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -132,7 +144,9 @@ impl PathSummary {
         });
         let of_chain = self.chain.iter_mut().flat_map(|link| [&mut link.waiter, &mut link.other]);
         let of_sibling = self.sibling.iter_mut().map(|sibling| &mut sibling.task);
-        std::iter::once(&mut self.task).chain(of_parts).chain(of_chain).chain(of_sibling)
+        let of_pause = self.pause.iter_mut().map(|pause| &mut pause.process);
+        let of_path = std::iter::once(&mut self.task).chain(of_parts).chain(of_chain);
+        of_path.chain(of_sibling).chain(of_pause)
     }
 }
 
@@ -155,6 +169,11 @@ impl CriticalPath {
                 task: PathTask::new(trace, sibling.task),
                 wait: sibling.wait,
                 total_ns: sibling.total,
+            }),
+            pause: machine_time(trace, self).map(|pause| MachinePause {
+                process: PathTask::new(trace, pause.process),
+                operation: pause.operation,
+                total_ns: pause.total,
             }),
             lost: trace.lost,
             untraced_ns: trace.from.saturating_sub(self.from),

@@ -139,7 +139,7 @@ struct ExplainedPiece {
     held: HeldSpan,
 }
 
-/// What is left of the idle parts of a path, in order.
+/// Idle parts of a path, as far as nothing explains them, in order.
 #[derive(Debug)]
 struct IdleSpans {
     spans: Vec<(Nanos, Nanos, usize)>,

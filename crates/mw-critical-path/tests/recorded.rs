@@ -1,11 +1,12 @@
-//! Traces of real stalls, recorded on Linux 6.18 with PostgreSQL 15, Redis 7, etcd 3.4 and OpenJDK 17: the largest part is what was done.
+//! Traces of real stalls, recorded on Linux 6.18 with PostgreSQL 15, Redis 7, etcd 3.4, OpenJDK 17 and programs in Go
+//! and Rust: the largest part is what was done.
 //!
 //! Each file has the request and the events of the tasks on its path and of the service; times count from the
 //! request's begin.
 #![allow(clippy::unwrap_used, reason = "tests may stop at what they did not expect")]
 
 use mw_critical_path::{
-    Basis, PathSummary, RequestSpan, Tid, TimeKind, Trace, Wait, critical_path,
+    Basis, MachineOperation, PathSummary, RequestSpan, Tid, TimeKind, Trace, Wait, critical_path,
 };
 use serde::Deserialize;
 
@@ -109,4 +110,37 @@ fn etcd_slow_disk() {
     assert!(on_disk * 100 / summary.total_ns >= 90, "{summary:#?}");
     let sibling = summary.sibling.unwrap();
     assert_eq!((sibling.wait, sibling.task.tid), (Wait::Writeback, summary.parts[0].task.tid));
+}
+
+/// OpenJDK 17 with the serial collector and a heap that is nearly full, beside compilers: a thread of the pool waited for the
+/// dispatcher, which stood at a safepoint.
+#[test]
+fn java_serial_collection() {
+    let Recorded { request, trace } =
+        serde_json::from_str(include_str!("recorded/java-serial-collection.json")).unwrap();
+    let Asked { task, from, to, servers } = request;
+    let request = RequestSpan { task, from, to, servers, ..RequestSpan::default() };
+    let summary = critical_path(&trace, request).summary(&trace);
+    let expected = [("pool-1-thread-2", false), ("HTTP-Dispatcher", false), ("VM Thread", false)];
+    assert_eq!(chain(&summary), expected);
+    let pause = summary.pause.unwrap();
+    assert_eq!(pause.operation, MachineOperation::Safepoint);
+    assert_eq!(pause.process.name, "java");
+    assert!(pause.total_ns * 100 / summary.total_ns >= 90, "{pause:?} of {}", summary.total_ns);
+}
+
+/// A handler of Go 1.26 waits through a channel for a goroutine that syncs a file: the thread that did answers as well.
+#[test]
+fn go_fsync() {
+    let json = include_str!("recorded/go-fsync.json");
+    let summary = check(json, TimeKind::Waiting(Wait::Writeback), "gosync-stripped");
+    assert_eq!(chain(&summary), [("gosync-stripped", false)]);
+}
+
+/// A task of Tokio waits for one that syncs a file on a blocking thread.
+#[test]
+fn tokio_fsync() {
+    let json = include_str!("recorded/tokio-fsync.json");
+    let summary = check(json, TimeKind::Waiting(Wait::Writeback), "tokio-rt-worker");
+    assert_eq!(chain(&summary), [("tokio-rt-worker", false), ("tokio-rt-worker", false)]);
 }

@@ -1,8 +1,8 @@
 //! A critical path in words, for a terminal and for a browser. Names in them are as the programs chose them.
 
 use mw_critical_path::{
-    Basis, CpuHolder, Nanos, PathPart, PathSummary, PathTask, RunMode, TimeKind, UnseenReason,
-    UserPlace, Wait, WaitLink,
+    Basis, CpuHolder, MachineOperation, MachinePause, Nanos, PathPart, PathSummary, PathTask,
+    RunMode, TimeKind, UnseenReason, UserPlace, Wait, WaitLink,
 };
 use mw_model::format_duration_ms;
 
@@ -120,6 +120,7 @@ pub(crate) fn remarks(path: &PathSummary) -> Vec<String> {
             for_what(sibling.wait)
         ));
     }
+    remarks.extend(path.pause.as_ref().map(machine_pause));
     if path.basis == Basis::Polling {
         let how =
             "read from /proc many times a second, not traced: which task woke another is not known";
@@ -138,6 +139,19 @@ pub(crate) fn remarks(path: &PathSummary) -> Vec<String> {
         ));
     }
     remarks
+}
+
+fn machine_pause(pause: &MachinePause) -> String {
+    let (process, time) = (name(&pause.process, None), duration(pause.total_ns));
+    match pause.operation {
+        MachineOperation::Collection => {
+            format!("{process} collected garbage: threads of its virtual machine took {time} of it")
+        }
+        MachineOperation::Safepoint => format!(
+            "{process} stopped its threads at a safepoint: its VM Thread took {time} of it, to collect garbage (serial \
+             collector) or for another operation"
+        ),
+    }
 }
 
 /// True if a task of the chain, or of a part that is shown, is outside of the tracer's PID namespace.

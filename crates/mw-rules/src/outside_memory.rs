@@ -5,8 +5,9 @@ use crate::hog::hog;
 use crate::request::{RequestTime, is_of_probe, is_task_within};
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
-use mw_critical_path::{PathPart, PathTask, WaitLink};
-use mw_critical_path::{TimeClass, kernel};
+use mw_critical_path::{
+    MachineOperation, MachinePause, PathPart, PathTask, TimeClass, WaitLink, kernel,
+};
 use mw_model::{Area, DiskMetric, Finding, Metric, Quantity, Remedy, Severity, Step, TriggerKind};
 
 /// The largest part is in the path itself; nothing beside it has to be confirmed.
@@ -246,6 +247,9 @@ fn service(stall: &StallWindow<'_>, request: &RequestTime<'_>, part: &PathPart) 
     if spent == Some(&TimeClass::Computing) && is_of_probe(stall.incident, request.path, part) {
         return (probe(part), LIKELY);
     }
+    if let Some(pause) = request.pause() {
+        return machine_pause(stall, pause);
+    }
     let (did, sure) = match spent {
         Some(TimeClass::Sleep) => ("slept on a timer", CONFIRMED),
         Some(TimeClass::TimeLimit) => ("waited until its own time limit", LIKELY),
@@ -273,6 +277,36 @@ fn service(stall: &StallWindow<'_>, request: &RequestTime<'_>, part: &PathPart) 
         .with_evidence("wait", Quantity::Text(chain), "critical path")
         .with_impact("The service is blocked on another program.")
         .with_remedy(see(&link.other));
+    (finding, sure)
+}
+
+/// A Java virtual machine collected garbage, or stopped its threads for something else.
+fn machine_pause(stall: &StallWindow<'_>, pause: &MachinePause) -> (Finding, u8) {
+    let who = named(stall, &pause.process);
+    let pid = pause.process.pid().map_or_else(|| "PID".to_owned(), |pid| pid.to_string());
+    let (headline, sure, remedy) = match pause.operation {
+        MachineOperation::Collection => (
+            format!("{who} collected garbage"),
+            CONFIRMED,
+            manual(
+                "see how long collections take; give the heap more memory, or make less garbage",
+                &format!("jstat -gcutil {pid} 1s"),
+            ),
+        ),
+        MachineOperation::Safepoint => (
+            format!("{who} stopped its threads, probably to collect garbage"),
+            LIKELY,
+            manual(
+                "see how long collections take; of other operations, log the safepoints",
+                &format!("jstat -gcutil {pid} 1s; jcmd {pid} VM.log what=safepoint"),
+            ),
+        ),
+    };
+    let time = Quantity::Milliseconds(pause.total_ns as f64 / 1e6);
+    let finding = Finding::new(Severity::Warning, Area::Service, headline)
+        .with_evidence("work of the virtual machine's own threads", time, "critical path")
+        .with_impact("Threads of the program wait until the virtual machine lets them go on.")
+        .with_remedy(remedy);
     (finding, sure)
 }
 

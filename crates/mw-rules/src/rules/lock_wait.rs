@@ -21,7 +21,7 @@
 //!
 //! ## Threshold
 //! The wait takes at least half of the request, and no wait of the other task for memory, disk or CPU
-//! explains it.
+//! explains it. Threads of a Java virtual machine that wait while it collects garbage wait for no lock.
 //!
 //! ## References
 //! PostgreSQL, "Explicit Locking", pg_locks; MariaDB, information_schema.INNODB_LOCK_WAITS.
@@ -52,7 +52,8 @@ pub(crate) const HOLDING: &[TimeClass] = &[
 pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     let Some(request) = stall.request else { return Ok(None) };
     let Some((spent, part)) = request.main() else { return Ok(None) };
-    if !HOLDING.contains(&spent) {
+    // All threads of a virtual machine wait for its own, and some of them for each other.
+    if !HOLDING.contains(&spent) || request.pause().is_some() {
         return Ok(None);
     }
     let link = request.path.chain.iter().find(|link| is_within_service(link));

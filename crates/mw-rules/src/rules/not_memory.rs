@@ -6,7 +6,8 @@
 //! No hazard: this rule only explains stalls. Where the critical path of the request was traced, it
 //! names what the request spent most of its time on, if that is not memory: a CPU that another program
 //! had, the hypervisor, a disk, an I/O limit, a stopped process or a frozen cgroup, the network, a FUSE or NFS server,
-//! or the service itself, also where its listen queue is full; or the probe's own thread, which computed all the time.
+//! or the service itself, also where its listen queue is full or a Java virtual machine collected garbage; or the probe's own
+//! thread, which computed all the time.
 //! The time in which memwright had the CPU is subtracted, unless it was most of the request. Otherwise it explains only
 //! stalls for which no
 //! other rule has a plausible cause (a score of 40% or more):

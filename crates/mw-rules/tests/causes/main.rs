@@ -7,6 +7,7 @@ mod blamed;
 mod floods;
 mod forced;
 mod groups;
+mod java;
 mod made;
 mod mutated;
 mod paths;

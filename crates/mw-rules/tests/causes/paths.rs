@@ -14,7 +14,7 @@ use mw_proc::version::KernelVersion;
 use mw_proc::vmstat::Counter;
 use mw_rules::explain;
 
-const MS: u64 = 1_000_000;
+pub(crate) const MS: u64 = 1_000_000;
 pub(crate) const TOTAL_MS: u64 = 8200;
 pub(crate) const GROUP: &str = "/system.slice/db.service";
 
