@@ -32,6 +32,7 @@ mod path;
 mod polled;
 mod program;
 mod request;
+mod run_time;
 mod servers;
 mod summary;
 #[cfg(test)]
@@ -55,6 +56,7 @@ pub use path::{
 pub use polled::{TaskReading, TaskReadings};
 pub use program::{Cycle, ProgramTime, TracedProgram};
 pub use request::RequestSpan;
+pub use run_time::RunTimeWork;
 pub use summary::{HolderTime, MachinePause, PathPart, PathSummary, PathTask, Sibling, WaitLink};
 pub use trace::{
     Basis, CodeMapping, Event, EventKind, Nanos, StackId, Task, TaskState, Tid, Trace,

@@ -130,6 +130,11 @@ pub struct WaitLink {
 }
 
 impl PathSummary {
+    /// Work of a virtual machine for itself that took at least half of the request.
+    pub fn main_pause(&self) -> Option<&MachinePause> {
+        self.pause.as_ref().filter(|pause| pause.total_ns >= self.total_ns / 2)
+    }
+
     /// Places of tasks in their programs.
     pub fn user_places_mut(&mut self) -> impl Iterator<Item = &mut UserPlace> {
         let of_parts = self.parts.iter_mut().map(|part| &mut part.user);

@@ -103,9 +103,7 @@ fn uses(trace: &Trace, timelines: &Timelines, task: Tid, (from, to): (Nanos, Nan
                 let waker_stack = wakeup.map_or(empty, |wakeup| wakeup.stack);
                 let wait = timelines.wait(stack);
                 let wait = wait.map(|wait| wait::told_by_waker(wait, trace.stack(waker_stack)));
-                let held = wait.filter(|wait| {
-                    *wait != Wait::Sleep && (wait.is_for_resource() || wait.is_held_in_kernel())
-                });
+                let held = wait.filter(|wait| is_held(*wait));
                 used.held
                     .extend(held.map(|wait| span(TimeKind::Waiting(wait), stack, waker_stack)));
             }
@@ -113,6 +111,12 @@ fn uses(trace: &Trace, timelines: &Timelines, task: Tid, (from, to): (Nanos, Nan
         }
     }
     used
+}
+
+/// True for a wait in which a thread may hold a request: it does not sleep for itself, and reads no terminal.
+fn is_held(wait: Wait) -> bool {
+    let is_own = matches!(wait, Wait::Sleep | Wait::Terminal);
+    !is_own && (wait.is_for_resource() || wait.is_held_in_kernel())
 }
 
 /// Memory work that a thread mostly ran in, with its stack.

@@ -39,10 +39,14 @@ pub(crate) fn percent(path: &PathSummary, time: Nanos) -> f64 {
 /// The largest part in one sentence.
 pub(crate) fn answer(path: &PathSummary) -> Option<String> {
     let largest = path.parts.first()?;
+    // What the threads of a virtual machine did says less than that they did.
+    let pause = path.main_pause();
+    let share = pause.map_or(largest.total_ns, |pause| pause.total_ns);
+    let pause = pause.map(|pause| format!("{}: ", paused(pause))).unwrap_or_default();
     Some(format!(
-        "{}; {:.0}% of it: {} {}",
+        "{}; {:.0}% of it: {pause}{} {}",
         duration(path.total_ns),
-        percent(path, largest.total_ns),
+        percent(path, share),
         doer(largest),
         did(largest, ""),
     ))
@@ -94,9 +98,10 @@ fn user_places(path: &PathSummary) -> Vec<String> {
 fn user_place(place: &UserPlace) -> String {
     let functions: Vec<String> =
         place.functions.iter().take(MAX_FUNCTIONS).map(|name| shortened(name)).collect();
+    let work = place.run_time_work().map(|work| format!(": {}", work.label())).unwrap_or_default();
     match (&place.missing, functions.is_empty()) {
-        (None, _) => format!("was in {}", functions.join(" < ")),
-        (Some(missing), false) => format!("was in {} ({missing})", functions.join(" < ")),
+        (None, _) => format!("was in {}{work}", functions.join(" < ")),
+        (Some(missing), false) => format!("was in {}{work} ({missing})", functions.join(" < ")),
         (Some(missing), true) => format!("has no user stack: {missing}"),
     }
 }
@@ -141,15 +146,22 @@ pub(crate) fn remarks(path: &PathSummary) -> Vec<String> {
     remarks
 }
 
+fn paused(pause: &MachinePause) -> String {
+    let process = name(&pause.process, None);
+    match pause.operation {
+        MachineOperation::Collection => format!("{process} collected garbage"),
+        MachineOperation::Safepoint => format!("{process} stopped its threads at a safepoint"),
+    }
+}
+
 fn machine_pause(pause: &MachinePause) -> String {
-    let (process, time) = (name(&pause.process, None), duration(pause.total_ns));
+    let (paused, time) = (paused(pause), duration(pause.total_ns));
     match pause.operation {
         MachineOperation::Collection => {
-            format!("{process} collected garbage: threads of its virtual machine took {time} of it")
+            format!("{paused}: threads of its virtual machine took {time} of it")
         }
         MachineOperation::Safepoint => format!(
-            "{process} stopped its threads at a safepoint: its VM Thread took {time} of it, to collect garbage (serial \
-             collector) or for another operation"
+            "{paused}: its VM Thread took {time} of it, to collect garbage (serial collector) or for another operation"
         ),
     }
 }

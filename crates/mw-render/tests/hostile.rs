@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use mw_critical_path::{
-    CpuHolder, PathPart, PathSummary, PathTask, Sibling, TimeKind, UserPlace, Wait, WaitLink,
+    CpuHolder, MachineOperation, MachinePause, PathPart, PathSummary, PathTask, Sibling, TimeKind,
+    UserPlace, Wait, WaitLink,
 };
 use mw_model::visible::is_invisible;
 use mw_model::{
@@ -114,7 +115,12 @@ fn path(name: &str) -> PathSummary {
         total_ns: 10,
         parts: vec![part],
         chain: vec![link],
-        sibling: Some(Sibling { task, wait: Wait::Disk, total_ns: 5 }),
+        sibling: Some(Sibling { task: task.clone(), wait: Wait::Disk, total_ns: 5 }),
+        pause: Some(MachinePause {
+            process: task,
+            operation: MachineOperation::Collection,
+            total_ns: 5,
+        }),
         ..PathSummary::default()
     }
 }

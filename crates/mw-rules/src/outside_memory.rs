@@ -247,7 +247,7 @@ fn service(stall: &StallWindow<'_>, request: &RequestTime<'_>, part: &PathPart) 
     if spent == Some(&TimeClass::Computing) && is_of_probe(stall.incident, request.path, part) {
         return (probe(part), LIKELY);
     }
-    if let Some(pause) = request.pause() {
+    if let Some(pause) = request.path.main_pause() {
         return machine_pause(stall, pause);
     }
     let (did, sure) = match spent {

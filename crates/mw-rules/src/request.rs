@@ -9,8 +9,8 @@ use crate::share::{percent, pressure_percent};
 use crate::untraced;
 use mw_critical_path::kernel::FunctionSet;
 use mw_critical_path::{
-    Basis, CpuHolder, KernelWork, MachinePause, PathPart, PathSummary, PathTask, RunMode,
-    TimeClass, TimeKind, UnseenReason, Wait, kernel,
+    Basis, CpuHolder, KernelWork, PathPart, PathSummary, PathTask, RunMode, TimeClass, TimeKind,
+    UnseenReason, Wait, kernel,
 };
 use mw_model::{
     CpuUse, GroupUse, Incident, Resource, TriggerKind, VmActivity, Window, is_cgroup_within,
@@ -133,12 +133,6 @@ impl<'a> RequestTime<'a> {
 
     pub(crate) fn parts(&self) -> &[(TimeClass, &'a PathPart)] {
         &self.parts
-    }
-
-    /// Work of a Java virtual machine that took at least half of the request.
-    pub(crate) fn pause(&self) -> Option<&'a MachinePause> {
-        let pause = self.path.pause.as_ref();
-        pause.filter(|pause| pause.total_ns >= self.path.total_ns / 2)
     }
 
     /// Whether a thread is on the path.

@@ -103,7 +103,9 @@ fn shade(index: usize) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mw_critical_path::{PathTask, TimeKind, UserPlace, Wait, WaitLink};
+    use mw_critical_path::{
+        MachineOperation, MachinePause, PathTask, TimeKind, UserPlace, Wait, WaitLink,
+    };
 
     fn task(tid: u32, name: &str) -> PathTask {
         PathTask { tid, name: name.to_owned(), process: tid, ..PathTask::default() }
@@ -167,6 +169,33 @@ mod tests {
         let page = critical_path(&path, TextLayout::default());
         assert!(page.starts_with("8.0 s; 94% of it: probably python3"), "{page}");
         assert!(page.contains("nginx (201) probably waited for python3"), "{page}");
+    }
+
+    #[test]
+    fn a_pause_is_told_beside_the_chain_and_first_where_it_is_most() {
+        let mut path = proxied();
+        let mut page = |operation, total_ns| {
+            path.pause = Some(MachinePause { process: task(7, "java"), operation, total_ns });
+            critical_path(&path, TextLayout { width: 200, ..TextLayout::default() })
+        };
+        let most = page(MachineOperation::Collection, 7_500_000_000);
+        let first =
+            "8.0 s; 94% of it: java (7) collected garbage: python3 (252) slept on a timer\n";
+        assert!(most.starts_with(first), "{most}");
+        assert!(most.contains("threads of its virtual machine took 7.5 s of it"), "{most}");
+        let little = page(MachineOperation::Safepoint, 1_000_000_000);
+        assert!(little.starts_with("8.0 s; 94% of it: python3 (252) slept"), "{little}");
+        assert!(little.contains("its VM Thread took 1.0 s of it"), "{little}");
+    }
+
+    #[test]
+    fn workers_of_run_times_without_work_are_told() {
+        let mut path = proxied();
+        path.parts[0].user.functions = vec!["runtime.stopm".to_owned()];
+        let page = critical_path(&path, TextLayout::default());
+        let said =
+            "python3 (252) was in runtime.stopm: a thread of Go without a goroutine to run\n";
+        assert!(page.contains(said), "{page}");
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
     let Some(request) = stall.request else { return Ok(None) };
     let Some((spent, part)) = request.main() else { return Ok(None) };
     // All threads of a virtual machine wait for its own, and some of them for each other.
-    if !HOLDING.contains(&spent) || request.pause().is_some() {
+    if !HOLDING.contains(&spent) || request.path.main_pause().is_some() {
         return Ok(None);
     }
     let link = request.path.chain.iter().find(|link| is_within_service(link));
