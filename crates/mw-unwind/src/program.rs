@@ -1,6 +1,7 @@
 //! Files that a process executes, and the functions in them.
 
 use crate::elf::{self, ElfSource, LoadedSegment, ReadBudget};
+use crate::go::go_names;
 use crate::inlined::inlined_names;
 use mw_critical_path::{CodeMapping, Tid};
 use mw_sys::guarded;
@@ -103,8 +104,10 @@ impl ProgramFile {
         for source in self.debug.iter().chain([&self.elf]) {
             let Some(elf) = source.parse() else { continue };
             fill(&mut names, inlined_names(&elf, addresses, source.budget()));
-            let of_symbols = elf::symbol_names(&elf, addresses).into_iter();
-            fill(&mut names, of_symbols.map(|name| name.into_iter().collect()).collect());
+            for found in [elf::symbol_names, go_names].map(|find| find(&elf, addresses)) {
+                let found = found.into_iter();
+                fill(&mut names, found.map(|name| name.into_iter().collect()).collect());
+            }
         }
         names
     }
