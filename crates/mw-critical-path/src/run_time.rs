@@ -17,6 +17,8 @@ pub enum RunTimeWork {
     TokioIdle,
     /// A thread of Python waits for the interpreter.
     PythonLock,
+    /// HotSpot collects garbage.
+    JavaCollection,
 }
 
 /// Beginnings of the names of functions. What precedes is work within what follows.
@@ -28,12 +30,15 @@ const FUNCTIONS: &[(RunTimeWork, &[&str])] = &[
     (
         RunTimeWork::TokioIdle,
         &[
-            "tokio::runtime::scheduler::multi_thread::park::",
+            "tokio::runtime::scheduler::multi_thread::park::Parker::park",
+            "tokio::runtime::scheduler::multi_thread::park::Inner::park",
             "tokio::runtime::scheduler::multi_thread::worker::Context::park",
-            "tokio::runtime::park::",
+            "tokio::runtime::park::CachedParkThread::park",
+            "tokio::runtime::park::Inner::park",
         ],
     ),
     (RunTimeWork::PythonLock, &["take_gil"]),
+    (RunTimeWork::JavaCollection, &["GenMarkSweep::", "GenCollectedHeap::", "DefNewGeneration::"]),
 ];
 
 impl UserPlace {
@@ -56,6 +61,7 @@ impl RunTimeWork {
             Self::GoIdle => "a thread of Go without a goroutine to run",
             Self::TokioIdle => "a worker of Tokio without a task to run",
             Self::PythonLock => "waiting for the interpreter lock of Python",
+            Self::JavaCollection => "the serial garbage collector of Java",
         }
     }
 }
@@ -71,7 +77,7 @@ mod tests {
         assert_eq!(place.run_time_work(), expected, "{place:?}");
     }
 
-    /// Stacks as Go 1.26, Tokio 1 and CPython 3.11 have them.
+    /// Stacks as Go 1.26, Tokio 1, CPython 3.11 and OpenJDK 17 have them.
     #[test]
     fn work_of_run_times_is_recognized() {
         for (functions, work) in [
@@ -94,6 +100,10 @@ mod tests {
                 RunTimeWork::TokioIdle,
             ),
             ("pthread_cond_timedwait < take_gil < PyEval_RestoreThread", RunTimeWork::PythonLock),
+            (
+                "GenCollectedHeap::prepare_for_compaction < GenMarkSweep::invoke_at_safepoint",
+                RunTimeWork::JavaCollection,
+            ),
         ] {
             check(functions, Some(work));
         }
@@ -103,5 +113,7 @@ mod tests {
     fn work_of_programs_is_not() {
         check("syscall.Syscall < syscall.Fsync < main.serve", None);
         check("__GI_fsync < tokio::runtime::task::core::Core<T,S>::poll", None);
+        check("__GI_fsync < main < tokio::runtime::park::CachedParkThread::block_on", None);
+        check("syscall < tokio::runtime::scheduler::multi_thread::park::Unparker::unpark", None);
     }
 }

@@ -3,6 +3,7 @@
 use crate::copies;
 use crate::java::{MachineOperation, machine_time};
 use crate::path::{CriticalPath, RunMode, TimeKind, TimeShare};
+use crate::run_time::RunTimeWork;
 use crate::trace::{Basis, Nanos, StackId, Tid, Trace, outside_number};
 use crate::user_place::{RecordedPlaces, UserPlace};
 use crate::wait::{self, KernelWork, Wait};
@@ -133,6 +134,14 @@ impl PathSummary {
     /// Work of a virtual machine for itself that took at least half of the request.
     pub fn main_pause(&self) -> Option<&MachinePause> {
         self.pause.as_ref().filter(|pause| pause.total_ns >= self.total_ns / 2)
+    }
+
+    /// Operation of the pause: a collection also where functions of the virtual machine say so.
+    pub fn pause_operation(&self) -> Option<MachineOperation> {
+        let pause = self.pause.as_ref()?;
+        let collection = Some(RunTimeWork::JavaCollection);
+        let is_shown = self.parts.iter().any(|part| part.user.run_time_work() == collection);
+        Some(if is_shown { MachineOperation::Collection } else { pause.operation })
     }
 
     /// Places of tasks in their programs.

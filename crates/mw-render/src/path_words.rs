@@ -42,7 +42,9 @@ pub(crate) fn answer(path: &PathSummary) -> Option<String> {
     // What the threads of a virtual machine did says less than that they did.
     let pause = path.main_pause();
     let share = pause.map_or(largest.total_ns, |pause| pause.total_ns);
-    let pause = pause.map(|pause| format!("{}: ", paused(pause))).unwrap_or_default();
+    let pause =
+        pause.and_then(|pause| Some(format!("{}: ", paused(pause, path.pause_operation()?))));
+    let pause = pause.unwrap_or_default();
     Some(format!(
         "{}; {:.0}% of it: {pause}{} {}",
         duration(path.total_ns),
@@ -125,7 +127,7 @@ pub(crate) fn remarks(path: &PathSummary) -> Vec<String> {
             for_what(sibling.wait)
         ));
     }
-    remarks.extend(path.pause.as_ref().map(machine_pause));
+    remarks.extend(machine_pause(path));
     if path.basis == Basis::Polling {
         let how =
             "read from /proc many times a second, not traced: which task woke another is not known";
@@ -146,24 +148,25 @@ pub(crate) fn remarks(path: &PathSummary) -> Vec<String> {
     remarks
 }
 
-fn paused(pause: &MachinePause) -> String {
+fn paused(pause: &MachinePause, operation: MachineOperation) -> String {
     let process = name(&pause.process, None);
-    match pause.operation {
+    match operation {
         MachineOperation::Collection => format!("{process} collected garbage"),
         MachineOperation::Safepoint => format!("{process} stopped its threads at a safepoint"),
     }
 }
 
-fn machine_pause(pause: &MachinePause) -> String {
-    let (paused, time) = (paused(pause), duration(pause.total_ns));
-    match pause.operation {
+fn machine_pause(path: &PathSummary) -> Option<String> {
+    let (pause, operation) = (path.pause.as_ref()?, path.pause_operation()?);
+    let (paused, time) = (paused(pause, operation), duration(pause.total_ns));
+    Some(match operation {
         MachineOperation::Collection => {
             format!("{paused}: threads of its virtual machine took {time} of it")
         }
         MachineOperation::Safepoint => format!(
             "{paused}: its VM Thread took {time} of it, to collect garbage (serial collector) or for another operation"
         ),
-    }
+    })
 }
 
 /// True if a task of the chain, or of a part that is shown, is outside of the tracer's PID namespace.

@@ -247,8 +247,9 @@ fn service(stall: &StallWindow<'_>, request: &RequestTime<'_>, part: &PathPart) 
     if spent == Some(&TimeClass::Computing) && is_of_probe(stall.incident, request.path, part) {
         return (probe(part), LIKELY);
     }
-    if let Some(pause) = request.path.main_pause() {
-        return machine_pause(stall, pause);
+    let path = request.path;
+    if let (Some(pause), Some(operation)) = (path.main_pause(), path.pause_operation()) {
+        return machine_pause(stall, pause, operation);
     }
     let (did, sure) = match spent {
         Some(TimeClass::Sleep) => ("slept on a timer", CONFIRMED),
@@ -281,10 +282,14 @@ fn service(stall: &StallWindow<'_>, request: &RequestTime<'_>, part: &PathPart) 
 }
 
 /// A Java virtual machine collected garbage, or stopped its threads for something else.
-fn machine_pause(stall: &StallWindow<'_>, pause: &MachinePause) -> (Finding, u8) {
+fn machine_pause(
+    stall: &StallWindow<'_>,
+    pause: &MachinePause,
+    operation: MachineOperation,
+) -> (Finding, u8) {
     let who = named(stall, &pause.process);
     let pid = pause.process.pid().map_or_else(|| "PID".to_owned(), |pid| pid.to_string());
-    let (headline, sure, remedy) = match pause.operation {
+    let (headline, sure, remedy) = match operation {
         MachineOperation::Collection => (
             format!("{who} collected garbage"),
             CONFIRMED,

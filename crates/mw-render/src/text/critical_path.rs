@@ -186,6 +186,9 @@ mod tests {
         let little = page(MachineOperation::Safepoint, 1_000_000_000);
         assert!(little.starts_with("8.0 s; 94% of it: python3 (252) slept"), "{little}");
         assert!(little.contains("its VM Thread took 1.0 s of it"), "{little}");
+        path.parts[0].user.functions = vec!["GenMarkSweep::invoke_at_safepoint".to_owned()];
+        let known = critical_path(&path, TextLayout { width: 200, ..TextLayout::default() });
+        assert!(known.contains("java (7) collected garbage: threads"), "{known}");
     }
 
     #[test]
