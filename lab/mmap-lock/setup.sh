@@ -1,0 +1,3 @@
+ip link set lo up || exit 1
+cache 1024 &
+sleep 1
