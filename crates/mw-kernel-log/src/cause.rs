@@ -2,7 +2,7 @@
 
 use crate::gfp::{GfpMask, ZoneKind};
 use crate::holders::{self, LogAccount, LogMemoryPart};
-use crate::report::{CgroupReport, KernelReport, LogConstraint, ReportKind};
+use crate::report::{CgroupReport, KernelReport, LogConstraint, LogVictim, ReportKind};
 use crate::waits::BlockedOn;
 use crate::zones::{self, ZoneObstacle, ZoneVerdict};
 use schemars::JsonSchema;
@@ -24,6 +24,12 @@ pub enum LogCause {
     PageFault,
     /// An operator asked for a kill.
     Sysrq,
+    /// swapoff(8) reads swap back into memory that has no room for it.
+    SwapOff,
+    /// Merged pages become separate again (2 in /sys/kernel/mm/ksm/run), and memory has no room for them.
+    KsmUnmerge,
+    /// A task enlarges the ring buffers of ftrace (buffer_size_kb) beyond what memory has room for.
+    TraceBuffers,
     /// The zones that the request may use, while others have free memory.
     LowZone,
     /// Free memory, but no block of the order.
@@ -102,6 +108,15 @@ fn of_kill(report: &KernelReport, zones: &[ZoneVerdict], account: &LogAccount) -
     if report.remarks.is_sysrq {
         return LogCause::Sysrq;
     }
+    if is_of_swapoff(report) {
+        return LogCause::SwapOff;
+    }
+    if report.has_trace("unmerge_and_remove_all_rmap_items") {
+        return LogCause::KsmUnmerge;
+    }
+    if report.has_trace("__rb_allocate_pages") {
+        return LogCause::TraceBuffers;
+    }
     let is_movable = report.gfp.as_ref().is_none_or(GfpMask::is_movable);
     let only_movable = !report.memory.zones.is_empty()
         && report.memory.zones.iter().all(|zone| zone.kind() == Some(ZoneKind::Movable));
@@ -145,6 +160,16 @@ fn of_zones(
     let above = zones::free_above(report, zones);
     let is_much = account.is_at_least(above, 3) && above > 8 << 20;
     (is_much && !zones::could_serve(zones)).then_some(LogCause::LowZone)
+}
+
+/// The process that swaps off, while it does: the kernel kills it first, whatever its size (`oom_task_origin()`), also where
+/// another task ran out of memory. It has next to no memory of its own.
+fn is_of_swapoff(report: &KernelReport) -> bool {
+    const MOST_BYTES: u64 = 16 << 20;
+    let is_it = |victim: &LogVictim| {
+        victim.name == "swapoff" && victim.anon_bytes.is_some_and(|bytes| bytes < MOST_BYTES)
+    };
+    report.has_trace("try_to_unuse") || report.victims.iter().any(is_it)
 }
 
 fn is_of_cgroup(report: &KernelReport) -> bool {

@@ -5,7 +5,7 @@ use crate::answer::{
 };
 use crate::cause::{self, JudgedReport, LogCause};
 use crate::page::{self, Page};
-use crate::programs::{DaemonKill, OwnShortage, ProgramFacts};
+use crate::programs::{DaemonKill, ProgramFacts};
 use crate::reader::{self, KernelLogFacts, MemoryHint};
 use crate::report::{KernelReport, ReportKind};
 use crate::{cgroup_words, failure_words, holders, machine_words, task_words};
@@ -277,20 +277,15 @@ fn daemon_remedy(kill: &DaemonKill) -> String {
 
 /// The first line where there is no report.
 fn nothing(facts: &KernelLogFacts) -> String {
-    let shortages = &facts.programs.own_shortages;
     if let Some(refusal) = facts.programs.refusals.headline() {
         refusal
-    } else if shortages.contains_key(&OwnShortage::JavaThread) {
-        "the kernel killed nothing: a Java program could not create a thread, which a limit of tasks refuses"
-            .to_owned()
-    } else if shortages.contains_key(&OwnShortage::JavaHeap) {
-        "the kernel killed nothing: a Java program filled its own heap (OutOfMemoryError)"
-            .to_owned()
-    } else if shortages.contains_key(&OwnShortage::Rcu) {
-        "the kernel killed nothing: RCU's words about OOM warn of a thread that got no CPU time"
-            .to_owned()
-    } else if shortages.contains_key(&OwnShortage::Program) {
-        "the kernel killed nothing: a program's own allocation failed".to_owned()
+    } else if facts.programs.suspected_leaks > 0 {
+        format!(
+            "the kernel killed nothing: kmemleak suspects that the kernel lost {}",
+            format_count(facts.programs.suspected_leaks, "object")
+        )
+    } else if let Some(shortage) = facts.programs.own_shortages.keys().next() {
+        format!("the kernel killed nothing: {}", shortage.headline())
     } else if facts.kernel_lines == 0 {
         "unknown: the log has no line of the kernel".to_owned()
     } else {
@@ -304,23 +299,13 @@ fn nothing(facts: &KernelLogFacts) -> String {
 fn notes(facts: &KernelLogFacts) -> Vec<String> {
     let programs = &facts.programs;
     let mut notes: Vec<String> = programs.refusals.notes().collect();
-    for (kind, count) in &programs.own_shortages {
-        let lines = format_count(*count, "line");
-        notes.push(match kind {
-            OwnShortage::JavaHeap => format!(
-                "{lines} of java.lang.OutOfMemoryError: the limit is the JVM's own (-Xmx), and the kernel had no part in it"
-            ),
-            OwnShortage::JavaThread => format!(
-                "{lines} of a JVM that could not create a thread: a limit of tasks (pids.max or TasksMax=, ulimit -u, \
-                 kernel.threads-max), or no room for the thread's stack; the heap is not the cause"
-            ),
-            OwnShortage::Rcu => format!(
-                "{lines} with RCU's 'OOM is now expected behavior': its thread got no CPU time; memory was not short"
-            ),
-            OwnShortage::Program => format!(
-                "{lines} of programs whose allocation failed (commit limit, ulimit -v, a limit of their own); not a kill"
-            ),
-        });
+    notes.extend(programs.own_shortages.iter().map(|(kind, count)| kind.note(*count)));
+    if programs.suspected_leaks > 0 {
+        notes.push(
+            "kmemleak reports memory of the kernel that nothing refers to any more; /sys/kernel/debug/kmemleak has the call \
+             traces, whose topmost functions of a driver name the leak. It may err: scan again, and trust what stays"
+                .to_owned(),
+        );
     }
     if let Some(first) = &programs.first_shortage {
         notes.push(format!("the first of these lines: {first}"));

@@ -37,6 +37,7 @@ mod lines;
 mod machine_words;
 mod memory_lines;
 mod notices;
+mod own_shortages;
 mod page;
 mod prefix;
 mod programs;

@@ -67,6 +67,16 @@ pub(crate) fn headline(judged: &JudgedReport<'_>) -> String {
             }
         },
         LogCause::Sysrq => format!("{victim}: an operator asked for it (SysRq f)"),
+        LogCause::SwapOff => format!(
+            "{victim}: memory has no room for what swapoff reads back from swap{}",
+            in_swap(report).map_or(String::new(), |bytes| format!(" ({})", format_bytes(bytes)))
+        ),
+        LogCause::KsmUnmerge => {
+            format!("{victim}: memory has no room for the pages that KSM had merged")
+        }
+        LogCause::TraceBuffers => {
+            format!("{victim}: memory has no room for the ring buffers of ftrace that it enlarged")
+        }
         LogCause::LowZone => {
             let above = zones::free_above(report, &judged.zones);
             let zone = lowest(judged);
@@ -103,6 +113,16 @@ pub(crate) fn headline(judged: &JudgedReport<'_>) -> String {
         }
         _ => of_programs(judged, &victim, &total),
     }
+}
+
+/// What is in swap, at least: an area that is being swapped off counts neither as total nor as free (`total_swap_pages`), so
+/// that only the rows of processes have its pages, without those of shared memory.
+fn in_swap(report: &KernelReport) -> Option<u64> {
+    let memory = &report.memory;
+    let counted = memory.swap_total_bytes?.saturating_sub(memory.swap_free_bytes?);
+    let of_tasks = processes(report).into_iter().map(|task| task.swapped_bytes);
+    let bytes = counted.max(of_tasks.fold(0, u64::saturating_add));
+    (bytes > 0).then_some(bytes)
 }
 
 /// What became of the shortage: a kill, a panic, or nothing that the log shows.
@@ -288,6 +308,15 @@ fn reason(judged: &JudgedReport<'_>, hints: &[MemoryHint]) -> String {
              memory', as a rule that of a driver's mapping, or for a limit of kernel memory of a cgroup (v1)"
             .to_owned(),
         LogCause::Sysrq => "the kill was requested by hand (order -1)".to_owned(),
+        LogCause::SwapOff => "swapoff reads everything back from swap, and the machine has no room for it. The kernel kills the \
+             process that swaps off first, whatever its size: it holds nothing itself, and the rest stays in swap"
+            .to_owned(),
+        LogCause::KsmUnmerge => "2 in /sys/kernel/mm/ksm/run makes every merged page a page of each process again. The kernel kills \
+             the writer first, whatever its size"
+            .to_owned(),
+        LogCause::TraceBuffers => "buffer_size_kb of ftrace is taken on every CPU. The kernel kills the writer first, whatever its \
+             size"
+            .to_owned(),
         LogCause::LowZone => format!(
             "the request may only use {}, without memory above their watermarks; the free memory is in higher zones{}",
             lowest(judged),
@@ -402,6 +431,9 @@ fn killed(judged: &JudgedReport<'_>) -> String {
             "it cannot help: the nodes have free memory that the request may not use"
         }
         LogCause::PageFault | LogCause::Sysrq => "memory was not short",
+        LogCause::SwapOff | LogCause::KsmUnmerge | LogCause::TraceBuffers => {
+            "that ends what needed the memory"
+        }
         LogCause::Fragmentation => "it helps only if whole blocks become free",
         LogCause::LowZone => "it helps only as far as its memory is in these zones",
         _ => "that does not release what holds the memory",
@@ -418,6 +450,9 @@ fn remedy(judged: &JudgedReport<'_>, hints: &[MemoryHint]) -> String {
         LogCause::MovableOnly => format!("allow a node with zone Normal in cpuset.mems, not {} alone", nodes(report)),
         LogCause::PageFault => "look at the driver whose memory the program maps (GPU, RDMA) and at its own limits: the machine's memory was not the limit".to_owned(),
         LogCause::Sysrq => "none: find who wrote f to /proc/sysrq-trigger or pressed the keys".to_owned(),
+        LogCause::SwapOff => "free memory first (end or restart the largest programs), then swapoff; or leave swap on".to_owned(),
+        LogCause::KsmUnmerge => "free memory first, or write 0 instead, which stops merging and keeps what is merged".to_owned(),
+        LogCause::TraceBuffers => "write a smaller size: it counts on every CPU".to_owned(),
         LogCause::LowZone => low_zone_remedy(judged),
         LogCause::Fragmentation if is_below_high_memory(judged) => low_zone_remedy(judged),
         LogCause::Fragmentation => "a larger vm.min_free_kbytes keeps larger blocks free; vm.compact_memory makes some for now".to_owned(),

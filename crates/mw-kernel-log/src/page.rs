@@ -1,7 +1,7 @@
 //! Rows of a page that several causes have.
 
 use crate::answer::AnswerRow;
-use crate::cause::JudgedReport;
+use crate::cause::{JudgedReport, LogCause};
 use crate::gfp::GfpMask;
 use crate::holders::{self, LogMemoryPart, TaskShare};
 use crate::report::{KernelReport, ReportKind};
@@ -80,6 +80,7 @@ impl Page {
         let memory = &judged.report.memory;
         if let (Some(total), Some(free)) = (memory.swap_total_bytes, memory.swap_free_bytes) {
             let swap = match (total, free) {
+                (0, _) if judged.cause == LogCause::SwapOff => "being swapped off".to_owned(),
                 (0, _) => "none".to_owned(),
                 (total, 0) => format!("{}, all in use", format_bytes(total)),
                 (total, free) => format!("{} of {} free", format_bytes(free), format_bytes(total)),

@@ -1,6 +1,7 @@
 //! Lines of programs: daemons that kill in place of the kernel, and words that only look like a kill.
 
 use crate::notices::{evicted_pod, oomd_kill, pressed_cgroup};
+use crate::own_shortages::OwnShortage;
 use crate::refusals::Refusals;
 use std::collections::BTreeMap;
 
@@ -19,6 +20,8 @@ pub(crate) struct ProgramFacts {
     /// Lines of devices and servers that fail, and the first.
     pub(crate) device_errors: u64,
     pub(crate) first_device_error: Option<String>,
+    /// Objects of the kernel that kmemleak suspects to be lost.
+    pub(crate) suspected_leaks: u64,
     /// Refusals of the kernel at limits other than memory.
     pub(crate) refusals: Refusals,
     candidates: Vec<Candidate>,
@@ -45,17 +48,6 @@ pub(crate) struct Candidate {
     pub(crate) path: String,
     pub(crate) memory: String,
     pub(crate) pressure_avg10: String,
-}
-
-/// Words that look like a kill of the kernel and are none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum OwnShortage {
-    JavaHeap,
-    /// A JVM could not create a thread, which it reports with the same error.
-    JavaThread,
-    /// RCU's warning that a grace period does not end.
-    Rcu,
-    Program,
 }
 
 /// Daemons that kill before the kernel does.
@@ -94,7 +86,9 @@ impl ProgramFacts {
         if self.refusals.read(message) {
             return;
         }
-        if let Some(rest) = message.strip_prefix("lowmemorykiller: ") {
+        if let Some(count) = suspected_leaks(message) {
+            self.suspected_leaks = self.suspected_leaks.saturating_add(count);
+        } else if let Some(rest) = message.strip_prefix("lowmemorykiller: ") {
             self.signal("lowmemorykiller", None, rest);
         } else if ERRORS.iter().any(|error| message.contains(error)) {
             self.device_errors = self.device_errors.saturating_add(1);
@@ -106,17 +100,7 @@ impl ProgramFacts {
 
     /// Notes words of a shortage that is not the kernel's; kernel lines that are no report come here too.
     fn own_shortage(&mut self, message: &str) {
-        let kind = if message.contains("OutOfMemoryError: unable to create") {
-            OwnShortage::JavaThread
-        } else if message.contains("OutOfMemoryError") {
-            OwnShortage::JavaHeap
-        } else if message.contains("OOM is now expected behavior") {
-            OwnShortage::Rcu
-        } else if is_shortage(message) {
-            OwnShortage::Program
-        } else {
-            return;
-        };
+        let Some(kind) = OwnShortage::of(message) else { return };
         let count = self.own_shortages.entry(kind).or_default();
         *count = count.saturating_add(1);
         self.first_shortage.get_or_insert_with(|| message.chars().take(120).collect());
@@ -211,22 +195,11 @@ impl ProgramFacts {
     }
 }
 
-fn is_shortage(message: &str) -> bool {
-    const WORDS: [&str; 6] = [
-        "cannot allocate memory",
-        "out of memory",
-        "std::bad_alloc",
-        "memoryerror",
-        "allowed memory size",
-        "virtual memory exhausted",
-    ];
-    // Lines without any of these letters are the rule.
-    let has_start =
-        message.contains("emory") || message.contains("alloc") || message.contains("MEM");
-    has_start && {
-        let lower = message.to_lowercase();
-        WORDS.iter().any(|word| lower.contains(word))
-    }
+/// `kmemleak: 12 new suspected memory leaks (see /sys/kernel/debug/kmemleak)` (mm/kmemleak.c, `kmemleak_scan()`).
+fn suspected_leaks(message: &str) -> Option<u64> {
+    let (count, _) =
+        message.strip_prefix("kmemleak: ")?.split_once(" new suspected memory leaks")?;
+    count.parse().ok()
 }
 
 #[cfg(test)]
@@ -259,6 +232,11 @@ mod tests {
         assert_eq!(facts.kills[2].victim, "a.b2 (12)");
         facts.kernel_line("blk_update_request: I/O error, dev sdb, sector 8");
         assert_eq!(facts.device_errors, 1);
+        for line in ["kmemleak: 12 new suspected memory leaks (see /sys/kernel/debug/kmemleak)"; 2]
+        {
+            facts.kernel_line(line);
+        }
+        assert_eq!(facts.suspected_leaks, 24);
     }
 
     #[test]
@@ -275,8 +253,8 @@ mod tests {
         assert_eq!(
             kinds,
             [
-                OwnShortage::JavaHeap,
                 OwnShortage::JavaThread,
+                OwnShortage::JavaHeap,
                 OwnShortage::Rcu,
                 OwnShortage::Program
             ]

@@ -1,6 +1,6 @@
 //! Lines in which the kernel refuses something at a limit that is not the machine's memory.
 
-use mw_memory::format_count;
+use mw_memory::{format_bytes, format_count};
 use std::collections::BTreeMap;
 
 /// The most of a name that is kept.
@@ -23,10 +23,18 @@ pub(crate) enum RefusalKind {
     TrackedConnections,
     /// Memory that Hyper-V gives a running guest (drivers/hv/hv_balloon.c).
     HotAdd,
+    /// Overcommit (mm/util.c, `__vm_enough_memory()`), which logs its refusals since 6.0.
+    Commit,
+    /// `RLIMIT_DATA` (`may_expand_vm()`).
+    DataSize,
+    /// `net.ipv4.neigh.default.gc_thresh3` (net/core/neighbour.c).
+    Neighbours,
+    /// Per-CPU memory (mm/percpu.c).
+    Percpu,
 }
 
 /// Words of the kernel, and the limit that each is of.
-const WORDS: [(&str, RefusalKind); 9] = [
+const WORDS: [(&str, RefusalKind); 16] = [
     ("fork rejected by pids controller in ", RefusalKind::Tasks),
     ("swiotlb buffer is full", RefusalKind::BounceBuffers),
     ("Out of SW-IOMMU space", RefusalKind::BounceBuffers),
@@ -36,16 +44,24 @@ const WORDS: [(&str, RefusalKind); 9] = [
     ("VFS: file-max limit", RefusalKind::OpenFiles),
     ("table full, dropping packet", RefusalKind::TrackedConnections),
     ("hv_balloon: Memory hot add failed", RefusalKind::HotAdd),
+    ("not enough memory for the allocation", RefusalKind::Commit),
+    ("no enough memory for the allocation", RefusalKind::Commit),
+    (" exceed data ulimit ", RefusalKind::DataSize),
+    ("neighbor table overflow", RefusalKind::Neighbours),
+    ("Neighbour table overflow", RefusalKind::Neighbours),
+    // Before 4.6 with PERCPU.
+    ("percpu: allocation failed, size=", RefusalKind::Percpu),
+    ("PERCPU: allocation failed, size=", RefusalKind::Percpu),
 ];
 
 /// Refusals at one limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct LimitRefusal {
     lines: u64,
-    /// The first cgroup or device that was refused.
+    /// The first cgroup, device or program that was refused.
     first: Option<String>,
-    /// `32768 of 32768` slots of the first line, where it has them.
-    slots: Option<String>,
+    /// Amount that the first line has: `32768 of 32768` slots, `48 GiB`.
+    amount: Option<String>,
 }
 
 /// Refusals of a log by limit.
@@ -69,11 +85,18 @@ impl Refusals {
                     .split_once(" at device ")
                     .map(|(_, device)| device)
                     .or_else(|| before.trim().strip_suffix(':')),
+                RefusalKind::Commit => committing_program(before),
+                RefusalKind::DataSize => mapping_program(before),
                 _ => None,
             };
             let first = first.filter(|name| !name.is_empty());
             refusal.first = first.map(|name| name.chars().take(MAX_NAME_CHARS).collect());
-            refusal.slots = slots(after);
+            refusal.amount = match kind {
+                RefusalKind::BounceBuffers => slots(after),
+                RefusalKind::Commit => requested(before),
+                RefusalKind::DataSize => data_size(before, after),
+                _ => None,
+            };
         }
         true
     }
@@ -101,8 +124,8 @@ impl RefusalKind {
                 first.unwrap_or("a cgroup")
             ),
             Self::BounceBuffers => {
-                let slots =
-                    refusal.slots.as_ref().map_or(String::new(), |s| format!(", {s} slots in use"));
+                let slots = refusal.amount.as_ref();
+                let slots = slots.map_or(String::new(), |slots| format!(", {slots} slots in use"));
                 format!(
                     "{} found no free bounce buffer (swiotlb){slots}",
                     first.unwrap_or("a device")
@@ -123,6 +146,20 @@ impl RefusalKind {
             Self::HotAdd => {
                 "the guest could not add memory that Hyper-V gave it (hot add failed)".to_owned()
             }
+            Self::Commit => format!(
+                "overcommit refused {} {} in one request",
+                first.unwrap_or("a program"),
+                refusal.amount.as_deref().unwrap_or("memory")
+            ),
+            Self::DataSize => format!(
+                "{} reached its limit of private memory (ulimit -d){}",
+                first.unwrap_or("a program"),
+                refusal.amount.as_ref().map_or(String::new(), |amount| format!(": {amount}"))
+            ),
+            Self::Neighbours => {
+                "the table of network neighbours is full (neigh.default.gc_thresh3)".to_owned()
+            }
+            Self::Percpu => "an allocation of per-CPU memory failed".to_owned(),
         }
     }
 
@@ -154,8 +191,50 @@ impl RefusalKind {
                  (hv_balloon, hot add): it keeps the size that it was started with. Start it with its full memory, or switch \
                  dynamic memory off"
                 .to_owned(),
+            Self::Commit => "overcommit refuses a request that is larger than memory and swap together \
+                 (vm.overcommit_memory=0), or beyond the commit limit (vm.overcommit_memory=2: CommitLimit of \
+                 /proc/meminfo), however much memory is free; find why the program asks for so much at once: some size a \
+                 table by their limit of open files (ulimit -n)"
+                .to_owned(),
+            Self::DataSize => format!(
+                "private writable mappings of {} are limited by RLIMIT_DATA, touched or not, while memory is free; raise it \
+                 (ulimit -d, LimitDATA= of the unit). The kernel logs the first of these only",
+                first.unwrap_or("a program")
+            ),
+            Self::Neighbours => "packets to new neighbours fail with ENOBUFS although memory is free; raise \
+                 net.ipv4.neigh.default.gc_thresh3, of IPv6 net.ipv6.neigh.default.gc_thresh3"
+                .to_owned(),
+            Self::Percpu => "each cgroup, BPF map and network device takes per-CPU memory on every CPU; modules have a part of \
+                 fixed size (percpu_alloc= does not enlarge it)"
+                .to_owned(),
         }
     }
+}
+
+/// `__vm_enough_memory: pid: 812, comm: NAME, bytes: 4096`: the name, which may have anything in it. Before 6.9 the size is
+/// missing.
+fn committing_program(before: &str) -> Option<&str> {
+    let (_, rest) = before.split_once(", comm: ")?;
+    let rest = rest.rsplit_once(", bytes: ").map_or(rest, |(name, _)| name);
+    Some(rest.trim_end().trim_end_matches(','))
+}
+
+fn requested(before: &str) -> Option<String> {
+    let (_, bytes) = before.rsplit_once(", bytes: ")?;
+    Some(format_bytes(bytes.trim().parse().ok()?))
+}
+
+/// `mmap: NAME (812): VmData 8192`.
+fn mapping_program(before: &str) -> Option<&str> {
+    let (name, _) = before.rsplit_once(" (")?;
+    Some(name.strip_prefix("mmap: ").unwrap_or(name))
+}
+
+fn data_size(before: &str, after: &str) -> Option<String> {
+    let (_, size) = before.rsplit_once("VmData ")?;
+    let limit = after.split('.').next()?;
+    let bytes = |text: &str| Some(format_bytes(text.trim().parse().ok()?));
+    Some(format!("{} of {}", bytes(size)?, bytes(limit)?))
 }
 
 /// `total 32768 (slots), used 32766 (slots)`.
@@ -191,6 +270,27 @@ mod tests {
         assert!(headline.ends_with("32760 of 32768 slots in use"), "{headline}");
         let old = read(&["DMA: Out of SW-IOMMU space for 65536 bytes at device 0000:03:00.0"]);
         assert!(old.headline().unwrap().contains("0000:03:00.0 found no free bounce buffer"));
+    }
+
+    #[test]
+    fn a_refused_program_is_named_with_what_it_asked_for() {
+        let headline = |line: &str| read(&[line]).headline().unwrap();
+        let line = "__vm_enough_memory: pid: 7, comm: a, bytes: 1, bytes: 51539607552 not enough memory for the allocation";
+        assert!(headline(line).ends_with("overcommit refused a, bytes: 1 48 GiB in one request"));
+        let old =
+            "__vm_enough_memory: pid: 7, comm: rpc.statd, no enough memory for the allocation";
+        assert!(headline(old).ends_with("overcommit refused rpc.statd memory in one request"));
+        let line = "mmap: a b (7): VmData 8760119296 exceed data ulimit 8589934592. Update limits or use boot option \
+                    ignore_rlimit_data.";
+        assert!(
+            headline(line)
+                .contains("a b reached its limit of private memory (ulimit -d): 8.2 GiB of 8 GiB")
+        );
+        let line = "neighbour: arp_cache: neighbor table overflow!";
+        assert!(headline(line).contains("gc_thresh3"));
+        let line =
+            "percpu: allocation failed, size=8 align=8 atomic=0, alloc from reserved chunk failed";
+        assert!(headline(line).contains("per-CPU memory"));
     }
 
     #[test]

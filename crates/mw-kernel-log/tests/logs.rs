@@ -333,3 +333,38 @@ fn a_limit_of_tasks_is_not_the_heap_of_a_program() {
         explain(b"Jun 19 20:40:02 a java[99]: java.lang.OutOfMemoryError: Java heap space\n");
     assert!(heap.summary.contains("its own heap"), "{heap:?}");
 }
+
+/// Kill of a task that the kernel kills first whatever its size, with the call trace that shows why.
+fn of_first_victim(name: &str, function: &str, anon_kb: u64) -> KernelLogAnswer {
+    let memory = TWO_NODES.replace("free:5600000", "free:9000").replace("22385000kB", "17000kB");
+    explain(
+        format!(
+            "sh invoked oom-killer: gfp_mask=0x280da, order=0, oom_adj=0\n\
+             Call Trace:\n out_of_memory+0x5b/0x409\n {function}+0x37/0x114\n{memory}\
+             [  pid  ]   uid  tgid total_vm      rss pgtables_bytes swapents oom_score_adj name\n\
+             [   2512]     0  2512  1204112   602112  9437184   262144             0 python3\n\
+             Out of memory: Killed process 77 ({name}) total-vm:7560kB, anon-rss:{anon_kb}kB, file-rss:2136kB, \
+             shmem-rss:0kB, UID:0 pgtables:48kB oom_score_adj:0\n"
+        )
+        .as_bytes(),
+    )
+}
+
+/// Promise (Kernel logs): A kill because of what its victim had the kernel do is not blamed on the largest program.
+#[test]
+fn what_swaps_off_or_unmerges_is_killed_for_what_it_does() {
+    let cause = |answer: &KernelLogAnswer| answer.groups[0].cause.unwrap();
+    let swapoff = of_first_victim("swapoff", "try_to_unuse", 312);
+    assert_eq!(cause(&swapoff), LogCause::SwapOff);
+    // The area counts neither as total nor as free: the rows of processes have its pages.
+    assert!(swapoff.summary.ends_with("what swapoff reads back from swap (1 GiB)"), "{swapoff:?}");
+    assert!(!text(&swapoff).contains("swap: none"), "{swapoff:?}");
+    let by_another = of_first_victim("swapoff", "filemap_fault", 312);
+    assert_eq!(cause(&by_another), LogCause::SwapOff, "another task ran out of memory");
+    let only_named_so = of_first_victim("swapoff", "filemap_fault", 24_000_000);
+    assert_ne!(cause(&only_named_so), LogCause::SwapOff);
+    let unmerge = of_first_victim("sh", "unmerge_and_remove_all_rmap_items", 312);
+    assert_eq!(cause(&unmerge), LogCause::KsmUnmerge);
+    assert_eq!(cause(&of_first_victim("sh", "__rb_allocate_pages", 312)), LogCause::TraceBuffers);
+    assert_eq!(cause(&of_first_victim("sh", "filemap_fault", 312)), LogCause::Uncounted);
+}

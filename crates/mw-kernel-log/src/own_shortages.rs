@@ -1,0 +1,184 @@
+//! Words of programs that ran out of something of their own: they look like a shortage of the machine's memory, or name a
+//! limit that has nothing to do with it.
+
+use mw_memory::format_count;
+
+/// What a program ran out of, the most telling first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum OwnShortage {
+    /// fork(2) and pthread_create(3): EAGAIN.
+    Tasks,
+    /// inotify_add_watch(2): ENOSPC.
+    FileWatches,
+    /// inotify_init(2): EMFILE.
+    WatchInstances,
+    /// add_key(2): EDQUOT.
+    Keys,
+    /// A JVM could not create a thread, which it reports as an OutOfMemoryError.
+    JavaThread,
+    JavaHeap,
+    /// open(2), socket(2), accept(2): EMFILE or ENFILE.
+    OpenFiles,
+    /// RCU's warning that a grace period does not end.
+    Rcu,
+    Program,
+}
+
+/// Words of programs, the more particular before those that they contain.
+const WORDS: [(&str, OwnShortage); 18] = [
+    ("OutOfMemoryError: unable to create", OwnShortage::JavaThread),
+    ("OutOfMemoryError", OwnShortage::JavaHeap),
+    ("OOM is now expected behavior", OwnShortage::Rcu),
+    // inotify-tools, Node, watchman, systemd, fsnotify.
+    ("limit on inotify watches", OwnShortage::FileWatches),
+    ("limit for number of file watchers", OwnShortage::FileWatches),
+    ("max_user_watches", OwnShortage::FileWatches),
+    ("inotify watch: No space left on device", OwnShortage::FileWatches),
+    ("inotify_add_watch: no space left on device", OwnShortage::FileWatches),
+    ("directory watch: Too many open files", OwnShortage::WatchInstances),
+    ("fsnotify watcher: too many open files", OwnShortage::WatchInstances),
+    ("max_user_instances", OwnShortage::WatchInstances),
+    // runc and keyctl.
+    ("session key: disk quota exceeded", OwnShortage::Keys),
+    ("session keyring: disk quota exceeded", OwnShortage::Keys),
+    ("fork: retry: Resource temporarily unavailable", OwnShortage::Tasks),
+    ("fork: Resource temporarily unavailable", OwnShortage::Tasks),
+    ("failed to create new OS thread", OwnShortage::Tasks),
+    ("can't start new thread", OwnShortage::Tasks),
+    ("oo many open files", OwnShortage::OpenFiles),
+];
+
+impl OwnShortage {
+    /// Reads a line of a program; none if it tells of no shortage.
+    pub(crate) fn of(message: &str) -> Option<Self> {
+        let found = WORDS.iter().find(|(words, _)| message.contains(words)).map(|(_, kind)| *kind);
+        found.or_else(|| is_shortage_of_memory(message).then_some(Self::Program))
+    }
+
+    /// The first line of the answer.
+    pub(crate) const fn headline(self) -> &'static str {
+        match self {
+            Self::Tasks => {
+                "a program could not start a process or thread, which a limit of tasks refuses"
+            }
+            Self::FileWatches => {
+                "a program could watch no more files (fs.inotify.max_user_watches)"
+            }
+            Self::WatchInstances => {
+                "a program could open no inotify instance (fs.inotify.max_user_instances)"
+            }
+            Self::Keys => {
+                "a container or program could create no key (kernel.keys.maxkeys, maxbytes)"
+            }
+            Self::JavaThread => {
+                "a Java program could not create a thread, which a limit of tasks refuses"
+            }
+            Self::JavaHeap => "a Java program filled its own heap (OutOfMemoryError)",
+            Self::OpenFiles => "a program reached a limit of open files",
+            Self::Rcu => "RCU's words about OOM warn of a thread that got no CPU time",
+            Self::Program => "a program's own allocation failed",
+        }
+    }
+
+    /// A note on so many lines.
+    pub(crate) fn note(self, count: u64) -> String {
+        let lines = format_count(count, "line");
+        match self {
+            Self::Tasks => format!(
+                "{lines} of programs that could not fork or create a thread (EAGAIN): a limit of tasks (pids.max or TasksMax=, \
+                 ulimit -u of the user, kernel.threads-max, kernel.pid_max), not of memory"
+            ),
+            Self::FileWatches => format!(
+                "{lines} of programs that watch files (ENOSPC of inotify_add_watch): each user may have \
+                 fs.inotify.max_user_watches; the disk is not full. Raise it, or watch fewer files; count those of a process \
+                 with grep -c inotify /proc/PID/fdinfo/*"
+            ),
+            Self::WatchInstances => format!(
+                "{lines} of programs that open inotify (EMFILE of inotify_init): each user, and with it all containers of the \
+                 user, may have fs.inotify.max_user_instances (128 by default); raise it"
+            ),
+            Self::Keys => format!(
+                "{lines} of keys that were refused (EDQUOT): each container takes a key of its user; raise \
+                 kernel.keys.maxkeys and kernel.keys.maxbytes (root_maxkeys of root), see /proc/key-users; no disk is full"
+            ),
+            Self::JavaThread => format!(
+                "{lines} of a JVM that could not create a thread: a limit of tasks (pids.max or TasksMax=, ulimit -u, \
+                 kernel.threads-max), or no room for the thread's stack; the heap is not the cause"
+            ),
+            Self::JavaHeap => format!(
+                "{lines} of java.lang.OutOfMemoryError: the limit is the JVM's own (-Xmx), and the kernel had no part in it"
+            ),
+            Self::OpenFiles => format!(
+                "{lines} of programs at a limit of open files: their own (EMFILE, ulimit -n, LimitNOFILE= of the unit), or the \
+                 machine's (ENFILE, \"in system\", fs.file-max); find what leaves files or sockets open, or raise it"
+            ),
+            Self::Rcu => format!(
+                "{lines} with RCU's 'OOM is now expected behavior': its thread got no CPU time; memory was not short"
+            ),
+            Self::Program => format!(
+                "{lines} of programs whose allocation failed (commit limit, ulimit -v, a limit of their own); not a kill"
+            ),
+        }
+    }
+}
+
+fn is_shortage_of_memory(message: &str) -> bool {
+    const WORDS: [&str; 6] = [
+        "cannot allocate memory",
+        "out of memory",
+        "std::bad_alloc",
+        "memoryerror",
+        "allowed memory size",
+        "virtual memory exhausted",
+    ];
+    // Lines without any of these letters are the rule.
+    let has_start =
+        message.contains("emory") || message.contains("alloc") || message.contains("MEM");
+    has_start && {
+        let lower = message.to_lowercase();
+        WORDS.iter().any(|word| lower.contains(word))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_told_from_a_lack_of_memory() {
+        let check = |message: &str, kind| assert_eq!(OwnShortage::of(message), kind, "{message}");
+        check(
+            "Error: ENOSPC: System limit for number of file watchers reached, watch '/a'",
+            Some(OwnShortage::FileWatches),
+        );
+        check(
+            "Failed to watch /a; upper limit on inotify watches reached!",
+            Some(OwnShortage::FileWatches),
+        );
+        check(
+            "Failed to add /run/a to directory watch: Too many open files",
+            Some(OwnShortage::WatchInstances),
+        );
+        check(
+            "failed to create fsnotify watcher: too many open files",
+            Some(OwnShortage::WatchInstances),
+        );
+        check(
+            "unable to join session keyring: unable to create session key: disk quota exceeded",
+            Some(OwnShortage::Keys),
+        );
+        check("-bash: fork: retry: Resource temporarily unavailable", Some(OwnShortage::Tasks));
+        check(
+            "runtime: failed to create new OS thread (have 9 already; errno=11)",
+            Some(OwnShortage::Tasks),
+        );
+        check("accept4() failed (24: Too many open files)", Some(OwnShortage::OpenFiles));
+        check(
+            "java.lang.OutOfMemoryError: unable to create native thread",
+            Some(OwnShortage::JavaThread),
+        );
+        check("ERROR:  out of memory", Some(OwnShortage::Program));
+        check("write failed: No space left on device", None);
+        check("memory is fine", None);
+    }
+}
