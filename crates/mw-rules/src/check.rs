@@ -1,7 +1,7 @@
 //! Runs every rule and sums up.
 
 use crate::rules::memory_exhausted::LEAST_SHARE;
-use crate::{RULES, Rule};
+use crate::{RULES, Rule, registry};
 use mw_model::{
     Absence, Finding, Missing, OriginKind, Preflight, Report, SCHEMA_VERSION, Severity,
     SkippedRule, Subject, Window, caller, derived, format_bytes,
@@ -68,8 +68,11 @@ pub fn check_rules(
 
 /// Sorts the findings and draws the verdict from their severities.
 pub fn sum_up(report: &mut Report) {
-    // Stable: within a severity the order of the catalogue stays.
-    report.findings.sort_by_key(|finding: &Finding| std::cmp::Reverse(finding.severity));
+    // Stable: within a severity the order of the catalogue stays, and what shows only that memory is short comes last.
+    let place = |finding: &Finding| {
+        (std::cmp::Reverse(finding.severity), registry::is_of_symptom(&finding.rule))
+    };
+    report.findings.sort_by_key(place);
     report.worst = report.findings.first().map(|finding| finding.severity);
     report.verdict = verdict(report);
 }

@@ -1,6 +1,12 @@
 //! Kills of the OOM killer at the limits of cgroups, as the groups count them.
 
-use mw_model::{Cgroup, Cgroups, Remedy, Snapshot, Step, derived, format_bytes, is_cgroup_within};
+use crate::kernel_memory::FULL_PERCENT;
+use crate::share::percent;
+use crate::{cgroup_parts, oom_words};
+use mw_model::{
+    Cgroup, Cgroups, Finding, Quantity, Remedy, Severity, Snapshot, Step, Subject, derived,
+    format_bytes, is_cgroup_within,
+};
 
 /// Groups that are named.
 const MAX_NAMED: usize = 3;
@@ -25,6 +31,34 @@ pub(crate) fn at_limits(snapshot: &Snapshot) -> Vec<GroupKills<'_>> {
     // A group counts the kills of those below it.
     kills.retain(|kills| !paths.iter().any(|path| is_below(&kills.group.path, path)));
     kills
+}
+
+/// A group in which the OOM killer has killed at its own limit, and that is full again, next to none of it page cache: reclaim
+/// did not keep it below its limit then, whatever swap would take.
+pub(crate) fn full_again(group: &Cgroup, cgroups: &Cgroups) -> Option<Finding> {
+    let (limit, used) = (group.max_bytes?, group.current_bytes?);
+    let count = group.events.oom_kill.filter(|count| *count > 0)?;
+    let lists = [group.stat.inactive_file_bytes?, group.stat.active_file_bytes?];
+    let own = used.saturating_sub(derived::total(lists));
+    let is_full = percent(own, limit) >= FULL_PERCENT;
+    if !is_full || !has_met_its_limit(group) {
+        return None;
+    }
+    let kills = GroupKills { cgroups, group, count };
+    let headline = format!(
+        "full again at its limit of {}, where the OOM killer has killed {}: {} of it are no page cache",
+        format_bytes(limit),
+        oom_words::processes(count),
+        format_bytes(own)
+    );
+    let file = cgroups.limit_file(group, limit);
+    let subject = Subject::Cgroup(Some(group.path.clone()));
+    let finding = Finding::new(Severity::Warning, subject, headline)
+        .with_evidence(file, Quantity::Bytes(limit), file)
+        .with_evidence("memory that is no page cache", Quantity::Bytes(own), "memory.stat")
+        .with_impact("The next allocations of this cgroup swap or meet the OOM killer; other programs are not concerned.")
+        .with_remedy(remedy(&kills));
+    Some(cgroup_parts::with_events(finding, group))
 }
 
 /// True if the groups' limits account for all kills that the machine has counted.
@@ -76,4 +110,47 @@ fn limit_bytes(group: &Cgroup) -> Option<u64> {
 
 fn is_below(path: &str, other: &str) -> bool {
     path != other && (other == "/" || is_cgroup_within(path, other))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    fn group() -> Cgroup {
+        let mut group = Cgroup {
+            path: "/docker/a".to_owned(),
+            current_bytes: Some(4 * GIB),
+            max_bytes: Some(4 * GIB),
+            ..Cgroup::default()
+        };
+        group.stat.inactive_file_bytes = Some(GIB / 64);
+        group.stat.active_file_bytes = Some(0);
+        group.events.max = Some(900);
+        group.events.oom_kill = Some(6);
+        group
+    }
+
+    fn found(group: &Cgroup) -> Option<String> {
+        full_again(group, &Cgroups::default()).map(|finding| finding.headline)
+    }
+
+    /// Promise (Findings): A container that was killed at its limit and is full again is reported, whatever swap the machine has.
+    #[test]
+    fn a_group_that_is_full_again_after_kills_is_reported() {
+        let headline = "full again at its limit of 4 GiB, where the OOM killer has killed 6 processes: 4.0 GiB of it are no page cache";
+        assert_eq!(found(&group()).as_deref(), Some(headline));
+        let below = Cgroup { current_bytes: Some(3 * GIB), ..group() };
+        assert_eq!(found(&below), None, "restarted, and below its limit");
+        let mut cached = group();
+        cached.stat.inactive_file_bytes = Some(GIB);
+        assert_eq!(found(&cached), None, "page cache fills any limit");
+        let mut calm = group();
+        calm.events.oom_kill = Some(0);
+        assert_eq!(found(&calm), None);
+        let mut of_others = group();
+        of_others.events.max = Some(0);
+        assert_eq!(found(&of_others), None, "killed for a limit of another cgroup");
+    }
 }

@@ -266,6 +266,11 @@ pub(crate) fn of_oom_kills() -> &'static [Rule] {
     place.and_then(|place| RULES.get(place..=place)).unwrap_or_default()
 }
 
+/// True if the rule of this id shows only that memory is short.
+pub(crate) fn is_of_symptom(id: &str) -> bool {
+    find(id).is_some_and(|rule| rule.precedence == Symptom)
+}
+
 /// The rule of this id.
 pub fn find(id: &str) -> Option<&'static Rule> {
     RULES.iter().find(|rule| rule.id == id)

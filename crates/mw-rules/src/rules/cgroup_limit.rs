@@ -8,7 +8,8 @@
 //! as neither the free swap nor the group's memory.swap.max has room for, but not page cache. Or a group that is full and has
 //! half of its limit in kernel objects that reclaim frees one by one (cached dentries and inodes); or a group of version 1
 //! at its limit of kernel memory (`memory.kmem.limit_in_bytes`), which counts apart. Or a group that is full and has half of
-//! its limit in page cache that has to be written before it can be freed.
+//! its limit in page cache that has to be written before it can be freed. Or a group in which the OOM killer has killed
+//! processes at the group's own limit, and that is full again, whatever swap would take.
 //!
 //! As the cause of a stall: tasks reclaimed within a cgroup's limit or were blocked there, or a cgroup
 //! reached its limit more often than before. The machine and the canary may have been calm throughout.
@@ -44,6 +45,7 @@
 
 use crate::cause_score::CauseScore;
 use crate::cgroup_parts;
+use crate::group_kills;
 use crate::kernel_memory;
 use crate::request::{is_task_within, limit_events};
 use crate::rules::cgroup_throttled::{is_over_swap_high, over_swap_high};
@@ -73,6 +75,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
             finding(group, &window.now, cgroups)
                 .or_else(|| kernel_memory::at_its_limit(group, cgroups))
                 .or_else(|| kernel_memory::objects(group, cgroups))
+                .or_else(|| group_kills::full_again(group, cgroups))
                 .or_else(|| {
                     let hard = hard_bytes(group, &window.now, cgroups.version)?;
                     cgroup_parts::unwritten(group, cgroups, hard)

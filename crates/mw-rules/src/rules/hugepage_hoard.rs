@@ -29,7 +29,8 @@
 //! ## Threshold
 //! A tenth of memory is a note: a database that is about to start needs its pool. A quarter is a
 //! warning: that is commonly the whole buffer pool of a service that is down, or that failed to get its
-//! huge pages and runs without them. A write counts that used a tenth of a CPU.
+//! huge pages and runs without them. It is critical while the rest of memory is used up (memory-exhausted): then the pool is
+//! why. A write counts that used a tenth of a CPU.
 //!
 //! ## References
 //! Linux, Documentation/admin-guide/mm/hugetlbpage.rst.
@@ -37,6 +38,7 @@
 use crate::cause_score::{CauseScore, LATENT_MOST};
 use crate::forced_work::{ForcedWork, ForcingTask, most, named};
 use crate::roles;
+use crate::rules::memory_exhausted;
 use crate::share::percent;
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
@@ -55,8 +57,9 @@ const WARNING_PERCENT: f64 = 25.0;
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let pools = window.now.hugepages.required()?;
     let total = derived::memory_bytes(&window.now.sample)?;
+    let is_used_up = memory_exhausted::is_used_up(&window.now);
     let found = pools.iter().filter_map(|pool| {
-        let found = finding(pool, total)?;
+        let found = finding(pool, total, is_used_up)?;
         Some(match too_large_segment(&window.now, pool) {
             Some(segment) => beside_segment(found, &segment, pool, total),
             None => with_plan(found, &window.now, pool),
@@ -193,14 +196,18 @@ pub(crate) fn culprits(stall: &StallWindow<'_>, cause: &Cause) -> Vec<Role> {
     vec![Role { pid: process.pid, task: process.name, why }]
 }
 
-fn finding(pool: &HugePool, memory_bytes: u64) -> Option<Finding> {
+fn finding(pool: &HugePool, memory_bytes: u64, is_used_up: bool) -> Option<Finding> {
     let idle_pages = pool.available_pages();
     let idle = idle_pages.saturating_mul(pool.page_bytes);
     let share = percent(idle, memory_bytes);
     if share < NOTE_PERCENT {
         return None;
     }
-    let severity = if share >= WARNING_PERCENT { Severity::Warning } else { Severity::Note };
+    let severity = match share >= WARNING_PERCENT {
+        true if is_used_up => Severity::Critical,
+        true => Severity::Warning,
+        false => Severity::Note,
+    };
     let size = format_bytes(pool.page_bytes);
     let dir = huge_pool_dir(pool.page_bytes, None);
     let headline = format!(

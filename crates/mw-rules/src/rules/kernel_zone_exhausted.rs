@@ -73,7 +73,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     if of_kernel.iter().all(|of| of.left_pages() == 0) {
         return Ok(vec![exhausted(snapshot, largest, &of_kernel)]);
     }
-    Ok(without_blocks(snapshot, &of_kernel).into_iter().collect())
+    Ok(without_blocks(window, &of_kernel).into_iter().collect())
 }
 
 /// A zone as a request of the kernel sees it.
@@ -223,7 +223,8 @@ fn remedy(snapshot: &Snapshot, largest: &KernelZone<'_>) -> Remedy {
 }
 
 /// The zones that are above their watermarks have much memory and no block of the size.
-fn without_blocks(snapshot: &Snapshot, all: &[KernelZone<'_>]) -> Option<Finding> {
+fn without_blocks(window: &Window, all: &[KernelZone<'_>]) -> Option<Finding> {
+    let snapshot = &window.now;
     let page_bytes = snapshot.origin.page_bytes;
     let order = derived::order_of(BLOCK_BYTES, page_bytes);
     let buddies = &snapshot.sample.buddyinfo.value()?.zones;
@@ -246,17 +247,21 @@ fn without_blocks(snapshot: &Snapshot, all: &[KernelZone<'_>]) -> Option<Finding
         largest_order = largest_order.max(highest.unwrap_or(0));
         free = free.saturating_add(of.left_pages().saturating_mul(page_bytes));
     }
-    (free >= total / ENOUGH_SHARE).then(|| fragmented(snapshot, free, largest_order))
+    (free >= total / ENOUGH_SHARE).then(|| fragmented(window, free, largest_order))
 }
 
 fn is_same(buddy: &mw_proc::buddyinfo::BuddyZone, zone: &Zone) -> bool {
     buddy.node == zone.node && buddy.name == zone.name
 }
 
-fn fragmented(snapshot: &Snapshot, free: u64, largest_order: usize) -> Finding {
-    let largest = snapshot.origin.page_bytes.checked_shl(u32::try_from(largest_order).unwrap_or(0));
+fn fragmented(window: &Window, free: u64, largest_order: usize) -> Finding {
+    let snapshot = &window.now;
+    let page_bytes = snapshot.origin.page_bytes;
+    let largest = page_bytes.checked_shl(u32::try_from(largest_order).unwrap_or(0));
+    let order = derived::order_of(BLOCK_BYTES, page_bytes);
     let headline = format!(
-        "no block of {} or more is free for the kernel, although {} are (the largest has {})",
+        "free memory is fragmented: no contiguous block of {} (order {order}) is free for the kernel, although {} are (the \
+         largest has {})",
         format_bytes(BLOCK_BYTES),
         format_bytes(free),
         format_bytes(largest.unwrap_or(0))
@@ -271,7 +276,7 @@ fn fragmented(snapshot: &Snapshot, free: u64, largest_order: usize) -> Finding {
     // Blocks of a huge page's size have all smaller ones.
     let is_served = outlook::is_served_in_huge_pages(snapshot, huge_bytes);
     let severity = if is_served { Severity::Note } else { Severity::Warning };
-    Finding::new(severity, mw_model::Area::KernelMemory, headline)
+    let mut finding = Finding::new(severity, mw_model::Area::KernelMemory, headline)
         .with_evidence("free above the watermarks", Quantity::Bytes(free), "/proc/zoneinfo")
         .with_evidence(
             "largest free block",
@@ -279,5 +284,14 @@ fn fragmented(snapshot: &Snapshot, free: u64, largest_order: usize) -> Finding {
             "/proc/buddyinfo",
         )
         .with_impact("Drivers and network devices that need such a block fail, or wait while the kernel compacts.")
-        .with_remedy(remedy)
+        .with_remedy(remedy);
+    if let Some(meminfo) = snapshot.sample.meminfo.value() {
+        // It grows into all free memory, and leaves what is left in small blocks.
+        let cache = Quantity::Bytes(derived::file_cache_bytes(&derived::sound(meminfo)));
+        finding = finding.with_evidence("page cache", cache, "/proc/meminfo");
+    }
+    if outlook::compaction_fails(window) {
+        finding.headline.push_str("; compaction mostly fails");
+    }
+    finding
 }

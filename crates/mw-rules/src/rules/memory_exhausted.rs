@@ -61,6 +61,10 @@ impl RemainingMemory {
     const fn least(&self) -> u64 {
         self.total / LEAST_SHARE
     }
+
+    const fn is_used_up(&self) -> bool {
+        self.ready < self.least()
+    }
 }
 
 /// True if next to no memory is available.
@@ -68,10 +72,15 @@ pub(crate) fn is_exhausted(snapshot: &Snapshot) -> bool {
     RemainingMemory::read(snapshot).is_ok_and(|left| left.available < left.least())
 }
 
+/// True if a large request waits for writeback or swap at least.
+pub(crate) fn is_used_up(snapshot: &Snapshot) -> bool {
+    RemainingMemory::read(snapshot).is_ok_and(|left| left.is_used_up())
+}
+
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let snapshot = &window.now;
     let left = RemainingMemory::read(snapshot)?;
-    if left.ready >= left.least() {
+    if !left.is_used_up() {
         return Ok(Vec::new());
     }
     let holders = largest(snapshot, MAX_SHOWN);

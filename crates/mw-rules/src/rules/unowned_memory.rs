@@ -4,7 +4,8 @@
 //!
 //! ## What it finds
 //! At least a tenth of memory, each by itself, that is in no counter of the kernel; that is per-CPU memory; or that is
-//! shared memory which neither a tmpfs, nor a System V segment, nor what a process maps explains and no swap could take.
+//! shared memory which neither a tmpfs, nor a System V segment, nor what a process maps explains and no swap could take. Or
+//! three tenths of memory that are such shared memory, whatever swap could take.
 //! The ZFS ARC does not count (zfs-arc), nor does memory that a balloon has taken out of MemTotal. The balloon of VMware before
 //! Linux 5.3 and that of Hyper-V before 6.16 are in no counter, and are found here.
 //!
@@ -19,15 +20,19 @@
 //! Memory in no counter is that of drivers (network buffers, GPUs, storage, hypervisor tools): unload or update the
 //! driver, or boot with `page_owner=on`. Per-CPU memory is mostly that of cgroups, also of those that were removed and live
 //! on until their page cache is reclaimed: `memory.reclaim` or `drop_caches` frees them. Shared memory is released by the
-//! program that maps it: a memfd, a removed file of a tmpfs, the buffer of a GPU.
+//! program that maps it: a memfd, a removed file of a tmpfs, the buffer of a GPU. Buffers of integrated graphics are shared
+//! memory that no process maps in its own name; `memwright explain --all-memory` and `drm-total-*` in /proc/PID/fdinfo name
+//! the program.
 //!
 //! ## Threshold
-//! A tenth of memory is a warning; of shared memory it is a note up to 30%, since mounts of containers are not seen. What a kernel allocates for itself without a counter (page tables of the kernel, boot
+//! A tenth of memory is a warning; of shared memory it is a note up to 30%, since mounts of containers are not seen, and a note
+//! beyond that while swap could take it. What a kernel allocates for itself without a counter (page tables of the kernel, boot
 //! memory, buffers of a few devices) is below 5% on the machines of docs/environments.md. A process's shared memory is
 //! counted once, as that of the process with most of it.
 //!
 //! ## References
-//! Linux, fs/proc/meminfo.c; Documentation/mm/page_owner.rst; Documentation/admin-guide/cgroup-v2.rst,
+//! Linux, fs/proc/meminfo.c; drivers/misc/vmw_balloon.c, `vmballoon_enqueue_page_list()`; drivers/hv/hv_balloon.c;
+//! Documentation/mm/page_owner.rst; Documentation/admin-guide/cgroup-v2.rst,
 //! nr_dying_descendants.
 
 use crate::arc;
@@ -157,20 +162,28 @@ fn shared(snapshot: &Snapshot, account: &Account) -> Option<Finding> {
     let processes = snapshot.processes.value().map_or(&[][..], |all| all.list.as_slice());
     let mapped = processes.iter().filter_map(|process| process.status.rss_shmem_bytes).max();
     let swap = snapshot.sample.meminfo.value().and_then(|m| m.swap_free_bytes).unwrap_or(0);
-    let known = named.max(mapped.unwrap_or(0));
-    let bytes = all.saturating_sub(known).saturating_sub(swap);
-    let share = much(bytes, account)?;
+    let unexplained = all.saturating_sub(named.max(mapped.unwrap_or(0)));
+    let is_of = |least| move |share: &f64| *share >= least;
+    let hard = unexplained.saturating_sub(swap);
+    let (bytes, share, severity) = match much(hard, account) {
+        Some(share) if share >= SHARED_WARNING_PERCENT => (hard, share, Severity::Warning),
+        Some(share) => (hard, share, Severity::Note),
+        None => {
+            let share = much(unexplained, account).filter(is_of(SHARED_WARNING_PERCENT))?;
+            (unexplained, share, Severity::Note)
+        }
+    };
     let headline = format!(
         "{} are shared memory without a mount, segment or process that explains it ({share:.0}% of memory)",
         format_bytes(bytes)
     );
-    let is_much = share >= SHARED_WARNING_PERCENT;
-    let severity = if is_much { Severity::Warning } else { Severity::Note };
     Some(
         Finding::new(severity, Area::SharedMemory, headline)
             .with_evidence("Shmem", Quantity::Bytes(all), "/proc/meminfo")
             .with_evidence("tmpfs and System V segments", Quantity::Bytes(named), "statfs, /proc/sysvipc/shm")
-            .with_impact("It is no page cache: without swap no reclaim frees it until the program that maps it does.")
+            .with_impact(
+                "It counts as page cache (Cached), but reclaim can only swap it out, until the program that holds it frees it.",
+            )
             .with_remedy(Remedy::named(
                 "find the program that maps it: a memfd, a removed file of a tmpfs, or buffers of a GPU",
                 vec![
