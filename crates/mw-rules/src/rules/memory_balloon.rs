@@ -5,7 +5,8 @@
 //! ## What it finds
 //! A balloon that holds at least a tenth of the memory that the machine was started with: `Balloon` of
 //! /proc/meminfo (Linux 6.16), and before that `balloon_inflate` less `balloon_deflate` of /proc/vmstat, which
-//! the drivers of virtio and VMware count.
+//! the drivers of virtio count, and of VMware since Linux 5.3. The larger of both: the huge pages of VMware's balloon are in
+//! the second alone (drivers/misc/vmw_balloon.c, `vmballoon_enqueue_page_list()`), those of Xen and Hyper-V in the first.
 //!
 //! Without such a count, a note or a warning that at least 30% of the memory that the zones span (`present`, /proc/zoneinfo) is not in
 //! MemTotal: the balloons of Xen and of virtio take their pages out of it (`adjust_managed_page_count()`), on every kernel.
@@ -33,7 +34,8 @@
 //! It is a warning while less than a tenth of what is left is available: then the host holds what the guest needs.
 //!
 //! ## References
-//! Linux, mm/balloon_compaction.c, drivers/virtio/virtio_balloon.c; Documentation/filesystems/proc.rst, Balloon.
+//! Linux, mm/balloon_compaction.c, `balloon_page_enqueue_one()`; drivers/virtio/virtio_balloon.c;
+//! Documentation/filesystems/proc.rst, Balloon.
 
 use crate::share::percent;
 use mw_model::{
@@ -131,15 +133,18 @@ fn present_bytes(snapshot: &Snapshot) -> Result<u64, Missing> {
 /// Memory of the balloon, and the file that has it. A kernel without these counters is built without the
 /// drivers that count.
 fn balloon_bytes(snapshot: &Snapshot) -> Result<(u64, &'static str), Missing> {
-    let meminfo = snapshot.sample.meminfo.required()?;
-    if let Some(bytes) = meminfo.balloon_bytes {
+    let counted = snapshot.sample.meminfo.required()?.balloon_bytes;
+    if let (Some(bytes), None) = (counted, snapshot.sample.vmstat.value()) {
         return Ok((bytes, "/proc/meminfo Balloon"));
     }
     let vmstat = snapshot.sample.vmstat.required()?;
     let count = |counter| vmstat.get(counter).unwrap_or(0);
     let pages = count(Counter::BalloonInflate).saturating_sub(count(Counter::BalloonDeflate));
-    let bytes = pages.saturating_mul(snapshot.origin.page_bytes);
-    Ok((bytes, "/proc/vmstat balloon_inflate - balloon_deflate"))
+    let inflated = pages.saturating_mul(snapshot.origin.page_bytes);
+    Ok(match counted {
+        Some(bytes) if bytes >= inflated => (bytes, "/proc/meminfo Balloon"),
+        _ => (inflated, "/proc/vmstat balloon_inflate - balloon_deflate"),
+    })
 }
 
 #[cfg(test)]
@@ -195,6 +200,18 @@ mod tests {
         assert_eq!(uncounted(250, 300), None, "a crash kernel");
         assert_eq!(uncounted(600, 200), Some(Severity::Note));
         assert_eq!(uncounted(600, 39), Some(Severity::Warning));
+    }
+
+    #[test]
+    fn huge_pages_of_vmware_are_counted_as_inflated_alone() {
+        let mut snapshot = guest(600, 200);
+        let Reading::Value(meminfo) = &mut snapshot.sample.meminfo else { unreachable!() };
+        meminfo.balloon_bytes = Some(10 * MIB);
+        let mut vmstat = Vmstat::default();
+        vmstat.set(Counter::BalloonInflate, Some(600 * MIB / 4096));
+        vmstat.set(Counter::BalloonDeflate, Some(0));
+        snapshot.sample.vmstat = Reading::Value(vmstat);
+        assert_eq!(severity(snapshot), Some(Severity::Note));
     }
 
     #[test]
