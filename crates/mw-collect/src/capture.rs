@@ -229,8 +229,8 @@ fn add_cgroups<W: Write>(
     archive: &mut Archive<W>,
     redactor: &mut Redactor,
 ) -> io::Result<()> {
-    let Ok(files) = cgroup::files(source) else { return Ok(()) };
-    for file in files {
+    let files = cgroup::files(source).unwrap_or_default();
+    for file in files.into_iter().chain(cgroup::task_files(source)) {
         let to = format!("{}{}/{}", file.mount, redactor.group(&file.group), file.name);
         archive.copy(source, &format!("{}{}/{}", file.mount, file.group, file.name), &to)?;
     }

@@ -190,6 +190,7 @@ fn fill(source: &Source, snapshot: &mut Snapshot) {
     let pools = snapshot.hugepages.value().map_or(&[][..], Vec::as_slice);
     let page_bytes: Vec<u64> = pools.iter().map(|pool| pool.page_bytes).collect();
     snapshot.cgroups = cgroup::collect(source, &page_bytes).into();
+    snapshot.task_limits = cgroup::task_limits(source).into();
     snapshot.memory_hierarchy = source.reading("/proc/cgroups", mw_proc::cgroups::parse_memory);
     let blocks =
         snapshot.sample.zoneinfo.required().and_then(|zoneinfo| {

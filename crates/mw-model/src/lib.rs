@@ -79,7 +79,7 @@ pub use killed::{
     FatalSignal, KILLS_SCHEMA, KillList, KillParty, KillReason, KillSource, Killer, ProcessKill,
 };
 pub use machine::{
-    Cgroup, CgroupVersion, Cgroups, Disk, HugepagesWanted, HugetlbLimit, MemoryBlocks,
+    Cgroup, CgroupVersion, Cgroups, Disk, GroupTasks, HugepagesWanted, HugetlbLimit, MemoryBlocks,
     MemoryFilesystem, Node, Process, Processes, Sysctl, Thp, ThpSize, Zram, is_cgroup_within,
 };
 pub use map_count::{MapCount, MapCounts};

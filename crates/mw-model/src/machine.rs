@@ -152,7 +152,8 @@ impl Processes {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Process {
     pub status: status::Status,
-    /// Its limits, if they could be read; only for processes that lock or pin memory.
+    /// Its limits, if they could be read; only for processes that lock or pin memory, and of users with many tasks for the
+    /// one with most threads.
     pub limits: Option<limits::Rlimits>,
 }
 
@@ -226,6 +227,19 @@ impl Cgroups {
     }
 }
 
+/// Tasks of a cgroup with those below it, and their limit.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GroupTasks {
+    /// The group's path below the root of its hierarchy.
+    pub path: String,
+    /// `pids.current`.
+    pub tasks: u64,
+    /// `pids.max`.
+    pub limit: u64,
+    /// The path of `pids.max`.
+    pub file: String,
+}
+
 /// Limit of a cgroup's huge pages of one size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HugetlbLimit {
@@ -276,10 +290,6 @@ pub struct Cgroup {
     pub kernel_limit_bytes: Option<u64>,
     /// How often that limit refused memory: `memory.kmem.failcnt`.
     pub kernel_failures: Option<u64>,
-    /// `pids.max` of version 2: how many tasks it may have with those below it; `None` is no limit.
-    pub tasks_max: Option<u64>,
-    /// `pids.current`.
-    pub tasks: Option<u64>,
     pub stat: cgroup::MemoryStat,
     /// Its events: of its own limits, and processes killed in it and below. Version 1 fills `max` (failcnt) and
     /// `oom_kill` alone.

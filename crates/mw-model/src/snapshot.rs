@@ -1,8 +1,8 @@
 //! The kernel's memory state at one instant.
 
 use crate::{
-    Cgroups, Disk, HugePool, HugepagesWanted, MapCounts, MemoryBlocks, MemoryFilesystem, Missing,
-    Node, OomHistory, PageBlocks, Processes, Reading, Sysctl, Thp, Zram,
+    Cgroups, Disk, GroupTasks, HugePool, HugepagesWanted, MapCounts, MemoryBlocks,
+    MemoryFilesystem, Missing, Node, OomHistory, PageBlocks, Processes, Reading, Sysctl, Thp, Zram,
 };
 use mw_proc::arcstats::Arcstats;
 use mw_proc::buddyinfo::Buddyinfo;
@@ -64,6 +64,8 @@ pub struct Snapshot {
     /// Keys by user.
     pub keys: Reading<Vec<KeyUser>>,
     pub cgroups: Reading<Cgroups>,
+    /// Cgroups that have at least half of the tasks that their limit allows, the fullest first; a bounded number.
+    pub task_limits: Reading<Vec<GroupTasks>>,
     /// Added memory that is offline.
     pub memory_blocks: Reading<MemoryBlocks>,
     /// How many groups the memory controller's hierarchy has; none where the kernel does not list it.

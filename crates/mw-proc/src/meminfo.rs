@@ -78,6 +78,7 @@ meminfo! {
     writeback_tmp_bytes Bytes "WritebackTmp" "FUSE's writeback buffers (2.6.26 and later)."
     commit_limit_bytes Bytes "CommitLimit" "the most that may be committed under strict overcommit."
     committed_as_bytes Bytes "Committed_AS" "what processes were promised."
+    vmalloc_total_bytes Bytes "VmallocTotal" "addresses for vmalloc and mappings of devices."
     vmalloc_used_bytes Bytes "VmallocUsed" "in use by vmalloc (0 from 4.4 to 5.2)."
     percpu_bytes Bytes "Percpu" "per-CPU memory (4.20 and later)."
     hardware_corrupted_bytes Bytes "HardwareCorrupted" "poisoned after memory errors (2.6.32 and later)."

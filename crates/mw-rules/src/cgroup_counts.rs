@@ -1,9 +1,7 @@
 //! Limits of numbers of cgroups and of their tasks.
 
 use crate::share::{LIMIT_PERCENT, percent};
-use mw_model::{
-    Area, Cgroup, Cgroups, Finding, Quantity, Remedy, Severity, Snapshot, Step, Subject,
-};
+use mw_model::{Area, Finding, GroupTasks, Quantity, Remedy, Severity, Snapshot, Step, Subject};
 use mw_proc::version::KernelVersion;
 
 /// Numbers of memory cgroups: `MEM_CGROUP_ID_MAX`, before 3.15 `CSS_ID_MAX`.
@@ -50,18 +48,17 @@ pub(crate) fn numbers(snapshot: &Snapshot) -> Option<Option<Finding>> {
 
 /// Cgroups at their limit of tasks (kernel/cgroup/pids.c), which counts the tasks of the cgroups below as well.
 pub(crate) fn tasks(snapshot: &Snapshot) -> Vec<Finding> {
-    let Some(cgroups) = snapshot.cgroups.value() else { return Vec::new() };
-    cgroups.each().filter_map(|group| at_its_tasks(group, cgroups)).collect()
+    snapshot.task_limits.value().into_iter().flatten().filter_map(at_its_tasks).collect()
 }
 
-fn at_its_tasks(group: &Cgroup, cgroups: &Cgroups) -> Option<Finding> {
-    let (limit, tasks) = (group.tasks_max?, group.tasks?);
+fn at_its_tasks(group: &GroupTasks) -> Option<Finding> {
+    let GroupTasks { limit, tasks, .. } = *group;
     if percent(tasks, limit) < LIMIT_PERCENT {
         return None;
     }
     let headline = format!("its tasks are at the limit pids.max: {tasks} of {limit}");
     let raised = limit.saturating_mul(2);
-    let step = Step::manual_on(&format!("echo {raised} >"), &cgroups.file(group, "pids.max"));
+    let step = Step::manual_on(&format!("echo {raised} >"), &group.file);
     Some(
         Finding::new(Severity::Warning, Subject::Cgroup(Some(group.path.clone())), headline)
             .with_evidence("tasks", Quantity::Count(tasks), "pids.current")
@@ -83,18 +80,15 @@ mod tests {
     use mw_model::Reading;
 
     #[test]
-    fn a_cgroup_is_at_its_limit_of_tasks_once() {
-        let found = |tasks: Option<u64>, tasks_max: Option<u64>| {
-            let group = Cgroup { path: "/ci".to_owned(), tasks, tasks_max, ..Cgroup::default() };
-            let cgroups =
-                Cgroups { own: vec![group.clone()], limited: vec![group], ..Cgroups::default() };
-            let cgroups = Reading::Value(cgroups);
-            super::tasks(&Snapshot { cgroups, ..Snapshot::default() })
+    fn a_cgroup_is_at_its_limit_of_tasks() {
+        let found = |tasks, limit| {
+            let group =
+                GroupTasks { path: "/ci".to_owned(), tasks, limit, ..GroupTasks::default() };
+            let task_limits = Reading::Value(vec![group]);
+            super::tasks(&Snapshot { task_limits, ..Snapshot::default() })
         };
-        let [finding] = found(Some(96), Some(100)).try_into().unwrap();
+        let [finding] = found(96, 100).try_into().unwrap();
         assert_eq!(finding.headline, "its tasks are at the limit pids.max: 96 of 100");
-        assert_eq!(found(Some(90), Some(100)), []);
-        assert_eq!(found(Some(90), None), [], "no limit");
-        assert_eq!(found(None, Some(100)), []);
+        assert_eq!(found(90, 100), []);
     }
 }

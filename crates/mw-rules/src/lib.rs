@@ -54,6 +54,8 @@ mod suspect;
 pub mod trend;
 mod trends;
 mod untraced;
+mod user_tasks;
+mod vmalloc_space;
 mod watermark;
 
 pub use account::account;

@@ -5,6 +5,7 @@
 use mw_collect::input;
 use mw_model::{Finding, OriginKind, Reading, Window};
 use mw_proc::cgroups::CgroupCount;
+use mw_proc::key_users::KeyUser;
 use mw_proc::limits::Rlimit;
 use mw_proc::version::KernelVersion;
 
@@ -38,6 +39,11 @@ fn each_limit_is_found_by_its_own_setting() {
     assert_eq!(subject("firing-connections"), "net.netfilter.nf_conntrack_max");
     assert_eq!(subject("firing-cgroups"), "kernel memory");
     assert_eq!(subject("firing-tasks"), "cgroup /ci.service");
+    let mut of_root = window("kernel-limit/firing-keys");
+    let Reading::Value(keys) = &mut of_root.now.keys else { panic!("keys") };
+    *keys =
+        vec![KeyUser { uid: 0, bytes: 24_999_000, max_bytes: 25_000_000, ..KeyUser::default() }];
+    assert_eq!(found(&of_root, "kernel-limit")[0].subject.to_string(), "kernel.keys.root_maxbytes");
     let mut window = window("kernel-limit/quiet");
     set(&mut window, "fs.aio-nr", "65000");
     assert_eq!(found(&window, "kernel-limit")[0].subject.to_string(), "fs.aio-max-nr");

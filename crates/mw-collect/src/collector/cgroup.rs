@@ -4,6 +4,7 @@
 mod hierarchy;
 mod hugetlb;
 mod memories;
+mod tasks;
 
 use crate::source::Source;
 use hierarchy::{Hierarchy, ancestry};
@@ -13,6 +14,7 @@ use mw_proc::cgroup::{self, MemoryEvents, MemoryStat};
 use mw_sys::thread_time;
 use std::collections::BTreeSet;
 use std::time::Duration;
+pub(crate) use tasks::{task_files, task_limits};
 
 /// Depth of the search for groups with a limit: kubernetes puts a container's group fourth.
 const MAX_DEPTH: usize = 5;
@@ -151,8 +153,6 @@ const FILES_V2: &[&str] = &[
     "memory.events",
     "memory.events.local",
     "memory.stat",
-    "pids.current",
-    "pids.max",
     "cgroup.controllers",
     STAT,
 ];
@@ -239,9 +239,6 @@ impl Hierarchy {
                     .ok()
                     .flatten(),
                 kernel_failures: number("memory.kmem.failcnt"),
-                // The controller of tasks is in a hierarchy of its own.
-                tasks_max: None,
-                tasks: None,
                 stat,
                 events: MemoryEvents {
                     max: number("memory.failcnt"),
@@ -265,8 +262,6 @@ impl Hierarchy {
                 kernel_bytes: None,
                 kernel_limit_bytes: None,
                 kernel_failures: None,
-                tasks_max: number("pids.max"),
-                tasks: number("pids.current"),
                 stat,
                 events: events_v2(source, &dir),
             },

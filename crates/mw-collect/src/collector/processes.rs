@@ -7,7 +7,7 @@ use mw_proc::pid_stat::PidStat;
 use mw_proc::status::Status;
 use mw_sys::HelperThread;
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 /// The most processes that are looked at.
@@ -16,6 +16,10 @@ pub(crate) const MAX_PROCESSES: usize = 4096;
 /// Processes that are looked at between two looks at the time: waking the thread that looks costs as
 /// much as two.
 const BATCH: usize = 32;
+
+/// Users whose limit of tasks is read, and the fewest tasks of such a user.
+const MAX_USERS: usize = 8;
+const MANY_TASKS: u64 = 128;
 
 /// Time limit of one process, on a machine that is short of memory too.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -54,8 +58,44 @@ fn collect_within(source: &Source, budget: Duration, first: &[u32]) -> Result<Pr
             break;
         }
     }
+    add_limits_of_users(source, &mut list)?;
     list.sort_by_key(|process: &Process| process.status.pid);
     Ok(Processes { present: pids.len(), unseen: pids.len() - seen, list })
+}
+
+/// Reads the limits of the process with most threads of each user with many tasks.
+fn add_limits_of_users(source: &Source, list: &mut [Process]) -> Result<(), Missing> {
+    // Tasks of the user, the largest process's threads and its place.
+    let mut users: BTreeMap<u32, (u64, u64, usize)> = BTreeMap::new();
+    for (at, status) in list.iter().map(|process| &process.status).enumerate() {
+        let Some(uid) = status.uid.filter(|uid| *uid != 0) else { continue };
+        let threads = status.threads.unwrap_or(1);
+        let user = users.entry(uid).or_default();
+        user.0 = user.0.saturating_add(threads);
+        if threads > user.1 {
+            (user.1, user.2) = (threads, at);
+        }
+    }
+    let mut most: Vec<_> = users.into_values().filter(|(tasks, ..)| *tasks >= MANY_TASKS).collect();
+    most.sort_unstable_by_key(|(tasks, ..)| Reverse(*tasks));
+    most.truncate(MAX_USERS);
+    if most.is_empty() {
+        return Ok(());
+    }
+    let mut read = reader(source, limits)?;
+    for (.., at) in most {
+        if let Some(process) = list.get_mut(at)
+            && process.limits.is_none()
+            && let Some(pid) = process.status.pid
+        {
+            process.limits = read(&[pid]).into_iter().flatten().flatten().next();
+        }
+    }
+    Ok(())
+}
+
+fn limits(source: &Source, pid: u32) -> Option<Rlimits> {
+    source.parse(&format!("/proc/{pid}/limits"), Rlimits::parse).ok()
 }
 
 /// Start times of processes, in ticks since boot; `None` for one that has gone or did not answer in time.
@@ -120,8 +160,7 @@ fn process(source: &Source, pid: u32) -> Option<Process> {
     let status = source.parse(&format!("/proc/{pid}/status"), Status::parse).ok()?;
     status.vm_rss_bytes?;
     let locks = status.vm_lck_bytes.max(status.vm_pin_bytes).is_some_and(|bytes| bytes > 0);
-    let limits = locks.then(|| source.parse(&format!("/proc/{pid}/limits"), Rlimits::parse).ok());
-    Some(Process { status, limits: limits.flatten() })
+    Some(Process { status, limits: locks.then(|| limits(source, pid)).flatten() })
 }
 
 #[cfg(test)]
@@ -129,6 +168,25 @@ fn process(source: &Source, pid: u32) -> Option<Process> {
 mod tests {
     use super::*;
     use std::path::Path;
+
+    #[test]
+    fn the_limits_of_a_user_with_many_tasks_are_those_of_the_largest_process() {
+        let root = tempfile::tempdir().unwrap();
+        let limit = "Limit Soft Limit Hard Limit Units\nMax processes             1024                 1024 processes\n";
+        for (pid, uid, threads) in [(7, 1000, 20), (8, 1000, 200), (9, 0, 500), (10, 33, 4)] {
+            let dir = root.path().join(format!("proc/{pid}"));
+            std::fs::create_dir_all(&dir).unwrap();
+            let status = format!(
+                "Name:\ta\nPid:\t{pid}\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\nVmRSS:\t40 kB\nThreads:\t{threads}\n"
+            );
+            std::fs::write(dir.join("status"), status).unwrap();
+            std::fs::write(dir.join("limits"), limit).unwrap();
+        }
+        let found = collect(&Source::tree(root.path()).unwrap()).unwrap();
+        let limited = found.list.iter().filter(|process| process.limits.is_some());
+        let pids: Vec<u32> = limited.filter_map(|process| process.status.pid).collect();
+        assert_eq!(pids, [8]);
+    }
 
     #[test]
     fn kernel_threads_are_left_out() {

@@ -6,9 +6,14 @@
 //! At least 95% of a limit of the whole machine in use: buffers of TCP and UDP sockets (`net.ipv4.tcp_mem`,
 //! `net.ipv4.udp_mem`), open files (`fs.file-max`), tasks (`kernel.threads-max`, `kernel.pid_max`), requests of
 //! asynchronous I/O (`fs.aio-max-nr`), TCP connections that no process has any more (`net.ipv4.tcp_max_orphans`), tracked
-//! connections (`net.netfilter.nf_conntrack_max`); or of the keys of one user (`kernel.keys.maxkeys`). Before Linux 4.7, of the numbers of memory
-//! cgroups, of which there are 65535. Or of the tasks of a cgroup (`pids.max` of version 2, `TasksMax=` of systemd), of
-//! those that cgroup-limit looks at.
+//! connections (`net.netfilter.nf_conntrack_max`); or of the keys of one user and their bytes (`kernel.keys.maxkeys`,
+//! `kernel.keys.maxbytes`, of root `root_maxkeys` and `root_maxbytes`). Before Linux 4.7, of the numbers of memory
+//! cgroups, of which there are 65535. Or of the tasks of a cgroup of either version (`pids.max`, `TasksMax=` of systemd); of the
+//! tasks of a user, at the limit of the user's process with most threads (`RLIMIT_NPROC`, `ulimit -u`) unless that is below
+//! 256, which is set to forbid forking; or of the addresses for vmalloc (`VmallocTotal`), which are few on 32-bit machines.
+//!
+//! Watches and instances of inotify (`fs.inotify.max_user_watches`) and the open files of a process (`RLIMIT_NOFILE`) are
+//! counted in no file of the kernel that can be read at once; `memwright explain --log` knows the words of programs for both.
 //!
 //! ## Why it hurts
 //! Programs see ENOMEM, ENOBUFS, ENFILE, EAGAIN or EDQUOT, or connections stall and are dropped, and people look for
@@ -30,23 +35,28 @@
 //! A memory cgroup has a number of 16 bits, which swap entries refer to. Up to Linux 4.6 a deleted cgroup keeps its number
 //! while memory is charged to it, such as kernel objects, and /proc/cgroups counts it. Linux 4.7 releases the number when the
 //! cgroup is deleted and nothing of it is swapped out (mm/memcontrol.c, `mem_cgroup_id_put()`), so that the count does not
-//! tell any more how many are in use. The same is so where a distribution has this change in an older kernel: then more than
-//! 65535 may be counted, and nothing is reported.
+//! tell any more how many are in use (commit 73f576c04b94; `mem_cgroup_css_offline()`). The same is so where a distribution has
+//! this change in an older kernel: then more than 65535 may be counted, and nothing is reported.
+//!
+//! A fork fails once the tasks of its real user, in all containers together, exceed the soft limit of the task that forks
+//! (kernel/fork.c, `copy_process()`), unless it is root. `VmallocUsed` has all areas before Linux 4.4, nothing from 4.4 to 5.2,
+//! and since 5.3 the pages of vmalloc without mappings of devices (mm/vmalloc.c, `vmalloc_nr_pages()`).
 //!
 //! ## References
 //! Linux, Documentation/networking/ip-sysctl.rst, tcp_mem; Documentation/admin-guide/sysctl/fs.rst, file-nr and aio-nr;
 //! Documentation/admin-guide/sysctl/kernel.rst, threads-max.
 
-use crate::cgroup_counts;
 use crate::share::{LIMIT_PERCENT, percent};
+use crate::{cgroup_counts, user_tasks, vmalloc_space};
 use mw_model::{
     Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Subject, Sysctl, Window,
     format_bytes,
 };
+use mw_proc::key_users::KeyUser;
 
 /// Something that is limited, and how much of it is in use.
 struct LimitedUse {
-    what: &'static str,
+    what: String,
     used: u64,
     source: &'static str,
     limit: u64,
@@ -66,12 +76,13 @@ const FIND_HOLDER: &str = "find the program that holds them";
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let snapshot = &window.now;
-    let uses: Vec<LimitedUse> = [tcp, udp, orphans, tracked, files, threads, pids, aio, keys]
-        .into_iter()
-        .filter_map(|of| of(snapshot))
-        .collect();
+    let of_machine = [tcp, udp, orphans, tracked, files, threads, pids, aio];
+    let uses: Vec<LimitedUse> =
+        of_machine.into_iter().chain([keys, key_bytes]).filter_map(|of| of(snapshot)).collect();
     let numbers = cgroup_counts::numbers(snapshot);
-    let tasks = cgroup_counts::tasks(snapshot);
+    let mut tasks = cgroup_counts::tasks(snapshot);
+    tasks.extend(user_tasks::at_limits(snapshot));
+    tasks.extend(vmalloc_space::at_its_end(snapshot));
     if uses.is_empty() && numbers.is_none() && tasks.is_empty() {
         return Err(Missing::absent("/proc/sys/fs/file-nr", "no limit of the kernel was read"));
     }
@@ -81,7 +92,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
 
 fn tcp(snapshot: &Snapshot) -> Option<LimitedUse> {
     Some(LimitedUse {
-        what: "buffers of TCP sockets",
+        what: "buffers of TCP sockets".to_owned(),
         used: snapshot.sockets.value()?.tcp_pages,
         source: "/proc/net/sockstat",
         limit: value(snapshot, "net.ipv4.tcp_mem", 2)?,
@@ -95,7 +106,7 @@ fn tcp(snapshot: &Snapshot) -> Option<LimitedUse> {
 
 fn udp(snapshot: &Snapshot) -> Option<LimitedUse> {
     Some(LimitedUse {
-        what: "buffers of UDP sockets",
+        what: "buffers of UDP sockets".to_owned(),
         used: snapshot.sockets.value()?.udp_pages?,
         source: "/proc/net/sockstat",
         limit: value(snapshot, "net.ipv4.udp_mem", 2)?,
@@ -109,7 +120,7 @@ fn udp(snapshot: &Snapshot) -> Option<LimitedUse> {
 
 fn orphans(snapshot: &Snapshot) -> Option<LimitedUse> {
     Some(LimitedUse {
-        what: "orphaned TCP connections",
+        what: "orphaned TCP connections".to_owned(),
         used: snapshot.sockets.value()?.tcp_orphans?,
         source: "/proc/net/sockstat",
         limit: value(snapshot, "net.ipv4.tcp_max_orphans", 0)?,
@@ -124,7 +135,7 @@ fn orphans(snapshot: &Snapshot) -> Option<LimitedUse> {
 
 fn tracked(snapshot: &Snapshot) -> Option<LimitedUse> {
     Some(LimitedUse {
-        what: "tracked connections",
+        what: "tracked connections".to_owned(),
         used: value(snapshot, "net.netfilter.nf_conntrack_count", 0)?,
         source: "/proc/sys/net/netfilter/nf_conntrack_count",
         limit: value(snapshot, "net.netfilter.nf_conntrack_max", 0)?,
@@ -139,7 +150,7 @@ fn tracked(snapshot: &Snapshot) -> Option<LimitedUse> {
 /// `fs.file-nr` is the number of open files, 0, and the limit.
 fn files(snapshot: &Snapshot) -> Option<LimitedUse> {
     Some(LimitedUse {
-        what: "open files",
+        what: "open files".to_owned(),
         used: value(snapshot, "fs.file-nr", 0)?,
         source: "/proc/sys/fs/file-nr",
         limit: value(snapshot, "fs.file-nr", 2)?,
@@ -161,7 +172,7 @@ fn pids(snapshot: &Snapshot) -> Option<LimitedUse> {
 
 fn of_tasks(snapshot: &Snapshot, setting: &'static str) -> Option<LimitedUse> {
     Some(LimitedUse {
-        what: "tasks",
+        what: "tasks".to_owned(),
         used: *snapshot.tasks.value()?,
         source: "/proc/loadavg",
         limit: value(snapshot, setting, 0)?,
@@ -175,7 +186,7 @@ fn of_tasks(snapshot: &Snapshot, setting: &'static str) -> Option<LimitedUse> {
 
 fn aio(snapshot: &Snapshot) -> Option<LimitedUse> {
     Some(LimitedUse {
-        what: "requests of asynchronous I/O",
+        what: "requests of asynchronous I/O".to_owned(),
         used: value(snapshot, "fs.aio-nr", 0)?,
         source: "/proc/sys/fs/aio-nr",
         limit: value(snapshot, "fs.aio-max-nr", 0)?,
@@ -187,23 +198,48 @@ fn aio(snapshot: &Snapshot) -> Option<LimitedUse> {
     })
 }
 
-/// The keys of the user that is closest to the quota.
+/// The keys of the user that is closest to the quota; root has one of its own (`proc_key_users_show()`).
 fn keys(snapshot: &Snapshot) -> Option<LimitedUse> {
-    // Root has a quota of its own.
-    let users = snapshot.keys.value()?.iter().filter(|user| user.uid != 0);
-    let fullest =
-        users.max_by(|a, b| percent(a.keys, a.max_keys).total_cmp(&percent(b.keys, b.max_keys)))?;
-    Some(LimitedUse {
-        what: "keys of one user",
-        used: fullest.keys,
+    let user = fullest(snapshot, |user| (user.keys, user.max_keys))?;
+    let setting = ["kernel.keys.maxkeys", "kernel.keys.root_maxkeys"];
+    Some(of_keys(user.uid, "keys", (user.keys, user.max_keys), setting, None))
+}
+
+/// Bytes of keys of the user that is closest to that quota.
+fn key_bytes(snapshot: &Snapshot) -> Option<LimitedUse> {
+    let user = fullest(snapshot, |user| (user.bytes, user.max_bytes))?;
+    let setting = ["kernel.keys.maxbytes", "kernel.keys.root_maxbytes"];
+    Some(of_keys(user.uid, "bytes of keys", (user.bytes, user.max_bytes), setting, Some(1)))
+}
+
+fn fullest(snapshot: &Snapshot, of: impl Fn(&KeyUser) -> (u64, u64)) -> Option<KeyUser> {
+    let share = |user: &KeyUser| {
+        let (used, limit) = of(user);
+        percent(used, limit)
+    };
+    let users = snapshot.keys.value()?.iter();
+    users.max_by(|a, b| share(a).total_cmp(&share(b))).copied()
+}
+
+/// `setting` is that of users and that of root.
+fn of_keys(
+    uid: u32,
+    what: &str,
+    (used, limit): (u64, u64),
+    [of_users, of_root]: [&'static str; 2],
+    unit_bytes: Option<u64>,
+) -> LimitedUse {
+    LimitedUse {
+        what: format!("{what} of user {uid}"),
+        used,
         source: "/proc/key-users",
-        limit: fullest.max_keys,
-        setting: "kernel.keys.maxkeys",
+        limit,
+        setting: if uid == 0 { of_root } else { of_users },
         place: 0,
         effect: "add_key(2) fails with EDQUOT, and with it the start of containers.",
-        unit_bytes: None,
+        unit_bytes,
         first: FIND_HOLDER,
-    })
+    }
 }
 
 /// The value at a place of a setting.

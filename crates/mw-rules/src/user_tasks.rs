@@ -1,0 +1,114 @@
+//! Users that are at the limit of tasks of one of their processes (`RLIMIT_NPROC`).
+
+use crate::share::{LIMIT_PERCENT, percent};
+use mw_model::{Finding, Process, Quantity, Remedy, Severity, Snapshot, Step, Subject};
+use std::collections::BTreeMap;
+
+/// A smaller limit is set on purpose, so that a program cannot fork (systemd's `LimitNPROC=1`, rtkit).
+const LEAST_LIMIT: u64 = 256;
+
+/// A process and the limit that its user has reached.
+struct ReachedLimit<'a> {
+    process: &'a Process,
+    uid: u32,
+    limit: u64,
+    /// Tasks of the user.
+    tasks: u64,
+}
+
+/// A finding for each user. The kernel compares all tasks of the real user, in whatever container, with the soft limit of
+/// the one that forks (kernel/fork.c, `copy_process()`); root is exempt. Processes that were not read make the sum smaller.
+pub(crate) fn at_limits(snapshot: &Snapshot) -> Vec<Finding> {
+    let processes = snapshot.processes.value().map_or(&[][..], |all| all.list.as_slice());
+    let mut tasks: BTreeMap<u32, u64> = BTreeMap::new();
+    for status in processes.iter().map(|process| &process.status) {
+        if let Some(uid) = status.uid {
+            let sum = tasks.entry(uid).or_default();
+            *sum = sum.saturating_add(status.threads.unwrap_or(1));
+        }
+    }
+    let mut reached: BTreeMap<u32, ReachedLimit<'_>> = BTreeMap::new();
+    let limited = processes.iter().filter_map(|process| {
+        let uid = process.status.uid.filter(|uid| *uid != 0)?;
+        let limit = process.limits?.max_processes?.soft?;
+        let tasks = *tasks.get(&uid)?;
+        let is_reached = limit >= LEAST_LIMIT && percent(tasks, limit) >= LIMIT_PERCENT;
+        is_reached.then_some(ReachedLimit { process, uid, limit, tasks })
+    });
+    let threads = |of: &ReachedLimit<'_>| of.process.status.threads.unwrap_or(1);
+    for of in limited {
+        match reached.get(&of.uid) {
+            Some(other) if threads(other) >= threads(&of) => {}
+            _ => {
+                reached.insert(of.uid, of);
+            }
+        }
+    }
+    reached.values().map(finding).collect()
+}
+
+fn finding(of: &ReachedLimit<'_>) -> Finding {
+    let ReachedLimit { uid, limit, tasks, .. } = *of;
+    let status = &of.process.status;
+    let pid = status.pid.unwrap_or_default();
+    let headline = format!(
+        "the tasks of user {uid} are at the limit of {} (pid {pid}): {tasks} of {limit} (ulimit -u)",
+        status.name
+    );
+    let raised = limit.saturating_mul(2);
+    Finding::new(Severity::Warning, Subject::Process(status.name.clone()), headline)
+        .with_evidence("tasks of the user", Quantity::Count(tasks), "/proc/PID/status")
+        .with_evidence("limit", Quantity::Count(limit), format!("/proc/{pid}/limits"))
+        .with_evidence(
+            "threads of the process",
+            Quantity::Count(status.threads.unwrap_or(1)),
+            format!("/proc/{pid}/status"),
+        )
+        .with_impact("fork(2) and the creation of threads fail with EAGAIN although memory is free.")
+        .with_remedy(Remedy::named(
+            "find what starts so many tasks, or raise the limit (LimitNPROC= of the unit, nproc of limits.conf)",
+            vec![Step::manual(format!("prlimit --pid {pid} --nproc={raised}"))],
+        ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mw_model::{Processes, Reading};
+    use mw_proc::limits::{Rlimit, Rlimits};
+    use mw_proc::status::Status;
+
+    fn process(pid: u32, uid: u32, threads: u64, limit: Option<u64>) -> Process {
+        let status = Status {
+            name: format!("app{pid}"),
+            pid: Some(pid),
+            uid: Some(uid),
+            threads: Some(threads),
+            ..Status::default()
+        };
+        let max_processes = limit.map(|soft| Rlimit { soft: Some(soft), hard: None });
+        let limits = max_processes.map(|_| Rlimits { max_processes, ..Rlimits::default() });
+        Process { status, limits }
+    }
+
+    fn headlines(list: Vec<Process>) -> Vec<String> {
+        let processes = Processes { present: list.len(), unseen: 0, list };
+        let snapshot = Snapshot { processes: Reading::Value(processes), ..Snapshot::default() };
+        at_limits(&snapshot).into_iter().map(|finding| finding.headline).collect()
+    }
+
+    /// Promise (Findings): A user at the limit of tasks of a process is reported; root and limits that forbid to fork are not.
+    #[test]
+    fn all_tasks_of_a_user_count_towards_the_limit_of_each_process() {
+        let list = |second| vec![process(7, 1000, 900, Some(1024)), process(8, 1000, second, None)];
+        let expected =
+            "the tasks of user 1000 are at the limit of app7 (pid 7): 980 of 1024 (ulimit -u)";
+        assert_eq!(headlines(list(80)), [expected]);
+        let none: [String; 0] = [];
+        assert_eq!(headlines(list(60)), none);
+        assert_eq!(headlines(vec![process(7, 0, 1024, Some(1024))]), none, "root");
+        assert_eq!(headlines(vec![process(7, 9, 3, Some(3))]), none, "sealed");
+        let two = vec![process(7, 9, 10, Some(1000)), process(8, 9, 985, Some(1000))];
+        assert!(headlines(two)[0].contains("app8"));
+    }
+}
