@@ -10,7 +10,7 @@ use std::process::Command;
 const MAY_USE: &[(&str, &[&str])] = &[
     ("mw-proc", &[]),
     ("mw-memory", &["mw-proc"]),
-    ("mw-kernel-log", &["mw-memory"]),
+    ("mw-kernel-log", &["mw-memory", "mw-proc"]),
     ("mw-sys", &["mw-memory"]),
     ("mw-model", &["mw-critical-path", "mw-memory", "mw-proc"]),
     ("mw-collect", &["mw-memory", "mw-model", "mw-proc", "mw-sys"]),

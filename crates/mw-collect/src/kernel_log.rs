@@ -1,7 +1,8 @@
 //! What the kernel's log says of the end of processes and of dropped caches, from /dev/kmsg.
 
 use mw_model::{MemoryHolder, Missing, OomHistory, OomShortage, OomVictim, ServiceProcess};
-use mw_proc::kmsg::{self, KernelMessage, OomChoice, OomConstraint, OomTableHead, OomTask};
+use mw_proc::kmsg::{self, KernelMessage, OomChoice};
+use mw_proc::oom_lines::{OomConstraint, OomTableHead, OomTask};
 use mw_sys::{PidNamespace, monotonic_ns, unix_ms};
 use rustix::fs::{Mode, OFlags, SeekFrom, open, seek};
 use rustix::io::Errno;
@@ -75,7 +76,7 @@ struct OomFacts {
     invoked_by: Option<String>,
     limit_bytes: Option<u64>,
     head: Option<OomTableHead>,
-    largest: Vec<OomTask>,
+    largest: Vec<MemoryHolder>,
     choice: Option<OomChoice>,
     /// Others of the group are killed as well.
     of_group: bool,
@@ -283,9 +284,9 @@ pub fn logged_victims<'a>(lines: impl IntoIterator<Item = (u64, &'a str)>) -> Ve
 impl OomFacts {
     fn row(&mut self, row: &str) {
         let Some(task) = self.head.and_then(|head| head.task(row)) else { return };
-        self.largest.push(task);
-        let pages = |task: &OomTask| task.resident_pages.saturating_add(task.swapped_pages);
-        self.largest.sort_by_key(|task| Reverse(pages(task)));
+        self.largest.push(holder(&task));
+        let held = |of: &MemoryHolder| of.resident_bytes.saturating_add(of.swapped_bytes);
+        self.largest.sort_by_key(|of| Reverse(held(of)));
         self.largest.truncate(MAX_HOLDERS);
     }
 
@@ -316,15 +317,15 @@ impl OomFacts {
             invoked_by: self.invoked_by.clone().filter(|_| is_of_these),
             ..OomVictim::default()
         };
-        let holders = self.largest.iter().filter(|_| is_of_these).map(holder).collect();
+        let holders = self.largest.iter().filter(|_| is_of_these).cloned().collect();
         LoggedKill { victim, holders }
     }
 }
 
-fn holder(task: &OomTask) -> MemoryHolder {
+fn holder(task: &OomTask<'_>) -> MemoryHolder {
     let bytes = |pages: u64| pages.saturating_mul(mw_sys::page_bytes() as u64);
     MemoryHolder {
-        process: ServiceProcess { pid: task.pid, name: task.name.clone() },
+        process: ServiceProcess { pid: task.pid, name: task.name.to_owned() },
         resident_bytes: bytes(task.resident_pages),
         swapped_bytes: bytes(task.swapped_pages),
         has_ended: false,

@@ -2,9 +2,10 @@
 
 use crate::gfp::{GfpMask, ZoneKind};
 use crate::holders::{self, LogAccount, LogMemoryPart};
-use crate::report::{CgroupReport, KernelReport, LogConstraint, LogVictim, ReportKind};
+use crate::report::{CgroupReport, KernelReport, LogVictim, ReportKind};
 use crate::waits::BlockedOn;
 use crate::zones::{self, ZoneObstacle, ZoneVerdict};
+use mw_proc::oom_lines::OomConstraint;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -124,8 +125,8 @@ fn of_kill(report: &KernelReport, zones: &[ZoneVerdict], account: &LogAccount) -
         return LogCause::MovableOnly;
     }
     match report.constraint {
-        Some(LogConstraint::Cpuset) => return LogCause::Cpuset,
-        Some(LogConstraint::MemoryPolicy) => return LogCause::MemoryPolicy,
+        Some(OomConstraint::Cpuset) => return LogCause::Cpuset,
+        Some(OomConstraint::MemoryPolicy) => return LogCause::MemoryPolicy,
         _ if is_filtered(report) || is_confined(report, zones) => return LogCause::Cpuset,
         _ => {}
     }
@@ -173,7 +174,7 @@ fn is_of_swapoff(report: &KernelReport) -> bool {
 }
 
 fn is_of_cgroup(report: &KernelReport) -> bool {
-    report.constraint == Some(LogConstraint::Cgroup)
+    report.constraint == Some(OomConstraint::Cgroup)
         || report.cgroup.is_named
         || report.has_trace("mem_cgroup_out_of_memory")
         || report.has_trace("mem_cgroup_oom_synchronize")

@@ -1,7 +1,7 @@
 //! Lines of a cgroup at its limit: counters, statistics, and who was over which limit.
 
-use crate::memory_lines::kib;
-use crate::report::{CgroupCounter, CgroupReport, CgroupStats, LogConstraint, MAX_ROWS};
+use crate::report::{CgroupCounter, CgroupReport, CgroupStats, MAX_ROWS};
+use mw_proc::oom_lines::kib;
 
 /// From here on a limit is none.
 const UNLIMITED_BYTES: u64 = 1 << 60;
@@ -9,44 +9,6 @@ const UNLIMITED_BYTES: u64 = 1 << 60;
 /// Names in memory.stat that are no bytes.
 const EVENTS: [&str; 8] =
     ["workingset_", "pg", "thp_", "zswp", "numa_", "nr_", "swpin_zero", "swpout_zero"];
-
-/// Facts of `oom-kill:constraint=…` (4.19 and later).
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct OomChoiceLine {
-    pub(crate) constraint: Option<LogConstraint>,
-    pub(crate) mems_allowed: Option<String>,
-    pub(crate) limit_of: Option<String>,
-    pub(crate) task_in: Option<String>,
-}
-
-impl OomChoiceLine {
-    pub(crate) fn parse(line: &str) -> Option<Self> {
-        let fields = line.strip_prefix("oom-kill:")?;
-        // The task's name is before its number, and may look like any of the fields.
-        let fields = fields.rsplit_once(",pid=").map_or(fields, |(fields, _)| fields);
-        let between = |from: &str, to: &[&str]| {
-            let (_, after) = fields.split_once(from)?;
-            let end = to.iter().filter_map(|to| after.find(to)).min().unwrap_or(after.len());
-            after.get(..end).map(str::to_owned)
-        };
-        let constraint = between("constraint=", &[","])?;
-        Some(Self {
-            constraint: match constraint.as_str() {
-                "CONSTRAINT_NONE" => Some(LogConstraint::Machine),
-                "CONSTRAINT_CPUSET" => Some(LogConstraint::Cpuset),
-                "CONSTRAINT_MEMORY_POLICY" => Some(LogConstraint::MemoryPolicy),
-                "CONSTRAINT_MEMCG" => Some(LogConstraint::Cgroup),
-                _ => None,
-            },
-            mems_allowed: between(
-                ",mems_allowed=",
-                &[",global_oom", ",oom_memcg=", ",task_memcg="],
-            ),
-            limit_of: between(",oom_memcg=", &[",task_memcg="]),
-            task_in: between(",task_memcg=", &[",task="]),
-        })
-    }
-}
 
 /// Reads a line; false if it is none of a cgroup. `in_stats` is true below `Memory cgroup stats`.
 pub(crate) fn read(line: &str, report: &mut CgroupReport, in_stats: &mut bool) -> bool {
@@ -173,17 +135,5 @@ mod tests {
         }
         assert_eq!((report.stats[0].path.as_str(), report.stats[0].any(&["anon"])), ("/x", 4096));
         assert!(!read("Mem-Info: 12", &mut report, &mut in_stats));
-    }
-
-    #[test]
-    fn a_name_that_looks_like_a_field_is_a_name() {
-        let line = "oom-kill:constraint=CONSTRAINT_CPUSET,nodemask=(null),cpuset=a,mems_allowed=0-1,4,\
-            global_oom,task_memcg=/s,task=x,oom_memcg=/y,pid=7,uid=0";
-        let choice = OomChoiceLine::parse(line).unwrap();
-        assert_eq!(choice.constraint, Some(LogConstraint::Cpuset));
-        assert_eq!(choice.mems_allowed.as_deref(), Some("0-1,4"));
-        assert_eq!(choice.task_in.as_deref(), Some("/s"));
-        let line = line.replace("CPUSET", "MEMCG").replace("global_oom", "oom_memcg=/l");
-        assert_eq!(OomChoiceLine::parse(&line).unwrap().limit_of.as_deref(), Some("/l"));
     }
 }

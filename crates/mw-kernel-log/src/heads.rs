@@ -1,7 +1,8 @@
 //! First lines of reports, and lines of one fact.
 
 use crate::gfp::GfpMask;
-use crate::report::{KernelReport, LogVictim, ReportKind, RequestTask};
+use crate::report::{KernelReport, ReportKind, RequestTask};
+use mw_proc::oom_lines::kib;
 
 /// Reads the first line of a report.
 pub(crate) fn head(line: &str) -> Option<KernelReport> {
@@ -178,57 +179,12 @@ fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     })
 }
 
-/// A process that the OOM killer chose or killed.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct KillLine {
-    pub(crate) victim: LogVictim,
-    pub(crate) within_cgroup: bool,
-    /// False for `Kill process …`, which old kernels print before, with the number of a thread.
-    pub(crate) is_done: bool,
-}
-
-/// Reads `Memory cgroup out of memory: Killed process 7 (a) total-vm:…` and its variants.
-pub(crate) fn kill(line: &str) -> Option<KillLine> {
-    let lower = ["Killed process ", "Kill process ", "kill process "];
-    let (mark, at) = lower.iter().find_map(|mark| Some((*mark, line.find(mark)?)))?;
-    let (before, rest) = line.split_at_checked(at)?;
-    let is_ours = before.is_empty()
-        || before.starts_with("Out of memory")
-        || before.starts_with("Memory cgroup out of memory")
-        || before.starts_with("Out of Memory");
-    if !is_ours {
-        return None;
-    }
-    let rest = rest.get(mark.len()..)?;
-    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-    let (pid, rest) = rest.split_at_checked(digits)?;
-    let (_, rest) = rest.split_once('(')?;
-    let ends = [") total-vm:", ") vsz:", "), UID", ") score ", ")"];
-    let (name, sizes) = ends.iter().find_map(|end| rest.rsplit_once(end))?;
-    let bytes = |key: &str| {
-        let (_, after) = sizes.split_once(key)?;
-        crate::memory_lines::kib(after.split([',', ' ']).next()?)
-    };
-    Some(KillLine {
-        victim: LogVictim {
-            pid: pid.parse().ok()?,
-            name: name.to_owned(),
-            anon_bytes: bytes("anon-rss:"),
-            file_bytes: bytes("file-rss:").unwrap_or_default(),
-            shmem_bytes: bytes("shmem-rss:").unwrap_or_default(),
-            left_bytes: None,
-        },
-        within_cgroup: before.starts_with("Memory cgroup"),
-        is_done: mark.starts_with("Killed"),
-    })
-}
-
 /// `oom_reaper: reaped process 7 (a), now anon-rss:0kB, file-rss:0kB, shmem-rss:4kB`: the number, and the memory left.
 pub(crate) fn reaped(line: &str) -> Option<(u32, u64)> {
     let rest = line.strip_prefix("oom_reaper: reaped process ")?;
     let (pid, rest) = rest.split_once(' ')?;
     let sizes = rest.split("rss:").skip(1);
-    let bytes = sizes.filter_map(|rest| crate::memory_lines::kib(rest.split([',', ' ']).next()?));
+    let bytes = sizes.filter_map(|rest| kib(rest.split([',', ' ']).next()?));
     Some((pid.parse().ok()?, bytes.fold(0, u64::saturating_add)))
 }
 
@@ -321,38 +277,10 @@ mod tests {
     }
 
     #[test]
-    fn kills_of_all_kernels() {
-        let check = |line: &str, pid, name: &str, anon: Option<u64>, is_done| {
-            let kill = kill(line).unwrap();
-            let victim = (kill.victim.pid, kill.victim.name.as_str(), kill.victim.anon_bytes);
-            assert_eq!((victim, kill.is_done), ((pid, name, anon), is_done), "{line}");
-        };
-        check("Out of memory: Kill process 7 (a) score 1 or sacrifice child", 7, "a", None, false);
-        check(
-            "Killed process 7, UID 0, (a) total-vm:9kB, anon-rss:2kB, file-rss:1kB",
-            7,
-            "a",
-            Some(2048),
-            true,
-        );
-        check(
-            "Killed process 7 (a b), UID 0, total-vm:9kB, anon-rss:2kB",
-            7,
-            "a b",
-            Some(2048),
-            true,
-        );
-        check("Out of memory: Killed process 7 (a).", 7, "a", None, true);
-        let line = "Memory cgroup out of memory: Killed process 7 (a) total-vm:1kB) total-vm:9kB, anon-rss:2kB, \
-            file-rss:1kB, shmem-rss:0kB, UID:0 pgtables:6kB oom_score_adj:-5";
-        check(line, 7, "a) total-vm:1kB", Some(2048), true);
-        assert!(kill("my program: Killed process 7 (a)").is_none());
-        assert_eq!(
-            reaped(
-                "oom_reaper: reaped process 7 (a), now anon-rss:1kB, file-rss:2kB, shmem-rss:4kB"
-            ),
-            Some((7, 7168))
-        );
+    fn what_the_reaper_left() {
+        let line =
+            "oom_reaper: reaped process 7 (a), now anon-rss:1kB, file-rss:2kB, shmem-rss:4kB";
+        assert_eq!(reaped(line), Some((7, 7168)));
     }
 
     #[test]

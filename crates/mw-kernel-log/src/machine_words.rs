@@ -7,6 +7,7 @@ use crate::reader::MemoryHint;
 use crate::report::KernelReport;
 use crate::zones;
 use mw_memory::{format_bytes, format_count};
+use mw_proc::oom_lines::OomConstraint;
 
 /// Caches of kernel objects, and the subsystem that each is of.
 const CACHES: &[(&str, &str)] = &[
@@ -221,11 +222,7 @@ fn nodes(report: &KernelReport) -> String {
     let mut listed: Vec<u32> = report.memory.zones.iter().map(|zone| zone.node).collect();
     listed.dedup();
     let text = match (&report.mems_allowed, listed.as_slice()) {
-        (Some(nodes), _)
-            if report.constraint != Some(crate::report::LogConstraint::MemoryPolicy) =>
-        {
-            nodes.clone()
-        }
+        (Some(nodes), _) if report.constraint != Some(OomConstraint::MemoryPolicy) => nodes.clone(),
         (_, listed) => {
             let numbers: Vec<String> = listed.iter().map(u32::to_string).collect();
             numbers.join(",")

@@ -4,6 +4,7 @@
 use crate::report::{
     BlockCount, FreeList, MAX_ROWS, ReportMemory, ReportPool, ReportZone, SlabRow, zone_kind,
 };
+use mw_proc::oom_lines::kib;
 
 /// The part of Mem-Info that the next tokens continue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -236,12 +237,6 @@ fn is_values(text: &str) -> bool {
     text.split_ascii_whitespace().all(|token| {
         token.ends_with("kB") || token.ends_with(':') || token.bytes().all(|b| b.is_ascii_digit())
     })
-}
-
-/// `12kB`, `12KB` in bytes.
-pub(crate) fn kib(text: &str) -> Option<u64> {
-    let number = text.strip_suffix("kB").or_else(|| text.strip_suffix("KB"))?;
-    number.parse::<u64>().ok().map(|kib| kib.saturating_mul(1024))
 }
 
 /// `key:12` in pages.

@@ -1,11 +1,12 @@
 //! Reports of a log: lines of one report are put together, of several CPUs at once and where the beginning is missing.
 
-use crate::cgroup_lines::{self, OomChoiceLine};
-use crate::heads::{self, KillLine};
+use crate::cgroup_lines;
+use crate::heads;
 use crate::lines::{self, LogLine, beginning};
 use crate::memory_lines::MemoryCursor;
 use crate::programs::ProgramFacts;
-use crate::report::{KernelReport, LogConstraint, MAX_TRACE, MAX_VICTIMS, ReportKind, zone_kind};
+use crate::report::{KernelReport, LogVictim, MAX_TRACE, MAX_VICTIMS, ReportKind, zone_kind};
+use mw_proc::oom_lines::{OomChoiceLine, OomConstraint, OomKillLine};
 
 /// Reports that are kept; of the others the number.
 const MAX_REPORTS: usize = 2_000;
@@ -58,7 +59,7 @@ struct Reader {
     cursor: MemoryCursor,
     in_stats: bool,
     /// What `Kill process` named, until `Killed process` follows.
-    chosen: Option<KillLine>,
+    chosen: Option<LogVictim>,
     suppressed: u64,
     is_sysrq: bool,
     /// Pages that a graphics driver could not release: it says so before the report.
@@ -124,7 +125,7 @@ impl Reader {
         let chosen = self.chosen.take();
         let Some(mut report) = self.current.take() else { return };
         if let (Some(chosen), true) = (chosen, report.victims.is_empty()) {
-            report.victims.push(chosen.victim);
+            report.victims.push(chosen);
         }
         let is_report = report.has_head
             || !report.victims.is_empty()
@@ -171,7 +172,7 @@ impl Reader {
         if let Some(choice) = OomChoiceLine::parse(message) {
             self.next_kill();
             self.kill_report(line).choose(choice);
-        } else if let Some(kill) = heads::kill(message) {
+        } else if let Some(kill) = OomKillLine::parse(message) {
             self.kill(kill, line);
         } else if let Some((pid, left)) = heads::reaped(message) {
             let reports = self.facts.reports.iter_mut().rev().take(8);
@@ -205,19 +206,19 @@ impl Reader {
         true
     }
 
-    fn kill(&mut self, kill: KillLine, line: &LogLine) {
+    fn kill(&mut self, kill: OomKillLine<'_>, line: &LogLine) {
         if !kill.is_done {
             self.next_kill();
             let report = self.kill_report(line);
             report.cgroup.is_named |= kill.within_cgroup;
-            self.chosen = Some(kill);
+            self.chosen = Some(kill.into());
             return;
         }
         let belongs = self.current.as_ref().is_some_and(|report| {
             report.kind == ReportKind::Kill
                 && (report.victims.is_empty()
                     || report.remarks.of_group
-                    || report.is_at(line.uptime_us) && report.tasks.pids.contains(&kill.victim.pid))
+                    || report.is_at(line.uptime_us) && report.tasks.pids.contains(&kill.pid))
         });
         if !belongs {
             self.end();
@@ -226,7 +227,7 @@ impl Reader {
         let report = self.kill_report(line);
         report.cgroup.is_named |= kill.within_cgroup;
         if report.victims.len() < MAX_VICTIMS {
-            report.victims.push(kill.victim);
+            report.victims.push(kill.into());
         } else {
             report.more_victims = report.more_victims.saturating_add(1);
         }
@@ -318,13 +319,14 @@ impl KernelReport {
             && self.victims.is_empty()
     }
 
-    fn choose(&mut self, choice: OomChoiceLine) {
+    fn choose(&mut self, choice: OomChoiceLine<'_>) {
         self.constraint = choice.constraint;
-        self.mems_allowed = choice.mems_allowed.or(self.mems_allowed.take());
-        self.cgroup.task_in = choice.task_in.or(self.cgroup.task_in.take());
-        if choice.constraint == Some(LogConstraint::Cgroup) {
+        let or = |new: Option<&str>, old: Option<String>| new.map(str::to_owned).or(old);
+        self.mems_allowed = or(choice.mems_allowed, self.mems_allowed.take());
+        self.cgroup.task_in = or(choice.group, self.cgroup.task_in.take());
+        if choice.constraint == Some(OomConstraint::Cgroup) {
             self.cgroup.is_named = true;
-            self.cgroup.limit_of = choice.limit_of.or(self.cgroup.limit_of.take());
+            self.cgroup.limit_of = or(choice.limit_of, self.cgroup.limit_of.take());
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::gfp::{GfpMask, ZoneKind};
 use crate::task_table::TaskTable;
+use mw_proc::oom_lines::{OomConstraint, OomKillLine};
 use std::collections::BTreeMap;
 
 /// Functions of a call trace that are kept.
@@ -40,7 +41,7 @@ pub(crate) struct KernelReport {
     /// Size of a request that is not of pages (vmalloc).
     pub(crate) vmalloc_bytes: Option<u64>,
     pub(crate) slab_cache: Option<String>,
-    pub(crate) constraint: Option<LogConstraint>,
+    pub(crate) constraint: Option<OomConstraint>,
     pub(crate) mems_allowed: Option<String>,
     pub(crate) kernel: Option<String>,
     pub(crate) hardware: Option<String>,
@@ -65,15 +66,6 @@ pub(crate) struct RequestTask {
     /// The task that owns the lock it waits for (6.16 and later).
     pub(crate) lock_owner: Option<String>,
     pub(crate) cpu: Option<u32>,
-}
-
-/// Memory that may serve the request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LogConstraint {
-    Machine,
-    Cpuset,
-    MemoryPolicy,
-    Cgroup,
 }
 
 /// Counters of Mem-Info. Pages where the kernel prints pages.
@@ -239,6 +231,19 @@ pub(crate) struct LogVictim {
     pub(crate) shmem_bytes: u64,
     /// Resident memory that was left when the reaper had been at it.
     pub(crate) left_bytes: Option<u64>,
+}
+
+impl From<OomKillLine<'_>> for LogVictim {
+    fn from(kill: OomKillLine<'_>) -> Self {
+        Self {
+            pid: kill.pid,
+            name: kill.name.to_owned(),
+            anon_bytes: kill.anon_bytes,
+            file_bytes: kill.file_bytes.unwrap_or_default(),
+            shmem_bytes: kill.shmem_bytes.unwrap_or_default(),
+            left_bytes: None,
+        }
+    }
 }
 
 impl LogVictim {

@@ -1,5 +1,6 @@
 //! The table of tasks of a report: its columns differ between kernels, and names may have blanks and brackets.
 
+use mw_proc::oom_lines::{OomTableHead, OomTableLine, OomTask};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Names and tasks that are kept, the rest is summed.
@@ -9,7 +10,7 @@ const MAX_TASKS: usize = 16_384;
 /// Tasks by name.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TaskTable {
-    columns: Option<TaskColumns>,
+    head: Option<OomTableHead>,
     pub(crate) by_name: BTreeMap<String, TaskSum>,
     pub(crate) tasks: u64,
     /// Of rows beyond the limits.
@@ -26,65 +27,29 @@ pub(crate) struct TaskSum {
     pub(crate) swapped_pages: u64,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct TaskColumns {
-    numbers: usize,
-    resident: usize,
-    swapped: Option<usize>,
-}
-
 impl TaskTable {
     pub(crate) fn has_head(&self) -> bool {
-        self.columns.is_some()
+        self.head.is_some()
     }
 
     /// Reads the head or a row; false if the line is neither.
     pub(crate) fn read(&mut self, line: &str) -> bool {
-        let Some((number, rest)) = line.strip_prefix('[').and_then(|rest| rest.split_once(']'))
-        else {
-            return false;
-        };
-        let number = number.trim();
-        if number == "pid" {
-            return self.head(rest);
-        }
-        match number.parse() {
-            Ok(pid) => self.row(pid, rest),
-            Err(_) => false,
+        match OomTableLine::parse(line) {
+            Some(OomTableLine::Head(head)) => {
+                self.head = Some(head);
+                true
+            }
+            Some(OomTableLine::Row(row)) => self.row(row),
+            None => false,
         }
     }
 
-    fn head(&mut self, columns: &str) -> bool {
-        let columns: Vec<&str> = columns.split_ascii_whitespace().collect();
-        let numbers = match columns.split_last() {
-            Some((&"name", numbers)) => numbers,
-            // A mail folds the line before it.
-            _ => columns.as_slice(),
-        };
-        let place = |name: &str| numbers.iter().position(|column| *column == name);
-        let Some(resident) = place("rss") else { return false };
-        let columns = TaskColumns { numbers: numbers.len(), resident, swapped: place("swapents") };
-        self.columns = Some(columns);
-        true
-    }
-
-    fn row(&mut self, pid: u32, rest: &str) -> bool {
-        // A paste may begin below the head: the columns of 4.19 to 6.7.
-        const USUAL: TaskColumns = TaskColumns { numbers: 7, resident: 3, swapped: Some(5) };
-        let columns = self.columns.unwrap_or(USUAL);
-        let mut numbers = [0_i64; 16];
-        let mut rest = rest;
-        for place in numbers.iter_mut().take(columns.numbers) {
-            let Some((number, after)) = rest.trim_start().split_once(' ') else { return false };
-            let Ok(number) = number.parse() else { return false };
-            (*place, rest) = (number, after);
-        }
-        let column = |at: usize| numbers.get(at).and_then(|number| u64::try_from(*number).ok());
-        let Some(resident_pages) = column(columns.resident) else { return false };
-        let swapped_pages = columns.swapped.and_then(column).unwrap_or_default();
+    fn row(&mut self, row: &str) -> bool {
+        let Some(task) = self.head.unwrap_or(OomTableHead::USUAL).task(row) else { return false };
+        let OomTask { pid, name, resident_pages, swapped_pages } = task;
         let sum = TaskSum { count: 1, resident_pages, swapped_pages };
         self.tasks = self.tasks.saturating_add(1);
-        let name = rest.trim();
+        let name = name.trim();
         if self.by_name.len() < MAX_NAMES || self.by_name.contains_key(name) {
             self.by_name.entry(name.to_owned()).or_default().add(sum);
         } else {

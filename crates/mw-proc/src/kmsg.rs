@@ -3,6 +3,9 @@
 //!
 //! Names of processes are foreign text, up to 15 characters of anything: what follows one is read from its end.
 
+use crate::oom_lines::{
+    OomChoiceLine, OomConstraint, OomKillLine, OomTableHead, OomTableLine, kib,
+};
 use crate::scan;
 
 /// A record: its time, and what it says.
@@ -54,36 +57,6 @@ pub struct OomChoice {
     pub group: Option<String>,
 }
 
-/// The domain that had no memory left.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum OomConstraint {
-    #[default]
-    Machine,
-    /// The nodes that a cpuset allows.
-    Cpuset,
-    /// The nodes that a policy (mbind, set_mempolicy) allows.
-    MemoryPolicy,
-    Cgroup,
-}
-
-/// Positions of the columns of the table of tasks: they differ between kernels.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OomTableHead {
-    /// Numbers before the name.
-    numbers: usize,
-    resident: usize,
-    swapped: Option<usize>,
-}
-
-/// A row of the table of tasks.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OomTask {
-    pub pid: u32,
-    pub name: String,
-    pub resident_pages: u64,
-    pub swapped_pages: u64,
-}
-
 /// The longest text of a fault.
 const MAX_WHAT_CHARS: usize = 80;
 
@@ -131,43 +104,11 @@ pub fn line(text: &[u8]) -> Option<String> {
     Some(lines.map(|line| format!("<{priority}>[{seconds:5}.{fraction:06}] {line}\n")).collect())
 }
 
-impl OomTableHead {
-    /// Reads a row.
-    #[must_use]
-    pub fn task(&self, row: &str) -> Option<OomTask> {
-        let (pid, mut rest) = row.strip_prefix('[')?.split_once(']')?;
-        let mut numbers = Vec::with_capacity(self.numbers);
-        for _ in 0..self.numbers {
-            let (number, after) = rest.trim_start_matches(' ').split_once(' ')?;
-            // A score may be negative.
-            numbers.push(number.parse::<i64>().ok()?);
-            rest = after;
-        }
-        let column = |at: usize| numbers.get(at).and_then(|number| u64::try_from(*number).ok());
-        Some(OomTask {
-            pid: pid.trim().parse().ok()?,
-            name: rest.to_owned(),
-            resident_pages: column(self.resident)?,
-            swapped_pages: self.swapped.and_then(column).unwrap_or(0),
-        })
-    }
-}
-
 fn oom_table(line: &str) -> Option<KernelMessage> {
-    let (number, columns) = line.strip_prefix('[')?.split_once(']')?;
-    if number.trim() != "pid" {
-        let is_row = number.trim().bytes().all(|byte| byte.is_ascii_digit());
-        return is_row.then(|| KernelMessage::OomTableRow(line.to_owned()));
-    }
-    let columns: Vec<&str> = columns.split_ascii_whitespace().collect();
-    let (name, numbers) = columns.split_last()?;
-    let place = |name: &str| numbers.iter().position(|column| *column == name);
-    let head = OomTableHead {
-        numbers: numbers.len(),
-        resident: place("rss")?,
-        swapped: place("swapents"),
-    };
-    (*name == "name").then_some(KernelMessage::OomTableHead(head))
+    Some(match OomTableLine::parse(line)? {
+        OomTableLine::Head(head) => KernelMessage::OomTableHead(head),
+        OomTableLine::Row(row) => KernelMessage::OomTableRow(row.to_owned()),
+    })
 }
 
 fn oom_invoked(line: &str) -> Option<KernelMessage> {
@@ -176,32 +117,17 @@ fn oom_invoked(line: &str) -> Option<KernelMessage> {
 }
 
 fn oom_usage(line: &str) -> Option<KernelMessage> {
-    let (_, limit) = line.strip_prefix("memory: usage ")?.split_once("kB, limit ")?;
-    let limit: u64 = limit.split_once("kB")?.0.parse().ok()?;
-    Some(KernelMessage::OomUsage { limit_bytes: limit.checked_mul(1024)? })
+    let (_, limit) = line.strip_prefix("memory: usage ")?.split_once(", limit ")?;
+    Some(KernelMessage::OomUsage { limit_bytes: kib(limit.split(',').next()?)? })
 }
 
 fn oom_choice(line: &str) -> Option<KernelMessage> {
-    let fields = line.strip_prefix("oom-kill:")?;
-    // The name of the task is before its number, and may look like any of the fields.
-    let (fields, _) = fields.rsplit_once(",uid=")?;
-    let (fields, pid) = fields.rsplit_once(",pid=")?;
-    let between = |from: &str, to: &str| {
-        let (_, after) = fields.split_once(from)?;
-        Some(after.split_once(to)?.0.to_owned())
-    };
-    let constraint = match fields.split_once(',')?.0 {
-        "constraint=CONSTRAINT_CPUSET" => OomConstraint::Cpuset,
-        "constraint=CONSTRAINT_MEMORY_POLICY" => OomConstraint::MemoryPolicy,
-        "constraint=CONSTRAINT_MEMCG" => OomConstraint::Cgroup,
-        _ => OomConstraint::Machine,
-    };
-    let limit_of = between(",oom_memcg=", ",task_memcg=");
+    let choice = OomChoiceLine::parse(line)?;
     Some(KernelMessage::OomChoice(OomChoice {
-        pid: pid.parse().ok()?,
-        constraint,
-        limit_of: limit_of.filter(|_| constraint == OomConstraint::Cgroup),
-        group: between(",task_memcg=", ",task="),
+        pid: choice.pid?,
+        constraint: choice.constraint.unwrap_or_default(),
+        limit_of: choice.limit_of.map(str::to_owned),
+        group: choice.group.map(str::to_owned),
     }))
 }
 
@@ -211,28 +137,14 @@ fn oom_group(line: &str) -> Option<KernelMessage> {
 }
 
 fn oom_kill(line: &str) -> Option<KernelMessage> {
-    let (before, after) = line.split_once("Killed process ")?;
-    let is_it = before.is_empty()
-        || before.starts_with("Out of memory")
-        || before.starts_with("Memory cgroup out of memory");
-    if !is_it {
-        return None;
-    }
-    let (pid, rest) = after.split_once(" (")?;
-    let (name, sizes) = rest.rsplit_once(") total-vm:").or_else(|| rest.rsplit_once(')'))?;
-    let parts = ["anon-rss:", "file-rss:", "shmem-rss:"];
-    let resident = parts.iter().filter_map(|part| kib(sizes, part)).reduce(u64::saturating_add);
+    let kill = OomKillLine::parse(line).filter(|kill| kill.is_done)?;
     Some(KernelMessage::OomKill {
-        pid: pid.parse().ok()?,
-        name: name.to_owned(),
-        within_cgroup: before.starts_with("Memory cgroup"),
-        resident_bytes: resident.and_then(|kib| kib.checked_mul(1024)),
-        user: sizes.split_once("UID:").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok()),
+        pid: kill.pid,
+        name: kill.name.to_owned(),
+        within_cgroup: kill.within_cgroup,
+        resident_bytes: kill.resident_bytes(),
+        user: kill.user,
     })
-}
-
-fn kib(sizes: &str, name: &str) -> Option<u64> {
-    sizes.split_once(name)?.1.split_once("kB")?.0.parse().ok()
 }
 
 fn drop_caches(line: &str) -> Option<KernelMessage> {
@@ -343,11 +255,13 @@ mod tests {
             other => panic!("{other:?}"),
         };
         let row = |head: OomTableHead, line: &str| match message(line) {
-            Some(KernelMessage::OomTableRow(row)) => head.task(&row),
+            Some(KernelMessage::OomTableRow(row)) => head.task(&row).map(|task| {
+                (task.pid, task.name.to_owned(), task.resident_pages, task.swapped_pages)
+            }),
             other => panic!("{other:?}"),
         };
         let task = |pid, name: &str, resident_pages, swapped_pages| {
-            Some(OomTask { pid, name: name.to_owned(), resident_pages, swapped_pages })
+            Some((pid, name.to_owned(), resident_pages, swapped_pages))
         };
         for (first, line) in [
             (

@@ -53,6 +53,7 @@ pub mod mounts;
 pub mod net_tcp;
 pub mod numa_maps;
 pub mod number;
+pub mod oom_lines;
 pub mod orders;
 pub mod pid_stat;
 pub mod pressure;
