@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 use mw_collect::input;
-use mw_model::{Answer, Finding, OriginKind, Reading, Request, Window};
+use mw_model::{Answer, Finding, OriginKind, Reading, Request, Severity, Window};
 use mw_proc::meminfo::Meminfo;
 
 fn window(fixture: &str) -> Window {
@@ -173,4 +173,32 @@ fn kills_at_a_cgroups_limit_are_not_put_down_to_the_machine() {
     cgroups.limited[0].events.oom = Some(0);
     let finding = found(&window, "oom-kill").unwrap();
     assert!(!finding.headline.contains("cgroup"), "{}", finding.headline);
+}
+
+/// Promise (Findings): An idle pool of huge pages is critical where the rest of memory is used up.
+#[test]
+fn an_idle_pool_is_why_the_rest_is_used_up() {
+    let mut window = window("hugepage-hoard/firing");
+    let severity = |window: &Window| found(window, "hugepage-hoard").unwrap().severity;
+    assert_eq!(severity(&window), Severity::Warning);
+    let meminfo = meminfo(&mut window);
+    let least = meminfo.mem_total_bytes.unwrap() / 100;
+    (meminfo.mem_free_bytes, meminfo.mem_available_bytes) = (Some(least / 2), Some(least - 1));
+    assert_eq!(severity(&window), Severity::Critical);
+    assert_eq!(mw_rules::check(&window, None).findings[0].rule, "hugepage-hoard");
+}
+
+/// Promise (Findings): Shared memory without an owner is noted from three tenths of memory on, also where swap has room.
+#[test]
+fn much_shared_memory_without_an_owner_is_noted_beside_swap() {
+    let mut window = window("unowned-memory/firing-shared");
+    let meminfo = meminfo(&mut window);
+    let total = meminfo.mem_total_bytes.unwrap();
+    (meminfo.swap_total_bytes, meminfo.swap_free_bytes) = (Some(total), Some(total));
+    assert_eq!(found(&window, "unowned-memory"), None, "swap takes a fifth of memory");
+    let Reading::Value(meminfo) = &mut window.now.sample.meminfo else { panic!("meminfo") };
+    meminfo.shmem_bytes = Some(total / 2);
+    let note = found(&window, "unowned-memory").unwrap();
+    assert_eq!(note.severity, Severity::Note);
+    assert!(note.headline.contains("shared memory without a mount"), "{}", note.headline);
 }
