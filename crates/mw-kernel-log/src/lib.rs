@@ -47,6 +47,7 @@ mod report;
 mod task_table;
 mod task_words;
 mod waits;
+mod word_table;
 mod zones;
 
 pub use answer::{

@@ -1,6 +1,7 @@
 //! Words of programs that ran out of something of their own: they look like a shortage of the machine's memory, or name a
 //! limit that has nothing to do with it.
 
+use crate::word_table::WordTable;
 use mw_memory::format_count;
 
 /// What a program ran out of, the most telling first.
@@ -25,7 +26,7 @@ pub(crate) enum OwnShortage {
 }
 
 /// Words of programs, the more particular before those that they contain.
-const WORDS: [(&str, OwnShortage); 18] = [
+static WORDS: WordTable<OwnShortage> = WordTable::new(&[
     ("OutOfMemoryError: unable to create", OwnShortage::JavaThread),
     ("OutOfMemoryError", OwnShortage::JavaHeap),
     ("OOM is now expected behavior", OwnShortage::Rcu),
@@ -46,12 +47,12 @@ const WORDS: [(&str, OwnShortage); 18] = [
     ("failed to create new OS thread", OwnShortage::Tasks),
     ("can't start new thread", OwnShortage::Tasks),
     ("oo many open files", OwnShortage::OpenFiles),
-];
+]);
 
 impl OwnShortage {
     /// Reads a line of a program; none if it tells of no shortage.
     pub(crate) fn of(message: &str) -> Option<Self> {
-        let found = WORDS.iter().find(|(words, _)| message.contains(words)).map(|(_, kind)| *kind);
+        let found = WORDS.find(message).map(|(_, kind)| kind);
         found.or_else(|| is_shortage_of_memory(message).then_some(Self::Program))
     }
 

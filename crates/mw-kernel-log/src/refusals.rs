@@ -1,5 +1,6 @@
 //! Lines in which the kernel refuses something at a limit that is not the machine's memory.
 
+use crate::word_table::WordTable;
 use mw_memory::{format_bytes, format_count};
 use std::collections::BTreeMap;
 
@@ -34,7 +35,7 @@ pub(crate) enum RefusalKind {
 }
 
 /// Words of the kernel, and the limit that each is of.
-const WORDS: [(&str, RefusalKind); 16] = [
+static WORDS: WordTable<RefusalKind> = WordTable::new(&[
     ("fork rejected by pids controller in ", RefusalKind::Tasks),
     ("swiotlb buffer is full", RefusalKind::BounceBuffers),
     ("Out of SW-IOMMU space", RefusalKind::BounceBuffers),
@@ -52,7 +53,7 @@ const WORDS: [(&str, RefusalKind); 16] = [
     // Before 4.6 with PERCPU.
     ("percpu: allocation failed, size=", RefusalKind::Percpu),
     ("PERCPU: allocation failed, size=", RefusalKind::Percpu),
-];
+]);
 
 /// Refusals at one limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -71,10 +72,8 @@ pub(crate) struct Refusals(BTreeMap<RefusalKind, LimitRefusal>);
 impl Refusals {
     /// Reads a line of the kernel; false if it refuses nothing.
     pub(crate) fn read(&mut self, message: &str) -> bool {
-        let Some((words, kind)) = WORDS.iter().find(|(words, _)| message.contains(words)) else {
-            return false;
-        };
-        let refusal = self.0.entry(*kind).or_default();
+        let Some((words, kind)) = WORDS.find(message) else { return false };
+        let refusal = self.0.entry(kind).or_default();
         refusal.lines = refusal.lines.saturating_add(1);
         if refusal.lines == 1 {
             let (before, after) = message.split_once(words).unwrap_or_default();
