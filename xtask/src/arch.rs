@@ -82,7 +82,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "mw-bench",
         &["mw-memory", "mw-model", "mw-proc", "mw-remedy", "mw-rules", "mw-segment", "mw-sys"],
     ),
-    ("mw-lab", &["mw-model"]),
+    ("mw-lab", &["mw-model", "mw-rules"]),
     ("mw-http", &["mw-sys"]),
     ("mw-notify", &["mw-http", "mw-model", "mw-rules", "mw-sys"]),
     ("mw-test", &[]),

@@ -76,8 +76,7 @@ fn registered(root: &Path, name: &str, source: &str, row: &str) -> anyhow::Resul
 }
 
 fn cause(root: &Path, name: &str) -> anyhow::Result<Vec<String>> {
-    let row =
-        format!("cause).by(roles::outside_memory).shown_by({}::FUNCTIONS)", name.replace('-', "_"));
+    let row = format!("cause).by(roles::nobody).shown_by({}::FUNCTIONS)", name.replace('-', "_"));
     let source = registered(root, name, &cause_source(name), &row)?;
     let files = ["lab/waits (a kind of wait)", "accuracy/src/kernel/waits.rs (what it is)"];
     let by_hand = [source, STACKS.to_owned()].into_iter();

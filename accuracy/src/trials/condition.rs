@@ -5,13 +5,9 @@ use super::boot::{Boot, TrialCgroup, TrialHost};
 use mw_model::FailureKind;
 use std::ops::RangeInclusive;
 
-/// A cause that the recorder may name: the rule, and words of which its subject has one.
+/// A cause that the recorder may name, by one of these rules.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct ExpectedCause {
-    pub(super) rule: &'static str,
-    /// Lower case; none: any subject.
-    pub(super) words: &'static [&'static str],
-}
+pub(super) struct ExpectedCause(pub(super) &'static [&'static str]);
 
 /// Right diagnoses.
 #[derive(Debug, Clone, Copy)]
@@ -57,29 +53,34 @@ enum Need {
     Sync,
 }
 
-const fn rule(rule: &'static str) -> ExpectedCause {
-    ExpectedCause { rule, words: &[] }
-}
-
-const fn about(rule: &'static str, words: &'static [&'static str]) -> ExpectedCause {
-    ExpectedCause { rule, words }
-}
-
 const ALL: &[TrialService] = &[App, Nginx, Postgres, Mysql, Redis, Java];
 /// The disk of plays on the host is a FUSE file below a loop device.
-const DISK: ExpectedCause = about("not-memory", &["disk", "fuse server"]);
-const IO_LIMIT: ExpectedCause = about("not-memory", &["i/o limit"]);
-pub(super) const CPUS: ExpectedCause = about("not-memory", &["cpus"]);
-const STOPPED: ExpectedCause = about("not-memory", &["stopped process"]);
-const FROZEN: ExpectedCause = about("not-memory", &["frozen cgroup"]);
-const NETWORK: ExpectedCause = about("not-memory", &["network"]);
-pub(super) const SERVICE: ExpectedCause = about("not-memory", &["service"]);
+const DISK: ExpectedCause = ExpectedCause(&["slow-disk", "fuse-server"]);
+const IO_LIMIT: ExpectedCause = ExpectedCause(&["io-limit"]);
+pub(super) const CPUS: ExpectedCause = ExpectedCause(&["cpu-contention"]);
+const STOPPED: ExpectedCause = ExpectedCause(&["stopped-process"]);
+const FROZEN: ExpectedCause = ExpectedCause(&["frozen-cgroup"]);
+/// Without a critical path the two are not told apart.
+const NETWORK: ExpectedCause = ExpectedCause(&["network-wait", "network-or-service"]);
+/// Behind a proxy, the service is the program that the proxy waits for.
+const SERVICE: ExpectedCause = ExpectedCause(&[
+    "service-itself",
+    "slow-dependency",
+    "listen-queue-full",
+    "network-or-service",
+]);
+pub(super) const FAILURE: ExpectedCause = ExpectedCause(&["service-failure"]);
 
-const SWAP: &[ExpectedCause] =
-    &[rule("swap-thrash"), rule("cgroup-limit"), rule("working-set-thrash")];
+const SWAP: &[ExpectedCause] = &[
+    ExpectedCause(&["swap-thrash"]),
+    ExpectedCause(&["cgroup-limit"]),
+    ExpectedCause(&["working-set-thrash"]),
+];
 /// A journal's commit waits for the same disk.
-const DISK_OR_JOURNAL: Truth =
-    Truth::Cause(&[DISK, rule("journal-commit")], &[rule("dirty-throttle")]);
+const DISK_OR_JOURNAL: Truth = Truth::Cause(
+    &[DISK, ExpectedCause(&["journal-commit"])],
+    &[ExpectedCause(&["dirty-throttle"])],
+);
 
 pub(super) const CONDITIONS: &[TrialCondition] = &[
     TrialCondition {
@@ -89,8 +90,8 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         hold_s: 4..=8,
         needs: Need::Nothing,
         truth: Truth::Cause(
-            &[rule("working-set-thrash"), rule("cgroup-limit")],
-            &[rule("swap-thrash")],
+            &[ExpectedCause(&["working-set-thrash"]), ExpectedCause(&["cgroup-limit"])],
+            &[ExpectedCause(&["swap-thrash"])],
         ),
         is_memory: true,
         probe: TrialProbe::Request,
@@ -111,7 +112,7 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         arguments: &[2..=15],
         hold_s: 5..=9,
         needs: Need::CgroupV2,
-        truth: Truth::Cause(&[rule("cgroup-throttled")], SWAP),
+        truth: Truth::Cause(&[ExpectedCause(&["cgroup-throttled"])], SWAP),
         is_memory: true,
         probe: TrialProbe::Request,
     },
@@ -122,8 +123,12 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         hold_s: 8..=12,
         needs: Need::Nothing,
         truth: Truth::Cause(
-            &[rule("reclaim-storm"), rule("swap-thrash"), rule("working-set-thrash")],
-            &[rule("min-free-too-low"), rule("page-cache-flood")],
+            &[
+                ExpectedCause(&["reclaim-storm"]),
+                ExpectedCause(&["swap-thrash"]),
+                ExpectedCause(&["working-set-thrash"]),
+            ],
+            &[ExpectedCause(&["min-free-too-low"]), ExpectedCause(&["page-cache-flood"])],
         ),
         is_memory: true,
         probe: TrialProbe::Request,
@@ -135,8 +140,12 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         hold_s: 6..=10,
         needs: Need::Sync,
         truth: Truth::Cause(
-            &[rule("page-cache-flood"), rule("dirty-throttle"), rule("dirty-limit-too-high")],
-            &[DISK, rule("journal-commit")],
+            &[
+                ExpectedCause(&["page-cache-flood"]),
+                ExpectedCause(&["dirty-throttle"]),
+                ExpectedCause(&["dirty-limit-too-high"]),
+            ],
+            &[DISK, ExpectedCause(&["journal-commit"])],
         ),
         is_memory: true,
         probe: TrialProbe::Request,
@@ -147,7 +156,7 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         arguments: &[2..=5],
         hold_s: 4..=7,
         needs: Need::Nothing,
-        truth: Truth::Cause(&[rule("cpu-throttled")], &[CPUS]),
+        truth: Truth::Cause(&[ExpectedCause(&["cpu-throttled"])], &[CPUS]),
         is_memory: false,
         probe: TrialProbe::Request,
     },
@@ -187,7 +196,10 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         arguments: &[],
         hold_s: 2..=5,
         needs: Need::Sync,
-        truth: DISK_OR_JOURNAL,
+        truth: Truth::Cause(
+            &[ExpectedCause(&["hung-device"]), DISK, ExpectedCause(&["journal-commit"])],
+            &[ExpectedCause(&["dirty-throttle"])],
+        ),
         is_memory: false,
         probe: TrialProbe::Request,
     },
@@ -197,7 +209,7 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         arguments: &[2..=4],
         hold_s: 4..=8,
         needs: Need::Sync,
-        truth: Truth::Cause(&[IO_LIMIT, DISK], &[rule("journal-commit")]),
+        truth: Truth::Cause(&[IO_LIMIT, DISK], &[ExpectedCause(&["journal-commit"])]),
         is_memory: false,
         probe: TrialProbe::Request,
     },
@@ -208,8 +220,8 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         hold_s: 5..=8,
         needs: Need::Sync,
         truth: Truth::Cause(
-            &[DISK, rule("journal-commit")],
-            &[rule("dirty-throttle"), rule("page-cache-flood")],
+            &[DISK, ExpectedCause(&["journal-commit"])],
+            &[ExpectedCause(&["dirty-throttle"]), ExpectedCause(&["page-cache-flood"])],
         ),
         is_memory: false,
         probe: TrialProbe::Request,
@@ -240,7 +252,7 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         arguments: &[],
         hold_s: 2..=6,
         needs: Need::Nothing,
-        truth: Truth::Cause(&[rule("lock-wait")], &[SERVICE]),
+        truth: Truth::Cause(&[ExpectedCause(&["lock-wait"])], &[SERVICE]),
         is_memory: false,
         probe: TrialProbe::Request,
     },
@@ -250,7 +262,7 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         arguments: &[],
         hold_s: 2..=6,
         needs: Need::Sync,
-        truth: Truth::Cause(&[rule("lock-wait")], &[SERVICE]),
+        truth: Truth::Cause(&[ExpectedCause(&["lock-wait"])], &[SERVICE]),
         is_memory: false,
         probe: TrialProbe::Request,
     },
@@ -280,7 +292,7 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         arguments: &[1200..=4000, 1..=2, 0..=1],
         hold_s: 4..=6,
         needs: Need::Nothing,
-        truth: Truth::Cause(&[rule("mmap-lock")], &[SERVICE]),
+        truth: Truth::Cause(&[ExpectedCause(&["mmap-lock"])], &[SERVICE]),
         is_memory: true,
         probe: TrialProbe::Request,
     },
@@ -291,7 +303,10 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         hold_s: 4..=6,
         needs: Need::Nothing,
         // Requests take memory beside each other.
-        truth: Truth::Cause(&[rule("slow-population")], &[rule("mmap-lock"), CPUS]),
+        truth: Truth::Cause(
+            &[ExpectedCause(&["slow-population"])],
+            &[ExpectedCause(&["mmap-lock"]), CPUS],
+        ),
         is_memory: true,
         probe: TrialProbe::Request,
     },
@@ -302,7 +317,10 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         hold_s: 4..=6,
         needs: Need::Nothing,
         // Requests fork beside each other.
-        truth: Truth::Cause(&[rule("fork-copy")], &[rule("mmap-lock"), SERVICE]),
+        truth: Truth::Cause(
+            &[ExpectedCause(&["fork-copy"])],
+            &[ExpectedCause(&["mmap-lock"]), SERVICE],
+        ),
         is_memory: true,
         probe: TrialProbe::Request,
     },
@@ -312,7 +330,7 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         arguments: &[4000..=8000],
         hold_s: 4..=6,
         needs: Need::Nothing,
-        truth: Truth::Cause(&[rule("exit-teardown")], &[SERVICE]),
+        truth: Truth::Cause(&[ExpectedCause(&["exit-teardown"])], &[SERVICE]),
         is_memory: true,
         probe: TrialProbe::Request,
     },
@@ -359,7 +377,7 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         arguments: &[64..=128],
         hold_s: 3..=5,
         needs: Need::Nothing,
-        truth: Truth::Cause(&[rule("oom-kill")], &[rule("cgroup-limit")]),
+        truth: Truth::Cause(&[ExpectedCause(&["oom-kill"])], &[ExpectedCause(&["cgroup-limit"])]),
         is_memory: true,
         probe: TrialProbe::Request,
     },
@@ -369,7 +387,7 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         arguments: &[64..=128],
         hold_s: 4..=6,
         needs: Need::Nothing,
-        truth: Truth::Cause(&[rule("oom-kill")], &[rule("cgroup-limit")]),
+        truth: Truth::Cause(&[ExpectedCause(&["oom-kill"])], &[ExpectedCause(&["cgroup-limit"])]),
         is_memory: true,
         probe: TrialProbe::Request,
     },
@@ -379,7 +397,7 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         arguments: &[2..=4, 20..=60],
         hold_s: 5..=8,
         needs: Need::Nothing,
-        truth: Truth::Cause(&[rule("drop-caches")], &[DISK]),
+        truth: Truth::Cause(&[ExpectedCause(&["drop-caches"])], &[DISK]),
         is_memory: true,
         probe: TrialProbe::Request,
     },
@@ -389,7 +407,7 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         arguments: &[3..=8],
         hold_s: 5..=8,
         needs: Need::Nothing,
-        truth: Truth::Cause(&[rule("proactive-compaction")], &[CPUS]),
+        truth: Truth::Cause(&[ExpectedCause(&["proactive-compaction"])], &[CPUS]),
         is_memory: true,
         probe: TrialProbe::Request,
     },

@@ -136,9 +136,6 @@ pub(super) fn named(record: &TrialRecord) -> String {
     match &record.judged.seen {
         None => "no incident".to_owned(),
         Some(seen) => match (seen.causes.first(), seen.failure) {
-            (Some(cause), _) if cause.rule == "not-memory" => {
-                format!("not-memory: {}", cause.subject)
-            }
             (Some(cause), _) => cause.rule.clone(),
             (None, Some(_)) => "failure".to_owned(),
             (None, None) => "unknown".to_owned(),
@@ -216,7 +213,7 @@ mod tests {
 
     fn some() -> Vec<TrialRecord> {
         vec![
-            record("stop", PlayVerdict::Right, "not-memory", 95),
+            record("stop", PlayVerdict::Right, "stopped-process", 95),
             record("stop", PlayVerdict::Wrong, "swap-thrash", 72),
             record("flood", PlayVerdict::Wrong, "swap-thrash", 60),
             record("flood", PlayVerdict::Unknown, "", 0),
@@ -254,6 +251,6 @@ mod tests {
         assert_eq!(wrong, [Some(72), Some(60)]);
         let matrix = confusion(&records);
         assert_eq!(matrix["flood"]["unknown"], 1);
-        assert_eq!(matrix["stop"]["not-memory: "], 1);
+        assert_eq!(matrix["stop"]["stopped-process"], 1);
     }
 }

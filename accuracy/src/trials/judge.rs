@@ -1,13 +1,12 @@
 //! Judges what the recorder said of a play by what was really injected: pure functions.
 
-use super::condition::{CPUS, ExpectedCause, SERVICE, TrialProbe, Truth};
+use super::condition::{CPUS, ExpectedCause, FAILURE, TrialProbe, Truth};
 use super::play::Play;
 use super::played::{ClientSample, LIMIT_MS, RunTimes};
 use mw_model::{FailureKind, Incident, TriggerKind};
+use mw_rules::{Rule, find};
 use serde::{Deserialize, Serialize};
 
-/// Causes that are no memory conditions.
-const OTHER_CAUSES: &[&str] = &["not-memory", "cpu-throttled", "lock-wait", "journal-commit"];
 /// "Likely" and above.
 pub(super) const LIKELY_PERCENT: u8 = 70;
 /// The recorder asks once a second: it must see a stall that is longer than that and its limit.
@@ -124,7 +123,8 @@ impl RecordedDiagnosis {
     }
 
     pub(super) fn blames_memory(&self) -> bool {
-        self.causes.first().is_some_and(|cause| !OTHER_CAUSES.contains(&cause.rule.as_str()))
+        let is_of_memory = |cause: &NamedCause| find(&cause.rule).is_none_or(Rule::is_of_memory);
+        self.causes.first().is_some_and(is_of_memory)
     }
 }
 
@@ -137,9 +137,7 @@ impl NamedCause {
 
 impl ExpectedCause {
     fn is(&self, said: &NamedCause) -> bool {
-        let subject = said.subject.to_lowercase();
-        let has_word = || self.words.iter().any(|word| subject.contains(word));
-        said.rule == self.rule && (self.words.is_empty() || has_word())
+        self.0.contains(&said.rule.as_str())
     }
 }
 
@@ -293,7 +291,7 @@ fn verdict_by(truth: &Truth, seen: &RecordedDiagnosis) -> PlayVerdict {
     match truth {
         Truth::Cause(right, _) if is_one_of(right) => PlayVerdict::Right,
         Truth::Cause(_, partly) if is_one_of(partly) => PlayVerdict::Partly,
-        Truth::Failure(kinds) if failed && (first.is_none() || is_one_of(&[SERVICE])) => {
+        Truth::Failure(kinds) if failed && (first.is_none() || is_one_of(&[FAILURE])) => {
             let is_right = seen.failure.is_some_and(|kind| kinds.contains(&kind));
             if is_right { PlayVerdict::Right } else { PlayVerdict::Partly }
         }
@@ -365,15 +363,18 @@ mod tests {
         };
         of("file-limit", "working-set-thrash", "cgroup /app", PlayVerdict::Right);
         of("file-limit", "swap-thrash", "swap", PlayVerdict::Partly);
-        of("file-limit", "not-memory", "disk", PlayVerdict::Wrong);
-        of("cpu-hogs", "not-memory", "CPUs", PlayVerdict::Right);
-        of("cpu-hogs", "not-memory", "disk", PlayVerdict::Wrong);
-        of("stop", "not-memory", "stopped process", PlayVerdict::Right);
-        of("none", "not-memory", "CPUs", PlayVerdict::Wrong);
+        of("file-limit", "slow-disk", "disk", PlayVerdict::Wrong);
+        of("cpu-hogs", "cpu-contention", "CPUs", PlayVerdict::Right);
+        of("cpu-hogs", "slow-disk", "disk", PlayVerdict::Wrong);
+        of("stop", "stopped-process", "stopped process", PlayVerdict::Right);
+        of("none", "cpu-contention", "CPUs", PlayVerdict::Wrong);
         let mut beside_hog = play("file-limit");
         beside_hog.decoys = vec![Injection { name: "nice-hog".to_owned(), arguments: Vec::new() }];
-        let said = |subject| verdict(&beside_hog, &seen("not-memory", subject));
-        assert_eq!((said("CPUs"), said("disk")), (PlayVerdict::Partly, PlayVerdict::Wrong));
+        let said = |rule| verdict(&beside_hog, &seen(rule, ""));
+        assert_eq!(
+            (said("cpu-contention"), said("slow-disk")),
+            (PlayVerdict::Partly, PlayVerdict::Wrong)
+        );
     }
 
     #[test]
@@ -386,12 +387,13 @@ mod tests {
             ..RecordedDiagnosis::default()
         };
         check("kill", std::slice::from_ref(&refused), Some(failed.clone()), PlayVerdict::Right);
-        let itself = RecordedDiagnosis { causes: seen("not-memory", "service").causes, ..failed };
+        let itself =
+            RecordedDiagnosis { causes: seen("service-failure", "service").causes, ..failed };
         check("kill", std::slice::from_ref(&refused), Some(itself), PlayVerdict::Right);
         check(
             "kill",
             std::slice::from_ref(&refused),
-            Some(seen("not-memory", "CPUs")),
+            Some(seen("cpu-contention", "CPUs")),
             PlayVerdict::Wrong,
         );
         check("kill", &[refused], None, PlayVerdict::Missed);
@@ -401,7 +403,8 @@ mod tests {
     fn the_kind_of_failure_is_compared() {
         let failed = ClientSample { failure: Some("closed".to_owned()), ..sample(IN_PLAY, 1.0) };
         let of = |condition: &str, kind, want| {
-            let seen = RecordedDiagnosis { failure: Some(kind), ..seen("not-memory", "service") };
+            let seen =
+                RecordedDiagnosis { failure: Some(kind), ..seen("service-failure", "service") };
             check(condition, std::slice::from_ref(&failed), Some(seen), want);
         };
         of("wrong-password", FailureKind::Authentication, PlayVerdict::Right);
@@ -437,19 +440,19 @@ mod tests {
         check(
             "none",
             &[sample(IN_PLAY, 100.0)],
-            Some(seen("not-memory", "CPUs")),
+            Some(seen("cpu-contention", "CPUs")),
             PlayVerdict::Spurious,
         );
         check("stop", &[sample(IN_PLAY, 800.0)], None, PlayVerdict::Void);
         check("stop", &[sample(IN_PLAY, 2800.0)], None, PlayVerdict::Missed);
         check("stop", &[], None, PlayVerdict::Void);
         let slow_already = [sample(9000.0, 5000.0)];
-        check("stop", &slow_already, Some(seen("not-memory", "disk")), PlayVerdict::Void);
+        check("stop", &slow_already, Some(seen("slow-disk", "disk")), PlayVerdict::Void);
         let of = |before: f64, stall: f64, want| {
             let first = std::iter::repeat_n(sample(CALM - 1000.0, 900.0), FIRST_SAMPLES);
             let samples: Vec<ClientSample> =
                 first.chain([sample(CALM, before), sample(IN_PLAY, stall)]).collect();
-            check("stop", &samples, Some(seen("not-memory", "stopped process")), want);
+            check("stop", &samples, Some(seen("stopped-process", "stopped process")), want);
         };
         of(400.0, 900.0, PlayVerdict::Right);
         of(400.0, 700.0, PlayVerdict::Void);

@@ -196,9 +196,9 @@ fn unknown_rules_and_sizes_are_refused_with_what_to_write() {
     refused(&["explain", "zone-reclame"], 2, &["zone-reclame", "did you mean 'zone-reclaim'"]);
     refused(&["fix", "nonsense", "--dry-run"], 2, &["nonsense", "memwright explain"]);
     refused(
-        &["fix", "not-memory"],
+        &["fix", "slow-disk"],
         2,
-        &["explains stalls and has nothing to fix", "memwright explain not-memory"],
+        &["explains stalls and has nothing to fix", "memwright explain slow-disk"],
     );
     for (request, words) in [
         ("12X", "invalid size '12X'"),

@@ -80,7 +80,7 @@ fn a_real_stall_is_divided() {
     assert!(text(&["report", id], &recording).contains("\nblame\n"));
     let list = json(&["blame", "--json"], &recording);
     let rows = list["rows"].as_array().unwrap();
-    let is_of_stop = |row: &&Value| row["cause"] == "not-memory";
+    let is_of_stop = |row: &&Value| row["cause"] == "stopped-process";
     assert!(rows.iter().any(|row| is_of_stop(&row)), "{list}");
     assert!(list["summary"].as_str().unwrap().contains(" in the last day"), "{list}");
 }
@@ -143,7 +143,7 @@ fn record(path: &Path) {
     let mut contended = part(TimeKind::Runnable(CpuHolder::Task(9)), 1200);
     contended.holders = vec![HolderTime { task: backup, total_ns: 1200 * MS }];
     let parts = vec![contended, part(TimeKind::Running(RunMode::User), 800)];
-    let by_neighbour = stall(30, cause("not-memory", Area::Cpus), parts, Vec::new());
+    let by_neighbour = stall(30, cause("cpu-contention", Area::Cpus), parts, Vec::new());
     let kept = BlameShare {
         victim: BlameParty::of_cgroup(DB),
         culprit: BlameParty::of_cgroup("/kubepods/burstable/pod12ab/c"),
@@ -172,7 +172,7 @@ fn a_recording_without_shares_has_them_computed() {
     for row in [
         "db.service  pod 12ab        page-cache-flood  2.0 s       1",
         "db.service  itself          cgroup-limit      1.5 s       1",
-        "db.service  backup.service  not-memory        1.2 s       1",
+        "db.service  backup.service  cpu-contention    1.2 s       1",
         "db.service  unknown         unknown           1.3 s       2",
     ] {
         assert!(lines.contains(&row), "{row}\n{all}");
@@ -183,7 +183,7 @@ fn a_recording_without_shares_has_them_computed() {
     assert!(
         summary.starts_with("db.service lost 4.0 s in 2 stalls in the last day of the recording")
     );
-    let row = day["rows"].as_array().unwrap().iter().find(|row| row["cause"] == "not-memory");
+    let row = day["rows"].as_array().unwrap().iter().find(|row| row["cause"] == "cpu-contention");
     let row = row.unwrap();
     assert_eq!(
         (&row["culprit"]["name"], &row["last_incident"]),

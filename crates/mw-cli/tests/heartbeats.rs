@@ -81,6 +81,7 @@ fn stall(rule: &str) -> Incident {
         ended_unix_ms: START_MS + 10_000,
         verdict: format!("tasks waited 4.4 s for memory: {rule}"),
         causes: vec![Cause {
+            is_outside_memory: false,
             finding,
             confidence_percent: 93,
             score_percent: None,
@@ -111,7 +112,7 @@ fn a_line_after_a_stall_names_its_cause() {
 /// The same line, for another reason: stopped, a network that lost it, a server without a stall.
 #[test]
 fn memory_is_not_blamed_for_other_stalls_and_for_none() {
-    let other = Recorded::new(Some("not-memory")).says(COROSYNC);
+    let other = Recorded::new(Some("stopped-process")).says(COROSYNC);
     assert!(other.starts_with("1 report of a late heartbeat: 1 after another stall\n"), "{other}");
     assert!(other.contains("incident 2"), "{other}");
     let quiet = Recorded::new(None).says(COROSYNC);

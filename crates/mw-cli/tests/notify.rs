@@ -80,7 +80,7 @@ fn the_recorder_tells_of_an_incident_beside_a_receiver_that_hangs() {
     let url = format!("http://127.0.0.1:{port}/{SECRET}\n");
     let url_file = write(dir.path(), "url", &url);
     let config = format!(
-        "[[notify]]\nurl-file = '{}'\ncause = ['not-memory']\n\
+        "[[notify]]\nurl-file = '{}'\ncause = ['service-failure']\n\
          [[notify]]\nname = 'hung'\nwebhook = 'http://{}/'\ntimeout = '60s'\n",
         url_file.display(),
         hung.local_addr().unwrap(),
@@ -167,7 +167,7 @@ fn a_message_arrives_within_two_seconds_of_its_incident() {
     assert!(came < known + 2000, "{} ms", came - known);
     assert!(first.starts_with("POST /hook "), "{first}");
     assert_eq!((&body["probe"], &body["state"]), (&"db".into(), &"closed".into()), "{body}");
-    assert_eq!(body["cause"], "not-memory");
+    assert_eq!(body["cause"], "service-failure");
     assert_eq!(body["report"], format!("memwright report {}", body["incident"]));
 }
 

@@ -105,7 +105,7 @@ fn a_stopped_service_is_an_incident_and_memory_is_not_to_blame() {
     let rows: Vec<serde_json::Value> =
         serde_json::from_str(&text(&show(&["incidents", "--json"], &watch.recording))).unwrap();
     let row = rows.iter().find(|row| row["id"].as_u64() == id.parse().ok()).unwrap();
-    assert_eq!(row["cause"].as_str(), Some("not-memory"));
+    assert_eq!(row["cause"].as_str(), Some("stopped-process"));
     let lasted = row["ended_unix_ms"].as_u64().unwrap() - row["started_unix_ms"].as_u64().unwrap();
     assert!((1900..20_000).contains(&lasted), "{lasted} ms");
     let shown = text(&show(&["report", id], &watch.recording));

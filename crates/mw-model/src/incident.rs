@@ -35,8 +35,7 @@ pub struct Incident {
     pub ended_unix_ms: u64,
     /// The answer in one line.
     pub verdict: String,
-    /// Causes, the most likely first; `not-memory` if memory is not to blame. Empty if the
-    /// cause is unknown.
+    /// Causes, the most likely first. Empty if the cause is unknown.
     pub causes: Vec<Cause>,
     /// Contributing causes, which explain less than half of the stall.
     pub contributed: Vec<Cause>,
@@ -260,6 +259,9 @@ pub struct Cause {
     /// The finding, with evidence, impact and remedy; its rule names the cause.
     #[serde(flatten)]
     pub finding: Finding,
+    /// True if its rule is one of what else than memory stalls a service.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_outside_memory: bool,
     /// Confidence, 0 to 100: of causes with this confidence, so many are right.
     pub confidence_percent: u8,
     /// Score of the evidence, 0 to 100: causes are ranked by it, and `confidence_percent` is calibrated
@@ -361,6 +363,13 @@ pub struct BlockedTask {
     pub looks: u32,
 }
 
+impl BlockedTask {
+    /// Share of the samples that found it so, in percent.
+    pub fn seen_percent(&self) -> f64 {
+        f64::from(self.seen) * 100.0 / f64::from(self.looks.max(self.seen).max(1))
+    }
+}
+
 /// Resources that a task used over the time of an incident.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -446,7 +455,13 @@ pub struct Role {
 impl Cause {
     /// A cause with a score that is not calibrated yet, of which the share of the request is not known.
     pub fn new(finding: Finding, confidence_percent: u8) -> Self {
-        Self { finding, confidence_percent, score_percent: None, explains_percent: None }
+        Self {
+            finding,
+            is_outside_memory: false,
+            confidence_percent,
+            score_percent: None,
+            explains_percent: None,
+        }
     }
 
     /// Score of the evidence, in percent, whether or not its confidence is calibrated.

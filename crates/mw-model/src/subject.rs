@@ -65,8 +65,11 @@ areas! {
     Cpus "CPUs" or "processors";
     Counters "counters";
     DirtyPages "dirty pages";
+    Dependency "dependency";
     Disk "disk";
+    FileServer "file server";
     FrozenCgroup "frozen cgroup";
+    FrozenFilesystem "frozen file system";
     FuseServer "FUSE server";
     Hypervisor "hypervisor";
     HugePools "pools of huge pages";
@@ -79,6 +82,7 @@ areas! {
     Network "network";
     NetworkOrService "network or service";
     OomKiller "OOM killer";
+    OpenFiles "open files";
     PageCache "page cache";
     PageTables "page tables";
     PinnedPages "pinned pages";
@@ -89,32 +93,11 @@ areas! {
     Slab "slab";
     StoppedProcess "stopped process";
     Swap "swap";
+    Tasks "tasks";
     TransparentHugePages "transparent huge pages";
 }
 
 impl Subject {
-    /// True if a stall with this subject is one of memory, and not of CPUs, disks, the network, a stopped
-    /// process or the service itself.
-    #[must_use]
-    pub fn is_memory(&self) -> bool {
-        !matches!(
-            self,
-            Self::Area(
-                Area::Cpus
-                    | Area::Disk
-                    | Area::FrozenCgroup
-                    | Area::FuseServer
-                    | Area::Hypervisor
-                    | Area::IoLimit
-                    | Area::Network
-                    | Area::NetworkOrService
-                    | Area::NfsServer
-                    | Area::Service
-                    | Area::StoppedProcess
-            )
-        )
-    }
-
     /// True if it is the machine, and not a process, a cgroup or a mount, whose state any user may bring about.
     #[must_use]
     pub fn is_machine(&self) -> bool {
@@ -234,6 +217,5 @@ mod tests {
     fn a_recording_of_an_earlier_version_is_understood() {
         let subject: Subject = serde_json::from_str("\"processors\"").unwrap();
         assert_eq!(subject, Subject::Area(Area::Cpus));
-        assert!(!subject.is_memory());
     }
 }

@@ -20,7 +20,7 @@ const STARTS: u32 = 30;
 
 fn open_incident(lasted_ms: u64) -> Incident {
     let mut finding = Finding::new(Severity::Warning, Area::Disk, "the disk is slow");
-    finding.rule = "not-memory".to_owned();
+    finding.rule = "slow-disk".to_owned();
     Incident {
         schema: mw_model::INCIDENT_SCHEMA,
         state: IncidentState::Open,
@@ -63,7 +63,7 @@ fn an_open_incident_is_replaced_under_its_number() {
     let recording = Recording::open(&path).unwrap();
     let row = recording.incidents().unwrap().remove(0);
     assert_eq!((row.state, row.duration_ms(), row.worst_ms), (IncidentState::Open, 500, 500.0));
-    assert_eq!((row.cause.as_deref(), row.subject), (Some("not-memory"), Some(Area::Disk.into())));
+    assert_eq!((row.cause.as_deref(), row.subject), (Some("slow-disk"), Some(Area::Disk.into())));
     assert_eq!((row.confidence_percent, row.failure_kind), (Some(60), Some(FailureKind::Refused)));
 
     for lasted_ms in 501..1_500 {

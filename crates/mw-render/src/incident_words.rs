@@ -34,7 +34,7 @@ pub(crate) fn sections(incident: &Incident) -> Vec<Section> {
     all.into_iter().filter(|section| !section.lines.is_empty()).map(cut).collect()
 }
 
-/// What belongs to a headline and is not in it: `not-memory, 97% of the slowest request, confidence 97%`.
+/// What belongs to a headline and is not in it: `slow-disk, 97% of the slowest request, confidence 97%`.
 pub fn badge(cause: &Cause) -> String {
     let share = cause.explains_percent;
     let share = share.map_or(String::new(), |p| format!(", {p}% of the slowest request"));

@@ -15,6 +15,14 @@ pub(crate) enum Accusation {
     Forced(ForcedWork),
     /// The kernel's own work, or a setting of it.
     Kernel,
-    /// A finding about what else than memory there is.
-    OutsideMemory,
+    /// A disk that was slow: who wrote most of what it wrote, else the device.
+    Disk,
+    /// The device itself.
+    Device,
+    /// The hypervisor, for the share of CPU time that was stolen.
+    Hypervisor,
+    /// The program that the service waited for.
+    Dependency,
+    /// The cause says all that is known.
+    Nobody,
 }

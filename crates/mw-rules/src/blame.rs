@@ -10,16 +10,16 @@ mod parties;
 use crate::accusation::Accusation;
 use crate::registry::{Rule, find};
 use crate::request::{RequestTime, wants_cpu};
+use crate::rules::service_failure;
 use crate::stall_window::StallWindow;
 use crate::suspect::PLAUSIBLE_PERCENT;
-use crate::{failure, outside_memory};
 use actors::{Actors, BlamedTime};
 use mw_critical_path::kernel::is_in;
 use mw_critical_path::{PathPart, TimeClass};
 use mw_model::derived::total as total_of;
 use mw_model::{
-    Area, BlameParty, BlameShare, Cause, EndKind, Incident, Killer, Layout, PartyKind, Snapshot,
-    Subject, Table, Tick, TriggerKind, Window,
+    BlameParty, BlameShare, Cause, EndKind, Incident, Killer, Layout, PartyKind, Snapshot, Subject,
+    Table, Tick, TriggerKind, Window,
 };
 use mw_proc::version::KernelVersion;
 use parties::Parties;
@@ -129,12 +129,8 @@ fn add_parts(
 /// True if a cause explains a part of the request.
 fn covers(request: &RequestTime<'_>, cause: &Cause, spent: TimeClass, part: &PathPart) -> bool {
     let Some(rule) = find(&cause.finding.rule) else { return false };
-    if rule.accuses == Accusation::OutsideMemory {
-        return match cause.finding.subject {
-            Subject::Area(Area::Hypervisor) => wants_cpu(spent, part),
-            Subject::Area(area) => outside_memory::is_spent_in(area, spent),
-            _ => false,
-        };
+    if rule.accuses == Accusation::Hypervisor {
+        return wants_cpu(spent, part);
     }
     request.is_explained_by(rule.blamed(), spent) || is_in(&part.stack, rule.functions)
 }
@@ -149,10 +145,11 @@ fn taken(actors: &Actors<'_>, cause: &Cause, spent: TimeClass, part: &PathPart) 
         Accusation::Writers => actors.writers(spent, part),
         Accusation::Forced(work) => actors.forced(work, part),
         Accusation::Kernel => BlamedTime::all(BlameParty::of_kind(PartyKind::Kernel), part),
-        Accusation::OutsideMemory => match cause.finding.subject {
-            Subject::Area(area) => actors.outside_memory(area, spent, part),
-            _ => Vec::new(),
-        },
+        Accusation::Disk => actors.disk(part),
+        Accusation::Device => actors.device(part),
+        Accusation::Hypervisor => actors.hypervisor(part),
+        Accusation::Dependency => actors.dependency(part),
+        Accusation::Nobody => Vec::new(),
     }
 }
 
@@ -168,7 +165,8 @@ fn by_kill(parties: &mut Parties<'_>, cause: Option<&Cause>) -> Option<BlamePart
     if end.how == EndKind::OomKilled {
         return Some(parties.at_limit(end.limit_of.as_ref()?));
     }
-    let kill = failure::kill_of(incident, end).filter(|kill| kill.killer == Killer::Process)?;
+    let kill =
+        service_failure::kill_of(incident, end).filter(|kill| kill.killer == Killer::Process)?;
     parties.of_sender(kill.sender.as_ref()?)
 }
 

@@ -48,14 +48,14 @@ fn of_request(
     }
     let most = found.iter().map(|(_, suspect)| suspect.explained()).max().unwrap_or(0);
     found.sort_by_key(|(precedence, suspect)| Reverse(rank(*precedence, suspect, most)));
-    let (causes, contributed): (Vec<Suspect>, Vec<Suspect>) = found
-        .into_iter()
-        .map(|(_, suspect)| suspect)
-        .partition(|suspect| suspect.explained() >= CAUSE_PERCENT);
+    let (causes, contributed): (Vec<_>, Vec<_>) =
+        found.into_iter().partition(|(_, suspect)| suspect.explained() >= CAUSE_PERCENT);
+    let contributed = contributed.into_iter().map(|(_, suspect)| suspect).collect();
     // A condition that explains no more than the cause does adds nothing.
     let contributed = if causes.is_empty() { contributed } else { beside(&causes, contributed) };
     let ruled_out = if causes.is_empty() { ruled_out(request) } else { Vec::new() };
-    let causes = causes.into_iter().map(|cause| scored(cause, request)).collect();
+    let scored = |(precedence, suspect)| scored(precedence, suspect, request);
+    let causes = causes.into_iter().map(scored).collect();
     Diagnosis { causes, contributed, ruled_out }
 }
 
@@ -93,7 +93,7 @@ fn rank(precedence: Precedence, suspect: &Suspect, most: u8) -> (bool, bool, u8,
         Precedence::Root if Score::of(suspect.strength).is_plausible() => 3,
         Precedence::Intermediate => 2,
         Precedence::Root | Precedence::Symptom => 1,
-        Precedence::LastResort => 0,
+        Precedence::OutsideMemory | Precedence::LastResort => 0,
     };
     // Within a tenth of the request they explain the same.
     let is_nearly_most = explains.saturating_add(NEARLY) >= most;
@@ -101,15 +101,16 @@ fn rank(precedence: Precedence, suspect: &Suspect, most: u8) -> (bool, bool, u8,
 }
 
 /// What contributed beside a cause: not its own symptoms, which explain the same parts.
-fn beside(causes: &[Suspect], contributed: Vec<Suspect>) -> Vec<Suspect> {
-    let left = 100_u8.saturating_sub(causes.first().map_or(0, Suspect::explained));
+fn beside(causes: &[(Precedence, Suspect)], contributed: Vec<Suspect>) -> Vec<Suspect> {
+    let first = causes.first().map_or(0, |(_, suspect)| suspect.explained());
+    let left = 100_u8.saturating_sub(first);
     let is_other = |suspect: &Suspect| suspect.explained() <= left.saturating_add(5);
     contributed.into_iter().filter(is_other).collect()
 }
 
 /// The score of a cause: by how much it explains, how far counters confirm its condition, and how far the path can be
 /// trusted.
-fn scored(suspect: Suspect, request: &RequestTime<'_>) -> ScoredSuspect {
+fn scored(precedence: Precedence, suspect: Suspect, request: &RequestTime<'_>) -> ScoredSuspect {
     const LEAST: f64 = 60.0;
     const MOST: f64 = 97.0;
     const CONFIRMED: f64 = 85.0;
@@ -121,7 +122,7 @@ fn scored(suspect: Suspect, request: &RequestTime<'_>) -> ScoredSuspect {
     let confirmed = (strength / CONFIRMED).min(1.0);
     let score = by_dose * (1.0 - OF_CONDITION + OF_CONDITION * confirmed) * request.reliability();
     // The path shows that a task waited, and not always for what.
-    let is_last = suspect.finding.rule == crate::registry::last_resort();
+    let is_last = precedence.is_outside_memory();
     let score = if is_last { score.min(strength + BEYOND_CONDITION) } else { score };
     suspect.scored(Score::rounded(score))
 }

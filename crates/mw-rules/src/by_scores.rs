@@ -2,7 +2,7 @@
 
 use crate::diagnosis::{Diagnosis, suspects_by};
 use crate::registry::Precedence;
-use crate::stall_window::StallWindow;
+use crate::stall_window::{CanaryVerdict, StallWindow};
 use crate::suspect::{Score, ScoredSuspect, Suspect};
 use crate::{RULES, Rule, find};
 use mw_model::{SkippedRule, TriggerKind};
@@ -31,7 +31,8 @@ pub(crate) fn on_request(
         return None;
     }
     let mut causes = causes(stall, skipped);
-    causes.retain(|cause| is_plausible(cause) && cause.suspect.finding.subject.is_memory());
+    let is_of_memory = |cause: &ScoredSuspect| find(cause.rule()).is_some_and(Rule::is_of_memory);
+    causes.retain(|cause| is_plausible(cause) && is_of_memory(cause));
     Some(Diagnosis { causes, ..Diagnosis::default() })
 }
 
@@ -49,23 +50,47 @@ pub(crate) fn of_untraced(stall: &StallWindow<'_>) -> Vec<ScoredSuspect> {
 }
 
 fn causes(stall: &StallWindow<'_>, skipped: &mut Vec<SkippedRule>) -> Vec<ScoredSuspect> {
-    let by = |rules: Vec<&Rule>, skipped: &mut Vec<SkippedRule>| -> Vec<ScoredSuspect> {
-        suspects_by(rules, stall, skipped).into_iter().map(Suspect::by_strength).collect()
-    };
-    let mut causes = by(of_memory(), skipped);
+    let mut causes = scored_by(of_memory(), stall, skipped);
     if !causes.iter().any(is_plausible) {
-        let last = RULES.iter().filter(|rule| rule.precedence == Precedence::LastResort);
-        let others = by(last.collect(), skipped);
-        if others.iter().any(is_plausible) {
+        let other = outside_memory(stall, skipped);
+        if other.iter().any(is_plausible) {
             causes.clear();
         }
-        causes.extend(others);
+        causes.extend(other);
     }
     ranked(causes)
 }
 
-fn of_memory() -> Vec<&'static Rule> {
-    RULES.iter().filter(|rule| rule.precedence != Precedence::LastResort).collect()
+/// The best cause outside memory: without a critical path it is not known how much each explains. Of equals one that
+/// names something precedes the last resort.
+fn outside_memory(
+    stall: &StallWindow<'_>,
+    skipped: &mut Vec<SkippedRule>,
+) -> Option<ScoredSuspect> {
+    let of_memory = matches!(stall.canary(), CanaryVerdict::Memory(_))
+        || stall.incident.trigger.kind == TriggerKind::Pressure;
+    if of_memory {
+        return None;
+    }
+    let others = RULES.iter().filter(|rule| rule.precedence.is_outside_memory());
+    let order = |cause: &ScoredSuspect| (cause.score, precedence(cause) != Precedence::LastResort);
+    scored_by(others, stall, skipped).into_iter().rev().max_by_key(order)
+}
+
+fn scored_by(
+    rules: impl IntoIterator<Item = &'static Rule>,
+    stall: &StallWindow<'_>,
+    skipped: &mut Vec<SkippedRule>,
+) -> Vec<ScoredSuspect> {
+    suspects_by(rules, stall, skipped).into_iter().map(Suspect::by_strength).collect()
+}
+
+fn of_memory() -> impl Iterator<Item = &'static Rule> {
+    RULES.iter().filter(|rule| !rule.precedence.is_outside_memory())
+}
+
+fn precedence(cause: &ScoredSuspect) -> Precedence {
+    find(cause.rule()).map_or(Precedence::Symptom, |rule| rule.precedence)
 }
 
 fn is_plausible(cause: &ScoredSuspect) -> bool {
@@ -76,11 +101,10 @@ fn is_plausible(cause: &ScoredSuspect) -> bool {
 /// only that it was, unless the latter score much higher.
 fn ranked(mut causes: Vec<ScoredSuspect>) -> Vec<ScoredSuspect> {
     causes.sort_by_key(|cause| {
-        let precedence = find(cause.rule()).map_or(Precedence::Symptom, |rule| rule.precedence);
-        let bonus = match precedence {
+        let bonus = match precedence(cause) {
             Precedence::Root => ROOT_BONUS,
             Precedence::Intermediate => INTERMEDIATE_BONUS,
-            Precedence::Symptom | Precedence::LastResort => 0,
+            Precedence::Symptom | Precedence::OutsideMemory | Precedence::LastResort => 0,
         };
         Reverse((is_plausible(cause), cause.score.0.saturating_add(bonus)))
     });

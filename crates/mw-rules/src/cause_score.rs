@@ -8,7 +8,7 @@
 //! were none, they do not make a cause plausible.
 
 use crate::outlook;
-use crate::outside_memory::named;
+use crate::path_words::named;
 use crate::request::RequestTime;
 use crate::stall_window::{CanaryVerdict, StallWindow, is_canary};
 use crate::suspect::Suspect;

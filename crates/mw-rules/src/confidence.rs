@@ -3,6 +3,7 @@
 //! The map is monotone, so that it changes no order. It is fitted to eval/results/truth/fit.jsonl, and to nothing else, by
 //! `cargo xtask trials --calibrate`, which writes the table below (eval/src/trials/calibrate.rs says how).
 
+use crate::registry::find;
 use crate::suspect::{Score, ScoredSuspect, Suspect};
 use mw_model::Cause;
 
@@ -24,8 +25,10 @@ fn of(score: Score) -> ConfidencePercent {
 /// The cause that a suspect is, with the confidence that its score deserves.
 pub(crate) fn cause(scored: ScoredSuspect) -> Cause {
     let ScoredSuspect { suspect: Suspect { finding, explains_percent, .. }, score } = scored;
+    let is_outside_memory = find(&finding.rule).is_some_and(|rule| !rule.is_of_memory());
     Cause {
         finding,
+        is_outside_memory,
         confidence_percent: of(score).0,
         score_percent: Some(score.0),
         explains_percent,

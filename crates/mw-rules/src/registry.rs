@@ -9,7 +9,7 @@ use crate::roles;
 use crate::rules::*;
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
-use Precedence::{Intermediate, LastResort, Symptom};
+use Precedence::{Intermediate, LastResort, OutsideMemory, Symptom};
 use mw_critical_path::TimeClass;
 use mw_critical_path::kernel::FunctionSet;
 use mw_model::{Cause, Consent, Finding, Missing, Role, Severity, Window};
@@ -60,8 +60,17 @@ pub(crate) enum Precedence {
     Intermediate,
     /// It shows only that memory was short.
     Symptom,
-    /// It is tried only if no other rule has a plausible cause.
+    /// It names what else than memory a stall spent its time on: it precedes no cause of memory that explains as much, and
+    /// is tried without a critical path only if no other rule has a plausible cause.
+    OutsideMemory,
+    /// The like, where nothing else is known.
     LastResort,
+}
+
+impl Precedence {
+    pub(crate) fn is_outside_memory(self) -> bool {
+        matches!(self, OutsideMemory | LastResort)
+    }
 }
 
 macro_rules! rule {
@@ -92,16 +101,21 @@ const WRITING: &[TimeClass] = &[
 pub const RULES: &[Rule] = &[
     rule!("cgroup-limit", cgroup_limit: hazard, cause).blames(cgroup_limit::BY_LIMIT),
     rule!("cgroup-migration", cgroup_migration: cause)
-        .by(roles::outside_memory)
+        .by(roles::nobody)
         .shown_by(cgroup_migration::FUNCTIONS)
         .outside_memory(),
     rule!("cgroup-statistics", cgroup_statistics: cause)
-        .by(roles::outside_memory)
+        .by(roles::busy)
         .shown_by(cgroup_statistics::FUNCTIONS),
     rule!("cgroup-throttled", cgroup_throttled: cause).blames(cgroup_throttled::OF_LIMIT),
     rule!("contradictory-counters", contradictory_counters: hazard),
+    rule!("cpu-contention", cpu_contention: cause)
+        .ranks(OutsideMemory)
+        .by(roles::busy)
+        .explains(cpu_contention::READY)
+        .outside_memory(),
     rule!("cpu-throttled", cpu_throttled: cause).explains(&[TimeClass::CpuQuota]).outside_memory(),
-    rule!("device-memory-fault", device_memory_fault: cause).by(roles::outside_memory),
+    rule!("device-memory-fault", device_memory_fault: cause).by(roles::nobody),
     rule!("dirty-limit-too-high", dirty_limit_too_high: hazard, cause)
         .of_profiles()
         .by(roles::writers)
@@ -112,14 +126,22 @@ pub const RULES: &[Rule] = &[
         .by(roles::writers)
         .explains(&[TimeClass::DirtyThrottling])
         .accuses(Accusation::Writers),
+    rule!("disk-full", disk_full: cause).by(roles::nobody).of_failures().outside_memory(),
     rule!("drop-caches", drop_caches: hazard, cause)
         .by(drop_caches::culprits)
         .explains(drop_caches::READS)
         .accuses(Accusation::Forced(ForcedWork::DropCaches)),
     rule!("exit-teardown", exit_teardown: cause).explains(&[TimeClass::Teardown]),
+    rule!("file-limit", file_limit: cause).by(roles::nobody).of_failures().outside_memory(),
     rule!("file-mapping-lock", file_mapping_lock: cause)
-        .by(roles::outside_memory)
+        .by(roles::nobody)
         .shown_by(file_mapping_lock::FUNCTIONS),
+    rule!("file-server", file_server: cause)
+        .ranks(OutsideMemory)
+        .by(roles::nobody)
+        .explains(file_server::ANSWER)
+        .outside_memory()
+        .accuses(Accusation::Nobody),
     rule!("forced-reclaim", forced_reclaim: cause)
         .by(forced_reclaim::culprits)
         .explains(forced_reclaim::AGAIN)
@@ -129,6 +151,29 @@ pub const RULES: &[Rule] = &[
         .by(roles::compacting)
         .explains(&[TimeClass::Compaction])
         .of_condition(MemoryFragmented),
+    rule!("frozen-cgroup", frozen_cgroup: cause)
+        .ranks(OutsideMemory)
+        .by(roles::nobody)
+        .explains(frozen_cgroup::FROZEN)
+        .outside_memory()
+        .accuses(Accusation::Nobody),
+    rule!("frozen-filesystem", frozen_filesystem: cause)
+        .by(roles::nobody)
+        .shown_by(frozen_filesystem::FUNCTIONS)
+        .outside_memory()
+        .accuses(Accusation::Nobody),
+    rule!("fuse-server", fuse_server: cause)
+        .ranks(OutsideMemory)
+        .by(roles::nobody)
+        .explains(fuse_server::ANSWER)
+        .outside_memory()
+        .accuses(Accusation::Nobody),
+    rule!("garbage-collection", garbage_collection: cause)
+        .ranks(OutsideMemory)
+        .by(roles::nobody)
+        .explains(service_itself::OWN)
+        .outside_memory()
+        .accuses(Accusation::Nobody),
     rule!("hardware-corrupted", hardware_corrupted: hazard),
     rule!("hugepage-hoard", hugepage_hoard: hazard, cause)
         .by(hugepage_hoard::culprits)
@@ -138,9 +183,24 @@ pub const RULES: &[Rule] = &[
         .by(roles::compacting)
         .explains(&[TimeClass::Compaction])
         .of_condition(HugePagesUnavailable),
+    rule!("hung-device", hung_device: cause)
+        .by(roles::nobody)
+        .explains(slow_disk::COMPLETIONS)
+        .outside_memory()
+        .accuses(Accusation::Device),
+    rule!("hypervisor-steal", hypervisor_steal: cause)
+        .ranks(OutsideMemory)
+        .by(roles::nobody)
+        .outside_memory()
+        .accuses(Accusation::Hypervisor),
+    rule!("io-limit", io_limit: cause)
+        .ranks(OutsideMemory)
+        .by(roles::nobody)
+        .explains(io_limit::LIMITED)
+        .outside_memory(),
     rule!("journal-commit", journal_commit: cause)
         .ranks(Intermediate)
-        .by(roles::outside_memory)
+        .by(roles::wrote)
         .explains(&[TimeClass::Journal, TimeClass::FileWrite])
         .outside_memory()
         .accuses(Accusation::Writers),
@@ -151,15 +211,21 @@ pub const RULES: &[Rule] = &[
         .explains(&[TimeClass::AddressSpace, TimeClass::Compaction])
         .accuses(Accusation::Kernel),
     rule!("ksm-scan", ksm_scan: cause)
-        .by(roles::outside_memory)
+        .by(roles::busy)
         .shown_by(ksm_scan::FUNCTIONS)
         .accuses(Accusation::Kernel),
     rule!("kswapd-gave-up", kswapd_gave_up: cause)
         .ranks(Intermediate)
         .explains(&[TimeClass::Reclaim])
         .accuses(Accusation::Takers),
+    rule!("listen-queue-full", listen_queue_full: cause)
+        .ranks(OutsideMemory)
+        .by(roles::nobody)
+        .explains(listen_queue_full::PEER)
+        .outside_memory()
+        .accuses(Accusation::Nobody),
     rule!("lock-wait", lock_wait: cause)
-        .by(roles::outside_memory)
+        .by(roles::nobody)
         .blames(lock_wait::HOLDING)
         .outside_memory(),
     rule!("map-count-limit", map_count_limit: hazard),
@@ -175,11 +241,17 @@ pub const RULES: &[Rule] = &[
         .explains(&[TimeClass::Reclaim])
         .of_profiles(),
     rule!("mmap-lock", mmap_lock: cause).explains(&[TimeClass::AddressSpace]),
-    rule!("not-memory", not_memory: cause)
+    rule!("network-or-service", network_or_service: cause)
         .ranks(LastResort)
-        .by(roles::outside_memory)
+        .by(roles::nobody)
         .outside_memory()
-        .accuses(Accusation::OutsideMemory),
+        .accuses(Accusation::Nobody),
+    rule!("network-wait", network_wait: cause)
+        .ranks(OutsideMemory)
+        .by(roles::nobody)
+        .explains(listen_queue_full::PEER)
+        .outside_memory()
+        .accuses(Accusation::Nobody),
     rule!("numa-balancing", numa_balancing: cause)
         .explains(&[TimeClass::NumaBalancing])
         .accuses(Accusation::Kernel),
@@ -203,7 +275,7 @@ pub const RULES: &[Rule] = &[
         .of_condition(MemoryStalling)
         .accuses(Accusation::Writers),
     rule!("page-list-drain", page_list_drain: cause)
-        .by(roles::outside_memory)
+        .by(roles::busy)
         .shown_by(page_list_drain::FUNCTIONS)
         .outside_memory(),
     rule!("page-table-bloat", page_table_bloat: hazard),
@@ -213,27 +285,63 @@ pub const RULES: &[Rule] = &[
         .explains(proactive_compaction::MOVED)
         .accuses(Accusation::Forced(ForcedWork::Compaction)),
     rule!("range-migration", range_migration: cause)
-        .by(roles::outside_memory)
+        .by(roles::nobody)
         .shown_by(range_migration::FUNCTIONS),
     rule!("reclaim-storm", reclaim_storm: hazard, cause)
         .ranks(Symptom)
         .explains(&[TimeClass::Reclaim])
         .of_condition(MemoryStalling)
         .accuses(Accusation::Takers),
+    rule!("recorder-itself", recorder_itself: cause)
+        .ranks(OutsideMemory)
+        .by(roles::nobody)
+        .blames(recorder_itself::OWN)
+        .outside_memory(),
+    rule!("service-failure", service_failure: cause)
+        .ranks(LastResort)
+        .by(roles::nobody)
+        .of_failures()
+        .outside_memory()
+        .accuses(Accusation::Nobody),
+    rule!("service-itself", service_itself: cause)
+        .ranks(OutsideMemory)
+        .by(roles::nobody)
+        .explains(service_itself::OWN)
+        .outside_memory()
+        .accuses(Accusation::Nobody),
     rule!("shm-limit", shm_limit: hazard),
     rule!("shrinker-lock", shrinker_lock: cause)
-        .by(roles::outside_memory)
+        .by(roles::nobody)
         .shown_by(shrinker_lock::FUNCTIONS),
     rule!("slab-bloat", slab_bloat: hazard, cause).explains(&[TimeClass::Reclaim]),
+    rule!("slow-dependency", slow_dependency: cause)
+        .ranks(OutsideMemory)
+        .by(roles::nobody)
+        .explains(service_itself::OWN)
+        .outside_memory()
+        .accuses(Accusation::Dependency),
+    rule!("slow-disk", slow_disk: cause)
+        .ranks(OutsideMemory)
+        .by(roles::wrote)
+        .explains(slow_disk::COMPLETIONS)
+        .outside_memory()
+        .accuses(Accusation::Disk),
     rule!("slow-population", slow_population: cause).explains(&[TimeClass::Population]),
+    rule!("stopped-process", stopped_process: cause)
+        .ranks(OutsideMemory)
+        .by(roles::stopped)
+        .blames(stopped_process::STOPPED)
+        .outside_memory()
+        .accuses(Accusation::Nobody),
     rule!("swap-thrash", swap_thrash: hazard, cause)
         .explains(&[TimeClass::SwapIn, TimeClass::Reclaim])
         .of_condition(MemoryStalling)
         .accuses(Accusation::Takers),
     rule!("sync-of-all", sync_of_all: cause)
-        .by(roles::outside_memory)
+        .by(roles::wrote)
         .shown_by(sync_of_all::FUNCTIONS)
         .outside_memory(),
+    rule!("task-limit", task_limit: cause).by(roles::nobody).of_failures().outside_memory(),
     rule!("thp-compaction", thp_compaction: hazard, cause)
         .by(roles::compacting)
         .explains(&[TimeClass::Compaction]),
@@ -254,11 +362,6 @@ pub const RULES: &[Rule] = &[
         .accuses(Accusation::Kernel),
     rule!("zram-pressure", zram_pressure: hazard),
 ];
-
-/// The id of the rule that explains what no other does.
-pub(crate) fn last_resort() -> &'static str {
-    RULES.iter().find(|rule| rule.precedence == LastResort).map_or("", |rule| rule.id)
-}
 
 /// The rule of incidents that the OOM killer is the subject of.
 pub(crate) fn of_oom_kills() -> &'static [Rule] {

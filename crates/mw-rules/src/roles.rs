@@ -4,8 +4,8 @@ use crate::share::percent;
 use crate::stall_window::{StallWindow, is_background, is_canary};
 use mw_critical_path::kernel::{self, COLLAPSE, COMPACTION, FunctionSet, RECLAIM};
 use mw_model::{
-    Area, BlockedTask, Cause, KernelWait, OomVictim, Role, Subject, TaskUse, TriggerKind, WaitKind,
-    derived, format_bytes, format_duration_ms,
+    BlockedTask, Cause, KernelWait, OomVictim, Role, TaskUse, TriggerKind, WaitKind, derived,
+    format_bytes, format_duration_ms,
 };
 
 /// Tasks that are named.
@@ -130,7 +130,7 @@ fn pid_of_service(stall: &StallWindow<'_>) -> u32 {
 pub(crate) fn writers(stall: &StallWindow<'_>, _: &Cause) -> Vec<Role> {
     let mut parts = Vec::new();
     floods(stall, &mut parts);
-    wrote(stall, &mut parts);
+    device_writers(stall, &mut parts);
     named(parts)
 }
 
@@ -152,36 +152,42 @@ pub(crate) fn allocating(stall: &StallWindow<'_>, _: &Cause) -> Vec<Role> {
     named(parts)
 }
 
-/// The culprits of a stall that memory did not cause, by its subject.
-pub(crate) fn outside_memory(stall: &StallWindow<'_>, cause: &Cause) -> Vec<Role> {
+/// The culprits of a cause that has none but what it names itself.
+pub(crate) fn nobody(_: &StallWindow<'_>, _: &Cause) -> Vec<Role> {
+    Vec::new()
+}
+
+/// The stopped tasks. If the service itself was stopped, its threads are victims; who stopped it is unknown.
+pub(crate) fn stopped(stall: &StallWindow<'_>, _: &Cause) -> Vec<Role> {
     let mut parts = Vec::new();
-    match cause.finding.subject {
-        Subject::Area(Area::Cpus) => busy(stall, &mut parts),
-        Subject::Area(Area::StoppedProcess) => {
-            let stopped = || stall.incident.blocked.iter().filter(|task| task.state != 'D');
-            // If the service itself was stopped, its threads are victims; who stopped it is unknown.
-            let is_victim = stopped().any(|task| stall.is_probed(&task.task));
-            for task in stopped().filter(|_| !is_victim) {
-                add(&mut parts, task.pid, &task.task, blocked(task), f64::from(task.seen));
-            }
-        }
-        Subject::Area(Area::Disk) => wrote(stall, &mut parts),
-        _ => {}
+    let stopped = || stall.incident.blocked.iter().filter(|task| task.state != 'D');
+    let is_victim = stopped().any(|task| stall.is_probed(&task.task));
+    for task in stopped().filter(|_| !is_victim) {
+        add(&mut parts, task.pid, &task.task, blocked(task), f64::from(task.seen));
     }
     named(parts)
 }
 
 /// Tasks that used the CPUs.
-fn busy(stall: &StallWindow<'_>, parts: &mut Vec<StallRole>) {
+pub(crate) fn busy(stall: &StallWindow<'_>, _: &Cause) -> Vec<Role> {
+    let mut parts = Vec::new();
     let ms = |task: &TaskUse| task.user_ms.saturating_add(task.system_ms);
     let used = derived::total(stall.incident.tasks.iter().map(ms));
     for task in &stall.incident.tasks {
         let share = percent(ms(task), used);
         if share >= BUSY_PERCENT {
             let why = format!("used {share:.0}% of the CPU time");
-            add(parts, task.pid, &task.task, why, share);
+            add(&mut parts, task.pid, &task.task, why, share);
         }
     }
+    named(parts)
+}
+
+/// Tasks that wrote to devices.
+pub(crate) fn wrote(stall: &StallWindow<'_>, _: &Cause) -> Vec<Role> {
+    let mut parts = Vec::new();
+    device_writers(stall, &mut parts);
+    named(parts)
 }
 
 /// Tasks that brought pages into the page cache.
@@ -198,8 +204,7 @@ fn floods(stall: &StallWindow<'_>, parts: &mut Vec<StallRole>) {
     }
 }
 
-/// Tasks that wrote to devices.
-fn wrote(stall: &StallWindow<'_>, parts: &mut Vec<StallRole>) {
+fn device_writers(stall: &StallWindow<'_>, parts: &mut Vec<StallRole>) {
     for task in &stall.incident.tasks {
         let Some(bytes) = task.written_bytes.filter(|bytes| *bytes >= WRITTEN_BYTES) else {
             continue;

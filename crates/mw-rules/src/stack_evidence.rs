@@ -1,7 +1,7 @@
 //! A condition that the stacks of tasks show, and how much of the stall they were in it.
 
 use crate::cause_score::CauseScore;
-use crate::outside_memory::named;
+use crate::path_words::named;
 use crate::request::RequestTime;
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;

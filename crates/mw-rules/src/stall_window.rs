@@ -362,10 +362,14 @@ impl<'a> StallWindow<'a> {
     /// True if the service failed in this way. Programs, HTTP and what has no code of its own tell by one of these
     /// words alone.
     pub(crate) fn failed_by(&self, kind: FailureKind, words: &[&str]) -> bool {
+        self.incident.trigger.failure_kind == Some(kind) || self.says(words)
+    }
+
+    /// True if the service failed with one of these words, in a way that has no code of its own.
+    pub(crate) fn says(&self, words: &[&str]) -> bool {
         use FailureKind::{ExitCode, HttpStatus, Other, ServiceError};
         let trigger = &self.incident.trigger;
         match trigger.failure_kind {
-            Some(found) if found == kind => true,
             Some(ExitCode | HttpStatus | Other | ServiceError) | None => {
                 let said = trigger.failure.as_deref().unwrap_or("").to_ascii_lowercase();
                 words.iter().any(|word| said.contains(word))

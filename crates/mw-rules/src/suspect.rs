@@ -51,6 +51,12 @@ impl Suspect {
         Self { finding, strength: Strength(strength_percent), explains_percent: None }
     }
 
+    /// A condition with a score of its own. Nothing is certain.
+    pub(crate) fn of_score(finding: Finding, score_percent: f64) -> Self {
+        const MOST: f64 = 95.0;
+        Self::new(finding, score_percent.clamp(0.0, MOST).round() as u8)
+    }
+
     /// It explains this share of the request's time, in percent.
     #[must_use]
     pub(crate) fn explaining(self, percent: f64) -> Self {

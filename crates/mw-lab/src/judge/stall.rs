@@ -2,6 +2,7 @@
 
 use flate2::read::GzDecoder;
 use mw_model::{IncidentRow, IncidentState, Shift};
+use mw_rules::Rule;
 use serde::Deserialize;
 use std::io::Read;
 
@@ -107,9 +108,8 @@ fn verdict_of(
 
 /// Nothing stalled, or not because of memory.
 fn quiet(stalls: &[IncidentRow]) -> Outcome {
-    const NOT_MEMORY: &str = "not-memory";
-    let of_memory =
-        |stall: &&IncidentRow| stall.cause.as_ref().is_some_and(|cause| cause != NOT_MEMORY);
+    let is_of_memory = |cause: &String| mw_rules::find(cause).is_none_or(Rule::is_of_memory);
+    let of_memory = |stall: &&IncidentRow| stall.cause.as_ref().is_some_and(is_of_memory);
     match stalls.iter().find(of_memory) {
         Some(wrong) => Outcome::Failed(format!("the recorder's verdict was: {}", wrong.verdict)),
         None => Outcome::Passed,
@@ -191,7 +191,8 @@ mod tests {
             verdict_of(&quiet, CaseKind::Rule, stalls, stalls.first(), &[])
         };
         assert_eq!(of(&[]), Outcome::Passed);
-        assert_eq!(of(&[stall(2, None), stall(1, Some("not-memory"))]), Outcome::Passed);
+        assert_eq!(of(&[stall(2, None), stall(1, Some("slow-disk"))]), Outcome::Passed);
+        assert_eq!(of(&[stall(2, Some("cpu-throttled"))]), Outcome::Passed);
         let wrong = Outcome::Failed("the recorder's verdict was: it was Some(\"a\")".to_owned());
         assert_eq!(of(&[stall(9, None), stall(1, Some("a"))]), wrong);
     }
@@ -202,9 +203,9 @@ mod tests {
         assert_eq!(silent(&[], Some("")), Outcome::Passed);
         assert_eq!(silent(&[], None), failed("the guest sent no list of notifications"));
         assert_eq!(silent(&[], Some("{}\n")), failed("the recorder notified: {}"));
-        let stalls = [stall(2, Some("not-memory")), stall(1, None)];
+        let stalls = [stall(2, Some("slow-disk")), stall(1, None)];
         let want = "the recorder recorded 2 incidents, the first with the verdict: \
-                    it was Some(\"not-memory\")";
+                    it was Some(\"slow-disk\")";
         assert_eq!(silent(&stalls, Some("")), failed(want));
     }
 

@@ -252,7 +252,7 @@ fn cause(cause: &Cause) -> CauseView {
     CauseView {
         rule: shown(&finding.rule),
         severity: finding.severity,
-        is_memory: finding.subject.is_memory(),
+        is_memory: !cause.is_outside_memory,
         confidence_percent: cause.confidence_percent.min(100),
         explains_percent: cause.explains_percent.map(|percent| percent.min(100)),
         subject: shown(&finding.subject.to_string()),

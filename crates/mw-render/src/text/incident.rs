@@ -60,7 +60,7 @@ fn moment(unix_ms: u64) -> String {
 
 impl TextPage {
     fn stall(&mut self, incident: &Incident) {
-        let memory = incident.causes.iter().any(|cause| cause.finding.subject.is_memory());
+        let memory = incident.causes.iter().any(|cause| !cause.is_outside_memory);
         let style = if memory { AnsiColor::Red } else { AnsiColor::Yellow };
         let verdict = self.painted(style.on_default().bold(), &incident.verdict);
         self.line(&verdict);

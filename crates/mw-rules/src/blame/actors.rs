@@ -2,14 +2,14 @@
 //! do most of it.
 
 use super::parties::Parties;
+use crate::busy_disk::busy_disk_of;
 use crate::disk_writers::{flood_bytes, main_cgroup, main_program};
 use crate::forced_work::{ForcedWork, most};
-use crate::outside_memory::busy_disk_of;
 use crate::request::{is_limited, is_task_within, limit_events, stolen_of_cpu_percent};
 use crate::rules::{drop_caches, hugepage_hoard};
 use crate::stall_window::{StallWindow, is_background};
-use mw_critical_path::{PathPart, PathTask, TimeClass, TimeKind};
-use mw_model::{Area, BlameParty, GroupUse, PartyKind, ServiceProcess};
+use mw_critical_path::{PathPart, TimeClass, TimeKind};
+use mw_model::{BlameParty, GroupUse, PartyKind, ServiceProcess};
 
 /// Less memory than this that a process took is no reason for a shortage.
 const LEAST_BYTES: u64 = 16 << 20;
@@ -108,32 +108,30 @@ impl Actors<'_> {
         BlamedTime::all_by(culprit, part)
     }
 
-    /// By what the finding of `not-memory` is about.
-    pub(super) fn outside_memory(
-        &self,
-        area: Area,
-        spent: TimeClass,
-        part: &PathPart,
-    ) -> Vec<BlamedTime> {
-        match area {
-            Area::Cpus | Area::IoLimit => self.by_path(spent, part),
-            Area::Disk => match main_cgroup(self.stall).map(|path| self.parties.of_cgroup(path)) {
-                Some(writer) => BlamedTime::all_by(writer, part),
-                None => BlamedTime::all(self.device(&part.task), part),
-            },
-            Area::Hypervisor => {
-                let stolen = self.stall.incident.cpus.map_or(0.0, stolen_of_cpu_percent);
-                let ns = (part.total_ns as f64 * stolen / 100.0) as u64;
-                vec![BlamedTime { culprit: BlameParty::of_kind(PartyKind::Hypervisor), ns }]
-            }
-            _ => Vec::new(),
+    /// The cgroup that wrote most of what the disk wrote, else the disk itself.
+    pub(super) fn disk(&self, part: &PathPart) -> Vec<BlamedTime> {
+        match main_cgroup(self.stall).map(|path| self.parties.of_cgroup(path)) {
+            Some(writer) => BlamedTime::all_by(writer, part),
+            None => self.device(part),
         }
     }
 
     /// The disk that the request waited for, by its name where one was busy.
-    fn device(&self, task: &PathTask) -> BlameParty {
-        let name = busy_disk_of(self.stall, task).unwrap_or_default();
-        BlameParty::named(PartyKind::Device, &name)
+    pub(super) fn device(&self, part: &PathPart) -> Vec<BlamedTime> {
+        let name = busy_disk_of(self.stall, &part.task).unwrap_or_default();
+        BlamedTime::all(BlameParty::named(PartyKind::Device, &name), part)
+    }
+
+    pub(super) fn hypervisor(&self, part: &PathPart) -> Vec<BlamedTime> {
+        let stolen = self.stall.incident.cpus.map_or(0.0, stolen_of_cpu_percent);
+        let ns = (part.total_ns as f64 * stolen / 100.0) as u64;
+        vec![BlamedTime { culprit: BlameParty::of_kind(PartyKind::Hypervisor), ns }]
+    }
+
+    /// The other program in which the path goes on, where a wake-up says so.
+    pub(super) fn dependency(&self, part: &PathPart) -> Vec<BlamedTime> {
+        let task = Some(&part.task).filter(|_| !part.inferred);
+        BlamedTime::all_by(task.and_then(|task| self.parties.of_task(task)), part)
     }
 
     /// The tasks that had the CPU, each for its own time.

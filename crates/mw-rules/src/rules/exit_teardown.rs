@@ -30,7 +30,7 @@
 //! ## References
 //! Linux, kernel/exit.c, `do_exit`: `exit_mm` precedes `exit_files` and `exit_notify`; process_mrelease(2).
 
-use crate::outside_memory::named;
+use crate::path_words::named;
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;

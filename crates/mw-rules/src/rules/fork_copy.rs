@@ -39,7 +39,7 @@
 //! Linux, mm/memory.c, `copy_page_range` and `do_wp_page`; commit 3917c80280c9 ("thp: change CoW semantics for
 //! anon-THP"); fork(2), madvise(2).
 
-use crate::outside_memory::named;
+use crate::path_words::named;
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;

@@ -24,7 +24,8 @@
 //! ## References
 //! Linux, Documentation/filesystems/ext4/journal.rst; fsync(2).
 
-use crate::outside_memory::{disk_of, named};
+use crate::busy_disk::disk_of;
+use crate::path_words::named;
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;

@@ -26,7 +26,7 @@
 //! ## References
 //! PostgreSQL, "Explicit Locking", pg_locks; MariaDB, information_schema.INNODB_LOCK_WAITS.
 
-use crate::outside_memory::{manual, named, why};
+use crate::path_words::{manual, named, why};
 use crate::request::RequestTime;
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;

@@ -26,7 +26,7 @@
 //! ## References
 //! Linux, Documentation/admin-guide/sysctl/kernel.rst, `numa_balancing`; mm/migrate.c; numa(7).
 
-use crate::outside_memory::named;
+use crate::path_words::named;
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;

@@ -43,10 +43,11 @@
 //! Linux, mm/oom_kill.c; proc_vmstat(5).
 
 use crate::cause_score::CauseScore;
+use crate::rules::service_failure;
 use crate::share::counter;
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
-use crate::{failure, group_kills, oom_tie, oom_words, roles};
+use crate::{group_kills, oom_tie, oom_words, roles};
 use mw_model::{
     Area, Cause, EndKind, Finding, Killer, MemoryHolder, Missing, OomHistory, OomKills,
     OomShortage, OomVictim, Quantity, Remedy, Role, ServiceProcess, Severity, Step, Subject,
@@ -299,7 +300,7 @@ fn remedy_where_unknown() -> Remedy {
 fn killed_by_daemon(stall: &StallWindow<'_>) -> Option<Suspect> {
     const CERTAIN: u8 = 97;
     let outage = stall.incident.outage.as_ref()?;
-    let kill = failure::kill_of(stall.incident, outage.ended.as_ref()?)?;
+    let kill = service_failure::kill_of(stall.incident, outage.ended.as_ref()?)?;
     if !kill.is_of_memory() || kill.killer == Killer::OomKiller {
         return None;
     }

@@ -29,7 +29,7 @@
 //! ## References
 //! Linux, mm/memory.c, `handle_mm_fault`, and mm/gup.c, `populate_vma_page_range`; mmap(2), madvise(2), mallopt(3).
 
-use crate::outside_memory::named;
+use crate::path_words::named;
 use crate::request::is_of_probe;
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;

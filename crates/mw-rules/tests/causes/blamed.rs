@@ -94,7 +94,7 @@ fn whoever_meets_an_own_limit_is_the_culprit() {
         &quota(),
         &[
             "db.service <- db.service, cpu-throttled: 7380",
-            "db.service <- unknown, not-memory: 820",
+            "db.service <- unknown, service-itself: 820",
         ],
     );
 }
@@ -118,9 +118,9 @@ fn each_task_answers_for_the_time_in_which_it_had_the_cpu() {
     check(
         &made,
         &[
-            "db.service <- backup.service, not-memory: 3280",
-            "db.service <- pod 12ab, not-memory: 2460",
-            "db.service <- unknown, not-memory: 1640",
+            "db.service <- backup.service, cpu-contention: 3280",
+            "db.service <- pod 12ab, cpu-contention: 2460",
+            "db.service <- unknown, cpu-contention: 1640",
             "db.service <- unknown, unknown: 820",
         ],
     );
@@ -135,7 +135,7 @@ fn each_task_answers_for_the_time_in_which_it_had_the_cpu() {
     former.incident.path.as_mut().unwrap().parts[0].holders.clear();
     check(
         &former,
-        &["db.service <- unknown, not-memory: 7380", "db.service <- unknown, unknown: 820"],
+        &["db.service <- unknown, cpu-contention: 7380", "db.service <- unknown, unknown: 820"],
     );
 }
 
@@ -148,7 +148,7 @@ fn the_recorder_is_on_neither_side() {
     made.incident.recorder = 4000;
     check(
         &made,
-        &["db.service <- unknown, not-memory: 7790", "db.service <- unknown, unknown: 410"],
+        &["db.service <- unknown, cpu-contention: 7790", "db.service <- unknown, unknown: 410"],
     );
     let mut takes = reclaims().uses((4000, "memwright"), 10, 900 << 20);
     takes.incident.recorder = 4000;
@@ -185,11 +185,11 @@ fn a_disk_that_is_slow_is_a_device() {
     let slow = made(&[(TimeKind::Waiting(Wait::FileRead), 90)]).disk("sdb", 100);
     check(
         &slow,
-        &["db.service <- device sdb, not-memory: 7380", "db.service <- unknown, unknown: 820"],
+        &["db.service <- device sdb, slow-disk: 7380", "db.service <- unknown, unknown: 820"],
     );
     let mut kept = with_group(slow, GroupUse { of_service: true, ..wrote(GROUP, "sdb", 4096) });
     kept.incident.groups.push(wrote(BACKUP, "sdb", 900 << 20));
-    assert_eq!(told(&explained(&kept).blame)[0], "db.service <- backup.service, not-memory: 7380");
+    assert_eq!(told(&explained(&kept).blame)[0], "db.service <- backup.service, slow-disk: 7380");
 }
 
 /// Promise (Blame): For a shortage of the machine's memory the culprit is who took most of it; who took less is not, and
@@ -229,7 +229,10 @@ fn stolen_time_is_the_hypervisors() {
     made.incident.cpus = Some(CpuUse { busy_ms: 2000, stolen_ms: 6000 });
     check(
         &made,
-        &["db.service <- hypervisor, not-memory: 6150", "db.service <- unknown, not-memory: 2050"],
+        &[
+            "db.service <- hypervisor, hypervisor-steal: 6150",
+            "db.service <- unknown, hypervisor-steal: 2050",
+        ],
     );
 }
 
@@ -239,10 +242,10 @@ fn without_evidence_the_culprit_is_unknown() {
     let asleep = made(&[(TimeKind::Waiting(Wait::Sleep), 99)]);
     check(
         &asleep,
-        &["db.service <- unknown, not-memory: 8118", "db.service <- unknown, unknown: 82"],
+        &["db.service <- unknown, service-itself: 8118", "db.service <- unknown, unknown: 82"],
     );
     let untraced = Made::on(HEALTHY).served_by((812, "postgres"));
-    check(&untraced, &["process postgres <- unknown, not-memory: 8200"]);
+    check(&untraced, &["process postgres <- unknown, network-or-service: 8200"]);
     let requested = Made::on(HEALTHY).trigger(TriggerKind::Requested, "requested", 3000.0);
     check(&requested, &[]);
 }
@@ -345,7 +348,7 @@ fn hostile_neighbours_are_bounded() {
 fn all_stalls_add_up() {
     let all = stalls::of_memory().into_iter().chain(paths::all()).chain(forced::all());
     let all = all.chain(stacks::all()).map(|stall| (stall.name, stall.made));
-    let decoys = stalls::decoys(HEALTHY).into_iter().map(|(name, made, _)| (name, made));
+    let decoys = stalls::decoys(HEALTHY).into_iter().map(|decoy| (decoy.name, decoy.made));
     let (mut proven_ms, mut lost_ms) = (0, 0);
     for (name, made) in all.chain(decoys) {
         let incident = explained(&made);

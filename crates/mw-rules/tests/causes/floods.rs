@@ -63,7 +63,7 @@ fn pages_that_are_only_read_do_not_hold_up_a_write() {
         cause.map(|cause| cause.finding.rule)
     };
     let writes = made(&[(TimeKind::Waiting(Wait::Writeback), 98)]);
-    assert_eq!(first(&reads(writes)).as_deref(), Some("not-memory"));
+    assert_eq!(first(&reads(writes)).as_deref(), Some("slow-disk"));
     let reclaims = made(&[(TimeKind::Waiting(Wait::DirectReclaim), 98)]);
     assert_eq!(first(&reads(reclaims)).as_deref(), Some("page-cache-flood"));
 }
@@ -113,8 +113,8 @@ fn a_backlog_that_another_cgroup_wrote_to_the_same_disk_is_a_flood() {
     assert_eq!(flood.rule, "page-cache-flood", "{}", flood.headline);
     assert!(flood.headline.contains("cgroup /writer wrote"), "{}", flood.headline);
     assert_eq!(first("sda", 0, 16 << 10).rule, "page-cache-flood", "nothing of its own meanwhile");
-    assert_eq!(first("sdb", 49_152, 16 << 10).rule, "not-memory", "another disk");
-    assert_eq!(first("sda", 49_152, 1 << 10).rule, "not-memory", "no backlog");
+    assert_eq!(first("sdb", 49_152, 16 << 10).rule, "slow-disk", "another disk");
+    assert_eq!(first("sda", 49_152, 1 << 10).rule, "slow-disk", "no backlog");
 }
 
 /// A command asks the service, so that nobody says which one it is, and the journal's thread has most of the time.
@@ -152,11 +152,11 @@ fn a_disk_that_hangs_or_became_slow_is_no_flood() {
     let in_batches = |at: i64| if at % 800 < 100 { 8 << 20 } else { 0 };
     assert_eq!(first_rule(&flooded(many, in_batches)), "page-cache-flood");
     let hangs = |at: i64| if (0..8000).contains(&at) { 0 } else { 4 << 20 };
-    assert_eq!(first_rule(&flooded(many, hangs)), "not-memory", "it hangs");
+    assert_eq!(first_rule(&flooded(many, hangs)), "slow-disk", "it hangs");
     assert_eq!(first_rule(&flooded(many, |_| 500 << 10)), "page-cache-flood", "too much is dirty");
     let few = 3 << 10;
-    assert_eq!(first_rule(&flooded(few, |_| 500 << 10)), "not-memory", "it wrote as much before");
-    assert_eq!(first_rule(&flooded(many, |_| 5 << 20)), "not-memory", "it keeps up");
+    assert_eq!(first_rule(&flooded(few, |_| 500 << 10)), "slow-disk", "it wrote as much before");
+    assert_eq!(first_rule(&flooded(many, |_| 5 << 20)), "slow-disk", "it keeps up");
 }
 
 /// What another program syncs over and over is under writeback, whatever else has been dirty all the time.
@@ -170,7 +170,7 @@ fn programs_that_sync_what_they_write_are_no_flood() {
         let made = made.level("nr_dirty", dirty.0, dirty.1).level("nr_writeback", 0, writeback);
         first_rule(&made)
     };
-    assert_eq!(first((1 << 10, 1 << 10), 2 << 10), "not-memory");
+    assert_eq!(first((1 << 10, 1 << 10), 2 << 10), "slow-disk");
     assert_eq!(first((1 << 10, 3 << 10), 0), "page-cache-flood");
 }
 
@@ -213,10 +213,10 @@ fn a_flood_that_no_cgroup_is_charged_with_is_found_by_its_program() {
         first_rule(&made.floods((99, "tar"), "/data/backup.tar", 16 << 10))
     };
     assert_eq!(by_journal("jbd2/sda-8"), "page-cache-flood", "no disk of the service is known");
-    assert_eq!(by_journal("jbd2/sdb-8"), "not-memory");
-    assert_eq!(first(99, 1 << 7, 0), "not-memory", "too little");
-    assert_eq!(first(812, 16 << 10, 0), "not-memory", "its own pages");
-    assert_eq!(first(99, 16 << 10, 70 << 20), "not-memory", "its own cgroup is charged");
+    assert_eq!(by_journal("jbd2/sdb-8"), "slow-disk");
+    assert_eq!(first(99, 1 << 7, 0), "slow-disk", "too little");
+    assert_eq!(first(812, 16 << 10, 0), "slow-disk", "its own pages");
+    assert_eq!(first(99, 16 << 10, 70 << 20), "slow-disk", "its own cgroup is charged");
 }
 
 /// A proxy asks a service that reads a file of its own, while another program floods another disk.
@@ -241,7 +241,7 @@ fn what_a_service_reads_for_the_request_is_no_flood() {
         explained(&made.disk("sda", 80).disk("sdb", 100)).causes[0].finding.clone()
     };
     let slow = found(99);
-    assert_eq!(slow.rule, "not-memory", "{}", slow.headline);
+    assert_eq!(slow.rule, "slow-disk", "{}", slow.headline);
     assert!(slow.headline.contains("the disk sda was slow"), "{}", slow.headline);
     assert_eq!(found(4711).rule, "page-cache-flood", "another program");
 }

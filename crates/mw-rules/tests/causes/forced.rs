@@ -144,26 +144,26 @@ fn a_dropped_cache_is_no_cause_of_what_does_not_read_it() {
         .counter("drop_pagecache", |ms| u64::from(ms >= 1500))
         .counter("nr_file_pages", |ms| if ms >= 1500 { 20_000 } else { 100_000 })
         .counter("pgpgin", |ms| (ms + 10_000).unsigned_abs() * 20);
-    assert_eq!(first(&as_before).as_deref(), Some("not-memory"), "it read all the time");
+    assert_eq!(first(&as_before).as_deref(), Some("slow-disk"), "it read all the time");
     let back = made(READS)
         .counter("drop_pagecache", |ms| u64::from(ms >= -2500))
         .counter("nr_file_pages", |ms| if (-2500..-1000).contains(&ms) { 20_000 } else { 100_000 });
-    assert_eq!(first(&back).as_deref(), Some("not-memory"), "it was back");
+    assert_eq!(first(&back).as_deref(), Some("slow-disk"), "it was back");
     let small = made(READS)
         .counter("drop_pagecache", |ms| u64::from(ms >= -1000))
         .counter("nr_file_pages", |ms| if ms >= -1000 { 99_900 } else { 100_000 });
-    assert_eq!(first(&small).as_deref(), Some("not-memory"), "nothing was dropped");
-    assert_eq!(first(&made(READS)).as_deref(), Some("not-memory"));
+    assert_eq!(first(&small).as_deref(), Some("slow-disk"), "nothing was dropped");
+    assert_eq!(first(&made(READS)).as_deref(), Some("slow-disk"));
 }
 
 #[test]
 fn who_compacts_by_hand_beside_is_no_cause() {
     let beside = made(&[(TimeKind::Waiting(Wait::Sleep), 95)]).stack(SHELL, 6000, COMPACTS);
-    assert_eq!(first(&beside).as_deref(), Some("not-memory"));
+    assert_eq!(first(&beside).as_deref(), Some("service-itself"));
     let of_allocations = moved("kcompactd0", &["kcompactd_do_work", "compact_zone"]);
     assert_ne!(first(&of_allocations).as_deref(), Some("proactive-compaction"));
     let computes = held_by_shell(&["sys_read"]);
-    assert_eq!(first(&computes).as_deref(), Some("not-memory"));
+    assert_eq!(first(&computes).as_deref(), Some("cpu-contention"));
 }
 
 /// The group reclaims at its own limit, while somebody has another group's memory reclaimed.
@@ -213,7 +213,7 @@ fn a_kill_in_another_group_is_no_cause() {
         explained(&made)
     };
     let elsewhere = slow("/system.slice/batch.service");
-    assert_eq!(elsewhere.causes[0].finding.rule, "not-memory", "{}", elsewhere.verdict);
+    assert_eq!(elsewhere.causes[0].finding.rule, "slow-disk", "{}", elsewhere.verdict);
     for concerned in [GROUP, "/system.slice"] {
         assert_eq!(slow(concerned).causes[0].finding.rule, "oom-kill", "{concerned}");
     }
@@ -242,11 +242,11 @@ fn never_there() -> Made {
 #[test]
 fn a_service_that_was_never_there_was_not_killed() {
     let explanation = explained(&never_there());
-    assert_eq!(explanation.causes[0].finding.rule, "not-memory", "{}", explanation.verdict);
+    assert_eq!(explanation.causes[0].finding.rule, "service-failure", "{}", explanation.verdict);
     assert!(!explanation.causes.iter().any(|cause| cause.finding.rule == "oom-kill"));
     let mut unlogged = never_there();
     unlogged.incident.oom = None;
-    assert_eq!(first(&unlogged).as_deref(), Some("not-memory"), "nobody says who was killed");
+    assert_eq!(first(&unlogged).as_deref(), Some("service-failure"), "nobody says who was killed");
 }
 
 /// The code of the protocol decides, not the words of the error.
@@ -264,7 +264,7 @@ fn a_refusal_is_told_by_its_code() {
     let coded = first_as(strict, FailureKind::OutOfMemory, "kein Speicher (SQLSTATE 53200)");
     assert_eq!(coded.as_deref(), Some("overcommit-refusal"));
     let login = first_as(strict, FailureKind::Authentication, "user 'out of memory' is unknown");
-    assert_eq!(login.as_deref(), Some("not-memory"));
+    assert_eq!(login.as_deref(), Some("service-failure"));
 }
 
 /// Facts that tie a kill to a service that fails at once: its number, its name, its cgroup, its end.
@@ -321,7 +321,7 @@ fn a_kill_in_a_sibling_of_the_services_group_is_no_cause() {
     let own = GroupUse { path: "/system.slice/web.service".to_owned(), ..slice.clone() };
     made.incident.groups =
         vec![GroupUse { of_service: true, ..slice }, GroupUse { oom_kills: Some(0), ..own }];
-    assert_eq!(first(&made).as_deref(), Some("not-memory"));
+    assert_eq!(first(&made).as_deref(), Some("service-failure"));
 }
 
 /// The service waits for its disk, or reclaims, while the machine's memory is short and somebody is killed.
@@ -343,7 +343,7 @@ fn a_kill_is_a_cause_where_memory_was_waited_for() {
         first(&made)
     };
     assert_eq!(untraced(60, 60).as_deref(), Some("oom-kill"));
-    assert_eq!(untraced(0, 90).as_deref(), Some("not-memory"));
+    assert_eq!(untraced(0, 90).as_deref(), Some("slow-disk"));
 }
 
 #[test]
@@ -433,13 +433,13 @@ fn who_reserves_huge_pages_is_named() {
     assert!(explanation.verdict.contains(expected), "{}", explanation.verdict);
     assert_eq!(explanation.causing[0].pid, 77);
     let beside = made(&[(TimeKind::Waiting(Wait::Sleep), 95)]).stack(SHELL, 6000, RESERVES);
-    assert_eq!(first(&beside).as_deref(), Some("not-memory"));
+    assert_eq!(first(&beside).as_deref(), Some("service-itself"));
     let one = made(&[(TimeKind::Waiting(Wait::FileRead), 95)]).stack(SHELL, 10, RESERVES).stack(
         (0, "swapper"),
         6000,
         &["do_idle"],
     );
-    assert_eq!(first(&one).as_deref(), Some("not-memory"), "a few pages, and a slow disk");
+    assert_eq!(first(&one).as_deref(), Some("slow-disk"), "a few pages, and a slow disk");
 }
 
 /// A slow disk, while reclaim inside cgroups is not why the service reads.
@@ -448,7 +448,7 @@ fn who_reserves_huge_pages_is_named() {
 /// reads it again, and a slow disk stays one.
 #[test]
 fn reclaim_before_the_stall_is_a_cause_only_of_what_is_read_again() {
-    assert_eq!(first(&reclaimed_before(0)).as_deref(), Some("not-memory"), "of another group");
+    assert_eq!(first(&reclaimed_before(0)).as_deref(), Some("slow-disk"), "of another group");
     let mut limited = reclaimed_before(900);
     let other = GroupUse { path: "/batch".to_owned(), max_events: Some(3), ..GroupUse::default() };
     limited.incident.groups.push(other);
@@ -472,7 +472,7 @@ fn compaction_by_hand_is_no_cause_of_what_did_not_wait_for_it() {
         .disk("sda", 100)
         .stack(SHELL, 9000, COMPACTS)
         .shifts("compact_zone", 0.0, 30.0);
-    assert_eq!(first(&untraced).as_deref(), Some("not-memory"));
+    assert_eq!(first(&untraced).as_deref(), Some("slow-disk"));
     let moved = untraced.blocked((812, "postgres"), 'D', 9, &["migration_entry_wait_on_locked"]);
     assert_eq!(first(&moved).as_deref(), Some("proactive-compaction"));
 }
@@ -488,5 +488,5 @@ fn a_dropped_cache_that_nobody_reads_again_is_no_cause() {
         first(&cache(made, 0, reads_after))
     };
     assert_eq!(untraced(20).as_deref(), Some("drop-caches"));
-    assert_eq!(untraced(0).as_deref(), Some("not-memory"));
+    assert_eq!(untraced(0).as_deref(), Some("slow-disk"));
 }

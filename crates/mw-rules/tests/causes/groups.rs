@@ -120,5 +120,5 @@ fn reads_of_reclaimed_pages_are_told_from_swap_ins() {
         named(&with_group(made, use_of)).0
     };
     assert_eq!(first(590, 600), "cgroup-throttled");
-    assert_eq!(first(70, 600), "not-memory");
+    assert_eq!(first(70, 600), "slow-disk");
 }

@@ -55,6 +55,10 @@ fn a_collection_is_no_lock() {
     check(COMPUTING, (MachineOperation::Collection, 7800), "java (5538) collected garbage");
     let stopped = "java (5538) stopped its threads, probably to collect garbage";
     check(COMPUTING, (MachineOperation::Safepoint, 7800), stopped);
+    let collected = explained(&paused(COMPUTING, MachineOperation::Collection, 7800));
+    let rules: Vec<&str> =
+        collected.causes.iter().map(|cause| cause.finding.rule.as_str()).collect();
+    assert_eq!(rules, ["garbage-collection"]);
 }
 
 #[test]

@@ -199,6 +199,19 @@ impl Made {
         self
     }
 
+    /// A disk that has requests in flight all the time, and completes none in this time of the stall, in milliseconds.
+    pub(crate) fn hangs(self, name: &str, time: std::ops::Range<i64>) -> Self {
+        let mut made = self.writes(name, |at| if time.contains(&at) { 0 } else { 1 << 20 });
+        let table = &mut made.incident.table;
+        let rows = table.at_unix_ms.len();
+        let column = |field: &str, value| mw_model::Column {
+            name: format!("disk.{name}.{field}"),
+            values: vec![value; rows],
+        };
+        table.columns.extend([column("read_bytes", 0), column("in_flight", 3)]);
+        made
+    }
+
     fn rows(mut self, stall_rows: u64, row: impl Fn(u64) -> [u64; 3]) -> Self {
         let names = ["canary.touch_us", "canary.idle_us", "canary.late_us"];
         let mut table = Table::new(names);

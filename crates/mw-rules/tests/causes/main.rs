@@ -10,6 +10,7 @@ mod groups;
 mod java;
 mod made;
 mod mutated;
+mod outside;
 mod paths;
 mod polled;
 mod stacks;
@@ -20,8 +21,8 @@ use mw_model::{Incident, Missing, Reading, TriggerKind, WaitKind, Window};
 use mw_rules::{PLAUSIBLE_PERCENT, RULES, explain};
 use std::collections::BTreeSet;
 
-/// The rule of stalls that memory did not cause.
-const NOT_MEMORY: &str = "not-memory";
+/// The rule of stalls in which nothing was seen.
+const CALM: &str = "network-or-service";
 
 /// The incident with its explanation.
 fn asked(made: &Made) -> Incident {
@@ -35,6 +36,10 @@ fn ranked(explanation: &Incident) -> String {
     let causes = explanation.causes.iter();
     let each = causes.map(|c| format!("{} {}%", c.finding.rule, c.confidence_percent));
     each.collect::<Vec<_>>().join(", ")
+}
+
+fn is_of_memory(rule: &str) -> bool {
+    mw_rules::find(rule).unwrap().is_of_memory()
 }
 
 fn plausible(explanation: &Incident) -> BTreeSet<&str> {
@@ -61,9 +66,10 @@ fn every_stall_has_its_cause_first_and_no_other_than_it_may() {
 #[test]
 fn every_rule_with_a_cause_has_its_stall() {
     let all = stalls::of_memory().into_iter().chain(paths::all()).chain(forced::all());
-    let all = all.chain(stacks::all());
-    let firsts: BTreeSet<&str> = all.map(|stall| stall.first).collect();
-    for rule in RULES.iter().filter(|rule| rule.has_cause() && rule.id != NOT_MEMORY) {
+    let all = all.chain(stacks::all()).chain(outside::all());
+    let decoys = stalls::decoys(stalls::HEALTHY).into_iter().map(|decoy| decoy.rule);
+    let firsts: BTreeSet<&str> = all.map(|stall| stall.first).chain(decoys).collect();
+    for rule in RULES.iter().filter(|rule| rule.has_cause()) {
         assert!(firsts.contains(rule.id), "no stall is made up for {}", rule.id);
     }
 }
@@ -76,11 +82,14 @@ fn no_decoy_is_put_down_to_memory_whatever_hazard_there_is() {
     let mut wrong = Vec::new();
     // What the field report has is no more than buddyinfo.
     for fixture in mw_test::fixtures().iter().filter(|name| !name.starts_with("field-report/")) {
-        for (name, made, says) in stalls::decoys(fixture) {
+        for stalls::Decoy { name, made, rule, says } in stalls::decoys(fixture) {
             let explanation = asked(&made);
             let rules: Vec<&str> =
                 explanation.causes.iter().map(|cause| cause.finding.rule.as_str()).collect();
-            if rules != [NOT_MEMORY] || !explanation.verdict.contains(says) {
+            if rules.first() != Some(&rule)
+                || rules.iter().any(|rule| is_of_memory(rule))
+                || !explanation.verdict.contains(says)
+            {
                 wrong.push(format!("{name} on {fixture}: {}", explanation.verdict));
             }
         }
@@ -106,7 +115,11 @@ fn the_verdict_is_the_answer() {
     let verdict = explained("ram-starved-cluster").verdict;
     assert!(verdict.starts_with("heartbeat late by 5.0 s: "));
     let [hog, ..] = stalls::decoys(stalls::HEALTHY);
-    check(&asked(&hog.1), "postgres-5432 stalled for 8.2 s: stress used most of the CPU time", 75);
+    check(
+        &asked(&hog.made),
+        "postgres-5432 stalled for 8.2 s: stress used most of the CPU time",
+        75,
+    );
 }
 
 /// `TARGET stalled for TIME: ACTOR VERB OBJECT`: a pager shows so much, and the rule has a line of its own.
@@ -115,7 +128,7 @@ fn a_headline_has_one_colon_and_a_short_cause() {
     const COLUMNS: usize = 48;
     let memory = stalls::of_memory().into_iter().map(|stall| (stall.name, stall.made));
     let paths = paths::all().into_iter().chain(stacks::all()).map(|stall| (stall.name, stall.made));
-    let decoys = stalls::decoys(stalls::HEALTHY).into_iter().map(|(name, made, _)| (name, made));
+    let decoys = stalls::decoys(stalls::HEALTHY).into_iter().map(|decoy| (decoy.name, decoy.made));
     let all = memory.chain(paths).chain(decoys);
     let verdicts = all.map(|(name, made)| (name, asked(&made).verdict));
     let wrong: Vec<_> = verdicts
@@ -164,7 +177,7 @@ fn an_empty_incident_has_a_sensible_verdict() {
     assert!(empty.verdict.starts_with("a probe stalled for "), "{}", empty.verdict);
     assert!(empty.verdict.contains("cause unknown; "), "{}", empty.verdict);
     assert!(skipped.iter().any(|skipped| skipped.rule == "reclaim-storm"));
-    assert!(skipped.iter().any(|skipped| skipped.rule == NOT_MEMORY));
+    assert!(skipped.iter().any(|skipped| skipped.rule == CALM));
 }
 
 #[test]
@@ -196,7 +209,7 @@ fn kernel_threads_do_not_suffer() {
         .waits((46, "kcompactd0"), WaitKind::Compaction, 8000, 9)
         .wanting(9, 0);
     let explanation = asked(&made);
-    assert_eq!(plausible(&explanation), BTreeSet::from([NOT_MEMORY]), "{}", explanation.verdict);
+    assert_eq!(plausible(&explanation), BTreeSet::from([CALM]), "{}", explanation.verdict);
     assert_eq!(explanation.suffering[0].task, "postgres-5432");
 }
 
@@ -210,7 +223,7 @@ fn work_that_nobody_waits_for_explains_nothing() {
         .counts(Counter::CompactStall, 90.0)
         .shifts("compact_zone", 0.0, 20.0)
         .shifts("shrink_node", 0.0, 24.0);
-    assert_eq!(plausible(&asked(&backup)), BTreeSet::from([NOT_MEMORY]));
+    assert_eq!(plausible(&asked(&backup)), BTreeSet::from([CALM]));
     assert!(plausible(&asked(&backup.untraced())).contains("thp-compaction"));
 }
 
@@ -250,7 +263,7 @@ fn threads_of_a_stopped_victim_are_not_culprits() {
 /// Both halves are late at times on a busy machine; the one that touches memory is not later.
 #[test]
 fn a_canary_is_judged_by_all_of_the_stall() {
-    let mut hog = stalls::decoys(stalls::HEALTHY).into_iter().next().unwrap().1;
+    let mut hog = stalls::decoys(stalls::HEALTHY).into_iter().next().unwrap().made;
     let column = |hog: &mut Made, name: &str, values: [u64; 2]| {
         let column = hog.incident.table.columns.iter_mut().find(|c| c.name == name).unwrap();
         for (at, value) in column.values.iter_mut().enumerate() {
@@ -261,7 +274,11 @@ fn a_canary_is_judged_by_all_of_the_stall() {
     column(&mut hog, "canary.idle_us", [30_000, 40_000]);
     assert!(asked(&hog).verdict.contains("used most of the CPU time"), "{}", asked(&hog).verdict);
     column(&mut hog, "canary.idle_us", [900, 900]);
-    assert!(!plausible(&asked(&hog)).contains(NOT_MEMORY), "{}", asked(&hog).verdict);
+    assert!(
+        plausible(&asked(&hog)).iter().all(|rule| is_of_memory(rule)),
+        "{}",
+        asked(&hog).verdict
+    );
 }
 
 /// Busy as always is no cause: the counters did not change.
@@ -270,7 +287,7 @@ fn what_was_so_before_explains_nothing() {
     use mw_proc::vmstat::Counter;
     let steady =
         Made::on("reclaim-storm/quiet").counts_in_both(Counter::PgscanKswapd, 40_000.0, 42_000.0);
-    assert_eq!(plausible(&asked(&steady)), BTreeSet::from([NOT_MEMORY]));
+    assert_eq!(plausible(&asked(&steady)), BTreeSet::from([CALM]));
 }
 
 #[test]

@@ -92,10 +92,10 @@ pub(crate) fn all() -> Vec<Stall> {
         is("row lock", row_lock(), "lock-wait"),
         is("fsync", made(&[(TimeKind::Waiting(Wait::Journal), 92)]), "journal-commit"),
         is("memory.max", memory_max(), "cgroup-limit"),
-        is("sleep", made(&[(TimeKind::Waiting(Wait::Sleep), 99)]), "not-memory"),
-        is("stop", made(&[(TimeKind::Stopped, 98)]), "not-memory"),
-        is("contention", contention(), "not-memory"),
-        is("slow disk", made(&[(TimeKind::Waiting(Wait::FileRead), 90)]), "not-memory"),
+        is("sleep", made(&[(TimeKind::Waiting(Wait::Sleep), 99)]), "service-itself"),
+        is("stop", made(&[(TimeKind::Stopped, 98)]), "stopped-process"),
+        is("contention", contention(), "cpu-contention"),
+        is("slow disk", made(&[(TimeKind::Waiting(Wait::FileRead), 90)]), "slow-disk"),
     ]
 }
 
@@ -237,7 +237,8 @@ fn what_strangers_wait_for_is_no_evidence() {
             .counts(counter, 5000.0)
             .pressed(60, 10, 10);
         let explanation = explained(&made);
-        let memory = explanation.causes.iter().find(|cause| cause.finding.subject.is_memory());
+        let is_of_memory = |rule: &str| mw_rules::find(rule).unwrap().is_of_memory();
+        let memory = explanation.causes.iter().find(|cause| is_of_memory(&cause.finding.rule));
         assert_eq!(memory, None, "{kind}: {}", explanation.verdict);
     }
 }
@@ -380,7 +381,7 @@ fn refaults_of_others_are_not_the_requests() {
         let explanation = explained(&with_group(made, group));
         explanation.causes.first().map(|cause| cause.finding.rule.clone())
     };
-    assert_eq!(thrash(3).as_deref(), Some("not-memory"));
+    assert_eq!(thrash(3).as_deref(), Some("slow-disk"));
     assert_eq!(thrash(40_000).as_deref(), Some("working-set-thrash"));
 }
 
@@ -414,7 +415,7 @@ fn what_memwright_takes_itself_is_subtracted() {
     let (rule, explains, _) = explained(40, 45);
     assert_eq!((rule.as_str(), explains), ("cgroup-limit", Some(75)));
     let (rule, explains, headline) = explained(70, 20);
-    assert_eq!((rule.as_str(), explains), ("not-memory", Some(70)));
+    assert_eq!((rule.as_str(), explains), ("recorder-itself", Some(70)));
     assert!(headline.contains("memwright itself"), "{headline}");
 }
 
@@ -472,7 +473,7 @@ fn a_cause_of_half_of_the_request_does_not_precede_one_of_nearly_all() {
             (TimeKind::Waiting(Wait::Writeback), writeback),
         ]))
     };
-    assert_eq!(waits(52, 46), "not-memory");
+    assert_eq!(waits(52, 46), "slow-disk");
     assert_eq!(waits(80, 18), "journal-commit");
 }
 
@@ -664,13 +665,13 @@ fn the_killer_of_a_service_is_named() {
     assert_eq!(first(Killer::Systemd, policy, 812).0, "oom-kill");
     let timeout = KillReason::StopTimeout("db.service".to_owned());
     let (rule, headline) = first(Killer::Systemd, timeout, 812);
-    assert_eq!(rule, "not-memory");
+    assert_eq!(rule, "service-failure");
     assert!(
         headline.contains("systemd killed postgres (812): db.service did not stop"),
         "{headline}"
     );
     // The kill of another process.
-    assert_eq!(first(oomd(), pressure(), 813).0, "not-memory");
+    assert_eq!(first(oomd(), pressure(), 813).0, "service-failure");
 }
 
 /// A wait that began before the trace is of an unknown kind.
@@ -686,7 +687,7 @@ fn a_thread_that_populates_held_mmap_lock_whatever_the_wait_for_it_looked_like()
         first_rule(&made)
     };
     assert_eq!(first(KernelWork::Populate), "mmap-lock");
-    assert_eq!(first(KernelWork::Network), "not-memory");
+    assert_eq!(first(KernelWork::Network), "service-itself");
 }
 
 /// The kernel drops the probe's connection, because the service accepts none.
@@ -729,7 +730,7 @@ fn a_stopped_process_explains_a_request_of_which_nothing_is_known() {
 #[test]
 fn the_first_write_to_a_page_is_a_cost_of_a_fork_only_where_a_child_shares_it() {
     assert_eq!(first_rule(&copies_after_fork(true)), "fork-copy");
-    assert_eq!(first_rule(&copies_after_fork(false)), "not-memory");
+    assert_eq!(first_rule(&copies_after_fork(false)), "service-itself");
     let mut forks = copies_after_fork(false);
     let path = forks.incident.path.as_mut().unwrap();
     path.parts.push(PathPart { kind: kernel(KernelWork::Fork), ..path.parts[0].clone() });

@@ -55,6 +55,20 @@ const STALLS: &[StackStall] = &[
         ],
     },
     StackStall {
+        rule: "frozen-filesystem",
+        kind: LOCKED,
+        stacks: &[
+            &["percpu_rwsem_wait", "__percpu_down_read", "vfs_write", "__x64_sys_pwrite64"],
+            &["percpu_rwsem_wait", "mnt_want_write", "path_openat", "do_filp_open"],
+            &["percpu_rwsem_wait", "ext4_page_mkwrite", "do_page_mkwrite", "do_wp_page"],
+        ],
+        others: &[
+            &["percpu_rwsem_wait", "__percpu_down_read", "cgroup_can_fork", "copy_process"],
+            &["rwsem_down_write_slowpath", "down_write", "ext4_buffered_write_iter", "vfs_write"],
+            &["io_schedule", "folio_wait_bit_common", "vfs_write", "ksys_write"],
+        ],
+    },
+    StackStall {
         rule: "device-memory-fault",
         kind: TimeKind::Waiting(Wait::Migration),
         stacks: &[
@@ -244,7 +258,7 @@ fn a_wait_of_the_chain_names_its_cause() {
         explanation.causes.first().map(|cause| cause.finding.rule.clone())
     };
     assert_eq!(cause(stack).as_deref(), Some("page-list-drain"));
-    assert_eq!(cause(&["__flush_work", "drain_all_pages"]).as_deref(), Some("not-memory"));
+    assert_eq!(cause(&["__flush_work", "drain_all_pages"]).as_deref(), Some("cpu-contention"));
 }
 
 /// All waiters for a page on the move have the same stack.
@@ -273,7 +287,7 @@ fn ksmd_is_told_by_the_cpu_that_it_had() {
         asked(&made).causes.first().map(|cause| cause.finding.rule.clone())
     };
     assert_eq!(cause("ksmd").as_deref(), Some("ksm-scan"));
-    assert_eq!(cause("stress").as_deref(), Some("not-memory"));
+    assert_eq!(cause("stress").as_deref(), Some("cpu-contention"));
 }
 
 /// Who holds a lock does not allocate for it.

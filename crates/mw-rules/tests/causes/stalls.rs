@@ -395,14 +395,41 @@ fn refused() -> Vec<Stall> {
     ]
 }
 
-/// Stalls that memory did not cause, on the machine of a fixture, with what the verdict says.
-pub(crate) fn decoys(fixture: &str) -> [(&'static str, Made, &'static str); 4] {
+/// A stall that memory did not cause.
+pub(crate) struct Decoy {
+    pub(crate) name: &'static str,
+    pub(crate) made: Made,
+    pub(crate) rule: &'static str,
+    /// A part of the verdict.
+    pub(crate) says: &'static str,
+}
+
+/// Stalls that memory did not cause, on the machine of a fixture.
+pub(crate) fn decoys(fixture: &str) -> [Decoy; 6] {
+    let decoy = |name, made, rule, says| Decoy { name, made, rule, says };
     let stopped = Made::on(fixture).blocked(POSTGRES, 'T', 9, &["do_signal_stop"]);
+    let mut frozen = Made::on(fixture);
+    let db = "/system.slice/db.service".to_owned();
+    frozen.incident.groups =
+        vec![GroupUse { path: db, of_service: true, frozen: true, ..GroupUse::default() }];
+    let hung = Made::on(fixture).pressed(0, 88, 2).hangs("sdb", 0..8200).blocked(
+        POSTGRES,
+        'D',
+        8,
+        &["io_schedule", "submit_bio_wait", "ext4_sync_file"],
+    );
     [
-        ("cpu-hog", cpu_hog(fixture), "stress used most of the CPU time"),
-        ("slow-disk", slow_disk(fixture), "the disk sdb was slow"),
-        ("stopped", stopped, "postgres (812) was stopped"),
-        ("network", Made::on(fixture), "the network or the service itself was slow"),
+        decoy("cpu-hog", cpu_hog(fixture), "cpu-contention", "stress used most of the CPU time"),
+        decoy("slow-disk", slow_disk(fixture), "slow-disk", "the disk sdb was slow"),
+        decoy("hung-device", hung, "hung-device", "the disk sdb completed nothing"),
+        decoy("stopped", stopped, "stopped-process", "postgres (812) was stopped"),
+        decoy("frozen", frozen, "frozen-cgroup", "db.service was frozen"),
+        decoy(
+            "network",
+            Made::on(fixture),
+            "network-or-service",
+            "the network or the service itself was slow",
+        ),
     ]
 }
 

@@ -1,0 +1,120 @@
+//! # hung-device
+//!
+//! A disk had requests in flight and completed none of them.
+//!
+//! ## What it finds
+//! No hazard: this rule only explains stalls. The request, or a task that was found blocked, waited for a disk; and one
+//! that the service uses moved no byte for seconds, while requests were in flight in every row of the recording. That is
+//! no slow disk: a path, a controller or a virtual disk's host does not answer. Memory was not the cause.
+//!
+//! ## Why it hurts
+//! All tasks that need the disk wait until it answers or its requests time out: 30 s for SCSI, and each may be repeated.
+//!
+//! ## What it looks like
+//! `%util` of `iostat -x 1` is 100 with no reads or writes a second. The kernel's log has timeouts and resets, or `task
+//! blocked for more than 120 seconds`.
+//!
+//! ## How to fix it
+//! Look at the device's state and the kernel's log (`cat /sys/block/NAME/device/state`; `journalctl -k`), then at the
+//! path, the controller or the storage behind it.
+//!
+//! ## Threshold
+//! The waits take at least half of the request. For two seconds and four fifths of the stall no byte was read or written
+//! and requests were in flight. The counters move when a request completes: one request that takes so long looks the
+//! same. A suspended device mapper device holds its requests back before they count as in flight; it is not told from a
+//! slow disk.
+//!
+//! ## References
+//! Linux, Documentation/block/stat.rst, `in_flight`; Documentation/scsi/scsi_eh.rst.
+
+use crate::disk_writers::disks_of;
+use crate::path_words::named;
+use crate::rules::slow_disk::{COMPLETIONS, blocked_in_io};
+use crate::spent_time::{CONFIRMED, SpentTime};
+use crate::stall_window::StallWindow;
+use crate::suspect::Suspect;
+use mw_model::{Area, DiskMetric, Finding, Metric, Missing, Quantity, Remedy, Severity, Step};
+
+/// A slow disk completes something in this time.
+const LEAST_MS: u64 = 2000;
+const LEAST_PERCENT: f64 = 80.0;
+
+pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
+    Ok(match stall.request {
+        Some(request) => SpentTime::on(request, COMPLETIONS).and_then(|time| {
+            let used = disks_of(stall, &time.part.task);
+            let device = hung(stall, |name| used.is_empty() || used.contains(&name))?;
+            let waiter = named(stall, &time.part.task);
+            Some(time.cause(finding(&device, waiter, "critical path"), CONFIRMED))
+        }),
+        None => blocked_in_io(stall).and_then(|(task, _)| {
+            let device = hung(stall, |_| true)?;
+            let waiter = format!("{} ({})", task.task, task.pid);
+            let finding = finding(&device, waiter, &format!("/proc/{}/stack", task.pid));
+            Some(Suspect::new(finding, CONFIRMED))
+        }),
+    })
+}
+
+/// A disk that completed nothing, and for how long.
+struct HungDisk {
+    name: String,
+    ms: u64,
+}
+
+fn finding(device: &HungDisk, waiter: String, source: &str) -> Finding {
+    let HungDisk { name, ms } = device;
+    let state = format!("/sys/block/{name}/device/state");
+    Finding::new(Severity::Critical, Area::Disk, format!("the disk {name} completed nothing"))
+        .with_evidence(
+            format!("requests of {name} in flight, and no byte read or written"),
+            Quantity::Milliseconds(*ms as f64),
+            "/proc/diskstats",
+        )
+        .with_evidence("waited for it", Quantity::Text(waiter), source)
+        .with_impact(
+            "Every task that needs the disk waits until it answers or its requests time out.",
+        )
+        .with_remedy(Remedy::named(
+            "see why the device does not answer",
+            vec![Step::manual_on("cat", &state), Step::manual("journalctl -k -n 50")],
+        ))
+}
+
+/// The disk that hung for longest, of those that are wanted.
+fn hung(stall: &StallWindow<'_>, is_wanted: impl Fn(&str) -> bool) -> Option<HungDisk> {
+    let disks = stall.incident.table.columns.iter().filter_map(|column| match column.metric() {
+        Metric::Disk(name, DiskMetric::InFlight) => Some(name),
+        _ => None,
+    });
+    let hung = disks.filter(|name| is_wanted(name)).filter_map(|name| {
+        let ms = hung_ms(stall, &name).filter(|ms| *ms >= LEAST_MS)?;
+        let is_most = stall.cover_percent(ms.saturating_mul(1000)) >= LEAST_PERCENT;
+        is_most.then(|| HungDisk { name: name.to_string(), ms })
+    });
+    hung.max_by_key(|device| device.ms)
+}
+
+/// The longest time within the stall in which requests were in flight and none completed.
+fn hung_ms(stall: &StallWindow<'_>, name: &str) -> Option<u64> {
+    let table = &stall.incident.table;
+    let column = |metric| -> Option<Vec<Option<u64>>> {
+        Some(table.values(&Metric::Disk(name.into(), metric))?.collect())
+    };
+    let in_flight = column(DiskMetric::InFlight)?;
+    let moved = column(DiskMetric::Read)?.into_iter().zip(column(DiskMetric::Written)?);
+    let rows = in_flight.into_iter().zip(moved).zip(&table.at_unix_ms);
+    let rows = rows.map(|((in_flight, moved), at)| Some((in_flight, moved, *at))).collect();
+    let (mut longest, mut began) = (0, None);
+    for (in_flight, moved, at) in stall.during(rows).flatten() {
+        let (Some(in_flight), (Some(read), Some(written))) = (in_flight, moved) else {
+            began = None;
+            continue;
+        };
+        match began.filter(|(before, _)| *before == (read, written) && in_flight > 0) {
+            Some((_, from)) => longest = longest.max(at.saturating_sub(from)),
+            None => began = (in_flight > 0).then_some(((read, written), at)),
+        }
+    }
+    Some(longest)
+}

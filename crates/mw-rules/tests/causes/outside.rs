@@ -1,0 +1,254 @@
+//! Made-up stalls that memory did not cause, one for each named cause, and similar ones of which it would be false.
+
+use crate::made::Made;
+use crate::paths::{GROUP, explained, first_rule, group, made, task, with_group};
+use crate::stalls::{HEALTHY, Stall};
+use mw_critical_path::{CpuHolder, PathTask, RunMode, TimeKind, UserPlace, Wait, WaitLink};
+use mw_model::{
+    BlameShare, CpuUse, FailureKind, Finding, ListenQueue, Service, ServiceProcess, TriggerKind,
+};
+
+/// Stalls of causes that are not in the other lists.
+pub(crate) fn all() -> Vec<Stall> {
+    let is = |name, made, first, also| Stall { name, made, first, also };
+    vec![
+        is("hypervisor", stolen(9000), "hypervisor-steal", &[][..]),
+        is("recorder", recorder(), "recorder-itself", &[]),
+        is("io.max", limited(), "io-limit", &[]),
+        is("network", waits(Wait::Network), "network-wait", &[]),
+        is("listen queue", queued(129), "listen-queue-full", &[]),
+        is("FUSE", waits(Wait::Fuse), "fuse-server", &[]),
+        is("SMB", waits(Wait::RemoteFs), "file-server", &[]),
+        is("NFS", waits(Wait::Nfs), "file-server", &[]),
+        is("freezer", waits(Wait::CgroupFrozen), "frozen-cgroup", &[]),
+        is("hung disk", hung(0..8200), "hung-device", &["journal-commit", "slow-disk"]),
+        is("upstream", depends(&[6306]), "slow-dependency", &[]),
+        is("no answer", failed(FailureKind::Refused, "refused"), "service-failure", &[]),
+        is("full", failed(FailureKind::NoSpace, "voll"), "disk-full", &["service-failure"]),
+        is(
+            "open files",
+            failed(FailureKind::ServiceError, EMFILE),
+            "file-limit",
+            &["service-failure"],
+        ),
+        is("tasks", failed(FailureKind::ServiceError, EAGAIN), "task-limit", &["service-failure"]),
+    ]
+}
+
+const EMFILE: &str = "could not open file: Too many open files (SQLSTATE 53000)";
+const EAGAIN: &str = "could not fork new process for connection: Resource temporarily unavailable";
+
+fn waits(wait: Wait) -> Made {
+    made(&[(TimeKind::Waiting(wait), 95)])
+}
+
+fn stolen(stolen_ms: u64) -> Made {
+    let mut made = made(&[(TimeKind::Running(RunMode::User), 95)]);
+    made.incident.cpus = Some(CpuUse { stolen_ms, busy_ms: 2000 });
+    made
+}
+
+fn recorder() -> Made {
+    made(&[(TimeKind::Runnable(CpuHolder::Tracer), 95)])
+}
+
+fn limited() -> Made {
+    let io_limits = vec!["sda rbps=2097152".to_owned()];
+    with_group(waits(Wait::FileRead), mw_model::GroupUse { io_limits, ..group() })
+}
+
+/// The probe's own thread waits for the service to accept its connection.
+fn queued(waiting: u32) -> Made {
+    let mut made = waits(Wait::Network);
+    let path = made.incident.path.as_mut().unwrap();
+    path.parts[0].task = path.task.clone();
+    made.incident.service = Some(Service {
+        listen_queue: Some(ListenQueue { waiting, limit: 128 }),
+        ..Service::default()
+    });
+    made
+}
+
+fn hung(time: std::ops::Range<i64>) -> Made {
+    waits(Wait::Journal).hangs("sda", time)
+}
+
+/// A proxy asks its upstream, which sleeps.
+fn depends(processes: &[u32]) -> Made {
+    let mut made = waits(Wait::Sleep);
+    let process = |pid: &u32| ServiceProcess { pid: *pid, name: "nginx".to_owned() };
+    let processes = processes.iter().map(process).collect();
+    made.incident.service = Some(Service { processes, ..Service::default() });
+    let path = made.incident.path.as_mut().unwrap();
+    let cgroup = Some("/system.slice/app.service".to_owned());
+    let (proxy, app) = (task(6306, "nginx"), PathTask { cgroup, ..task(8952, "app") });
+    let link = |waiter: &PathTask, wait, other: &PathTask| WaitLink {
+        waiter: waiter.clone(),
+        wait,
+        other: other.clone(),
+        inferred: false,
+        stack: Vec::new(),
+        user: UserPlace::default(),
+    };
+    path.chain = vec![link(&path.task, Wait::Poll, &proxy), link(&proxy, Wait::Poll, &app)];
+    path.parts[0].task = app;
+    made
+}
+
+/// The service fails at once, in these words.
+fn failed(kind: FailureKind, said: &str) -> Made {
+    let mut made = Made::on(HEALTHY).trigger(TriggerKind::Probe, "postgres", 3.0).failed(said);
+    made.incident.trigger.failure_kind = Some(kind);
+    made
+}
+
+fn first(made: &Made) -> Finding {
+    explained(made).causes.remove(0).finding
+}
+
+fn steps(finding: &Finding) -> String {
+    format!("{:?}", finding.remedy.as_ref().unwrap().steps)
+}
+
+/// Promise (Tracing: why): What else than memory a stall spent its time on is a cause with a name of its own.
+#[test]
+fn each_cause_outside_memory_has_its_name() {
+    for stall in all() {
+        let explanation = explained(&stall.made);
+        let rules: Vec<&str> =
+            explanation.causes.iter().map(|cause| cause.finding.rule.as_str()).collect();
+        let wanted: Vec<&str> = [&[stall.first], stall.also].concat();
+        assert_eq!(rules, wanted, "{}: {}", stall.name, explanation.verdict);
+        let rule = mw_rules::find(stall.first).unwrap();
+        assert!(!rule.is_of_memory(), "{}", stall.name);
+        let finding = &explanation.causes[0].finding;
+        assert!(finding.remedy.is_some() && !finding.impact.is_empty(), "{}", stall.name);
+        assert!(explanation.causes[0].score() >= 70, "{}: {}", stall.name, explanation.verdict);
+    }
+}
+
+#[test]
+fn what_looks_alike_has_another_name() {
+    assert_eq!(first_rule(&stolen(1000)), "service-itself", "a third of the CPU time");
+    let mut other = recorder();
+    other.incident.path.as_mut().unwrap().parts[0].kind = TimeKind::Runnable(CpuHolder::Task(9));
+    assert_eq!(first_rule(&other), "cpu-contention");
+    assert_eq!(first_rule(&waits(Wait::FileRead)), "slow-disk", "no limit");
+    assert_eq!(first_rule(&queued(128)), "network-wait", "the queue has room");
+    assert_eq!(first_rule(&waits(Wait::Sleep)), "service-itself", "nobody waits for it");
+    assert_eq!(first_rule(&depends(&[6306, 8952])), "service-itself", "it is of the service");
+    let refused = failed(FailureKind::OutOfMemory, "Too many open files");
+    assert_eq!(first_rule(&refused), "service-failure", "its code says more");
+    let thread = failed(FailureKind::ServiceError, "can't start a new thread");
+    assert_eq!(first_rule(&thread), "service-failure", "memory may be missing as well");
+    let mut slow = made(&[(TimeKind::Waiting(Wait::FileRead), 95)]).failed(EMFILE);
+    slow.incident.trigger.failure_kind = Some(FailureKind::ServiceError);
+    assert_eq!(first_rule(&slow), "slow-disk", "it failed after it had waited");
+}
+
+/// A stopped device is told from a slow one: it completes nothing.
+///
+/// Promise (Tracing: why): A disk that completes nothing for most of a stall is not called slow.
+#[test]
+fn a_disk_that_completes_something_is_slow_and_not_hung() {
+    assert_eq!(first_rule(&hung(0..4000)), "journal-commit", "it completed for half of the stall");
+    assert_eq!(first_rule(&hung(0..0)), "journal-commit");
+    let mut idle = hung(0..8200);
+    let columns = &mut idle.incident.table.columns;
+    columns.retain(|column| !column.name.ends_with("in_flight"));
+    assert_eq!(first_rule(&idle), "journal-commit", "nothing is known of its queue");
+    let elsewhere = hung(0..8200);
+    let own = crate::floods::wrote(GROUP, "sdb", 4096);
+    let own = mw_model::GroupUse { of_service: true, ..own };
+    assert_eq!(first_rule(&with_group(elsewhere, own)), "journal-commit", "another disk");
+}
+
+/// Promise (Tracing: why): Where the unit is known, the remedy names it.
+#[test]
+fn the_remedy_names_the_unit() {
+    let contention = made(&[(TimeKind::Runnable(CpuHolder::Task(9)), 90)]);
+    let unknown = steps(&first(&contention));
+    assert!(unknown.contains("set-property UNIT CPUWeight"), "{unknown}");
+    let known = steps(&first(&with_group(contention, group())));
+    assert!(known.contains("set-property db.service CPUWeight"), "{known}");
+    let limited = steps(&first(&limited()));
+    assert!(limited.contains("set-property db.service IOReadBandwidthMax="), "{limited}");
+    let frozen = |path: &str| {
+        let mut made = waits(Wait::CgroupFrozen);
+        made.incident.path.as_mut().unwrap().parts[0].task.cgroup = Some(path.to_owned());
+        steps(&first(&made))
+    };
+    assert!(frozen(GROUP).contains("systemctl thaw db.service"), "{}", frozen(GROUP));
+    let other = frozen("/a; reboot");
+    assert!(other.contains("tee '/sys/fs/cgroup/a; reboot/cgroup.freeze'"), "{other}");
+    let mut failed = failed(FailureKind::Reset, "reset");
+    failed.incident.service =
+        Some(Service { unit: Some("pg@15.service".to_owned()), ..Service::default() });
+    let log = steps(&first(&failed));
+    assert!(log.contains("journalctl -u pg@15.service"), "{log}");
+}
+
+/// Promise (Blame): Another program that a service waited for is the culprit, unless that is only likely.
+#[test]
+fn a_dependency_is_to_blame_for_its_time() {
+    let told = |made: &Made| {
+        let share = |share: &BlameShare| format!("{}, {}", share.culprit, share.cause_name());
+        share(&explained(made).blame[0])
+    };
+    assert_eq!(told(&depends(&[6306])), "app.service, slow-dependency");
+    let mut likely = depends(&[6306]);
+    likely.incident.path.as_mut().unwrap().parts[0].inferred = true;
+    assert_eq!(told(&likely), "unknown, slow-dependency");
+    assert_eq!(told(&hung(0..8200).disk("sda", 100)), "device sda, hung-device");
+}
+
+/// Promise (Tracing: why): That nothing on this machine delayed a request is not said where it is not proven.
+#[test]
+fn no_impact_says_more_than_is_proven() {
+    let all = all().into_iter().map(|stall| stall.made);
+    let decoys = crate::stalls::decoys(HEALTHY).into_iter().map(|decoy| decoy.made);
+    for made in all.chain(decoys) {
+        for cause in explained(&made).causes {
+            assert!(!cause.finding.impact.contains("nothing on this machine"), "{cause:?}");
+        }
+    }
+}
+
+/// Promise (Tracing: why): The same error text does not stand twice in a headline.
+#[test]
+fn a_headline_has_an_error_once() {
+    for made in [
+        failed(FailureKind::ServiceError, "relation 'x' does not exist"),
+        failed(FailureKind::ServiceError, EMFILE),
+        failed(FailureKind::NoSpace, "no space left on device"),
+        failed(FailureKind::Refused, "connection refused"),
+    ] {
+        let incident = explained(&made);
+        let said = incident.trigger.failure.unwrap();
+        assert!(incident.verdict.matches(&said).count() <= 1, "{}", incident.verdict);
+    }
+}
+
+/// A session waits for a lock, whose holder waits for a disk.
+///
+/// Promise (Tracing: why): A wait of several hops has the headline of the end of its chain, and not of the first lock.
+#[test]
+fn the_end_of_a_chain_has_the_headline() {
+    let at_end = |kind| {
+        let mut made = made(&[(kind, 95)]);
+        let path = made.incident.path.as_mut().unwrap();
+        let [waiter, holder] = [task(812, "postgres"), task(813, "postgres")];
+        let link = WaitLink { waiter, wait: Wait::Futex, other: holder, ..path.chain[0].clone() };
+        path.parts[0].task = link.other.clone();
+        path.chain.push(link);
+        first(&made)
+    };
+    let disk = at_end(TimeKind::Waiting(Wait::FileRead));
+    assert_eq!((disk.rule.as_str(), disk.headline.as_str()), ("slow-disk", "the disk was slow"));
+    let stopped = at_end(TimeKind::Stopped);
+    assert_eq!(stopped.headline, "postgres (813) was stopped");
+    let fuse = at_end(TimeKind::Waiting(Wait::Fuse));
+    assert_eq!(fuse.headline, "postgres (813) waited for a FUSE server");
+    let client = at_end(TimeKind::Waiting(Wait::Network));
+    assert_eq!(client.rule, "lock-wait", "a session keeps its lock while it waits for its client");
+}
