@@ -56,7 +56,8 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
     if !HOLDING.contains(&spent) || request.path.main_pause().is_some() {
         return Ok(None);
     }
-    let link = request.path.chain.iter().find(|link| is_within_service(link));
+    // Of locks behind each other the last one is held by whoever keeps them all waiting.
+    let link = request.path.chain.iter().rfind(|link| is_within_service(link));
     let session = blocked_session(stall, request);
     let (headline, sure) = match (session, link) {
         (Some(session), _) => (of_sessions(session), CONFIRMED),
@@ -102,18 +103,20 @@ fn remedy(stall: &StallWindow<'_>, link: Option<&WaitLink>, part: &PathPart) -> 
 }
 
 /// The session of the request that waits for another one, by the service's own view. PostgreSQL numbers sessions as
-/// their processes, which the path has; of other services the longest wait is taken.
+/// their processes, which the path has. Of sessions that wait behind each other the last is taken, else the longest wait.
 fn blocked_session<'a>(
     stall: &StallWindow<'a>,
     request: &RequestTime<'_>,
 ) -> Option<&'a ServiceSession> {
     const NUMBERED: &str = "pg_";
     let view = stall.incident.service_view.as_ref()?;
-    let blocked = view.sessions.iter().filter(|session| !session.blocked_by.is_empty());
+    let blocked = || view.sessions.iter().filter(|session| !session.blocked_by.is_empty());
+    let is_blocked = |number: &u64| blocked().any(|session| session.session == *number);
+    let is_last = |session: &ServiceSession| !session.blocked_by.iter().any(is_blocked);
     let of_request = |session: &&ServiceSession| {
         !view.source.starts_with(NUMBERED) || request.has_task(session.session)
     };
-    blocked.filter(of_request).max_by_key(|session| session.for_ms)
+    blocked().filter(of_request).max_by_key(|session| (is_last(session), session.for_ms))
 }
 
 fn of_sessions(session: &ServiceSession) -> String {

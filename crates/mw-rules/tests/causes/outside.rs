@@ -5,7 +5,8 @@ use crate::paths::{GROUP, explained, first_rule, group, made, task, with_group};
 use crate::stalls::{HEALTHY, Stall};
 use mw_critical_path::{CpuHolder, PathTask, RunMode, TimeKind, UserPlace, Wait, WaitLink};
 use mw_model::{
-    BlameShare, CpuUse, FailureKind, Finding, ListenQueue, Service, ServiceProcess, TriggerKind,
+    BlameShare, CpuUse, FailureKind, Finding, ListenQueue, Service, ServiceProcess, ServiceSession,
+    ServiceView, TriggerKind,
 };
 
 /// Stalls of causes that are not in the other lists.
@@ -251,4 +252,27 @@ fn the_end_of_a_chain_has_the_headline() {
     assert_eq!(fuse.headline, "postgres (813) waited for a FUSE server");
     let client = at_end(TimeKind::Waiting(Wait::Network));
     assert_eq!(client.rule, "lock-wait", "a session keeps its lock while it waits for its client");
+    let mut locks = made(&[(TimeKind::Waiting(Wait::Sleep), 95)]);
+    let path = locks.incident.path.as_mut().unwrap();
+    let sessions = [812, 813, 814].map(|tid| task(tid, "postgres"));
+    for pair in sessions.windows(2) {
+        let (waiter, other) = (pair[0].clone(), pair[1].clone());
+        let link = WaitLink { waiter, wait: Wait::Futex, other, ..path.chain[0].clone() };
+        path.chain.push(link);
+    }
+    path.parts[0].task = sessions[2].clone();
+    let lock = first(&locks);
+    assert_eq!(lock.headline, "postgres (814) blocked postgres (813)");
+    let session = |session: u64, blocked_by: u64, for_ms: u64| ServiceSession {
+        session,
+        blocked_by: vec![blocked_by],
+        for_ms: Some(for_ms),
+        ..ServiceSession::default()
+    };
+    locks.incident.service_view = Some(ServiceView {
+        source: "pg_stat_activity".to_owned(),
+        sessions: vec![session(812, 813, 8000), session(813, 814, 7000)],
+        ..ServiceView::default()
+    });
+    assert_eq!(first(&locks).headline, "session 814 blocked session 813");
 }
