@@ -8,7 +8,7 @@
 //!
 //! ## Why it hurts
 //! Every access to files of a FUSE file system waits for a program: s3fs, sshfs, glusterfs, lxcfs. If it hangs, so does
-//! whoever opens or stats a file below its mount point.
+//! each task that opens or stats a file below its mount point.
 //!
 //! ## What it looks like
 //! Tasks are in state D or S in `request_wait_answer`; /sys/fs/fuse/connections/N/waiting is above zero.

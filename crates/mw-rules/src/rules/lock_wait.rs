@@ -56,7 +56,7 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
     if !HOLDING.contains(&spent) || request.path.main_pause().is_some() {
         return Ok(None);
     }
-    // Of locks behind each other the last one is held by whoever keeps them all waiting.
+    // Of locks behind each other the last one is held by the task that keeps them all waiting.
     let link = request.path.chain.iter().rfind(|link| is_within_service(link));
     let session = blocked_session(stall, request);
     let (headline, sure) = match (session, link) {

@@ -8,7 +8,7 @@
 //! idled for most of the request. Memory was not the cause.
 //!
 //! ## Why it hurts
-//! A proxy is as slow as its upstream, and whoever needs a lock as slow as its holder.
+//! A proxy is as slow as its upstream, and a task that needs a lock as slow as its holder.
 //!
 //! ## What it looks like
 //! The service is idle. `memwright why --pid PID` names the program that it waits for.

@@ -49,21 +49,22 @@ fn check(kind: TimeKind, (operation, pause_ms): (MachineOperation, u64), expecte
 
 const COMPUTING: TimeKind = TimeKind::Running(RunMode::User);
 
+/// A request that waited for a collection of garbage.
+pub(crate) fn collection() -> Made {
+    paused(COMPUTING, MachineOperation::Collection, 7800)
+}
+
 /// Promise (Tracing: why): A collection of garbage is the cause, and no lock that threads of the program wait for meanwhile.
 #[test]
 fn a_collection_is_no_lock() {
     check(COMPUTING, (MachineOperation::Collection, 7800), "java (5538) collected garbage");
     let stopped = "java (5538) stopped its threads, probably to collect garbage";
     check(COMPUTING, (MachineOperation::Safepoint, 7800), stopped);
-    let collected = explained(&paused(COMPUTING, MachineOperation::Collection, 7800));
-    let rules: Vec<&str> =
-        collected.causes.iter().map(|cause| cause.finding.rule.as_str()).collect();
-    assert_eq!(rules, ["garbage-collection"]);
 }
 
 #[test]
 fn a_short_collection_does_not_explain_a_lock() {
-    let blocked = "HTTP-Dispatcher (5637) blocked pool-1-thread-2 (5728)";
+    let blocked = "VM Thread (5546) blocked HTTP-Dispatcher (5637)";
     check(COMPUTING, (MachineOperation::Collection, 1000), blocked);
 }
 

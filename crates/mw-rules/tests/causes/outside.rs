@@ -1,5 +1,6 @@
 //! Made-up stalls that memory did not cause, one for each named cause, and similar ones of which it would be false.
 
+use crate::java;
 use crate::made::Made;
 use crate::paths::{GROUP, explained, first_rule, group, made, task, with_group};
 use crate::stalls::{HEALTHY, Stall};
@@ -24,6 +25,7 @@ pub(crate) fn all() -> Vec<Stall> {
         is("freezer", waits(Wait::CgroupFrozen), "frozen-cgroup", &[]),
         is("hung disk", hung(0..8200), "hung-device", &["journal-commit", "slow-disk"]),
         is("upstream", depends(&[6306]), "slow-dependency", &[]),
+        is("collection", java::collection(), "garbage-collection", &[]),
         is("no answer", failed(FailureKind::Refused, "refused"), "service-failure", &[]),
         is("full", failed(FailureKind::NoSpace, "voll"), "disk-full", &["service-failure"]),
         is(
