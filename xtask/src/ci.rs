@@ -107,7 +107,7 @@ pub(crate) fn run(CiOptions { guests, full }: CiOptions) -> anyhow::Result<ExitC
     let is_ready = steps.iter().all(|step| step.result.is_ok());
     if let Some(TestPrograms { tests, preflight }) = built.filter(|_| is_ready) {
         let groups = TestGroups::of(tests);
-        steps.extend(side_by_side(&groups, options, &mut results)?);
+        steps.extend(side_by_side(&groups, options, &mut results));
         steps.push(test("tests that measure", &mut results, || groups.run_measuring(options)));
         steps.push(step("failed tests, once more", || {
             tests::again(&mut results, options)?;
@@ -179,47 +179,48 @@ fn side_by_side(
     groups: &TestGroups,
     options: tests::TestOptions,
     results: &mut TestResults,
-) -> anyhow::Result<Vec<CiStep>> {
-    std::thread::scope(|scope| {
-        let others = scope.spawn(|| {
-            vec![
-                simple("skeletons of cargo xtask new", new::compile),
-                simple("documentation", documentation),
-                simple("ages of generated pages", ages::run),
-                simple("links of the documentation", links::run),
-                simple("words of the glossary", words::run),
-                simple("picture of a report", pictures::check),
-                simple("defences", defences::run),
-                simple("architecture", arch::run),
-                simple("circles between files", circles::run),
-                simple("names of types", names::run),
-                simple("names of functions in kernels", || campaign(&["kernel"])),
-                simple("answers to public reports", || campaign(&["reports"])),
-                simple("lock files", locks::run),
-                simple("systemd units", units::run),
-                simple("preflight: two conditions", || campaign(&["step", "preflight-quick"])),
-                simple("queries over a fleet", || campaign(&["step", "ship-quick"])),
-                simple("notebook of the Python package", python::notebook),
-            ]
-        });
-        let tests = test("tests", results, || groups.run_beside(options));
-        let mut steps = others.join().map_err(|_| anyhow::anyhow!("a step panicked"))?;
-        steps.push(tests);
-        Ok(steps)
-    })
+) -> Vec<CiStep> {
+    let mut steps = Vec::new();
+    let others = || {
+        steps = vec![
+            simple("skeletons of cargo xtask new", new::compile),
+            simple("documentation", documentation),
+            simple("ages of generated pages", ages::run),
+            simple("links of the documentation", links::run),
+            simple("words of the glossary", words::run),
+            simple("picture of a report", pictures::check),
+            simple("defences", defences::run),
+            simple("architecture", arch::run),
+            simple("circles between files", circles::run),
+            simple("names of types", names::run),
+            simple("names of functions in kernels", || campaign(&["kernel"])),
+            simple("answers to public reports", || campaign(&["reports"])),
+            simple("lock files", locks::run),
+            simple("systemd units", units::run),
+            simple("queries over a fleet", || campaign(&["step", "ship-quick"])),
+            simple("notebook of the Python package", python::notebook),
+        ];
+    };
+    let tests = test("tests", results, || groups.run_beside(others, options));
+    steps.push(tests);
+    steps
 }
 
 /// One part of what is played in guests, by the commit, or all: together they take as long as half of the tests.
 fn played_in_guests(all: bool) -> Vec<CiStep> {
-    // The parts of the lab's quick list, and the blind trials.
-    let parts = lab::PARTS + 1;
+    const CAMPAIGNS: [(&str, &[&str]); 2] = [
+        ("blind trials: two plays", &["trials", "--quick"]),
+        ("preflight: two conditions", &["step", "preflight-quick"]),
+    ];
+    // The parts of the lab's quick list, and then the campaigns.
+    let parts = lab::PARTS + CAMPAIGNS.len();
     let own = workspace::commit_number().map_or(0, |number| number % parts);
     let mut failed_runs = Vec::new();
     let mut steps = Vec::new();
     for part in (0..parts).filter(|part| all || *part == own) {
-        steps.push(match part < lab::PARTS {
-            true => lab_step(lab::title(part), &mut failed_runs, || lab::run_part(part)),
-            false => simple("blind trials: two plays", || campaign(&["trials", "--quick"])),
+        steps.push(match part.checked_sub(lab::PARTS).and_then(|at| CAMPAIGNS.get(at)) {
+            Some((name, args)) => simple(name, || campaign(args)),
+            None => lab_step(lab::title(part), &mut failed_runs, || lab::run_part(part)),
         });
     }
     steps.push(simple("failed runs of the lab, once more", || lab::again(&failed_runs)));

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Mutex;
 
-/// Number of test programs that run at once: most of them wait for something most of the time.
+/// Number of test programs that run at once, beside other steps: most of them wait for something most of the time.
 const JOBS: usize = 3;
 
 /// Test programs that measure time or watch the whole machine: two run at once, so that each has a CPU;
@@ -188,15 +188,20 @@ impl TestGroups {
         Self { beside, paired, alone }
     }
 
-    /// Runs those that measure nothing, several at once.
-    pub(crate) fn run_beside(&self, options: TestOptions) -> anyhow::Result<TestResults> {
-        run_all(&self.beside, JOBS, options)
+    /// Runs those that measure nothing, several at once, beside other work; one more when that has ended.
+    pub(crate) fn run_beside(
+        &self,
+        others: impl FnOnce() + Send,
+        options: TestOptions,
+    ) -> anyhow::Result<TestResults> {
+        run_all(&self.beside, JOBS, Some(others), options)
     }
 
     /// Runs those that measure, each with a CPU of its own.
     pub(crate) fn run_measuring(&self, options: TestOptions) -> anyhow::Result<TestResults> {
-        let mut results = run_all(&self.paired, 2, options)?;
-        results.add(run_all(&self.alone, 1, options)?);
+        const NOTHING: Option<fn()> = None;
+        let mut results = run_all(&self.paired, 2, NOTHING, options)?;
+        results.add(run_all(&self.alone, 1, NOTHING, options)?);
         Ok(results)
     }
 }
@@ -213,7 +218,7 @@ pub(crate) fn chosen(names: &[String], full: bool, slowest: usize) -> anyhow::Re
     anyhow::ensure!(!targets.is_empty(), "no such test program");
     let options = TestOptions { full, times: true };
     let groups = TestGroups::of(targets);
-    let mut results = groups.run_beside(options)?;
+    let mut results = groups.run_beside(|| (), options)?;
     results.add(groups.run_measuring(options)?);
     again(&mut results, options)?;
     println!("| test | s |\n|---|---|\n{}", results.slowest(slowest));
@@ -222,16 +227,18 @@ pub(crate) fn chosen(names: &[String], full: bool, slowest: usize) -> anyhow::Re
     results.verify()
 }
 
+/// Runs targets, so many at once; one more from the end of `others` on.
 fn run_all(
     targets: &[TestTarget],
     jobs: usize,
+    others: Option<impl FnOnce() + Send>,
     options: TestOptions,
 ) -> anyhow::Result<TestResults> {
     let skipped = tempfile::NamedTempFile::new()?;
     let settings = options.settings(skipped.path());
     let queue = Mutex::new(targets.iter());
     let next = || queue.lock().map_or(None, |mut queue| queue.next());
-    let worker = || {
+    let worker = &|| {
         let mut results = TestResults::default();
         while let Some(target) = next() {
             one(target, settings, &mut results)?;
@@ -239,7 +246,13 @@ fn run_all(
         anyhow::Ok(results)
     };
     let all = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(worker)).collect();
+        let mut workers: Vec<_> = (0..jobs).map(|_| scope.spawn(worker)).collect();
+        workers.extend(others.map(|others| {
+            scope.spawn(move || {
+                others();
+                worker()
+            })
+        }));
         let join = |worker: std::thread::ScopedJoinHandle<'_, _>| {
             worker.join().unwrap_or_else(|_| Err(anyhow::anyhow!("a thread panicked")))
         };
