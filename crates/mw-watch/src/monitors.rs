@@ -82,7 +82,7 @@ impl Monitors {
         self.pace_rises.wake();
     }
 
-    /// Has the canary beat and probes ask as they are to at this time.
+    /// Sets the intervals of the canary and the probes that the signs until now require.
     pub(crate) fn keep_pace(&self) {
         let now_ms = clock::monotonic_ms() as u64;
         if let Some(canary) = &self.canary {

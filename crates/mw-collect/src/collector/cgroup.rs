@@ -5,6 +5,8 @@ mod hierarchy;
 mod hugetlb;
 mod memories;
 mod tasks;
+#[cfg(test)]
+mod test_tree;
 
 use crate::source::Source;
 use hierarchy::{Hierarchy, ancestry};

@@ -86,15 +86,14 @@ fn a_sign_ends_its_pause_and_shortens_those_after_it() {
     };
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let prober = asked_once(&format!("tcp://{}", server.local_addr().unwrap()));
-    prober.set_alert(true);
-    let mut more = 0;
-    wait("three more requests", || {
-        more += taken(&prober).answers;
-        (more >= 3).then_some(())
-    });
     let program = asked_once("exec:true");
     program.set_alert(true);
-    std::thread::sleep(limit * 2);
+    prober.set_alert(true);
+    let mut more = 0;
+    wait("four more requests", || {
+        more += taken(&prober).answers;
+        (more >= 4).then_some(())
+    });
     assert_eq!(taken(&program).answers, 0, "a program is started once an interval");
 }
 

@@ -1,10 +1,9 @@
 //! Pauses of a Java virtual machine.
 
 use crate::made::Made;
-use crate::paths::{MS, explained, made, task};
+use crate::paths::{MS, explained, link, made, task};
 use mw_critical_path::{
-    CpuHolder, MachineOperation, MachinePause, PathTask, RunMode, TimeKind, UserPlace, Wait,
-    WaitLink,
+    CpuHolder, MachineOperation, MachinePause, PathTask, RunMode, TimeKind, Wait,
 };
 
 /// A thread of a pool waited for another thread, and that one for the virtual machine's, which did most of it.
@@ -21,14 +20,6 @@ fn paused(kind: TimeKind, operation: MachineOperation, pause_ms: u64) -> Made {
         thread(5637, "HTTP-Dispatcher"),
         thread(5546, "VM Thread"),
     ];
-    let link = |waiter: &PathTask, wait, other: &PathTask| WaitLink {
-        waiter: waiter.clone(),
-        wait,
-        other: other.clone(),
-        inferred: false,
-        stack: Vec::new(),
-        user: UserPlace::default(),
-    };
     path.chain = vec![
         link(&path.task, Wait::Poll, &pool),
         link(&pool, Wait::Futex, &dispatcher),

@@ -2,9 +2,9 @@
 
 use crate::java;
 use crate::made::Made;
-use crate::paths::{GROUP, explained, first_rule, group, made, task, with_group};
+use crate::paths::{GROUP, explained, first_rule, group, link, made, task, with_group};
 use crate::stalls::{HEALTHY, Stall};
-use mw_critical_path::{CpuHolder, PathTask, RunMode, TimeKind, UserPlace, Wait, WaitLink};
+use mw_critical_path::{CpuHolder, PathTask, RunMode, TimeKind, Wait, WaitLink};
 use mw_model::{
     BlameShare, CpuUse, FailureKind, Finding, ListenQueue, Service, ServiceProcess, ServiceSession,
     ServiceView, TriggerKind,
@@ -85,14 +85,6 @@ fn depends(processes: &[u32]) -> Made {
     let path = made.incident.path.as_mut().unwrap();
     let cgroup = Some("/system.slice/app.service".to_owned());
     let (proxy, app) = (task(6306, "nginx"), PathTask { cgroup, ..task(8952, "app") });
-    let link = |waiter: &PathTask, wait, other: &PathTask| WaitLink {
-        waiter: waiter.clone(),
-        wait,
-        other: other.clone(),
-        inferred: false,
-        stack: Vec::new(),
-        user: UserPlace::default(),
-    };
     path.chain = vec![link(&path.task, Wait::Poll, &proxy), link(&proxy, Wait::Poll, &app)];
     path.parts[0].task = app;
     made

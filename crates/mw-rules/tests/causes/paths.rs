@@ -18,6 +18,18 @@ pub(crate) const MS: u64 = 1_000_000;
 pub(crate) const TOTAL_MS: u64 = 8200;
 pub(crate) const GROUP: &str = "/system.slice/db.service";
 
+/// A wait that a wake-up ended, of which no stack is known.
+pub(crate) fn link(waiter: &PathTask, wait: Wait, other: &PathTask) -> WaitLink {
+    WaitLink {
+        waiter: waiter.clone(),
+        wait,
+        other: other.clone(),
+        inferred: false,
+        stack: Vec::new(),
+        user: UserPlace::default(),
+    }
+}
+
 pub(crate) fn task(tid: u32, name: &str) -> PathTask {
     let cgroup = Some(GROUP.to_owned());
     PathTask { tid, name: name.to_owned(), process: tid, cgroup, ..PathTask::default() }
@@ -41,14 +53,7 @@ fn path(parts: &[(TimeKind, u64)]) -> PathSummary {
         task: PathTask { cgroup: None, ..task(5, "mw-probe-db") },
         total_ns: TOTAL_MS * MS,
         parts: parts.iter().map(part).collect(),
-        chain: vec![WaitLink {
-            waiter: task(5, "mw-probe-db"),
-            wait: Wait::Poll,
-            other: task(812, "postgres"),
-            inferred: false,
-            stack: Vec::new(),
-            user: UserPlace::default(),
-        }],
+        chain: vec![link(&task(5, "mw-probe-db"), Wait::Poll, &task(812, "postgres"))],
         ..PathSummary::default()
     }
 }
@@ -149,14 +154,7 @@ fn teardown() -> Made {
     let mut made = made(&[(kernel(KernelWork::Exit), 93)]).level("nr_free_pages", 1000, 1000);
     let Some(path) = made.incident.path.as_mut() else { return made };
     let ending = task(900, "old");
-    path.chain.push(WaitLink {
-        waiter: task(812, "postgres"),
-        wait: Wait::Child,
-        other: ending.clone(),
-        inferred: false,
-        stack: Vec::new(),
-        user: UserPlace::default(),
-    });
+    path.chain.push(link(&task(812, "postgres"), Wait::Child, &ending));
     path.parts[0].task = ending;
     made
 }
@@ -171,14 +169,7 @@ fn mmap_lock() -> Made {
     let mut made = made(&[(kernel(KernelWork::Populate), 97)]);
     let Some(path) = made.incident.path.as_mut() else { return made };
     let populating = PathTask { tid: 820, process: 812, ..task(812, "postgres") };
-    path.chain.push(WaitLink {
-        waiter: task(812, "postgres"),
-        wait: Wait::Semaphore,
-        other: populating.clone(),
-        inferred: false,
-        stack: Vec::new(),
-        user: UserPlace::default(),
-    });
+    path.chain.push(link(&task(812, "postgres"), Wait::Semaphore, &populating));
     if let Some(part) = path.parts.first_mut() {
         part.task = populating;
     }
@@ -188,14 +179,7 @@ fn mmap_lock() -> Made {
 fn row_lock() -> Made {
     let mut made = made(&[(TimeKind::Waiting(Wait::Sleep), 97)]);
     let Some(path) = made.incident.path.as_mut() else { return made };
-    path.chain.push(WaitLink {
-        waiter: task(812, "postgres"),
-        wait: Wait::Poll,
-        other: task(813, "postgres"),
-        inferred: false,
-        stack: Vec::new(),
-        user: UserPlace::default(),
-    });
+    path.chain.push(link(&task(812, "postgres"), Wait::Poll, &task(813, "postgres")));
     if let Some(part) = path.parts.first_mut() {
         part.task = task(813, "postgres");
     }
@@ -491,14 +475,6 @@ fn another_program_that_sleeps_is_not_the_service_itself() {
             ..Service::default()
         });
         let path = made.incident.path.as_mut().unwrap();
-        let link = |waiter: &PathTask, wait, other: &PathTask| WaitLink {
-            waiter: waiter.clone(),
-            wait,
-            other: other.clone(),
-            inferred: false,
-            stack: Vec::new(),
-            user: UserPlace::default(),
-        };
         let [service, holder, child] =
             [task(6306, "python3"), task(8952, "flock"), task(8954, "sleep")];
         path.chain = vec![

@@ -49,17 +49,8 @@ fn size_name(page_bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::test_tree::tree;
     use super::*;
-
-    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let root = tempfile::tempdir().unwrap();
-        for (path, text) in files {
-            let path = root.path().join(path);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        }
-        root
-    }
 
     #[test]
     fn limits_of_both_versions_are_found() {
