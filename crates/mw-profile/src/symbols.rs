@@ -37,7 +37,7 @@ struct FunctionRange {
 }
 
 impl Symbols {
-    /// Reads the names of all functions, of which 1.1 MiB are kept, in 0.1 to 0.2 s of CPU time: `shared` is locked
+    /// Reads the names of all functions, of which 1.3 MiB are kept, in 0.1 to 0.2 s of CPU time: `shared` is locked
     /// only to take them. Until then, and where they cannot be read, [`Self::learn`] reads what it needs.
     pub fn load(shared: &Mutex<Self>) {
         let all = KernelFunctions::load().ok();
