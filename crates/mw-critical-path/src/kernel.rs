@@ -52,8 +52,8 @@ impl FunctionSet {
     }
 
     /// True if a stack has one of these.
-    pub fn are_in(self, stack: &[String]) -> bool {
-        stack.iter().any(|function| self.has(function))
+    pub fn are_in(self, stack: &[impl AsRef<str>]) -> bool {
+        stack.iter().any(|function| self.has(function.as_ref()))
     }
 }
 

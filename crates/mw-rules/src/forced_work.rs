@@ -7,7 +7,7 @@
 //! woke by its own function.
 
 use mw_critical_path::kernel::{COMPACTION, FunctionSet, is_in};
-use mw_model::{Incident, Profile, ServiceProcess, Window, WriterProcess};
+use mw_model::{Incident, Profile, ServiceProcess, Stack, Window, WriterProcess};
 use mw_proc::vmstat::Counter;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,9 +113,8 @@ pub(crate) fn is_kernel_proactive(incident: &Incident, window: &Window) -> bool 
         return true;
     }
     let Some(profile) = &incident.profile else { return false };
-    let names = |stack| -> Vec<String> { profile.names(stack).map(str::to_owned).collect() };
     let compacts = profile.stacks.iter().any(|stack| {
-        let names = names(stack);
+        let names: Vec<&str> = profile.names(stack).collect();
         stack.task.starts_with(COMPACTION_THREAD)
             && is_in(&names, COMPACTION)
             && !ON_REQUEST.are_in(&names)
@@ -148,10 +147,10 @@ pub(crate) fn named(incident: &Incident, process: &ServiceProcess) -> String {
 
 fn in_profile(profile: &Profile) -> Vec<ForcingTask> {
     let all: f64 = profile.stacks.iter().map(|stack| stack.samples as f64).sum();
+    let works = WorkOfFunctions::of(profile);
     let mut tasks: Vec<(Option<ForcedWork>, ServiceProcess, f64)> = Vec::new();
     for stack in &profile.stacks {
-        let names: Vec<String> = profile.names(stack).map(str::to_owned).collect();
-        let work = work_of(&stack.task, &names);
+        let work = works.of_stack(stack);
         let process = ServiceProcess { pid: stack.pid, name: stack.task.clone() };
         let samples = stack.samples as f64;
         let is_same = |(known, of, _): &&mut (Option<ForcedWork>, ServiceProcess, f64)| {
@@ -181,9 +180,29 @@ fn in_profile(profile: &Profile) -> Vec<ForcingTask> {
     found
 }
 
-fn work_of(task: &str, stack: &[String]) -> Option<ForcedWork> {
-    if task.starts_with(COMPACTION_THREAD) {
-        return PROACTIVE.are_in(stack).then_some(ForcedWork::Compaction);
+/// The work that each function of a profile tells of, by its index.
+struct WorkOfFunctions {
+    /// Indices in [`ENTRIES`].
+    entries: Vec<Option<usize>>,
+    is_proactive: Vec<bool>,
+}
+
+impl WorkOfFunctions {
+    fn of(profile: &Profile) -> Self {
+        let entry = |name: &String| ENTRIES.iter().position(|(_, functions)| functions.has(name));
+        Self {
+            entries: profile.functions.iter().map(entry).collect(),
+            is_proactive: profile.functions.iter().map(|name| PROACTIVE.has(name)).collect(),
+        }
     }
-    ENTRIES.iter().find(|(_, functions)| functions.are_in(stack)).map(|(work, _)| *work)
+
+    fn of_stack(&self, stack: &Stack) -> Option<ForcedWork> {
+        let mut frames = stack.frames.iter().map(|frame| *frame as usize);
+        if stack.task.starts_with(COMPACTION_THREAD) {
+            let is_proactive = |frame| self.is_proactive.get(frame) == Some(&true);
+            return frames.any(is_proactive).then_some(ForcedWork::Compaction);
+        }
+        let first = frames.filter_map(|frame| *self.entries.get(frame)?).min()?;
+        ENTRIES.get(first).map(|(work, _)| *work)
+    }
 }

@@ -6,7 +6,7 @@ use mw_model::{
 };
 use mw_probe::ProbeFailure;
 use mw_profile::{ProfileEvidence, difference};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// Evidence of tasks during one or several stalls at the same time.
 #[derive(Debug, Clone, Default)]
@@ -53,7 +53,8 @@ pub(crate) fn incident(
     if let Some(failure) = failure.filter(|_| largest(&table, &failures, &during) > Some(0)) {
         (trigger.failure_kind, trigger.failure) = (Some(failure.kind), Some(failure.text));
     }
-    let evidence = without_own(trigger.kind, evidence, &is_own);
+    let own = OwnThreads::list();
+    let evidence = without_own(trigger.kind, evidence, &|pid, task| own.are_of(pid, task));
     let EpisodeEvidence { profile, flood, tasks, blocked, cgroups, unseen, writers } = evidence;
     let ProfileEvidence { baseline, profile, waits, lost_records } = profile;
     let difference = match (&baseline, &profile) {
@@ -116,13 +117,24 @@ fn without_own(
 const OWN_PREFIX: &str = "mw-";
 const CANARY_PREFIX: &str = "mw-canary";
 
-/// True if a thread or a process is the recorder's. Anybody can take such a name, so that it decides only where the
-/// thread has ended since, or has no number.
-fn is_own(pid: u32, task: &str) -> bool {
-    let exists = |path: String| pid != 0 && std::fs::exists(path).unwrap_or(false);
-    pid == std::process::id()
-        || exists(format!("/proc/self/task/{pid}"))
-        || (task.starts_with(OWN_PREFIX) && !exists(format!("/proc/{pid}")))
+/// The recorder's threads that have not ended.
+struct OwnThreads(HashSet<u32>);
+
+impl OwnThreads {
+    fn list() -> Self {
+        let tasks =
+            mw_sys::kernel_file::read_dir("/proc/self/task").into_iter().flatten().flatten();
+        Self(tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect())
+    }
+
+    /// True if a thread or a process is the recorder's. Anybody can take such a name, so that it decides only where the
+    /// thread has ended since, or has no number.
+    fn are_of(&self, pid: u32, task: &str) -> bool {
+        let lives = || pid != 0 && std::fs::exists(format!("/proc/{pid}")).unwrap_or(false);
+        pid == std::process::id()
+            || self.0.contains(&pid)
+            || (task.starts_with(OWN_PREFIX) && !lives())
+    }
 }
 
 /// Rows are so far apart, in milliseconds: what happens between two is in the second.
@@ -282,6 +294,8 @@ mod tests {
         let profile = ProfileEvidence { waits, ..ProfileEvidence::default() };
         let flood = vec![flood];
         let evidence = EpisodeEvidence { profile, flood, ..EpisodeEvidence::default() };
+        let threads = OwnThreads::list();
+        let is_own = |pid, task: &str| threads.are_of(pid, task);
         let left = without_own(TriggerKind::Probe, evidence, &is_own);
         let pids: Vec<u32> = left.profile.waits.iter().map(|wait| wait.pid).collect();
         assert_eq!((pids, left.flood.len()), (vec![1], 0));

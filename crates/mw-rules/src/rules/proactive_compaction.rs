@@ -106,7 +106,7 @@ fn moved_percent(request: &RequestTime<'_>) -> f64 {
 fn compacted_percent(stall: &StallWindow<'_>, forced: &ForcingTask) -> f64 {
     let Some(profile) = &stall.incident.profile else { return 0.0 };
     let compacts = |stack: &&Stack| {
-        let names: Vec<String> = profile.names(stack).map(str::to_owned).collect();
+        let names: Vec<&str> = profile.names(stack).collect();
         kernel::is_in(&names, COMPACTION)
     };
     let all: Vec<&Stack> = profile.stacks.iter().filter(compacts).collect();
