@@ -63,7 +63,7 @@ pub fn is_of(groups: &[FunctionSet], function: &str) -> bool {
 }
 
 /// True if a stack has a function of one of the groups.
-pub fn is_in(stack: &[String], groups: &[FunctionSet]) -> bool {
+pub fn is_in(stack: &[impl AsRef<str>], groups: &[FunctionSet]) -> bool {
     groups.iter().any(|group| group.are_in(stack))
 }
 
@@ -444,6 +444,14 @@ function_sets! {
         "kjournald2",
         "kswapd_try_to_sleep",
         "kcompactd",
+    ];
+
+    /// A thread of the kernel is woken by these when it is given work.
+    pub(crate) const QUEUES_WORK = [
+        "__queue_work$",
+        "delayed_work_timer_fn",
+        "kthread_insert_work$",
+        "kthread_delayed_work_timer_fn",
     ];
 
     /// Functions of an interval timer's signal.

@@ -8,7 +8,7 @@ pub use crate::conditions::{KernelWork, TimeClass, Wait};
 use crate::conditions::{WAITS, WORKS, WorkRow};
 use crate::kernel::{
     CONNECTS, DISK_COMPLETIONS, EXIT, FunctionSet, IDLE_THREADS, KILLS, MUTEX_TAKERS, PACKETS,
-    RECLAIM_THREADS, ROOM, SEMAPHORE_TAKERS, SENDERS, THAWS, TIMER_SIGNALS, TIMERS,
+    QUEUES_WORK, RECLAIM_THREADS, ROOM, SEMAPHORE_TAKERS, SENDERS, THAWS, TIMER_SIGNALS, TIMERS,
     is_wait_for_mmap_lock, lock_taker,
 };
 use std::collections::HashMap;
@@ -67,6 +67,11 @@ fn is_idle_thread(stack: &[String]) -> bool {
     let mut functions = stack.iter().skip_while(|function| function.contains("schedule"));
     let innermost = functions.next().map_or("", String::as_str);
     IDLE_THREADS.has(innermost)
+}
+
+/// True if a thread of the kernel was woken because it was given work.
+pub(crate) fn is_queued_work(waker_stack: &[String]) -> bool {
+    QUEUES_WORK.are_in(waker_stack)
 }
 
 /// The function that a workqueue's thread was called for, by its stack.

@@ -251,7 +251,12 @@ impl PathWalk<'_> {
                 return self.explain(next, from, to, depth + 1);
             }
             None => {
-                let kind = ended_by(wait, wakeup.map(|wakeup| wakeup.waker));
+                let waker = wakeup.map(|wakeup| wakeup.waker);
+                if let Some((hop, wait, stack)) = self.before_work(hop, waker, waker_stack) {
+                    let kind = TimeKind::Waiting(wait);
+                    return self.push_at(hop, from, to, kind, (stack, waker_stack));
+                }
+                let kind = ended_by(wait, waker);
                 // What ends an idle server's wait is somebody's request; a packet that comes late may be this one.
                 let is_idle = wait.is_for_work()
                     && (self.is_inferred(hop) || (hop > 0 && self.is_silent_after(hop, to)));
@@ -263,6 +268,21 @@ impl PathWalk<'_> {
             }
         };
         self.push_at(hop, from, to, kind, (stack, waker_stack));
+    }
+
+    /// The hop whose task waited for this thread of the kernel, its wait and stack, where a timer gave the thread work.
+    /// Until then the thread was idle, and the other's own wait is all that is known.
+    fn before_work(
+        &self,
+        hop: usize,
+        waker: Option<WakeCause>,
+        waker_stack: StackId,
+    ) -> Option<(usize, Wait, StackId)> {
+        let Hop { waited_for_by, waiter_stack: stack, .. } = *self.hops.get(hop)?;
+        let is_work =
+            waker == Some(WakeCause::Timer) && wait::is_queued_work(self.trace.stack(waker_stack));
+        let (hop, wait) = waited_for_by.filter(|_| is_work)?;
+        Some((hop, wait, stack))
     }
 
     /// Wake-up that ended a wait. A signal of an interval timer only interrupts it, and some programs wait for a lock

@@ -514,3 +514,20 @@ fn a_kernel_thread_without_work_was_not_asked() {
     traced.event(1100, 0, EventKind::Waking { task, by: 0, context, stack }).runs(1100, 0, CLIENT);
     assert_eq!(traced.shares(0, 1200)[0], (TimeKind::Waiting(Wait::Network), 1000));
 }
+
+/// Promise (Tracing: why): The time before a worker of the kernel was given work by a timer is a wait of the task that
+/// waited for it.
+#[test]
+fn a_worker_that_a_timer_gives_work_was_idle_before() {
+    let mut traced = TraceBuilder::new(2000);
+    traced.runs(0, 0, CLIENT);
+    traced.blocks(100, 0, CLIENT, "schedule_timeout < wait_for_completion < __flush_work");
+    traced.interrupt(600, OTHER, "kick_pool < __queue_work < call_timer_fn < __run_timers");
+    traced.runs(600, 1, OTHER).blocks(650, 1, OTHER, "io_schedule < bit_wait_io < __wait_on_bit");
+    traced.interrupt(950, OTHER, "wake_up_bit < end_buffer_write_sync < blk_update_request");
+    traced.runs(950, 1, OTHER).wakes(1000, OTHER, CLIENT).runs(1000, 0, CLIENT);
+    let path = traced.path(0, 1200);
+    let before = path.parts.iter().find(|part| part.from == 100).unwrap();
+    let expected = (600, TimeKind::Waiting(Wait::Worker), 0);
+    assert_eq!((before.to, before.kind, before.hop), expected, "{path:?}");
+}
