@@ -13,7 +13,7 @@
 use crate::clock::thread_time_since;
 use crate::cpu_budget::{CpuBudget, SkippableWork};
 use crate::progress::Beat;
-use mw_collect::service::upstreams;
+use mw_collect::service::{family, upstreams};
 use mw_collect::{CpuSample, GroupSample, GroupSampler, Source};
 use mw_critical_path::{PathSummary, RequestSpan, Trace, critical_path, filled_path};
 use mw_model::{CpuUse, GroupUse, Missing};
@@ -35,7 +35,8 @@ const ROUND: Duration = Duration::from_millis(100);
 const MAX_TRACE: Duration = Duration::from_secs(60);
 
 /// CPU time that reading the trace may take of the time that it goes on, in percent: it is taken from services. Beyond
-/// it the trace is suspended until reading has taken no more than the second.
+/// it the trace is suspended until reading has taken no more than the second. The second is the limit where the recorder
+/// has taken its share of the CPUs: a trace that costs less is the last evidence to be left out.
 const MAX_CPU_PERCENT: u32 = 20;
 const RESUME_CPU_PERCENT: u32 = 10;
 
@@ -58,6 +59,9 @@ const MAX_DISTANCE: usize = 2;
 
 /// Time limit of the search for the upstreams of the services.
 const UPSTREAMS_LIMIT: Duration = Duration::from_millis(50);
+
+/// Time limit of the search for the commands of probes.
+const COMMANDS_LIMIT: Duration = Duration::from_millis(20);
 
 /// CPU time that reading the counters of all cgroups may take: of 500 cgroups, or of 25 on an emulated CPU.
 const GROUPS_LIMIT: Duration = Duration::from_millis(25);
@@ -359,7 +363,9 @@ impl SharedTrace {
         let processes = locked(&self.services).processes.clone();
         self.resume();
         if let Some(tracer) = locked(&self.tracer).as_mut() {
-            let all: Vec<u32> = processes.into_iter().chain([std::process::id()]).collect();
+            // The commands of probes are the newest processes, which a look at all of them reaches last.
+            let own = family(std::process::id(), Instant::now() + COMMANDS_LIMIT);
+            let all: Vec<u32> = processes.into_iter().chain(own).collect();
             tracer.find_states(&all);
         }
     }
@@ -472,16 +478,15 @@ impl SharedTrace {
         let mut state = self.state();
         let Some(switch) = self.switch.as_ref().filter(|_| state.wanted) else { return };
         let takes = |percent: u32| cpu * 100 > lasted * percent;
-        let is_dear = || lasted >= LEAST_JUDGED && takes(MAX_CPU_PERCENT);
-        if !state.suspended && (is_long || is_dear() || !self.budget.permits(SkippableWork::Trace))
-        {
+        let is_dear = || {
+            lasted >= LEAST_JUDGED
+                && takes(RESUME_CPU_PERCENT)
+                && (takes(MAX_CPU_PERCENT) || !self.budget.permits(SkippableWork::Trace))
+        };
+        if !state.suspended && (is_long || is_dear()) {
             switch.off();
             state.suspended = true;
-        } else if state.suspended
-            && !is_long
-            && !takes(RESUME_CPU_PERCENT)
-            && self.budget.has_room()
-        {
+        } else if state.suspended && !is_long && !takes(RESUME_CPU_PERCENT) {
             drop(state);
             self.resume();
         }

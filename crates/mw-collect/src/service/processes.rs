@@ -120,7 +120,7 @@ fn program(pid: u32) -> Option<std::path::PathBuf> {
 }
 
 /// A process and those that come from it, [`MAX_PROCESSES`] at most.
-pub(super) fn family(leader: u32, deadline: Instant) -> Vec<u32> {
+pub fn family(leader: u32, deadline: Instant) -> Vec<u32> {
     let mut family = vec![leader];
     let mut next = 0;
     while let Some(pid) = family.get(next).copied() {
