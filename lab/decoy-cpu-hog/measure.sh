@@ -1,2 +1,2 @@
 # A computation of fixed length.
-took -n 3 spin sh -c 'i=0; while [ $i -lt 30000 ]; do i=$((i + 1)); done'
+took -n 7 spin spin 600
