@@ -57,6 +57,9 @@ impl Symbols {
             addresses.filter(|address| self.function(*address).is_none()).collect();
         wanted.sort_unstable();
         wanted.dedup();
+        if wanted.is_empty() {
+            return Ok(());
+        }
         if let Some(all) = &self.all {
             let mut found = Vec::with_capacity(wanted.len());
             wanted = all.find(&wanted, |function| found.push(function));

@@ -1,6 +1,6 @@
 //! The share of the machine's CPUs that the recorder may take for evidence while something stalls. It measures itself:
 //! the CPU time of all its threads, canary, probes and writer among them. Beyond its share it looks at fewer tasks,
-//! polls no states, suspends the trace, and says so in the incident.
+//! polls no states, suspends a trace that takes more than a tenth of a CPU, and says so in the incident.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::VecDeque;

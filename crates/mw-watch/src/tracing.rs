@@ -362,10 +362,10 @@ impl SharedTrace {
     fn begin(&self) {
         let processes = locked(&self.services).processes.clone();
         self.resume();
+        // The commands of probes are the newest processes, which a look at all of them reaches last.
+        let own = family(std::process::id(), Instant::now() + COMMANDS_LIMIT);
+        let all: Vec<u32> = processes.into_iter().chain(own).collect();
         if let Some(tracer) = locked(&self.tracer).as_mut() {
-            // The commands of probes are the newest processes, which a look at all of them reaches last.
-            let own = family(std::process::id(), Instant::now() + COMMANDS_LIMIT);
-            let all: Vec<u32> = processes.into_iter().chain(own).collect();
             tracer.find_states(&all);
         }
     }
