@@ -3,8 +3,8 @@
 use crate::process::next_batch;
 use crate::task_files::{BlockedThread, TaskFiles};
 use mw_model::{BlockedTask, Missing};
+use mw_sys::kernel_file::{self, NumberedEntries};
 use std::collections::HashMap;
-use std::fs::ReadDir;
 use std::time::{Duration, Instant};
 
 /// Threads that one scan reads.
@@ -19,7 +19,7 @@ pub struct BlockedThreads {
     found: HashMap<BlockedThread, u32>,
     scans: u32,
     /// The processes that the last scan had no time for.
-    left: Option<ReadDir>,
+    left: Option<NumberedEntries>,
     /// True if one scan, or several in a row, have reached the last process.
     complete: bool,
     hidden: bool,
@@ -49,10 +49,10 @@ impl BlockedThreads {
     }
 
     /// The processes to read: the rest of the last scan, or all of them.
-    fn processes(&mut self) -> Option<ReadDir> {
+    fn processes(&mut self) -> Option<NumberedEntries> {
         self.left.take().or_else(|| {
             self.scans = self.scans.saturating_add(1);
-            mw_sys::kernel_file::read_dir("/proc").ok()
+            kernel_file::read_numbers("/proc").ok()
         })
     }
 

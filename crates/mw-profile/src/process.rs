@@ -1,8 +1,7 @@
 //! Files of processes and threads under /proc, read within limits of number and time.
 
 use mw_model::Missing;
-use mw_sys::kernel_file;
-use std::fs::ReadDir;
+use mw_sys::kernel_file::{self, NumberedEntries};
 use std::io::Read;
 use std::time::Instant;
 
@@ -92,23 +91,16 @@ pub(crate) fn unanswered(what: &str, mut pids: Vec<u32>) -> Option<Missing> {
 }
 
 /// The next processes of /proc, at most a batch; whether there may be more.
-pub(crate) fn next_batch(entries: &mut ReadDir, batch: &mut Vec<u32>) -> bool {
+pub(crate) fn next_batch(entries: &mut NumberedEntries, batch: &mut Vec<u32>) -> bool {
     batch.clear();
-    for entry in entries {
-        batch.extend(entry.ok().and_then(|entry| entry.file_name().to_str()?.parse::<u32>().ok()));
-        if batch.len() == BATCH {
-            return true;
-        }
-    }
-    false
+    batch.extend(entries.take(BATCH));
+    batch.len() == BATCH
 }
 
 /// Numbers of the processes, or of a process's threads, below `dir`; ends at `deadline`.
 pub(crate) fn numbers(dir: &str, deadline: Instant) -> impl Iterator<Item = u32> + use<> {
-    let entries = mw_sys::kernel_file::read_dir(dir).into_iter().flatten();
-    entries
-        .take_while(move |_| Instant::now() < deadline)
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+    let numbers = kernel_file::read_numbers(dir).into_iter().flatten();
+    numbers.take_while(move |_| Instant::now() < deadline)
 }
 
 /// Frames of a stack that are stored.

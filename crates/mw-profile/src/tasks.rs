@@ -4,8 +4,8 @@ use crate::process::{MAX_TASKS, Stat, next_batch};
 use crate::task_files::{ProcessSample, TaskFiles};
 use crate::taskstats::{self, Taskstats};
 use mw_model::{Delays, Missing, TaskUse};
+use mw_sys::kernel_file::{self, NumberedEntries};
 use std::collections::HashMap;
-use std::fs::ReadDir;
 use std::time::{Duration, Instant};
 
 /// Time that a scan may take while a stall is recorded.
@@ -18,7 +18,7 @@ const MAX_DELAYS: usize = 256;
 pub struct Tasks {
     seen: HashMap<u32, ProcessSample>,
     /// Those that there was no time for yet.
-    left: Option<ReadDir>,
+    left: Option<NumberedEntries>,
     complete: bool,
     no_delays: Option<Missing>,
 }
@@ -27,8 +27,7 @@ impl Tasks {
     /// Reads all processes, at most [`MAX_TASKS`] and for as long as `limit`: about 15 µs
     /// each. Later ones, which are mostly the younger, are left to [`Self::go_on`] then.
     pub fn look(files: &mut TaskFiles, limit: Duration) -> Self {
-        let mut tasks =
-            Self { left: mw_sys::kernel_file::read_dir("/proc").ok(), ..Self::default() };
+        let mut tasks = Self { left: kernel_file::read_numbers("/proc").ok(), ..Self::default() };
         tasks.go_on(files, limit);
         tasks
     }

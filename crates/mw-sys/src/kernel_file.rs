@@ -102,6 +102,27 @@ pub fn read_dir(path: impl AsRef<Path>) -> io::Result<fs::ReadDir> {
     fs::read_dir(path)
 }
 
+/// The entries of a directory whose names are numbers, as those of /proc and /proc/PID/task are; one that cannot be
+/// read is left out.
+#[derive(Debug)]
+pub struct NumberedEntries(fs::ReadDir);
+
+impl Iterator for NumberedEntries {
+    type Item = u32;
+
+    fn next(&mut self) -> Option<u32> {
+        self.0.find_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+    }
+}
+
+/// The numbers that are entries of a directory.
+///
+/// # Errors
+/// As [`open`].
+pub fn read_numbers(path: impl AsRef<Path>) -> io::Result<NumberedEntries> {
+    read_dir(path).map(NumberedEntries)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -122,9 +122,7 @@ struct OwnThreads(HashSet<u32>);
 
 impl OwnThreads {
     fn list() -> Self {
-        let tasks =
-            mw_sys::kernel_file::read_dir("/proc/self/task").into_iter().flatten().flatten();
-        Self(tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect())
+        Self(mw_sys::kernel_file::read_numbers("/proc/self/task").into_iter().flatten().collect())
     }
 
     /// True if a thread or a process is the recorder's. Anybody can take such a name, so that it decides only where the

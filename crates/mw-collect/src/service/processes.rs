@@ -43,8 +43,7 @@ pub(super) fn owners(inodes: &[u64], first: &[u32], deadline: Instant) -> (Vec<(
 }
 
 fn pids() -> Vec<u32> {
-    let entries = kernel_file::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+    kernel_file::read_numbers("/proc").into_iter().flatten().collect()
 }
 
 /// Inodes of the sockets that a process holds.

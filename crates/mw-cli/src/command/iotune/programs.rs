@@ -85,9 +85,8 @@ fn each<A: Send + 'static>(work: fn(u32) -> A) -> Vec<(u32, Option<A>)> {
 }
 
 fn ids() -> Vec<u32> {
-    let Ok(entries) = mw_sys::kernel_file::read_dir("/proc") else { return Vec::new() };
-    let names = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    names.take(PROCESSES_MAX).collect()
+    let ids = mw_sys::kernel_file::read_numbers("/proc").into_iter().flatten();
+    ids.take(PROCESSES_MAX).collect()
 }
 
 /// The page of a program.

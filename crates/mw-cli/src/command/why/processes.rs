@@ -55,9 +55,7 @@ fn usage(line: String) -> Failure {
 }
 
 fn all() -> impl Iterator<Item = u32> {
-    let entries = kernel_file::read_dir("/proc").into_iter().flatten();
-    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    pids.take(MAX_PROCESSES)
+    kernel_file::read_numbers("/proc").into_iter().flatten().take(MAX_PROCESSES)
 }
 
 /// A process and those that it started, and they in turn.
