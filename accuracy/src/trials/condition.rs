@@ -61,7 +61,8 @@ pub(super) const CPUS: ExpectedCause = ExpectedCause(&["cpu-contention"]);
 const STOPPED: ExpectedCause = ExpectedCause(&["stopped-process"]);
 const FROZEN: ExpectedCause = ExpectedCause(&["frozen-cgroup"]);
 /// Without a critical path the two are not told apart.
-const NETWORK: ExpectedCause = ExpectedCause(&["network-wait", "network-or-service"]);
+const NETWORK: ExpectedCause =
+    ExpectedCause(&["network-loss", "network-wait", "network-or-service"]);
 /// Behind a proxy, the service is the program that the proxy waits for.
 const SERVICE: ExpectedCause = ExpectedCause(&[
     "service-itself",

@@ -3,7 +3,8 @@
 use crate::derived::USUAL_PAGE_BYTES;
 use crate::{
     BlameShare, CacheDrop, Finding, GroupUse, HeartbeatReport, Missing, OomKills, Outage,
-    ProcessKill, Profile, Service, ServiceView, Shift, Subject, Table, WriterProcess,
+    ProcessKill, Profile, SegmentDelivery, Service, ServiceView, Shift, Subject, Table,
+    WriterProcess,
 };
 use mw_critical_path::PathSummary;
 use serde::{Deserialize, Serialize};
@@ -45,6 +46,9 @@ pub struct Incident {
     pub path: Option<PathSummary>,
     /// The service that was probed.
     pub service: Option<Service>,
+    /// Delivery of the slowest request's segments, where its probe asks over TCP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delivery: Option<SegmentDelivery>,
     /// State of the service, if its probe failed.
     pub outage: Option<Outage>,
     /// The signal that ended the service, with its sender, where the recorder saw it.

@@ -112,8 +112,8 @@ pub use room::{
     ROOM_SCHEMA, RoomCost, RoomEnd, RoomOutcome, RoomReport, RoomStep, RoomStepKind, RoomStop,
 };
 pub use service::{
-    Connection, EndKind, GroupIo, GroupUse, ListenQueue, Outage, ProcessEnd, Service,
-    ServiceProcess,
+    Connection, EndKind, GroupIo, GroupUse, ListenQueue, Outage, ProcessEnd, SegmentDelivery,
+    Service, ServiceProcess,
 };
 pub use service_view::{ServiceEvent, ServiceSession, ServiceValue, ServiceView};
 pub use sizes::{HolderSize, SizeHistory, SizeSeries, SizedHolder};

@@ -110,6 +110,22 @@ impl ListenQueue {
     }
 }
 
+/// Delivery of the segments that a probe sent over TCP for one request (tcp(7), `TCP_INFO`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SegmentDelivery {
+    /// The other end of its connection.
+    pub peer: Option<SocketAddr>,
+    /// Segments that the kernel sent again.
+    pub retransmitted: u32,
+    /// Time that the probe waited in waits during which a segment was sent again.
+    pub retransmitting_ms: u64,
+    /// Segments that the peer had not acknowledged when the request was seen last.
+    pub unacknowledged: u32,
+    /// Smoothed round-trip time; 0 where the peer acknowledged nothing.
+    pub round_trip_us: u64,
+}
+
 /// Use and waits of a cgroup between two samples. `None` where the kernel does not report it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

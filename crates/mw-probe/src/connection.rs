@@ -1,5 +1,6 @@
 //! The connection of a probe, published for readers on other threads without a lock.
 
+use crate::delivery::DeliveryCell;
 use mw_model::Connection;
 use rustix::net::getsockname;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -22,6 +23,8 @@ pub(crate) struct ConnectionCell {
     listener: AtomicU32,
     /// The process of an `exec:` probe's command.
     command: AtomicU32,
+    /// Of the request under way, or of the last one.
+    pub(crate) delivery: DeliveryCell,
 }
 
 /// An address and a port; port 0 is none. An address of version 4 is kept as its mapped form.
@@ -55,6 +58,7 @@ impl AddressCell {
 impl ConnectionCell {
     /// A connection to `peer` is being made.
     pub(crate) fn connecting(&self, peer: SocketAddr) {
+        self.delivery.begin_connection();
         self.write(|| {
             self.local.store(None);
             self.peer.store(Some(peer));

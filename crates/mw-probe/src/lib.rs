@@ -9,6 +9,7 @@ mod address;
 pub mod canary;
 mod clock;
 mod connection;
+mod delivery;
 mod exec;
 mod http;
 mod jvm_log;

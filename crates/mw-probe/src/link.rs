@@ -23,6 +23,8 @@ pub(crate) const MAX_ANSWER_BYTES: usize = 64 << 10;
 const MAX_ADDRESSES: usize = 8;
 /// From one attempt to the next at a Unix socket whose queue is full.
 const QUEUE_PAUSE: Duration = Duration::from_millis(2);
+/// From one look at the delivery of a request that is not answered to the next.
+const DELIVERY_INTERVAL: Duration = Duration::from_millis(250);
 const READ_BYTES: usize = 4096;
 
 #[derive(Debug, thiserror::Error)]
@@ -164,14 +166,23 @@ impl<'a> Deadline<'a> {
         }
     }
 
-    /// Waits until `fd` is ready.
+    /// Waits until a socket is ready.
     fn wait(
         &self,
         fd: BorrowedFd<'_>,
         flags: PollFlags,
         what: &'static str,
     ) -> Result<(), LinkError> {
-        self.wait_any(&[(fd, flags)], None, what).map(drop)
+        let begun = self.connection.map(|connection| connection.delivery.begin_wait());
+        loop {
+            let is_ready = self.wait_any(&[(fd, flags)], Some(DELIVERY_INTERVAL), what);
+            if let (Some(connection), Some(begun)) = (self.connection, &begun) {
+                connection.delivery.note(fd, begun);
+            }
+            if is_ready? {
+                return Ok(());
+            }
+        }
     }
 
     /// Waits for nothing but time.

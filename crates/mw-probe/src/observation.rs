@@ -2,8 +2,9 @@
 
 use crate::clock::{NANOS_PER_MICRO, nanos};
 use crate::connection::ConnectionCell;
+use crate::delivery::DeliveryCell;
 use crate::timer::OverdueTimer;
-use mw_model::{FailureKind, ProbeTick};
+use mw_model::{Connection, FailureKind, ProbeTick, SegmentDelivery};
 use mw_sys::{monotonic_ns, unix_ms};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Mutex, PoisonError};
@@ -30,6 +31,8 @@ pub struct ProbeRequest {
     pub failed: bool,
     /// The process of its command, where the target is one.
     pub command: Option<u32>,
+    /// Delivery of its segments so far, where it waited for a TCP socket.
+    pub delivery: Option<SegmentDelivery>,
 }
 
 impl ProbeRequest {
@@ -89,6 +92,7 @@ struct LastRequest {
     failed: AtomicBool,
     /// 0 where the target is no command.
     command: AtomicU32,
+    delivery: DeliveryCell,
 }
 
 impl Observation {
@@ -121,6 +125,7 @@ impl Observation {
     }
 
     pub(crate) fn begin(&self) {
+        self.connection.delivery.begin_request();
         self.began_unix_ms.store(unix_ms(), SeqCst);
         self.began.store(monotonic_ns().max(1), SeqCst);
         self.overdue.expire_in(self.limit);
@@ -163,12 +168,29 @@ impl Observation {
             return None;
         }
         let elapsed = Duration::from_nanos(monotonic_ns().saturating_sub(began));
-        let command = self.connection.command();
-        Some(ProbeRequest { elapsed, began_ns: began, began_unix_ms, command, ..<_>::default() })
+        Some(ProbeRequest {
+            elapsed,
+            began_ns: began,
+            began_unix_ms,
+            command: self.connection.command(),
+            delivery: self.connection.delivery.read().map(|delivery| self.with_peer(delivery)),
+            ..ProbeRequest::default()
+        })
     }
 
     pub(crate) fn last(&self) -> Option<ProbeRequest> {
-        (0..TRIES).find_map(|_| self.last.read()).filter(|last| last.sequence > 0)
+        let last = (0..TRIES).find_map(|_| self.last.read()).filter(|last| last.sequence > 0)?;
+        let delivery = last.delivery.map(|delivery| self.with_peer(delivery));
+        Some(ProbeRequest { delivery, ..last })
+    }
+
+    /// Delivery with the other end of the last connection.
+    fn with_peer(&self, delivery: SegmentDelivery) -> SegmentDelivery {
+        let peer = match self.connection.read(None) {
+            Some(Connection::Tcp { peer, .. }) => Some(peer),
+            _ => None,
+        };
+        SegmentDelivery { peer, ..delivery }
     }
 
     pub(crate) fn last_failure(&self) -> Option<ProbeFailure> {
@@ -201,6 +223,7 @@ impl LastRequest {
         self.began_unix_ms.store(request.began_unix_ms, SeqCst);
         self.failed.store(request.failed, SeqCst);
         self.command.store(request.command.unwrap_or(0), SeqCst);
+        self.delivery.store(request.delivery);
         self.version.fetch_add(1, SeqCst);
     }
 
@@ -213,6 +236,7 @@ impl LastRequest {
             began_unix_ms: self.began_unix_ms.load(SeqCst),
             failed: self.failed.load(SeqCst),
             command: Some(self.command.load(SeqCst)).filter(|pid| *pid > 0),
+            delivery: self.delivery.read(),
         };
         (version.is_multiple_of(2) && self.version.load(SeqCst) == version).then_some(last)
     }

@@ -241,9 +241,16 @@ pub const RULES: &[Rule] = &[
         .explains(&[TimeClass::Reclaim])
         .of_profiles(),
     rule!("mmap-lock", mmap_lock: cause).explains(&[TimeClass::AddressSpace]),
+    rule!("network-loss", network_loss: cause)
+        .ranks(OutsideMemory)
+        .by(roles::nobody)
+        .explains(network_loss::UNATTENDED)
+        .outside_memory()
+        .accuses(Accusation::Nobody),
     rule!("network-or-service", network_or_service: cause)
         .ranks(LastResort)
         .by(roles::nobody)
+        .explains(network_or_service::IDLE)
         .outside_memory()
         .accuses(Accusation::Nobody),
     rule!("network-wait", network_wait: cause)

@@ -11,7 +11,7 @@ pub(crate) const CONFIRMED: u8 = 90;
 pub(crate) const SEEN: u8 = 85;
 /// Confidence where it is not known which of several programs or limits it was.
 pub(crate) const LIKELY: u8 = 75;
-/// No thread of the service worked on the request: it may also have been lost on its way.
+/// Only an idle task was seen: it may not be what kept the request waiting.
 pub(crate) const POSSIBLE: u8 = 40;
 
 /// The time of a request that a cause explains, with its largest part.

@@ -52,6 +52,7 @@ mod scratch;
 mod service;
 mod signals;
 mod sysv;
+mod tcp;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod touch;
@@ -102,3 +103,4 @@ pub use scratch::{Scratch, huge_page_bytes};
 pub use service::passed_descriptors;
 pub use signals::{SignalHandlersBlocked, SignalsBlocked, is_termination_requested};
 pub use sysv::{SysvSegment, SysvState};
+pub use tcp::{TcpSegments, tcp_segments};

@@ -21,7 +21,7 @@ pub struct PeerCredentials {
 /// getsockopt(2)'s.
 pub fn peer_credentials(socket: BorrowedFd<'_>) -> io::Result<PeerCredentials> {
     let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
-    get_option(socket, libc::SO_PEERCRED, std::slice::from_mut(&mut peer))?;
+    get_option(socket, libc::SOL_SOCKET, libc::SO_PEERCRED, std::slice::from_mut(&mut peer))?;
     let process = u32::try_from(peer.pid).ok().filter(|pid| *pid > 0);
     Ok(PeerCredentials { process, user: peer.uid, group: peer.gid })
 }
@@ -35,24 +35,25 @@ pub fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
     /// unix(7); libc does not know it.
     const SO_PEERGROUPS: libc::c_int = 59;
     let mut groups = [0_u32; 64];
-    let count = get_option(socket, SO_PEERGROUPS, &mut groups)?;
+    let count = get_option(socket, libc::SOL_SOCKET, SO_PEERGROUPS, &mut groups)?;
     Ok(groups.iter().take(count).copied().collect())
 }
 
-/// Reads a socket option into numbers; returns how many the kernel wrote.
-fn get_option<T: Copy>(
+/// Reads an option of a socket's level into numbers; returns how many whole ones the kernel wrote.
+pub(crate) fn get_option<T: Copy>(
     socket: BorrowedFd<'_>,
+    level: libc::c_int,
     option: libc::c_int,
     values: &mut [T],
 ) -> io::Result<usize> {
     let mut bytes = libc::socklen_t::try_from(size_of_val(values)).map_err(io::Error::other)?;
     // SAFETY: `values` is writable for as many bytes as `bytes` says, which the kernel sets to
-    // what it wrote (getsockopt(2)); both types that are read this way consist of integers alone.
+    // what it wrote (getsockopt(2)); all types that are read this way consist of integers alone.
     #[allow(unsafe_code, reason = "neither libc nor rustix wraps it")]
     let got = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),
-            libc::SOL_SOCKET,
+            level,
             option,
             values.as_mut_ptr().cast(),
             &raw mut bytes,

@@ -57,9 +57,9 @@ impl EvidenceThread {
                 NextChange::Stopped => return self.interrupt(incidents, episode),
                 NextChange::Nothing => {}
                 NextChange::Stall(stall) if stall.has_ended() => {
-                    self.end_stall(stall, &mut incidents);
+                    self.end_stall(*stall, &mut incidents);
                 }
-                NextChange::Stall(stall) => match self.open(stall, &mut episode) {
+                NextChange::Stall(stall) => match self.open(*stall, &mut episode) {
                     Ok(incident) => incidents.push(incident),
                     Err(NoReceiver) => return,
                 },

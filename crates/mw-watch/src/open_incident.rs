@@ -8,7 +8,7 @@ use crate::stall::{Monitor, Stall};
 use crate::tracing::FunctionNaming;
 use mw_critical_path::RequestSpan;
 use mw_model::{Host, INCIDENT_SCHEMA, Incident, OomKills};
-use mw_probe::ProbeFailure;
+use mw_probe::{ProbeFailure, ProbeRequest};
 use mw_record::Writer;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -188,6 +188,11 @@ impl OpenIncident {
         processes.map(|process| process.pid).collect()
     }
 
+    /// Its slowest request, so far where it lasts.
+    fn slowest(&self, with: &Context) -> Option<ProbeRequest> {
+        self.stall.slowest.or_else(|| with.stalls.slowest(self.stall.monitor))
+    }
+
     /// The request whose path explains the stall.
     fn request(&self, with: &Context) -> Option<RequestSpan> {
         let canary = with.monitors.canary.as_ref();
@@ -195,8 +200,7 @@ impl OpenIncident {
         let (task, (from, to)) = match self.stall.monitor {
             Monitor::Probe(probe) => {
                 let prober = with.monitors.probers.get(probe)?;
-                let slowest =
-                    self.stall.slowest.or_else(|| with.stalls.slowest(self.stall.monitor))?;
+                let slowest = self.slowest(with)?;
                 command = slowest.command;
                 (prober.thread()?, (slowest.began_ns, slowest.ended_ns()))
             }
@@ -235,6 +239,7 @@ impl OpenIncident {
     /// failure.
     pub(crate) fn describe(&self, with: &mut Context, incident: &mut Incident) {
         self.describe_kernel(with, incident);
+        incident.delivery = self.slowest(with).and_then(|request| request.delivery);
         // A service that is slow when it starts again did not stall.
         if self.stall.trigger.failed_at_once() && incident.trigger.failure_kind.is_some() {
             incident.trigger.worst_ms = self.stall.trigger.worst_ms;

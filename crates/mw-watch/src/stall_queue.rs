@@ -31,7 +31,7 @@ struct QueueState {
 /// Result of a wait for a stall that begins or ends.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum NextChange {
-    Stall(Stall),
+    Stall(Box<Stall>),
     /// The time is over.
     Nothing,
     /// The recorder stops.
@@ -66,7 +66,7 @@ impl StallQueue {
         };
         // What was reported before the end is not lost: a stall that is over is not interrupted.
         match state.changes.pop_front() {
-            Some(stall) => NextChange::Stall(stall),
+            Some(stall) => NextChange::Stall(Box::new(stall)),
             None if state.stopped => NextChange::Stopped,
             None => NextChange::Nothing,
         }
@@ -131,7 +131,7 @@ mod tests {
         let ended = Stall { ended_unix_ms: Some(8), ..stall };
         stalls.send(ended.clone());
         stalls.stop();
-        assert_eq!(stalls.next(None), NextChange::Stall(ended));
+        assert_eq!(stalls.next(None), NextChange::Stall(Box::new(ended)));
         assert_eq!(stalls.next(None), NextChange::Stopped);
     }
 }

@@ -1,10 +1,10 @@
 //! What holds for a prober whatever it asks.
 
 use crate::{answers, fails_as, spec, start, taken, wait};
-use mw_model::{Connection, FailureKind};
-use mw_probe::{MAX_TIME, ProbeSpec, Prober, Target, TargetError};
+use mw_model::{Connection, FailureKind, SegmentDelivery};
+use mw_probe::{MAX_TIME, ProbeRequest, ProbeSpec, Prober, Target, TargetError};
 use rustix::event::{PollFd, PollFlags, poll};
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
@@ -58,6 +58,28 @@ fn a_unix_socket_answers_until_its_queue_is_full() {
     let own = Some(std::process::id());
     assert!(matches!(prober.connection(),
         Some(Connection::Unix { inode: Some(_), listener, .. }) if listener == own));
+}
+
+/// The kernel drops what is sent to a socket whose queue is full, as a network that loses packets does.
+#[test]
+fn segments_that_are_sent_again_are_counted() {
+    let (family, kind) = (rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM);
+    let server = rustix::net::socket(family, kind, None).unwrap();
+    let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    rustix::net::bind(&server, &any).unwrap();
+    rustix::net::listen(&server, 0).unwrap();
+    let address: SocketAddr = rustix::net::getsockname(&server).unwrap().try_into().unwrap();
+    let _waits = std::net::TcpStream::connect(address).unwrap();
+    let prober = start(&format!("tcp://{address}"), 2_500);
+    let seen = |request: Option<ProbeRequest>| request.and_then(|request| request.delivery);
+    let is_lost = |delivery: &SegmentDelivery| delivery.retransmitted > 0;
+    let so_far = wait("a segment again", || seen(prober.under_way()).filter(is_lost));
+    assert!((900..2_500).contains(&so_far.retransmitting_ms), "{so_far:?}");
+    let delivery = wait("a time-out", || seen(prober.last()));
+    // net/ipv4/tcp_timer.c: the first SYN is repeated after a second.
+    assert!(delivery.retransmitted >= 1, "{delivery:?}");
+    assert!((2_000..4_000).contains(&delivery.retransmitting_ms), "{delivery:?}");
+    assert_eq!((delivery.peer, delivery.unacknowledged), (Some(address), 1));
 }
 
 /// Promise (The recorder): A failed request is told from a slow one, by its kind and in the service's own words.

@@ -45,6 +45,7 @@ pub(crate) mod mempool_wait;
 pub(crate) mod min_free_too_high;
 pub(crate) mod min_free_too_low;
 pub(crate) mod mmap_lock;
+pub(crate) mod network_loss;
 pub(crate) mod network_or_service;
 pub(crate) mod network_wait;
 pub(crate) mod numa_balancing;

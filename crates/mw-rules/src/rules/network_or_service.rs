@@ -1,11 +1,12 @@
 //! # network-or-service
 //!
-//! The service did not answer, and no wait on this machine was seen.
+//! The service did not answer, and nothing on this machine that it waited for was seen.
 //!
 //! ## What it finds
-//! No hazard: this rule only explains stalls. The probe exceeded its limit, the critical path of its request was not
-//! traced, no other rule has a plausible cause, and everything that can be observed without a trace was calm. The service
-//! itself, or the network between it and the probe, was slow; which of the two is not known.
+//! No hazard: this rule only explains stalls. The probe exceeded its limit, and either the service was idle for most of
+//! the request, so that none of its threads worked on it; or the critical path of the request was not traced, no other rule
+//! has a plausible cause, and everything that can be observed without a trace was calm. The service itself, or the network
+//! between it and the probe, was slow; which of the two is not known.
 //!
 //! ## Why it hurts
 //! All stalls look the same from outside. If you take this one for a memory problem, you tune the wrong thing, and the
@@ -15,30 +16,61 @@
 //! A probe exceeds its limit while the pressure of memory, I/O and CPUs and the latencies of the canary do not change.
 //!
 //! ## How to fix it
-//! Check the service's log and its connections (`ss -tin`). Let memwright trace the service (run it as root, with
-//! tracefs), and the next stall has a critical path, which tells the two apart.
+//! Check the service's log and its connections (`ss -tin`). Without a critical path, let memwright trace the service (run it
+//! as root, with tracefs). Probes over TCP know of lost packets: then the cause is `network-loss`.
 //!
 //! ## Threshold
-//! The less any task waited by /proc/pressure, the higher the score, which begins at 60 and is at most 70.
+//! With a critical path: the service is idle for at least half of the request, and the confidence is low. Without one: the
+//! less any task waited by /proc/pressure, the higher the score, which begins at 60 and is at most 70.
 //!
 //! ## References
 //! Linux, Documentation/accounting/psi.rst; ss(8).
 
 use crate::cause_score::WORTH_NAMING;
-use crate::path_words::manual;
+use crate::path_words::{manual, named};
+use crate::rules::service_itself;
+use crate::spent_time::POSSIBLE;
 use crate::stall_window::{CanaryVerdict, StallWindow};
 use crate::suspect::Suspect;
+use mw_critical_path::TimeClass;
 use mw_model::{Area, FailureKind, Finding, Missing, Quantity, Resource, Severity, TriggerKind};
+
+/// Time of a service that waits for work.
+pub(crate) const IDLE: &[TimeClass] = &[TimeClass::Idle];
 
 /// # Errors
 /// Nothing could be seen.
 pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
+    if stall.incident.trigger.kind != TriggerKind::Probe {
+        return Ok(None);
+    }
+    match stall.request {
+        Some(_) => Ok(of_idle_service(stall)),
+        None => of_calm_machine(stall),
+    }
+}
+
+/// No thread of the service worked on the request: it was lost on its way, or the service waits for an event of its own.
+fn of_idle_service(stall: &StallWindow<'_>) -> Option<Suspect> {
+    let time = service_itself::time_of_program(stall).filter(|time| IDLE.contains(&time.spent))?;
+    if service_itself::leaving_link(stall, &time).is_some() {
+        return None;
+    }
+    let task = &time.part.task;
+    let headline = format!("{} did not work on the request", named(stall, task));
+    let finding = Finding::new(Severity::Warning, Area::NetworkOrService, headline)
+        .with_impact(
+            "The request was lost on its way, or the service waited for an event that did not come.",
+        )
+        .with_remedy(manual("check the service's log and its connections", "ss -tin"));
+    Some(time.cause(finding, POSSIBLE))
+}
+
+/// Nothing was traced, and nothing that can be seen without a trace was busy.
+fn of_calm_machine(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     const LEAST: f64 = 60.0;
     const FURTHER: f64 = 5.0;
     const PER_SHARE: f64 = 0.5;
-    if stall.request.is_some() || stall.incident.trigger.kind != TriggerKind::Probe {
-        return Ok(None);
-    }
     let pressures = [Resource::Memory, Resource::Io, Resource::Cpu]
         .map(|resource| (resource, stall.pressure_percent(resource)));
     let calm = stall.canary() == CanaryVerdict::Calm;

@@ -18,13 +18,15 @@
 //!
 //! ## Threshold
 //! The wait takes at least half of the request. Where the probe's own connection waited and the service's listen queue
-//! was full, that is the cause (`listen-queue-full`). Without a critical path, this rule finds nothing.
+//! was full, that is the cause (`listen-queue-full`), and where it lost packets, `network-loss`. Without a critical path,
+//! this rule finds nothing.
 //!
 //! ## References
 //! ss(8); tcp(7), `tcp_syn_retries`.
 
 use crate::path_words::{manual, named};
 use crate::rules::listen_queue_full::{self, PEER};
+use crate::rules::network_loss;
 use crate::spent_time::{SEEN, SpentTime};
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
@@ -33,7 +35,7 @@ use mw_model::{Area, Finding, Missing, Severity};
 pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     let Some(request) = stall.request else { return Ok(None) };
     let Some(time) = SpentTime::on(request, PEER) else { return Ok(None) };
-    if listen_queue_full::explains(stall, &time) {
+    if listen_queue_full::explains(stall, &time) || network_loss::explains(stall, time.spent) {
         return Ok(None);
     }
     let task = &time.part.task;

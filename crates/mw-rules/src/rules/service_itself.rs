@@ -1,33 +1,33 @@
 //! # service-itself
 //!
-//! The service took the time itself: it computed, slept, waited for a lock of its own, or idled.
+//! The service took the time itself: it computed, slept, or waited for a lock of its own.
 //!
 //! ## What it finds
-//! No hazard: this rule only explains stalls. For most of the request a task of the service computed, slept on a timer,
-//! waited until a time limit of its own or for a lock, or waited as it does for work. Memory was not the cause.
+//! No hazard: this rule only explains stalls. For most of the request a task of the service computed, slept on a timer, or
+//! waited until a time limit of its own or for a lock. Memory was not the cause.
 //!
 //! ## Why it hurts
 //! No setting of the machine makes such a request faster.
 //!
 //! ## What it looks like
-//! The service's thread uses a whole CPU, or all its threads sleep, while the counters of the machine do not change.
+//! The service's thread uses a whole CPU, or sleeps, while the counters of the machine do not change.
 //!
 //! ## How to fix it
 //! See what the program does: `memwright why --pid PID` names the wait and the place in the program, a profiler the code
 //! that computes.
 //!
 //! ## Threshold
-//! This time is at least half of the request, and the task is one of the service. The score is low where the service
-//! only waited for an event: the request may also have been lost on its way. A lock between sessions is `lock-wait`,
-//! another program that the service waited for `slow-dependency`, a pause of a Java virtual machine `garbage-collection`,
-//! and a probe that was slow itself `recorder-itself`.
+//! This time is at least half of the request, and the task is one of the service. Where most of it was idle, no thread
+//! worked on the request, and it is `network-or-service`. A lock between sessions is `lock-wait`, another program that the
+//! service waited for `slow-dependency`, a pause of a Java virtual machine `garbage-collection`, and a probe that was slow
+//! itself `recorder-itself`.
 //!
 //! ## References
 //! perf-top(1); proc_pid_stack(5).
 
 use crate::path_words::{named, see};
 use crate::request::{RequestTime, is_task_within};
-use crate::rules::{hypervisor_steal, recorder_itself, stopped_process};
+use crate::rules::{hypervisor_steal, network_loss, recorder_itself, stopped_process};
 use crate::spent_time::{CONFIRMED, LIKELY, POSSIBLE, SpentTime};
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
@@ -45,19 +45,13 @@ pub(crate) const OWN: &[TimeClass] = &[
 
 pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     let Some(time) = time_of_program(stall) else { return Ok(None) };
-    if leaving_link(stall, &time).is_some() {
+    if leaving_link(stall, &time).is_some() || time.spent == TimeClass::Idle {
         return Ok(None);
     }
     let (did, sure) = deed(&time);
-    let impact = match time.spent {
-        TimeClass::Idle => {
-            "No thread of the service worked on the request; it may also have been lost on its way."
-        }
-        _ => "The service spent this time itself.",
-    };
     let headline = format!("{} {did}", named(stall, &time.part.task));
     let finding = Finding::new(Severity::Warning, Area::Service, headline)
-        .with_impact(impact)
+        .with_impact("The service spent this time itself.")
         .with_remedy(see(&time.part.task));
     Ok(Some(time.cause(finding, sure)))
 }
@@ -68,7 +62,7 @@ pub(crate) fn time_of_program<'a>(stall: &StallWindow<'a>) -> Option<SpentTime<'
 }
 
 /// The time that a program or its virtual machine took itself; `None` where that is no proof, because a process was
-/// stopped or the hypervisor ran others.
+/// stopped, the hypervisor ran others, or the network lost the request.
 pub(crate) fn own_time<'a>(stall: &StallWindow<'a>) -> Option<SpentTime<'a>> {
     let request = stall.request?;
     let is_of_program = |spent, part: &_| {
@@ -76,7 +70,8 @@ pub(crate) fn own_time<'a>(stall: &StallWindow<'a>) -> Option<SpentTime<'a>> {
     };
     let time = SpentTime::of(request, is_of_program)?;
     let is_other = hypervisor_steal::is_cause(stall, request)
-        || stopped_process::behind_unseen(stall, request).is_some();
+        || stopped_process::behind_unseen(stall, request).is_some()
+        || network_loss::explains(stall, time.spent);
     (!is_other).then_some(time)
 }
 

@@ -6,8 +6,8 @@ use crate::paths::{GROUP, explained, first_rule, group, link, made, task, with_g
 use crate::stalls::{HEALTHY, Stall};
 use mw_critical_path::{CpuHolder, PathTask, RunMode, TimeKind, Wait, WaitLink};
 use mw_model::{
-    BlameShare, CpuUse, FailureKind, Finding, ListenQueue, Service, ServiceProcess, ServiceSession,
-    ServiceView, TriggerKind,
+    BlameShare, CpuUse, FailureKind, Finding, ListenQueue, SegmentDelivery, Service,
+    ServiceProcess, ServiceSession, ServiceView, TriggerKind,
 };
 
 /// Stalls of causes that are not in the other lists.
@@ -18,6 +18,7 @@ pub(crate) fn all() -> Vec<Stall> {
         is("recorder", recorder(), "recorder-itself", &[]),
         is("io.max", limited(), "io-limit", &[]),
         is("network", waits(Wait::Network), "network-wait", &[]),
+        is("loss", unanswered(lost()), "network-loss", &[]),
         is("listen queue", queued(129), "listen-queue-full", &[]),
         is("FUSE", waits(Wait::Fuse), "fuse-server", &[]),
         is("SMB", waits(Wait::RemoteFs), "file-server", &[]),
@@ -58,6 +59,22 @@ fn recorder() -> Made {
 fn limited() -> Made {
     let io_limits = vec!["sda rbps=2097152".to_owned()];
     with_group(waits(Wait::FileRead), mw_model::GroupUse { io_limits, ..group() })
+}
+
+/// No thread of the service works on the request.
+fn unanswered(delivery: Option<SegmentDelivery>) -> Made {
+    let mut made = made(&[(TimeKind::Idle(Wait::Socket), 95)]);
+    made.incident.trigger.kind = TriggerKind::Probe;
+    made.incident.delivery = delivery;
+    made
+}
+
+/// Two segments of a request were sent again; no answer came.
+fn lost() -> Option<SegmentDelivery> {
+    let peer = Some("10.9.9.1:80".parse().unwrap());
+    let (retransmitted, unacknowledged, retransmitting_ms) = (2, 1, 8_000);
+    let sent = SegmentDelivery { peer, retransmitted, unacknowledged, ..<_>::default() };
+    Some(SegmentDelivery { retransmitting_ms, ..sent })
 }
 
 /// The probe's own thread waits for the service to accept its connection.
@@ -269,4 +286,36 @@ fn the_end_of_a_chain_has_the_headline() {
         ..ServiceView::default()
     });
     assert_eq!(first(&locks).headline, "session 814 blocked session 813");
+}
+
+/// Promise (Tracing: why): Lost and late packets of a probe's own connection are named, and a service that nothing woke is
+/// never said to have taken the time itself.
+#[test]
+fn a_service_that_waits_for_work_is_not_blamed() {
+    let loss = first(&unanswered(lost()));
+    assert_eq!(loss.headline, "the network lost packets to 10.9.9.1:80");
+    assert!(steps(&loss).contains("ss -tino dst '10.9.9.1:80'"), "{}", steps(&loss));
+    let late = SegmentDelivery { retransmitted: 0, round_trip_us: 3_900_000, ..lost().unwrap() };
+    assert_eq!(
+        first(&unanswered(Some(late))).headline,
+        "the network delayed packets to 10.9.9.1:80"
+    );
+    let quick =
+        SegmentDelivery { retransmitting_ms: 900, round_trip_us: 90_000, ..lost().unwrap() };
+    for delivery in [None, Some(quick), Some(SegmentDelivery::default())] {
+        let explanation = explained(&unanswered(delivery));
+        let cause = &explanation.causes[0];
+        assert_eq!(cause.finding.rule, "network-or-service", "{}", explanation.verdict);
+        assert!(cause.score() <= 50, "{}", explanation.verdict);
+        assert!(cause.finding.headline.ends_with("did not work on the request"));
+    }
+    let mut computing = made(&[(TimeKind::Running(RunMode::User), 95)]);
+    computing.incident.delivery = lost();
+    assert_eq!(first(&computing).rule, "service-itself");
+    let mut queued = unanswered(lost());
+    queued.incident.service = self::queued(129).incident.service;
+    assert_eq!(first(&queued).rule, "network-or-service");
+    let mut timed_out = unanswered(lost());
+    timed_out.incident.path.as_mut().unwrap().parts[0].kind = TimeKind::TimedOut(Wait::Poll);
+    assert_eq!(first(&timed_out).rule, "network-loss");
 }
