@@ -261,7 +261,7 @@ fn of_holders(report: &KernelReport, account: &LogAccount) -> LogCause {
 }
 
 fn of_failure(report: &KernelReport, zones: &[ZoneVerdict], account: &LogAccount) -> LogCause {
-    if report.remarks.is_cma {
+    if report.remarks.cma_pages.is_some() {
         return LogCause::Cma;
     }
     if report.vmalloc_bytes.is_some() && report.gfp.is_none() {

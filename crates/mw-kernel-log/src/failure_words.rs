@@ -34,7 +34,7 @@ pub(crate) fn headline(judged: &JudgedReport<'_>) -> String {
             ),
             None => format!("{name} could not get {size} in one piece{waiting}"),
         },
-        LogCause::Cma if report.remarks.is_cma => {
+        LogCause::Cma if report.remarks.cma_pages.is_some() => {
             format!("a driver could not get {size} of CMA: pages there are in use")
         }
         LogCause::Cma => format!("{name} could not get {pages}{waiting}: free memory was in CMA"),
@@ -119,7 +119,7 @@ fn reason(judged: &JudgedReport<'_>) -> String {
         LogCause::OptionalRequest => {
             "the flags ask the kernel not to try hard; such callers fall back to smaller or later requests".to_owned()
         }
-        LogCause::Cma if report.remarks.is_cma => {
+        LogCause::Cma if report.remarks.cma_pages.is_some() => {
             "the contiguous range holds pages that cannot be moved, or is smaller than the request".to_owned()
         }
         LogCause::Cma => format!("pages of CMA serve movable requests only{could}"),
@@ -165,7 +165,7 @@ fn remedy(judged: &JudgedReport<'_>) -> String {
             format!("raise vm.min_free_kbytes{now}: such requests live from this reserve")
         }
         LogCause::OptionalRequest => "none needed unless the program reports errors".to_owned(),
-        LogCause::Cma if report.remarks.is_cma => {
+        LogCause::Cma if report.remarks.cma_pages.is_some() => {
             "a larger cma= at boot, or earlier use of the device".to_owned()
         }
         LogCause::Cma => format!(

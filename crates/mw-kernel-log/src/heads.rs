@@ -81,7 +81,7 @@ fn cma_failure(line: &str) -> Option<KernelReport> {
     let (_, rest) = rest.split_once("alloc failed, req-size: ")?;
     let pages: u64 = rest.split(' ').next()?.parse().ok()?;
     let mut report = KernelReport::new(ReportKind::AllocationFailure);
-    report.remarks.is_cma = true;
+    report.remarks.cma_pages = Some(pages);
     report.order = i32::try_from(pages.next_power_of_two().trailing_zeros()).ok();
     Some(report)
 }

@@ -145,11 +145,17 @@ pub(crate) fn size(report: &KernelReport) -> Option<String> {
     if let Some(bytes) = report.vmalloc_bytes {
         return Some(format!("{} of vmalloc", format_bytes(bytes)));
     }
+    if let Some(pages) = report.remarks.cma_pages {
+        return Some(format!("{pages} pages of CMA ({})", format_bytes(size_bytes(report))));
+    }
     let order = report.order.filter(|order| *order >= 0)?;
     Some(format!("order {order} ({})", format_bytes(size_bytes(report))))
 }
 
 pub(crate) fn size_bytes(report: &KernelReport) -> u64 {
+    if let Some(pages) = report.remarks.cma_pages {
+        return report.page_bytes().saturating_mul(pages);
+    }
     let order = report.order.and_then(|order| u32::try_from(order).ok()).unwrap_or(0);
     report.page_bytes().checked_shl(order.min(30)).unwrap_or(u64::MAX)
 }

@@ -102,7 +102,8 @@ pub(crate) struct Remarks {
     pub(crate) of_group: bool,
     /// The report was dropped by the kernel's rate limit before it.
     pub(crate) suppressed: u64,
-    pub(crate) is_cma: bool,
+    /// Pages that a driver asked CMA for: any number, not a power of two.
+    pub(crate) cma_pages: Option<u64>,
     /// A request that the kernel repeats for ever (XFS).
     pub(crate) is_repeated: bool,
     pub(crate) is_hard_lockup: bool,

@@ -4,9 +4,10 @@ use crate::kernel_memory::FULL_PERCENT;
 use crate::share::percent;
 use crate::{cgroup_parts, oom_words};
 use mw_model::{
-    Cgroup, Cgroups, Finding, Quantity, Remedy, Severity, Snapshot, Step, Subject, derived,
-    format_bytes, is_cgroup_within,
+    Cgroup, CgroupVersion, Cgroups, Finding, Quantity, Remedy, Severity, Snapshot, Step, Subject,
+    derived, format_bytes, is_cgroup_within,
 };
+use std::cmp::Reverse;
 
 /// Groups that are named.
 const MAX_NAMED: usize = 3;
@@ -19,17 +20,27 @@ pub(crate) struct GroupKills<'a> {
     count: u64,
 }
 
-/// The groups with most kills first; of groups within each other, the one whose limit was met.
+/// The groups with most kills first, each with those at its own limit.
 pub(crate) fn at_limits(snapshot: &Snapshot) -> Vec<GroupKills<'_>> {
     let Some(cgroups) = snapshot.cgroups.value() else { return Vec::new() };
-    let met = cgroups.limited.iter().filter(|group| has_met_its_limit(group));
-    let killed = |group: &'_ Cgroup| group.events.oom_kill.filter(|count| *count > 0);
-    let killed = |group| Some(GroupKills { cgroups, group, count: killed(group)? });
-    let mut kills: Vec<GroupKills<'_>> = met.filter_map(killed).collect();
-    kills.sort_by_key(|kills| std::cmp::Reverse(kills.count));
-    let paths: Vec<&str> = kills.iter().map(|kills| kills.group.path.as_str()).collect();
-    // A group counts the kills of those below it.
-    kills.retain(|kills| !paths.iter().any(|path| is_below(&kills.group.path, path)));
+    let mut met: Vec<&Cgroup> =
+        cgroups.limited.iter().filter(|group| has_met_its_limit(group)).collect();
+    // The innermost first.
+    met.sort_by_key(|group| Reverse(group.path.split('/').count()));
+    let mut kills: Vec<GroupKills<'_>> = Vec::new();
+    for group in met {
+        let counted = group.events.oom_kill.unwrap_or(0);
+        let count = match cgroups.version {
+            CgroupVersion::V1 => counted,
+            // There a group counts the kills of those below it as well.
+            CgroupVersion::V2 => {
+                let below = kills.iter().filter(|kills| is_below(&kills.group.path, &group.path));
+                counted.saturating_sub(derived::total(below.map(|kills| kills.count)))
+            }
+        };
+        kills.extend((count > 0).then_some(GroupKills { cgroups, group, count }));
+    }
+    kills.sort_by_key(|kills| Reverse(kills.count));
     kills
 }
 

@@ -18,8 +18,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 pub(crate) use tasks::{task_files, task_limits};
 
-/// Depth of the search for groups with a limit: kubernetes puts a container's group fourth.
-const MAX_DEPTH: usize = 5;
+/// Depth of the search for groups with a limit: kubernetes puts a container's group fourth, and eighth where its node is a
+/// container itself.
+const MAX_DEPTH: usize = 10;
 
 /// The most groups that are looked at.
 const MAX_GROUPS: usize = 512;
@@ -43,7 +44,7 @@ pub(crate) fn collect(source: &Source, page_bytes: &[u64]) -> Result<Cgroups, Mi
         limited: Vec::new(),
     };
     let version_protects = hierarchy.version == CgroupVersion::V2;
-    let truncated = !walk.descend("", 0, version_protects);
+    let truncated = !walk.descend("", 0, version_protects, None);
     let limited = walk.limited;
     let Hierarchy { version, mount, .. } = hierarchy;
     let hugetlb = hugetlb::limits(source, page_bytes);
@@ -244,10 +245,7 @@ impl Hierarchy {
                 stat,
                 events: MemoryEvents {
                     max: number("memory.failcnt"),
-                    oom_kill: source
-                        .parse(&format!("{dir}/memory.oom_control"), cgroup::parse_oom_control)
-                        .ok()
-                        .and_then(|control| control.oom_kill),
+                    oom_kill: kills_v1(source, &dir),
                     ..MemoryEvents::default()
                 },
             },
@@ -319,6 +317,13 @@ fn events_v2(source: &Source, dir: &str) -> MemoryEvents {
     read("memory.events.local").map_or(events, |local| events.of_own_limits(local))
 }
 
+/// Processes of a group of version 1 that the OOM killer has killed. The kernel counts them where they were, and not in
+/// the group whose limit was met (include/linux/memcontrol.h, `memcg_memory_event()`).
+fn kills_v1(source: &Source, dir: &str) -> Option<u64> {
+    let file = format!("{dir}/memory.oom_control");
+    source.parse(&file, cgroup::parse_oom_control).ok()?.oom_kill
+}
+
 /// The search for groups with a limit.
 struct LimitWalk<'a> {
     source: &'a Source,
@@ -331,8 +336,14 @@ struct LimitWalk<'a> {
 
 impl LimitWalk<'_> {
     /// Looks at the groups below `path`; whether all of them were looked at. A group is protected only within what
-    /// its parent is.
-    fn descend(&mut self, path: &str, depth: usize, may_protect: bool) -> bool {
+    /// its parent is. `limited` is the place of the lowest group with a limit that they are in.
+    fn descend(
+        &mut self,
+        path: &str,
+        depth: usize,
+        may_protect: bool,
+        limited: Option<usize>,
+    ) -> bool {
         if depth == MAX_DEPTH {
             return true;
         }
@@ -345,16 +356,32 @@ impl LimitWalk<'_> {
             self.left -= 1;
             let is_protected =
                 may_protect && self.hierarchy.protected_bytes(self.source, &child) > 0;
+            let mut limited = limited;
             if is_protected || self.hierarchy.has_limit(self.source, &child) {
                 let group = self.hierarchy.group(self.source, &child, &mut Vec::new());
                 let is_leaf = is_protected && self.is_leaf(&child);
+                limited = group.as_ref().map(|_| self.limited.len()).or(limited);
                 self.limited.extend(group.map(|group| Cgroup { is_leaf, ..group }));
+            } else if let Some(at) = limited {
+                self.add_kills(&child, at);
             }
-            if !self.descend(&child, depth + 1, is_protected) {
+            if !self.descend(&child, depth + 1, is_protected, limited) {
                 return false;
             }
         }
         true
+    }
+
+    /// Adds the kills of a group without a limit to those of a group above it, where the kernel does not.
+    fn add_kills(&mut self, path: &str, limited: usize) {
+        if self.hierarchy.version != CgroupVersion::V1 {
+            return;
+        }
+        let kills = kills_v1(self.source, &format!("{}{path}", self.hierarchy.mount));
+        if let (Some(kills), Some(group)) = (kills, self.limited.get_mut(limited)) {
+            let counted = group.events.oom_kill.unwrap_or(0);
+            group.events.oom_kill = Some(counted.saturating_add(kills));
+        }
     }
 
     fn is_leaf(&self, path: &str) -> bool {
@@ -411,7 +438,7 @@ mod tests {
             left: 2,
             limited: Vec::new(),
         };
-        assert!(!walk.descend("", 0, true));
+        assert!(!walk.descend("", 0, true, None));
         let found: Vec<_> = walk.limited.iter().map(|group| group.path.as_str()).collect();
         assert_eq!(found, ["/a", "/b"]);
     }
@@ -421,5 +448,39 @@ mod tests {
         assert_eq!(ancestry("/a.slice/b.scope"), ["/a.slice/b.scope", "/a.slice", "/"]);
         assert_eq!(ancestry("/"), ["/"]);
         assert_eq!(ancestry(""), ["/"]);
+    }
+
+    /// Promise (Findings): A kill of version 1 counts at the limit that was met, wherever the killed process was.
+    #[test]
+    fn kills_below_a_limit_are_its_own() {
+        const MOUNT: &str = "sys/fs/cgroup/memory";
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write("proc/mounts", "cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n");
+        write("proc/self/cgroup", "9:memory:/\n");
+        let none = "9223372036854771712";
+        let groups = [
+            ("", none, 1),
+            ("/a.slice", "8192", 0),
+            ("/a.slice/b.service", none, 3),
+            ("/a.slice/c.service", "4096", 2),
+            ("/d.slice", none, 5),
+        ];
+        for (group, limit, kills) in groups {
+            write(&format!("{MOUNT}{group}/memory.limit_in_bytes"), limit);
+            write(&format!("{MOUNT}{group}/memory.stat"), "rss 4096\n");
+            let control = format!("oom_kill_disable 0\nunder_oom 0\noom_kill {kills}\n");
+            write(&format!("{MOUNT}{group}/memory.oom_control"), &control);
+        }
+        let found = collect(&Source::tree(root.path()).unwrap(), &[]).unwrap();
+        let kills = |group: Cgroup| (group.path, group.events.oom_kill);
+        let mut kills: Vec<_> = found.limited.into_iter().map(kills).collect();
+        kills.sort();
+        let expected = [("/a.slice", Some(3)), ("/a.slice/c.service", Some(2))];
+        assert_eq!(kills, expected.map(|(path, kills)| (path.to_owned(), kills)));
     }
 }
