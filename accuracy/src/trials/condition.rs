@@ -60,7 +60,7 @@ const IO_LIMIT: ExpectedCause = ExpectedCause(&["io-limit"]);
 pub(super) const CPUS: ExpectedCause = ExpectedCause(&["cpu-contention"]);
 const STOPPED: ExpectedCause = ExpectedCause(&["stopped-process"]);
 const FROZEN: ExpectedCause = ExpectedCause(&["frozen-cgroup"]);
-/// Without a critical path the two are not told apart.
+/// Probes over TCP know of their own losses; without a critical path the others are not told apart.
 const NETWORK: ExpectedCause =
     ExpectedCause(&["network-loss", "network-wait", "network-or-service"]);
 /// Behind a proxy, the service is the program that the proxy waits for.

@@ -394,14 +394,16 @@ impl LimitWalk<'_> {
 mod tests {
     use super::*;
 
+    fn write_file(root: &std::path::Path, path: &str, text: &str) {
+        let path = root.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
     /// A tree with groups of version 2, each with a limit, and a file that is none.
     fn tree(groups: &[String]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
-        let write = |path: &str, text: &str| {
-            let path = root.path().join(path);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        };
+        let write = |path: &str, text: &str| write_file(root.path(), path, text);
         write("proc/mounts", "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n");
         write("proc/self/cgroup", "0::/\n");
         write("sys/fs/cgroup/cgroup.controllers", "memory\n");
@@ -455,11 +457,7 @@ mod tests {
     fn kills_below_a_limit_are_its_own() {
         const MOUNT: &str = "sys/fs/cgroup/memory";
         let root = tempfile::tempdir().unwrap();
-        let write = |path: &str, text: &str| {
-            let path = root.path().join(path);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        };
+        let write = |path: &str, text: &str| write_file(root.path(), path, text);
         write("proc/mounts", "cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n");
         write("proc/self/cgroup", "9:memory:/\n");
         let none = "9223372036854771712";
