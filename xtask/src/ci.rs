@@ -3,6 +3,7 @@
 mod step;
 mod verdict;
 
+use crate::share::{CommitShare, SHARES};
 use crate::tests::{self, TestGroups, TestPrograms, TestResults, TestTarget};
 use crate::workspace::{self, EVAL_MANIFEST, built, cargo};
 use crate::{
@@ -39,6 +40,7 @@ const TEST_PACKAGES: &[(&str, &str)] = &[
     ("libclang-rt-dev", "/usr/share/doc/libclang-rt-dev"),
     ("mariadb-server", "/usr/sbin/mariadbd"),
     ("postgresql", "/usr/share/doc/postgresql"),
+    ("python3-jsonschema", "/usr/share/doc/python3-jsonschema"),
     ("python3-numpy", "/usr/share/doc/python3-numpy"),
     ("python3-setuptools", "/usr/share/doc/python3-setuptools"),
     ("python3-venv", "/usr/share/doc/python3-venv"),
@@ -82,6 +84,13 @@ const MORE_STEPS: &[(&str, StepFn)] = &[
     ("other people's test suites", || eval(&["suites"])),
 ];
 
+/// Steps that take a minute of CPU time.
+const SHARED_STEPS: [(&str, StepFn); SHARES] = [
+    ("skeletons of cargo xtask new", new::compile),
+    ("queries over a fleet", || campaign(&["step", "ship-quick"])),
+    ("notebook of the Python package", python::notebook),
+];
+
 /// The longest that everything may take without `--full`. Something hangs beyond it; better said here, with what was
 /// running, than by a limit from outside, which leaves no output.
 const LIMIT: Duration = Duration::from_secs(55 * 60);
@@ -89,14 +98,15 @@ const LIMIT: Duration = Duration::from_secs(55 * 60);
 /// What is run beside what always is.
 #[derive(Clone, Copy)]
 pub(crate) struct CiOptions {
-    /// Every part of what is played in guests.
-    pub(crate) guests: bool,
-    /// Long campaigns.
+    /// All shares of what is divided.
+    pub(crate) whole: bool,
+    /// Long campaigns, and all shares.
     pub(crate) full: bool,
 }
 
-pub(crate) fn run(CiOptions { guests, full }: CiOptions) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(CiOptions { whole, full }: CiOptions) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
+    let share = CommitShare::of(whole || full);
     if !full {
         std::thread::spawn(|| end_after(LIMIT));
     }
@@ -106,14 +116,14 @@ pub(crate) fn run(CiOptions { guests, full }: CiOptions) -> anyhow::Result<ExitC
     let mut results = TestResults::default();
     let is_ready = steps.iter().all(|step| step.result.is_ok());
     if let Some(TestPrograms { tests, preflight }) = built.filter(|_| is_ready) {
-        let groups = TestGroups::of(tests);
-        steps.extend(side_by_side(&groups, options, &mut results));
+        let groups = TestGroups::of(tests, share);
+        steps.extend(side_by_side(&groups, share, options, &mut results));
         steps.push(test("tests that measure", &mut results, || groups.run_measuring(options)));
         steps.push(step("failed tests, once more", || {
             tests::again(&mut results, options)?;
             Ok(StepOutcome::Done(results.summary()))
         }));
-        steps.extend(played_in_guests(guests || full));
+        steps.extend(played_in_guests(share));
         steps.push(simple("preflight's answers", || preflight_answers(&preflight)));
         if full {
             steps.extend(MORE_STEPS.iter().map(|(name, run)| simple(name, run)));
@@ -124,7 +134,7 @@ pub(crate) fn run(CiOptions { guests, full }: CiOptions) -> anyhow::Result<ExitC
         }));
     }
     let verdict = CiVerdict::of(&steps, &results, is_root())?;
-    println!("{}{verdict}", summary(&steps, &results, started.elapsed()));
+    println!("{}{}{verdict}", summary(&steps, &results, started.elapsed()), left_out(share));
     Ok(if verdict.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -177,13 +187,13 @@ fn end_after(limit: Duration) {
 /// The tests, and beside them what waits for nothing and measures nothing.
 fn side_by_side(
     groups: &TestGroups,
+    share: CommitShare,
     options: tests::TestOptions,
     results: &mut TestResults,
 ) -> Vec<CiStep> {
     let mut steps = Vec::new();
     let others = || {
         steps = vec![
-            simple("skeletons of cargo xtask new", new::compile),
             simple("documentation", documentation),
             simple("ages of generated pages", ages::run),
             simple("links of the documentation", links::run),
@@ -197,27 +207,26 @@ fn side_by_side(
             simple("answers to public reports", || campaign(&["reports"])),
             simple("lock files", locks::run),
             simple("systemd units", units::run),
-            simple("queries over a fleet", || campaign(&["step", "ship-quick"])),
-            simple("notebook of the Python package", python::notebook),
         ];
+        let shared = SHARED_STEPS.iter().enumerate().filter(|(at, _)| share.has(*at, SHARES));
+        steps.extend(shared.map(|(_, (name, run))| simple(name, run)));
     };
     let tests = test("tests", results, || groups.run_beside(others, options));
     steps.push(tests);
     steps
 }
 
-/// One part of what is played in guests, by the commit, or all: together they take as long as half of the tests.
-fn played_in_guests(all: bool) -> Vec<CiStep> {
+/// What is played in guests: together it takes as long as half of the tests.
+fn played_in_guests(share: CommitShare) -> Vec<CiStep> {
     const CAMPAIGNS: [(&str, &[&str]); 2] = [
         ("blind trials: two plays", &["trials", "--quick"]),
         ("preflight: two conditions", &["step", "preflight-quick"]),
     ];
     // The parts of the lab's quick list, and then the campaigns.
     let parts = lab::PARTS + CAMPAIGNS.len();
-    let own = workspace::commit_number().map_or(0, |number| number % parts);
     let mut failed_runs = Vec::new();
     let mut steps = Vec::new();
-    for part in (0..parts).filter(|part| all || *part == own) {
+    for part in (0..parts).filter(|part| share.has(*part, parts)) {
         steps.push(match part.checked_sub(lab::PARTS).and_then(|at| CAMPAIGNS.get(at)) {
             Some((name, args)) => simple(name, || campaign(args)),
             None => lab_step(lab::title(part), &mut failed_runs, || lab::run_part(part)),
@@ -305,6 +314,17 @@ fn step(name: &'static str, run: impl FnOnce() -> anyhow::Result<StepOutcome>) -
         Err(error) => println!("== {name}: failed: {error:#}"),
     }
     CiStep { name, took, result }
+}
+
+/// A line for what other commits run, where there is such.
+fn left_out(share: CommitShare) -> String {
+    let steps = SHARED_STEPS.iter().enumerate().filter(|(at, _)| !share.has(*at, SHARES));
+    let names: Vec<&str> =
+        steps.map(|(_, (name, _))| *name).chain(tests::left_out(share)).collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    format!("shares of other commits, which --whole runs too: {}\n", names.join(", "))
 }
 
 /// A table of the steps, and a line for each test that was skipped, is flaky or failed.

@@ -38,9 +38,9 @@ struct XtaskArgs {
 enum XtaskCommand {
     /// Install the packages that the tests need, then run everything that must pass
     Ci {
-        /// Play all of what CI plays in guests, of which it plays a part by the commit
+        /// Run all of the tests and of what is played in guests, of which a commit has a share each
         #[arg(long)]
-        guests: bool,
+        whole: bool,
         /// Also run long campaigns, every case of the lab and the test suites of other projects (hours)
         #[arg(long)]
         full: bool,
@@ -120,7 +120,7 @@ fn campaigns() -> String {
 /// Runs the task that the command line names.
 pub fn run() -> anyhow::Result<ExitCode> {
     match XtaskArgs::parse().task {
-        XtaskCommand::Ci { guests, full } => return ci::run(ci::CiOptions { guests, full }),
+        XtaskCommand::Ci { whole, full } => return ci::run(ci::CiOptions { whole, full }),
         XtaskCommand::Test { names, full, slowest } => tests::chosen(&names, full, slowest),
         XtaskCommand::Dist { check: true, .. } => dist::check(),
         XtaskCommand::Dist { out, profile: Some(profile), .. } => dist::plain(&profile, out),

@@ -20,6 +20,7 @@ pub mod packages;
 mod pictures;
 
 mod python;
+mod share;
 mod tests;
 mod tools;
 mod units;

@@ -1,14 +1,17 @@
 //! Runs the test programs: several at once, those that measure by themselves. A test that fails runs once
 //! more at the end, with nothing beside it; one that passes then is reported as flaky.
 
+mod order;
 mod run;
 mod skips;
 mod targets;
 
-pub(crate) use targets::{TestPrograms, TestTarget, build};
-
-use anyhow::Context;
+pub(crate) use order::{TestGroups, left_out};
 pub(crate) use run::bench;
+pub(crate) use targets::{TestPrograms, TestTarget};
+
+use crate::share::CommitShare;
+use anyhow::Context;
 use run::{RunOutcome, RunSettings, run};
 use skips::Skip;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,44 +20,6 @@ use std::sync::Mutex;
 
 /// Number of test programs that run at once, beside other steps: most of them wait for something most of the time.
 const JOBS: usize = 3;
-
-/// Test programs that measure time or watch the whole machine: two run at once, so that each has a CPU;
-/// the longest first.
-const PAIRED: &[&str] = &[
-    "mw-segment faults",
-    "mw-watch calm_again",
-    "mw-watch sampling",
-    "mw-watch crowd",
-    "mw-cli watch",
-    "mw-cli metrics",
-    "mw-cli notify",
-    "mw-cli fix",
-    "mw-cli why",
-    "mw-cli masked",
-    "mw-probe pressure",
-    "mw-probe canary",
-    "mw-probe canary_stall",
-    "mw-pool crowd",
-    "mw-pool unproven",
-];
-
-/// Test programs that measure milliseconds; nothing else runs meanwhile.
-const ALONE: &[&str] = &["mw-collect", "mw-profile cost"];
-
-/// The longest test programs, which start first so that none runs on at the end by itself.
-const FIRST: &[&str] = &[
-    "mw-cli lab_command",
-    "mw-preload services",
-    "mw-cli endings",
-    "mw-preload programs",
-    "mw-preload uncached",
-    "mw-watch retention",
-    "mw-cli slurm",
-    "mw-preload confined",
-    "mw-preload sanitizers",
-    "mw-record power_loss",
-    "mw-remedy journal",
-];
 
 #[derive(Debug, Default)]
 pub(crate) struct TestResults {
@@ -163,31 +128,7 @@ impl TestOptions {
     }
 }
 
-/// Test programs by how many may run at once.
-#[derive(Debug)]
-pub(crate) struct TestGroups {
-    beside: Vec<TestTarget>,
-    paired: Vec<TestTarget>,
-    alone: Vec<TestTarget>,
-}
-
 impl TestGroups {
-    pub(crate) fn of(targets: Vec<TestTarget>) -> Self {
-        let is_in =
-            |list: &'static [&str]| move |target: &TestTarget| list.contains(&target.name.as_str());
-        let (alone, others): (Vec<_>, Vec<_>) = targets.into_iter().partition(is_in(ALONE));
-        let (mut paired, mut beside): (Vec<_>, Vec<_>) =
-            others.into_iter().partition(is_in(PAIRED));
-        let by_place = |list: &'static [&str]| {
-            move |target: &TestTarget| {
-                list.iter().position(|name| *name == target.name).unwrap_or(list.len())
-            }
-        };
-        beside.sort_by_key(by_place(FIRST));
-        paired.sort_by_key(by_place(PAIRED));
-        Self { beside, paired, alone }
-    }
-
     /// Runs those that measure nothing, several at once, beside other work; one more when that has ended.
     pub(crate) fn run_beside(
         &self,
@@ -206,6 +147,12 @@ impl TestGroups {
     }
 }
 
+pub(crate) fn build() -> anyhow::Result<TestPrograms> {
+    let programs = targets::build()?;
+    order::verify_names(&programs.tests)?;
+    Ok(programs)
+}
+
 /// Builds and runs the targets with these names, or those of the packages with these names.
 pub(crate) fn chosen(names: &[String], full: bool, slowest: usize) -> anyhow::Result<()> {
     let mut targets = build()?.tests;
@@ -217,7 +164,7 @@ pub(crate) fn chosen(names: &[String], full: bool, slowest: usize) -> anyhow::Re
     targets.retain(is_chosen);
     anyhow::ensure!(!targets.is_empty(), "no such test program");
     let options = TestOptions { full, times: true };
-    let groups = TestGroups::of(targets);
+    let groups = TestGroups::of(targets, CommitShare::Whole);
     let mut results = groups.run_beside(|| (), options)?;
     results.add(groups.run_measuring(options)?);
     again(&mut results, options)?;

@@ -4,14 +4,13 @@
 
 use mw_memory::PageSize;
 use mw_sys::{Region, SysvSegment, ThpAdvice};
-use mw_test::{HugePages, TestCgroup, alone, is_root, own_mounts, skip};
+use mw_test::{HugePages, TestCgroup, alone, assert_schema, is_root, own_mounts, skip};
 use rustix::fs::{MemfdFlags, OFlags, memfd_create};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{PipeReader, PipeWriter, Write};
-use std::path::Path;
 use std::process::{self, Command};
 use tempfile::TempDir;
 
@@ -221,19 +220,13 @@ fn page_tables_of_a_sparse_mapping_are_accounted_for() {
 /// Promise (All memory): What a captured tree lacks is said.
 #[test]
 fn a_captured_tree_is_accounted_for_and_says_what_it_lacks() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let tree = mw_test::fixture("tmpfs-full/firing").display().to_string();
     let account = json(&["--root", &tree]);
     assert_eq!(account["root"], tree.as_str());
     assert!(account["summary"].as_str().unwrap().contains("tmpfs /"), "{account:#}");
     let unseen = account["unseen"].as_array().unwrap();
     assert!(unseen.iter().any(|missing| missing["what"] == "/proc/PID/fd"), "{account:#}");
-    let schema = fs::read_to_string(root.join("docs/schema/account-v1.json")).unwrap();
-    let schema: Value = serde_json::from_str(&schema).unwrap();
-    let validator = jsonschema::validator_for(&schema).unwrap();
-    let errors: Vec<String> =
-        validator.iter_errors(&account).map(|error| error.to_string()).collect();
-    assert!(errors.is_empty(), "{errors:?}");
+    assert_schema("account-v1", [&account]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use assert_cmd::Command;
+use mw_test::assert_schema;
 use serde_json::Value;
 
 fn bench(args: &[&str]) -> Command {
@@ -16,11 +17,7 @@ fn report(args: &[&str]) -> Value {
     let output = bench(args).arg("--json").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let report = serde_json::from_slice(&output.stdout).unwrap();
-    let schema = include_str!("../../../docs/schema/bench-v1.json");
-    let schema: Value = serde_json::from_str(schema).unwrap();
-    let validator = jsonschema::validator_for(&schema).unwrap();
-    let errors: Vec<String> = validator.iter_errors(&report).map(|e| e.to_string()).collect();
-    assert!(errors.is_empty(), "{errors:?}");
+    assert_schema("bench-v1", [&report]);
     report
 }
 

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
+use mw_test::assert_schema;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -27,14 +28,7 @@ fn doctor(script: &str, args: &[&str]) -> (i32, String) {
 fn json(script: &str) -> (i32, Value) {
     let (code, out) = doctor(script, &["doctor", "--json"]);
     let value: Value = serde_json::from_str(&out).unwrap();
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema/doctor-v1.json");
-    let schema: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
-    let validator = jsonschema::validator_for(&schema).unwrap();
-    let wrong: Vec<String> = validator
-        .iter_errors(&value)
-        .map(|error| format!("{error} at {}", error.instance_path()))
-        .collect();
-    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert_schema("doctor-v1", [&value]);
     (code, value)
 }
 

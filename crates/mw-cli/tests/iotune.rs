@@ -7,6 +7,7 @@
 mod library;
 
 use library::library;
+use mw_test::assert_schema;
 use serde_json::Value;
 use std::fs;
 use std::process::{Command, Output};
@@ -127,15 +128,10 @@ fn json_is_what_the_schema_says() {
     ) else {
         return;
     };
-    let schema = include_str!("../../../docs/schema/iotune-v1.json");
-    let validator = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
     let text = out(&output);
     let shown = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
     let shown: Vec<Value> = shown.map(Result::unwrap).collect();
-    for one in &shown {
-        let errors = validator.iter_errors(one).map(|error| error.to_string());
-        assert_eq!(errors.collect::<Vec<_>>(), Vec::<String>::new(), "{one}");
-    }
+    assert_schema("iotune-v1", &shown);
     let [all, one] = shown.as_slice() else { panic!("{text}") };
     assert_eq!(all["paths"].as_array().unwrap().len(), 2, "{all}");
     assert_eq!(all["wrong_lines"].as_array().unwrap().len(), 1, "{all}");

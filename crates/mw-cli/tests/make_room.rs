@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failed test panics")]
 
+use mw_test::assert_schema;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -99,10 +100,7 @@ fn a_dry_run_changes_nothing_and_its_json_has_the_steps() {
     let output = make_room(&state, &[&request(), "--dry-run", "--json"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let schema =
-        fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema/make-room-v1.json"));
-    let schema = serde_json::from_slice(&schema.unwrap()).unwrap();
-    jsonschema::validate(&schema, &report).unwrap();
+    assert_schema("make-room-v1", [&report]);
     assert_eq!(
         (&report["schema"], &report["dry_run"], &report["answer"]),
         (&1.into(), &true.into(), &"yes".into())

@@ -11,6 +11,7 @@ use mw_remedy::{
     ApplyError, ChangeError, ChangeProgress, ChangeStep, FORMAT_VERSION, Journal, JournalError,
     UndoError, UndoOutcome, UndoSelection, changes, nobody,
 };
+use mw_test::rounds;
 use rustix::fs::{CWD, RenameFlags};
 use std::collections::BTreeMap;
 use std::fs;
@@ -73,7 +74,7 @@ fn a_journal_cut_anywhere_restores_nothing_wrong() {
     let start = lived_in();
     let whole = fs::read(start.journal_file()).unwrap();
     let (tree, known) = (start.copy(), Known::new(&start));
-    for length in 0..whole.len() {
+    for length in (0..whole.len()).step_by(rounds(5, 1)) {
         known.reset(&tree);
         fs::write(tree.journal_file(), &whole[..length]).unwrap();
         let seen = changes(&tree.kernel(), &tree.history());
@@ -91,7 +92,7 @@ fn rubbish_in_the_journal_restores_nothing_wrong() {
     let whole = fs::read(start.journal_file()).unwrap();
     let mut dice = Dice(7);
     let (tree, known) = (start.copy(), Known::new(&start));
-    for round in 0..3000 {
+    for round in 0..rounds(800, 3000) {
         let mut journal = whole.clone();
         for _ in 0..=dice.roll(3) {
             spoil(&mut journal, &mut dice);
@@ -302,7 +303,7 @@ fn a_journal_that_cannot_grow_at_any_byte_leaves_no_half_applied_change() {
     whole.fix(&all_kinds()[..3], false).unwrap();
     let length = fs::metadata(whole.journal_file()).unwrap().len();
     let before = Tree::new().everything();
-    for limit in (8..length + 40).step_by(13) {
+    for limit in (8..length + 40).step_by(rounds(39, 13)) {
         let tree = Tree::new();
         // A signal that is ignored stays so over exec; there is no other way without unsafe code.
         let status = Command::new("sh")

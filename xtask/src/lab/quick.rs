@@ -1,5 +1,5 @@
 //! The lab's quick list: each field report once, what the recorder names, and a decoy in which memory is not the cause.
-//! A run of `cargo xtask ci` plays one part of it, `cargo xtask ci --guests` all, `--full` every case of the lab.
+//! A run of `cargo xtask ci` plays one part of it, `cargo xtask ci --whole` all, `--full` every case of the lab.
 
 /// One run of the quick list.
 pub(super) struct QuickRun {

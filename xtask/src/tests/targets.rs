@@ -29,7 +29,7 @@ const PREFLIGHT: &str = "preflight_accuracy";
 /// Builds everything that the tests need with one set of features, so that nothing is built twice, and lints it:
 /// its compiler is clippy-driver, whose warnings are errors by CLIPPY_ARGS, as `cargo clippy -- -D warnings` sets it.
 /// Beside the build, clippy would check each dependency and each crate a second time.
-pub(crate) fn build() -> anyhow::Result<TestPrograms> {
+pub(super) fn build() -> anyhow::Result<TestPrograms> {
     // All targets leave out a bench that is to be named, also where it is named beside them.
     let messages = [
         cargo_build(&["--workspace", "--all-targets"])?,
