@@ -1,5 +1,6 @@
 //! Limits of numbers of cgroups and of their tasks.
 
+use crate::group_settings::{GroupSetting, by_manager};
 use crate::share::{LIMIT_PERCENT, percent};
 use mw_model::{Area, Finding, GroupTasks, Quantity, Remedy, Severity, Snapshot, Step, Subject};
 use mw_proc::version::KernelVersion;
@@ -58,7 +59,8 @@ fn at_its_tasks(group: &GroupTasks) -> Option<Finding> {
     }
     let headline = format!("its tasks are at the limit pids.max: {tasks} of {limit}");
     let raised = limit.saturating_mul(2);
-    let step = Step::manual_on(&format!("echo {raised} >"), &group.file);
+    let step = by_manager(GroupSetting::TasksMax, &raised.to_string(), &group.path)
+        .unwrap_or_else(|| Step::manual_on(&format!("echo {raised} >"), &group.file));
     Some(
         Finding::new(Severity::Warning, Subject::Cgroup(Some(group.path.clone())), headline)
             .with_evidence("tasks", Quantity::Count(tasks), "pids.current")
@@ -67,7 +69,7 @@ fn at_its_tasks(group: &GroupTasks) -> Option<Finding> {
                 "fork(2) and the creation of threads fail with EAGAIN in this cgroup although memory is free.",
             )
             .with_remedy(Remedy::named(
-                "find what starts so many tasks, or raise the limit (TasksMax= of the unit)",
+                "find what starts so many tasks, or raise the limit",
                 vec![step],
             )),
     )

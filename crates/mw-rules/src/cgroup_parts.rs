@@ -1,9 +1,10 @@
 //! What the memory of a cgroup at its limit consists of.
 
+use crate::group_settings::{GroupSetting, set};
 use crate::kernel_memory::FULL_PERCENT;
 use crate::share::percent;
 use mw_model::{
-    Cgroup, CgroupVersion, Cgroups, Finding, Quantity, Remedy, Severity, Step, Subject, derived,
+    Cgroup, CgroupVersion, Cgroups, Finding, Quantity, Remedy, Severity, Subject, derived,
     format_bytes,
 };
 
@@ -106,7 +107,6 @@ pub(crate) fn unwritten(group: &Cgroup, cgroups: &Cgroups, hard_bytes: u64) -> O
         "Reclaim of this cgroup frees nothing until pages have been written, and the OOM killer may kill one of its processes \
          meanwhile."
     };
-    let raise = limit.saturating_mul(2);
     let finding = Finding::new(
         Severity::Warning,
         Subject::Cgroup(Some(group.path.clone())),
@@ -119,7 +119,12 @@ pub(crate) fn unwritten(group: &Cgroup, cgroups: &Cgroups, hard_bytes: u64) -> O
     .with_remedy(Remedy::named(
         "have its programs write with O_DIRECT or call fsync(2) as they go, or raise the limit: a file system without cgroup \
          writeback (NFS, CIFS, FUSE) does not throttle writers by it",
-        vec![Step::manual_on(&format!("echo {raise} >"), &cgroups.file(group, limit_file))],
+        vec![set(
+            GroupSetting::of_limit(group, limit, cgroups.version),
+            Some(limit.saturating_mul(2)),
+            Some(&group.path),
+            Some(cgroups),
+        )],
     ));
     Some(with_events(finding, group))
 }

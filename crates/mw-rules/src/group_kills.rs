@@ -1,5 +1,6 @@
 //! Kills of the OOM killer at the limits of cgroups, as the groups count them.
 
+use crate::group_settings::{GroupSetting, set};
 use crate::kernel_memory::FULL_PERCENT;
 use crate::share::percent;
 use crate::{cgroup_parts, oom_words};
@@ -91,17 +92,22 @@ pub(crate) fn words(kills: &[GroupKills<'_>]) -> String {
 }
 
 pub(crate) fn remedy(kills: &GroupKills<'_>) -> Remedy {
-    let path = &kills.group.path;
-    let (limit, file) = match (limit_bytes(kills.group), kills.group.kernel_bytes) {
-        (None, _) => (kills.group.kernel_limit_bytes.unwrap_or(0), "memory.kmem.limit_in_bytes"),
-        (Some(limit), Some(_)) => (limit, "memory.limit_in_bytes"),
-        (Some(limit), None) => (limit, "memory.max"),
+    let GroupKills { group, cgroups, .. } = kills;
+    let path = &group.path;
+    let step = match limit_bytes(group) {
+        Some(limit) => {
+            let twice = Some(limit.saturating_mul(2));
+            set(GroupSetting::MemoryMax, twice, Some(path), Some(cgroups))
+        }
+        None => {
+            let twice = group.kernel_limit_bytes.unwrap_or(0).saturating_mul(2);
+            let file = cgroups.file(group, "memory.kmem.limit_in_bytes");
+            Step::manual_on(&format!("echo {twice} >"), &file)
+        }
     };
-    let raised = limit.saturating_mul(2);
-    let step = format!("echo {raised} >");
     Remedy::named(
         format!("raise the limit of cgroup {path}, or reduce the memory of its programs"),
-        vec![Step::manual_on(&step, &kills.cgroups.file(kills.group, file))],
+        vec![step],
     )
 }
 

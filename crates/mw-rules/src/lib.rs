@@ -30,6 +30,7 @@ mod failure;
 mod forced_work;
 mod function_sets;
 mod group_kills;
+mod group_settings;
 mod hog;
 mod kernel_memory;
 mod killer;

@@ -46,6 +46,7 @@
 use crate::cause_score::CauseScore;
 use crate::cgroup_parts;
 use crate::group_kills;
+use crate::group_settings::{GroupSetting, raised, set};
 use crate::kernel_memory;
 use crate::request::{is_task_within, limit_events};
 use crate::rules::cgroup_throttled::{is_over_swap_high, over_swap_high};
@@ -56,7 +57,7 @@ use mw_critical_path::TimeClass;
 use mw_critical_path::kernel::{CGROUP_RECLAIM, MEMORY_HIGH};
 use mw_model::{
     Cgroup, CgroupVersion, Cgroups, Finding, GroupUse, Missing, Quantity, Remedy, Severity,
-    Snapshot, Step, Subject, TriggerKind, WaitKind, Window, contradiction, derived, format_bytes,
+    Snapshot, Subject, TriggerKind, WaitKind, Window, contradiction, derived, format_bytes,
 };
 
 const WARNING_PERCENT: f64 = 90.0;
@@ -124,16 +125,9 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
     if let Some(group) = of_swap {
         return score.cause(over_swap_high(group));
     }
-    let group = match &full {
-        Some(finding) => finding.subject.clone(),
-        None => Subject::Cgroup(counted.map(|(path, _)| path.to_owned())),
-    };
-    let headline = format!("{} hit its memory limit", group.actor());
-    let finding = Finding {
-        severity: Severity::Critical,
-        headline,
-        ..full.unwrap_or_else(|| unnamed(group))
-    };
+    let finding = full.unwrap_or_else(|| unnamed(counted.map(|(path, _)| path), cgroups));
+    let headline = format!("{} hit its memory limit", finding.subject.actor());
+    let finding = Finding { severity: Severity::Critical, headline, ..finding };
     let cause = score.cause(finding)?;
     Ok(match stall.request {
         Some(request) => {
@@ -188,12 +182,12 @@ fn most_met<'a>(stall: &StallWindow<'a>, cgroups: &'a Cgroups) -> Option<(&'a Cg
 }
 
 /// A group that is known only to have been at its limit.
-fn unnamed(subject: Subject) -> Finding {
-    Finding::new(Severity::Critical, subject, "")
+fn unnamed(path: Option<&str>, cgroups: Option<&Cgroups>) -> Finding {
+    Finding::new(Severity::Critical, Subject::Cgroup(path.map(str::to_owned)), "")
         .with_impact("Each allocation of the cgroup first reclaims memory of its own processes.")
         .with_remedy(Remedy::named(
             "raise the cgroup's limit, or reduce the program's memory use",
-            vec![Step::manual("systemctl set-property UNIT MemoryMax=SIZE")],
+            vec![set(GroupSetting::MemoryMax, None, path, cgroups)],
         ))
 }
 
@@ -270,9 +264,11 @@ fn finding(group: &Cgroup, snapshot: &Snapshot, cgroups: &Cgroups) -> Option<Fin
     )
     .with_remedy(Remedy::named(
         format!("raise the cgroup's limit, or {use_less}"),
-        vec![Step::manual_on(
-            &format!("echo {} >", limit.saturating_add(limit / 4)),
-            &cgroups.file(group, limit_file),
+        vec![set(
+            GroupSetting::of_limit(group, limit, cgroups.version),
+            Some(raised(limit)),
+            Some(&group.path),
+            Some(cgroups),
         )],
     ));
     if let Some(part) = part {

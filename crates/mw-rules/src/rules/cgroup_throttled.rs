@@ -27,10 +27,11 @@
 //! Linux, Documentation/admin-guide/cgroup-v2.rst, "Memory Interface Files"; mm/memcontrol.c,
 //! `mem_cgroup_handle_over_high`.
 
+use crate::group_settings::{GroupSetting, raised, set};
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
-use mw_model::{Finding, GroupUse, Missing, Quantity, Remedy, Severity, Step, Subject};
+use mw_model::{Finding, GroupUse, Missing, Quantity, Remedy, Severity, Subject};
 
 const CONFIRMED: u8 = 95;
 
@@ -69,11 +70,13 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
 fn over_memory_high(group: Option<&GroupUse>) -> Finding {
     let subject = Subject::Cgroup(group.map(|group| group.path.clone()));
     let headline = format!("{} exceeded memory.high", subject.actor());
+    let (path, high) =
+        (group.map(|group| group.path.as_str()), group.and_then(|group| group.memory_high_bytes));
     let finding = Finding::new(Severity::Critical, subject, headline)
         .with_impact("Each allocation of the group was followed by reclaim and a sleep.")
         .with_remedy(Remedy::named(
             "raise memory.high of the group above its working set",
-            vec![Step::manual("systemctl set-property UNIT MemoryHigh=SIZE")],
+            vec![set(GroupSetting::MemoryHigh, high.map(raised), path, None)],
         ));
     let Some(group) = group else { return finding };
     let times = Quantity::Count(group.high_events.unwrap_or(0));
@@ -94,13 +97,12 @@ pub(crate) fn over_swap_high(group: &GroupUse) -> Finding {
     const FILE: &str = "memory.swap.high";
     let subject = Subject::Cgroup(Some(group.path.clone()));
     let headline = format!("{} exceeded {FILE}", subject.actor());
-    let path = format!("/sys/fs/cgroup{}/{FILE}", group.path.trim_end_matches('/'));
     let times = Quantity::Count(group.swap_high_events.unwrap_or(0));
     let finding = Finding::new(Severity::Critical, subject, headline)
         .with_impact("Each allocation of the group was followed by a sleep.")
         .with_remedy(Remedy::named(
             "raise memory.swap.high of the group, or have it use less memory",
-            vec![Step::manual_on("echo SIZE >", &path)],
+            vec![set(GroupSetting::SwapHigh, None, Some(&group.path), None)],
         ))
         .with_evidence("times over memory.swap.high", times, "memory.swap.events");
     match group.memory_swap_high_bytes {

@@ -26,12 +26,11 @@
 //! Linux, kernel/sched/fair.c, unthrottle_cfs_rq(); Documentation/scheduler/sched-bwc.rst; Documentation/admin-guide/cgroup-v2.rst, "CPU
 //! Interface Files".
 
+use crate::group_settings::{GroupSetting, set};
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
-use mw_model::{
-    Finding, GroupUse, Missing, Quantity, Remedy, Severity, Step, Subject, is_cgroup_within,
-};
+use mw_model::{Finding, GroupUse, Missing, Quantity, Remedy, Severity, Subject, is_cgroup_within};
 
 /// Confidence of the kernel's own counter.
 const CONFIRMED: u8 = 95;
@@ -47,6 +46,7 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
     };
     let group = groups.max_by_key(|group| (of_task(group), group.throttled_us));
     let path = group.map(|group| group.path.clone());
+    let cgroups = stall.window.now.cgroups.value();
     let subject = Subject::Cgroup(path.clone());
     let headline = format!("{} used up its CPU quota", subject.actor());
     let mut finding = Finding::new(Severity::Critical, subject, headline)
@@ -55,7 +55,7 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
         )
         .with_remedy(Remedy::named(
             "raise the CPU quota of the group or remove it",
-            vec![Step::manual("systemctl set-property UNIT CPUQuota=")],
+            vec![set(GroupSetting::CpuQuota, None, path.as_deref(), cgroups)],
         ));
     if let Some(group) = group {
         let ms = group.throttled_us.unwrap_or(0) as f64 / 1000.0;

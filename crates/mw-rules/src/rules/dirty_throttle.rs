@@ -42,6 +42,7 @@
 //! Documentation/ABI/testing/sysfs-class-bdi.
 
 use crate::cause_score::CauseScore;
+use crate::group_settings::{GroupSetting, raised, set};
 use crate::request::is_task_within;
 use crate::share::{counter, free_run, percent};
 use crate::stall_window::StallWindow;
@@ -144,12 +145,17 @@ fn of_group(group: &GroupUse) -> Finding {
     let subject = Subject::Cgroup(Some(group.path.clone()));
     let headline =
         format!("{} reached the dirty limit that its memory limit sets", subject.actor());
+    let (setting, limit) = match (group.memory_max_bytes, group.memory_high_bytes) {
+        (Some(max), Some(high)) if high < max => (GroupSetting::MemoryHigh, Some(high)),
+        (None, Some(high)) => (GroupSetting::MemoryHigh, Some(high)),
+        (max, _) => (GroupSetting::MemoryMax, max),
+    };
     let mut finding = Finding::new(Severity::Critical, subject, headline)
         .with_impact("Its programs that write to files slept, whatever the machine had dirty.")
         .with_remedy(Remedy::named(
             "raise the memory limit of the cgroup, or keep its writers out of the page cache",
             vec![
-                Step::manual("systemctl set-property UNIT MemoryMax=SIZE"),
+                set(setting, limit.map(raised), Some(&group.path), None),
                 Step::manual("memwright run --direct-io 64k -- COMMAND"),
             ],
         ));

@@ -32,12 +32,13 @@
 //! Linux, Documentation/admin-guide/cgroup-v2.rst, "memory.reclaim"; cgroup-v1/memory.rst, "force_empty".
 
 use crate::forced_work::{ForcedWork, ForcingTask, most, named};
+use crate::group_settings::{GroupSetting, set};
 use crate::request::limit_events;
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_model::{
-    Area, Cause, Finding, GroupUse, Incident, Missing, Quantity, Remedy, Role, Severity, Step,
+    Area, Cause, Cgroups, Finding, GroupUse, Incident, Missing, Quantity, Remedy, Role, Severity,
     Subject, VmActivity,
 };
 
@@ -69,7 +70,8 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
     if !is_seen && before.is_none() {
         return Ok(None);
     }
-    let seen = ReclaimEvidence { writer, is_seen, group, before };
+    let cgroups = stall.window.now.cgroups.value();
+    let seen = ReclaimEvidence { writer, is_seen, group, cgroups, before };
     Ok(Some(Suspect::new(finding(stall.incident, &seen), CONFIRMED)))
 }
 
@@ -80,6 +82,7 @@ struct ReclaimEvidence<'a> {
     is_seen: bool,
     /// Of the service.
     group: Option<&'a GroupUse>,
+    cgroups: Option<&'a Cgroups>,
     before: Option<EarlierReclaim>,
 }
 
@@ -91,6 +94,7 @@ fn finding(incident: &Incident, seen: &ReclaimEvidence<'_>) -> Finding {
         Some(group) => Subject::Cgroup(Some(group.path.clone())),
         None => Area::Reclaim.into(),
     };
+    let path = seen.group.map(|group| group.path.as_str());
     let group = subject.actor();
     let headline = match seen.is_seen {
         true => format!("{who} forced reclaim in {group}"),
@@ -118,7 +122,7 @@ fn finding(incident: &Incident, seen: &ReclaimEvidence<'_>) -> Finding {
         .with_impact("What was reclaimed was read or swapped in again when it was needed.")
         .with_remedy(Remedy::named(
             "exclude the service's cgroup, or protect it with memory.low",
-            vec![Step::manual("systemctl set-property UNIT MemoryLow=SIZE")],
+            vec![set(GroupSetting::MemoryLow, None, path, seen.cgroups)],
         ))
 }
 

@@ -39,6 +39,7 @@
 //! Linux, Documentation/accounting/psi.rst; proc_vmstat(5).
 
 use crate::cause_score::CauseScore;
+use crate::group_settings::{GroupSetting, set};
 use crate::largest_holders::program_words;
 use crate::outlook;
 use crate::share::percent;
@@ -263,8 +264,8 @@ impl LimitedSwap<'_> {
                      so that it is killed at its limit",
                     self.group.path
                 ),
-                ["memory.max", "memory.swap.max"]
-                    .map(|file| Step::manual(format!("echo SIZE > {}", self.groups.file(self.group, file))))
+                [GroupSetting::MemoryMax, GroupSetting::SwapMax]
+                    .map(|setting| set(setting, None, Some(&self.group.path), Some(self.groups)))
                     .into(),
             ))
     }
