@@ -133,11 +133,16 @@ fn reason(judged: &JudgedReport<'_>) -> String {
 }
 
 fn effect(report: &KernelReport) -> String {
-    let is_network = ["napi", "netif", "skb", "rx_", "tcp_", "net_rx", "__netdev", "dev_queue"]
-        .iter()
-        .any(|mark| report.trace.iter().any(|function| function.contains(mark)));
+    let has = |mark: &&str| report.trace.iter().any(|function| function.contains(*mark));
+    let is_network =
+        ["napi", "netif", "skb", "rx_", "tcp_", "net_rx", "__netdev", "dev_queue"].iter().any(has);
     match (report.kind, is_network) {
         _ if report.remarks.is_repeated => "the task hangs until the request succeeds".to_owned(),
+        // mm/memory_hotplug.c: page tables and struct page of the new memory come from the old.
+        _ if has(&"add_memory_resource") => {
+            "the memory that was being added (hotplug) is not there; no process was killed"
+                .to_owned()
+        }
         (ReportKind::AllocationStall, _) => "the task waited; no process was killed".to_owned(),
         (_, true) => "network packets may have been dropped; no process was killed".to_owned(),
         _ => "the caller got an error or used a fallback; no process was killed".to_owned(),

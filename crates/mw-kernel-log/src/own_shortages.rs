@@ -7,6 +7,10 @@ use mw_memory::format_count;
 /// What a program ran out of, the most telling first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum OwnShortage {
+    /// mlock(2) and pinned pages: ENOMEM.
+    LockedMemory,
+    /// Memory for contiguous buffers was not set aside at boot (mm/cma.c, drivers/of/of_reserved_mem.c).
+    ContiguousMemory,
     /// fork(2) and pthread_create(3): EAGAIN.
     Tasks,
     /// inotify_add_watch(2): ENOSPC.
@@ -27,6 +31,10 @@ pub(crate) enum OwnShortage {
 
 /// Words of programs, the more particular before those that they contain.
 static WORDS: WordTable<OwnShortage> = WordTable::new(&[
+    // VFIO: "vfio_pin_pages_remote: RLIMIT_MEMLOCK (65536) exceeded".
+    ("RLIMIT_MEMLOCK (", OwnShortage::LockedMemory),
+    ("cma: Failed to reserve", OwnShortage::ContiguousMemory),
+    ("alignment of CMA region", OwnShortage::ContiguousMemory),
     ("OutOfMemoryError: unable to create", OwnShortage::JavaThread),
     ("OutOfMemoryError", OwnShortage::JavaHeap),
     ("OOM is now expected behavior", OwnShortage::Rcu),
@@ -59,6 +67,12 @@ impl OwnShortage {
     /// The first line of the answer.
     pub(crate) const fn headline(self) -> &'static str {
         match self {
+            Self::LockedMemory => {
+                "a program could not lock or pin memory (RLIMIT_MEMLOCK, ulimit -l)"
+            }
+            Self::ContiguousMemory => {
+                "the kernel could not reserve memory for contiguous buffers (CMA) at boot"
+            }
             Self::Tasks => {
                 "a program could not start a process or thread, which a limit of tasks refuses"
             }
@@ -85,6 +99,14 @@ impl OwnShortage {
     pub(crate) fn note(self, count: u64) -> String {
         let lines = format_count(count, "line");
         match self {
+            Self::LockedMemory => format!(
+                "{lines} about the limit of locked memory, in bytes: a guest with a device of the host, RDMA and io_uring pin all \
+                 that they use; raise it (ulimit -l, LimitMEMLOCK= of the unit, memlock of the container); memory was not short"
+            ),
+            Self::ContiguousMemory => format!(
+                "{lines} about CMA: its place and size have to be multiples of a block of pages (512 MiB where pages have 64 KiB), \
+                 and free at boot; cameras, video and displays have none. See cma= and linux,cma of the device tree"
+            ),
             Self::Tasks => format!(
                 "{lines} of programs that could not fork or create a thread (EAGAIN): a limit of tasks (pids.max or TasksMax=, \
                  ulimit -u of the user, kernel.threads-max, kernel.pid_max), not of memory"
@@ -148,6 +170,11 @@ mod tests {
     #[test]
     fn a_limit_is_told_from_a_lack_of_memory() {
         let check = |message: &str, kind| assert_eq!(OwnShortage::of(message), kind, "{message}");
+        check(
+            "vfio_pin_page_external: Task qemu (7) RLIMIT_MEMLOCK (65536) exceeded",
+            Some(OwnShortage::LockedMemory),
+        );
+        check("cma: Failed to reserve 512 MiB", Some(OwnShortage::ContiguousMemory));
         check(
             "Error: ENOSPC: System limit for number of file watchers reached, watch '/a'",
             Some(OwnShortage::FileWatches),

@@ -3,7 +3,7 @@
 use crate::rules::memory_exhausted::LEAST_SHARE;
 use crate::{RULES, Rule, registry};
 use mw_model::{
-    Absence, Finding, Missing, OriginKind, Preflight, Report, SCHEMA_VERSION, Severity,
+    Absence, Answer, Finding, Missing, OriginKind, Preflight, Report, SCHEMA_VERSION, Severity,
     SkippedRule, Subject, Window, caller, derived, format_bytes,
 };
 use std::collections::BTreeSet;
@@ -166,6 +166,10 @@ fn verdict(report: &Report) -> String {
     let is_used = |missing: &&Missing| missing.absence != Absence::Masked;
     let replaced = report.replaced.iter().filter(is_used).map(|missing| format!("; {missing}"));
     let blind = format!("{}{undetermined}{blind}", replaced.collect::<String>());
+    // The answer to a request stands above, and this one is no other.
+    let is_refused =
+        report.preflight.as_ref().is_some_and(|preflight| preflight.answer != Answer::Yes);
+    let ready = if is_refused { "" } else { "ready: " };
     match report.worst {
         worst if !report.unchecked.is_empty() && worst != Some(Severity::Critical) => {
             let reason = match &report.input {
@@ -179,8 +183,8 @@ fn verdict(report: &Report) -> String {
             let counts = if counts.is_empty() { counts } else { format!("{counts}; ") };
             format!("large requests stall or fail: {counts}{room}{blind}")
         }
-        None => format!("ready: {room}, no hazard found{blind}"),
-        Some(Severity::Note) => format!("ready: {room} ({counts}){blind}"),
+        None => format!("{ready}{room}, no hazard found{blind}"),
+        Some(Severity::Note) => format!("{ready}{room} ({counts}){blind}"),
         Some(Severity::Warning) => {
             let stalls = warned_subject(report).map_or_else(
                 || "may stall under load".to_owned(),

@@ -49,6 +49,51 @@ fn no_machine_is_ready_with_nothing_left() {
     assert!(tried > 50, "{tried} fixtures");
 }
 
+/// Promise (Checking): A machine with little memory left and no swap is not "ready", and one with 1 GiB left is not low.
+#[test]
+fn little_memory_and_no_swap_are_reported() {
+    const MIB: u64 = 1 << 20;
+    let left = |total_mib: u64, available_mib: u64, swap_mib: u64| {
+        let mut window = window("healthy/debian-6.1");
+        let meminfo = meminfo(&mut window);
+        meminfo.mem_total_bytes = Some(total_mib * MIB);
+        meminfo.mem_free_bytes = Some(available_mib * MIB);
+        meminfo.mem_available_bytes = Some(available_mib * MIB);
+        meminfo.swap_total_bytes = Some(swap_mib * MIB);
+        meminfo.swap_free_bytes = Some(swap_mib * MIB);
+        found(&window, "memory-exhausted").map(|finding| finding.severity)
+    };
+    assert_eq!(left(974, 30, 0), Some(Severity::Warning));
+    assert_eq!(left(974, 60, 0), None);
+    assert_eq!(left(974, 30, 500), None);
+    assert_eq!(left(48 << 10, 1025, 0), None, "enough for most requests");
+    assert_eq!(left(48 << 10, 900, 0), Some(Severity::Warning));
+}
+
+/// Promise (Checking): The machine is not called ready below a request that it refuses.
+#[test]
+fn a_machine_that_refuses_the_request_is_not_ready() {
+    let window = window("healthy/debian-6.1");
+    let verdict = |request: &str| {
+        let assessment = mw_rules::preflight::assess(&window, &request.parse().unwrap()).unwrap();
+        let preflight = mw_render::preflight_words::describe(&assessment);
+        mw_rules::check(&window, Some(preflight)).verdict
+    };
+    assert!(verdict("64M").starts_with("ready: "), "{}", verdict("64M"));
+    assert!(!verdict("64G").contains("ready: "), "{}", verdict("64G"));
+    assert!(verdict("64G").contains("available"), "{}", verdict("64G"));
+}
+
+/// Promise (Findings): Where a full cgroup reads its pages again and again, the finding names it and its limit.
+#[test]
+fn a_full_cgroup_that_reads_its_pages_again_is_named() {
+    let window = window("reports/g12-fifty-mib-for-forty-of-code");
+    let finding = found(&window, "working-set-thrash").unwrap();
+    assert_eq!(finding.severity, Severity::Warning);
+    let said = &finding.headline;
+    assert!(said.ends_with("at its limit of 50 MiB, and 3 other cgroups at theirs"), "{said}");
+}
+
 #[test]
 fn the_largest_holder_is_named_whatever_it_is() {
     let headline = |fixture: &str| found(&window(fixture), "memory-exhausted").unwrap().headline;

@@ -3,7 +3,8 @@
 //! Nearly no memory is available.
 //!
 //! ## What it finds
-//! Available memory below 1% of memory; or all that is available has to be written to disk first.
+//! Available memory below 1% of memory; or below 5% and 1 GiB, with as little free swap; or all that is available has to be
+//! written to disk first.
 //!
 //! ## Why it hurts
 //! A process that allocates waits until other pages are swapped out. Without free swap the kernel reclaims the pages of
@@ -20,7 +21,8 @@
 //! 1% of memory: the largest allocation that the verdict "ready" promises. It is critical if free swap does not provide it
 //! either, otherwise a warning. MemAvailable is what is free above the watermarks, and page cache and kernel objects that
 //! reclaim frees (mm/page_alloc.c, `si_mem_available()`); a counter that cannot be right is replaced
-//! (see contradictory-counters).
+//! (see contradictory-counters). 5% is where earlyoom kills by default; a machine with 1 GiB left is not reported for it,
+//! however large it is.
 //!
 //! ## References
 //! Linux, Documentation/filesystems/proc.rst, meminfo; mm/oom_kill.c.
@@ -33,6 +35,10 @@ use mw_model::{
 
 /// A request of this share of memory is to be served: a hundredth.
 pub(crate) const LEAST_SHARE: u64 = 100;
+
+/// Below this share of memory little is left, if it is less than [`LOW_BYTES`] as well: a twentieth.
+const LOW_SHARE: u64 = 20;
+const LOW_BYTES: u64 = 1 << 30;
 
 /// Holders that are shown.
 const MAX_SHOWN: usize = 4;
@@ -65,6 +71,12 @@ impl RemainingMemory {
     const fn is_used_up(&self) -> bool {
         self.ready < self.least()
     }
+
+    /// Enough for small requests alone, and no swap that could provide more.
+    fn is_low(&self) -> bool {
+        let low = (self.total / LOW_SHARE).min(LOW_BYTES);
+        self.available.saturating_add(self.swap_free) < low
+    }
 }
 
 /// True if next to no memory is available.
@@ -80,7 +92,7 @@ pub(crate) fn is_used_up(snapshot: &Snapshot) -> bool {
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let snapshot = &window.now;
     let left = RemainingMemory::read(snapshot)?;
-    if !left.is_used_up() {
+    if !left.is_used_up() && !left.is_low() {
         return Ok(Vec::new());
     }
     let holders = largest(snapshot, MAX_SHOWN);
@@ -107,7 +119,11 @@ fn judged(left: &RemainingMemory) -> Finding {
         (0, _) => "no swap".to_owned(),
         (_, free) => format!("{} of swap free", format_bytes(free)),
     };
-    let (severity, headline, impact) = if left.available >= left.least() {
+    let (severity, headline, impact) = if !left.is_used_up() {
+        let headline = format!("memory is nearly used up: {of} available, {swap}");
+        let impact = "A larger allocation, or a few programs more, meet the OOM killer.";
+        (Severity::Warning, headline, impact)
+    } else if left.available >= left.least() {
         let headline = format!(
             "{of} available, but {} of it has to be written first",
             format_bytes(left.available.saturating_sub(left.ready))

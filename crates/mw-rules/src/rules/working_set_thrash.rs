@@ -5,7 +5,7 @@
 //! ## What it finds
 //! As a hazard: at least 256 file pages a second (1 MiB/s) that had been reclaimed are read again, while some task,
 //! kswapd included, waited for memory for a tenth of the last 10 s. The kernel counts a read as such a wait only if the page was in use
-//! before it was reclaimed.
+//! before it was reclaimed. A cgroup at 95% of its limit or more that has counted a tenth of the machine's refaults is named.
 //!
 //! As the cause of a stall: the request waited for reads of file pages, and the kernel counted these
 //! pages as refaults: they had been reclaimed shortly before, by the limit of the cgroup or because the machine
@@ -35,12 +35,17 @@
 //! ## References
 //! Linux, mm/workingset.c; Documentation/admin-guide/cgroup-v2.rst, memory.stat.
 
+use crate::group_settings::{GroupSetting, raised, set};
 use crate::outlook;
 use crate::request::{is_limited, limit_events};
+use crate::share::percent;
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
-use mw_model::{Area, Finding, Missing, Quantity, Remedy, Severity, Step, Subject, Window};
+use mw_model::{
+    Area, Cgroup, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Subject, Window,
+    format_bytes, is_cgroup_within,
+};
 use mw_proc::vmstat::Counter;
 
 /// What a request spends its time on because of it.
@@ -50,6 +55,10 @@ const CONFIRMED: u8 = 95;
 const PAGES_PER_S: f64 = 256.0;
 const PRESSURE_PERCENT: f64 = 10.0;
 const CRITICAL_PRESSURE_PERCENT: f64 = 30.0;
+/// Of a group's limit, in use.
+const FULL_PERCENT: f64 = 95.0;
+/// Of the machine's refaults, those of one group.
+const SHARE_PERCENT: f64 = 10.0;
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let refaults = window.rate(Counter::WorkingsetRefaultFile);
@@ -68,32 +77,96 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     if pages < PAGES_PER_S {
         return Ok(Vec::new());
     }
-    let is_harmless = !window.is_sustained() || outlook::is_served(&window.now);
+    let full = full_group(&window.now);
+    let is_harmless = !window.is_sustained() || (full.is_none() && outlook::is_served(&window.now));
     let severity = match pressure >= CRITICAL_PRESSURE_PERCENT {
         _ if is_harmless => Severity::Note,
         true => Severity::Critical,
         false => Severity::Warning,
     };
-    let headline = format!(
-        "{pages:.0} file pages a second are read again after reclaim; some task, kswapd included, waited for memory \
-         for {pressure:.0}% of the last 10 s"
-    );
-    let finding = Finding::new(severity, Area::PageCache, headline)
+    let again = format!("{pages:.0} file pages a second are read again after reclaim");
+    let (subject, headline, step) = match &full {
+        Some(full) => {
+            let headline = format!("{again}; {}", full.words());
+            let path = &full.group.path;
+            let step = set(
+                GroupSetting::MemoryMax,
+                Some(raised(full.limit_bytes)),
+                Some(path),
+                window.now.cgroups.value(),
+            );
+            (Subject::Cgroup(Some(path.clone())), headline, step)
+        }
+        None => {
+            let headline = format!(
+                "{again}; some task, kswapd included, waited for memory for {pressure:.0}% of the last 10 s"
+            );
+            (Area::PageCache.into(), headline, set(GroupSetting::MemoryLow, None, None, None))
+        }
+    };
+    let finding = Finding::new(severity, subject, headline)
         .with_evidence("workingset_refault_file", Quantity::PerSecond(pages), "/proc/vmstat")
         .with_evidence(
             "memory pressure, some, 10 s",
             Quantity::Percent(pressure),
             "/proc/pressure/memory",
         );
-    Ok(vec![complete(finding)])
+    Ok(vec![complete(finding, step)])
 }
 
-fn complete(finding: Finding) -> Finding {
+/// A group that is full and has read most of the pages again.
+struct FullGroup<'a> {
+    group: &'a Cgroup,
+    limit_bytes: u64,
+    /// Other groups of which that holds, those above and below it left out.
+    others: usize,
+}
+
+impl FullGroup<'_> {
+    fn words(&self) -> String {
+        let limit = format_bytes(self.limit_bytes);
+        let others = match self.others {
+            0 => String::new(),
+            1 => ", and 1 other cgroup at its own".to_owned(),
+            count => format!(", and {count} other cgroups at theirs"),
+        };
+        format!("this cgroup is at its limit of {limit}{others}")
+    }
+}
+
+/// The group whose limit makes the kernel reclaim what is read again, by what each has counted since it exists.
+fn full_group(snapshot: &Snapshot) -> Option<FullGroup<'_>> {
+    let of_machine = snapshot.sample.vmstat.value()?.get(Counter::WorkingsetRefaultFile)?;
+    let cgroups = snapshot.cgroups.value()?;
+    let refaults = |group: &Cgroup| group.stat.refault_file_pages.unwrap_or(0);
+    let mut full: Vec<(&Cgroup, u64)> = cgroups
+        .each()
+        .filter_map(|group| Some((group, group.lowest_limit_bytes()?)))
+        .filter(|(group, limit)| {
+            percent(group.current_bytes.unwrap_or(0), *limit) >= FULL_PERCENT
+                && percent(refaults(group), of_machine) >= SHARE_PERCENT
+        })
+        .collect();
+    full.sort_by_key(|(group, _)| std::cmp::Reverse((refaults(group), group.path.len())));
+    let mut apart: Vec<(&Cgroup, u64)> = Vec::new();
+    for (group, limit) in full {
+        let is_of = |(other, _): &(&Cgroup, u64)| {
+            is_cgroup_within(&other.path, &group.path) || is_cgroup_within(&group.path, &other.path)
+        };
+        if !apart.iter().any(is_of) {
+            apart.push((group, limit));
+        }
+    }
+    let (&(group, limit_bytes), others) = apart.split_first()?;
+    Some(FullGroup { group, limit_bytes, others: others.len() })
+}
+
+fn complete(finding: Finding, step: Step) -> Finding {
     finding
         .with_impact("Programs and data in use are read again and again at the speed of the disk.")
         .with_remedy(Remedy::named(
             "give the group more memory, or protect its working set",
-            vec![Step::manual("systemctl set-property UNIT MemoryMax=SIZE")],
+            vec![step],
         ))
 }
 
@@ -135,12 +208,16 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
         Quantity::Count(refaults.0),
         refaults.1,
     );
-    let mut finding = complete(finding);
+    let limit = group.and_then(|group| group.memory_max_bytes);
+    let setting = if limit.is_some() { GroupSetting::MemoryMax } else { GroupSetting::MemoryLow };
+    let path = group.map(|group| group.path.as_str());
+    let cgroups = stall.window.now.cgroups.value();
+    let mut finding = complete(finding, set(setting, limit.map(raised), path, cgroups));
     if let Some(part) = request.largest(AGAIN) {
         let reader = Quantity::Text(part.task.label());
         finding = finding.with_evidence("read reclaimed pages again", reader, "critical path");
     }
-    if let Some(bytes) = group.and_then(|group| group.memory_max_bytes) {
+    if let Some(bytes) = limit {
         finding = finding.with_evidence("memory.max", Quantity::Bytes(bytes), "memory.max");
     }
     let explains = request.explained_by(AGAIN);
