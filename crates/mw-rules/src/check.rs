@@ -166,10 +166,9 @@ fn verdict(report: &Report) -> String {
     let is_used = |missing: &&Missing| missing.absence != Absence::Masked;
     let replaced = report.replaced.iter().filter(is_used).map(|missing| format!("; {missing}"));
     let blind = format!("{}{undetermined}{blind}", replaced.collect::<String>());
-    // The answer to a request stands above, and this one is no other.
-    let is_refused =
-        report.preflight.as_ref().is_some_and(|preflight| preflight.answer != Answer::Yes);
-    let ready = if is_refused { "" } else { "ready: " };
+    // The answer to a request stands above: below a no, "ready" would be another one.
+    let answer = report.preflight.as_ref().map(|preflight| preflight.answer);
+    let ready = if answer.is_none_or(|answer| answer == Answer::Yes) { "ready: " } else { "" };
     match report.worst {
         worst if !report.unchecked.is_empty() && worst != Some(Severity::Critical) => {
             let reason = match &report.input {
