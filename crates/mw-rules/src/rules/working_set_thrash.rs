@@ -5,7 +5,8 @@
 //! ## What it finds
 //! As a hazard: at least 256 file pages a second (1 MiB/s) that had been reclaimed are read again, while some task,
 //! kswapd included, waited for memory for a tenth of the last 10 s. The kernel counts a read as such a wait only if the page was in use
-//! before it was reclaimed. A cgroup at 95% of its limit or more that has counted a tenth of the machine's refaults is named.
+//! before it was reclaimed. While free memory is twice the high watermarks, kswapd sleeps and only limits of cgroups
+//! reclaim: a cgroup at 95% of its limit or more that has counted a tenth of the machine's refaults is named then.
 //!
 //! As the cause of a stall: the request waited for reads of file pages, and the kernel counted these
 //! pages as refaults: they had been reclaimed shortly before, by the limit of the cgroup or because the machine
@@ -47,6 +48,7 @@ use mw_model::{
     format_bytes, is_cgroup_within,
 };
 use mw_proc::vmstat::Counter;
+use std::collections::BTreeMap;
 
 /// What a request spends its time on because of it.
 pub(crate) const AGAIN: &[TimeClass] = &[TimeClass::GroupRefault, TimeClass::Refault];
@@ -134,10 +136,23 @@ impl FullGroup<'_> {
     }
 }
 
-/// The group whose limit makes the kernel reclaim what is read again, by what each has counted since it exists.
+/// True if no node is near its watermarks: kswapd sleeps, and what is reclaimed is reclaimed by limits of groups.
+fn has_free_memory(snapshot: &Snapshot) -> bool {
+    let Some(zoneinfo) = snapshot.sample.zoneinfo.value() else { return false };
+    let mut nodes: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+    for zone in &zoneinfo.zones {
+        let (free, high) = nodes.entry(zone.node).or_default();
+        *free = free.saturating_add(zone.free_pages);
+        *high = high.saturating_add(zone.high_pages);
+    }
+    !nodes.is_empty() && nodes.values().all(|(free, high)| *free >= high.saturating_mul(2))
+}
+
+/// The group whose limit makes the kernel reclaim what is read again, by what each has counted since it exists; none where
+/// the machine may reclaim for itself.
 fn full_group(snapshot: &Snapshot) -> Option<FullGroup<'_>> {
     let of_machine = snapshot.sample.vmstat.value()?.get(Counter::WorkingsetRefaultFile)?;
-    let cgroups = snapshot.cgroups.value()?;
+    let cgroups = snapshot.cgroups.value().filter(|_| has_free_memory(snapshot))?;
     let refaults = |group: &Cgroup| group.stat.refault_file_pages.unwrap_or(0);
     let mut full: Vec<(&Cgroup, u64)> = cgroups
         .each()
