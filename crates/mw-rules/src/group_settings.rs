@@ -67,7 +67,6 @@ impl GroupSetting {
             (Self::MemoryMax, CgroupVersion::V2) => ("memory", "memory.max"),
             (Self::MemoryLow, CgroupVersion::V2) => ("memory", "memory.low"),
             (Self::CpuQuota, CgroupVersion::V2) => ("cpu", "cpu.max"),
-            // Of memory.max alone, version 1 has an equivalent.
             (Self::MemoryHigh, _) => ("memory", "memory.high"),
             (Self::SwapMax, _) => ("memory", "memory.swap.max"),
             (Self::SwapHigh, _) => ("memory", "memory.swap.high"),
