@@ -208,8 +208,8 @@ fn side_by_side(
             simple("lock files", locks::run),
             simple("systemd units", units::run),
         ];
-        let shared = SHARED_STEPS.iter().enumerate().filter(|(at, _)| share.has(*at, SHARES));
-        steps.extend(shared.map(|(_, (name, run))| simple(name, run)));
+        let (own, _) = share.divide(&SHARED_STEPS);
+        steps.extend(own.into_iter().map(|(name, run)| simple(name, run)));
     };
     let tests = test("tests", results, || groups.run_beside(others, options));
     steps.push(tests);
@@ -318,9 +318,9 @@ fn step(name: &'static str, run: impl FnOnce() -> anyhow::Result<StepOutcome>) -
 
 /// A line for what other commits run, where there is such.
 fn left_out(share: CommitShare) -> String {
-    let steps = SHARED_STEPS.iter().enumerate().filter(|(at, _)| !share.has(*at, SHARES));
+    let (_, steps) = share.divide(&SHARED_STEPS);
     let names: Vec<&str> =
-        steps.map(|(_, (name, _))| *name).chain(tests::left_out(share)).collect();
+        steps.into_iter().map(|(name, _)| *name).chain(tests::left_out(share)).collect();
     if names.is_empty() {
         return String::new();
     }

@@ -6,9 +6,8 @@ use crate::workspace::commit_number;
 pub(crate) const SHARES: usize = 3;
 
 /// What of the divided work a run does.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum CommitShare {
-    #[default]
     Whole,
     /// The share of the commit with this number.
     OfCommit(usize),
@@ -27,6 +26,14 @@ impl CommitShare {
             Self::OfCommit(number) => number % shares == at,
         }
     }
+
+    /// What this run does of one list for each share, and what it leaves to other commits.
+    pub(crate) fn divide<T>(self, shares: &[T; SHARES]) -> (Vec<&T>, Vec<&T>) {
+        let (own, others): (Vec<_>, Vec<_>) =
+            shares.iter().enumerate().partition(|(at, _)| self.has(*at, SHARES));
+        let plain = |list: Vec<(usize, _)>| list.into_iter().map(|(_, share)| share).collect();
+        (plain(own), plain(others))
+    }
 }
 
 #[cfg(test)]
@@ -38,6 +45,8 @@ mod tests {
         for number in 0..12 {
             let has = (0..SHARES).filter(|at| CommitShare::OfCommit(number).has(*at, SHARES));
             assert_eq!(has.count(), 1);
+            let (own, others) = CommitShare::OfCommit(number).divide(&[0, 1, 2]);
+            assert_eq!((own.len(), others.len()), (1, SHARES - 1));
         }
         assert!((0..SHARES).all(|at| CommitShare::Whole.has(at, SHARES)));
     }

@@ -147,6 +147,7 @@ impl TestGroups {
     }
 }
 
+/// Builds all test programs, and compares the lists of them with what was built.
 pub(crate) fn build() -> anyhow::Result<TestPrograms> {
     let programs = targets::build()?;
     order::verify_names(&programs.tests)?;

@@ -1,6 +1,7 @@
 //! Commands that change a setting of a cgroup. It is changed where its manager keeps it: systemd, the kubelet and a
 //! container's runtime write their own value into the kernel's file again. The file itself is for a group without a manager.
 
+use crate::path_words::unit_of;
 use mw_model::visible::shell_word;
 use mw_model::{Cgroup, CgroupVersion, Cgroups, PartyKind, Step, cgroup_owner};
 
@@ -118,7 +119,7 @@ pub(crate) fn by_manager(setting: GroupSetting, value: &str, path: &str) -> Opti
             format!("{runtime} update {} {}", setting.runtime_option(value)?, owner.name)
         }
         PartyKind::Unit if owner.root == path => {
-            format!("systemctl set-property {} {}", unit(path)?, setting.property(value)?)
+            format!("systemctl set-property {} {}", unit_of(path)?, setting.property(value)?)
         }
         PartyKind::Cgroup => {
             format!("systemctl set-property {} {}", slice(path)?, setting.property(value)?)
@@ -128,18 +129,12 @@ pub(crate) fn by_manager(setting: GroupSetting, value: &str, path: &str) -> Opti
     Some(Step::manual(command))
 }
 
-/// The unit of the system's manager that a cgroup is; those of a user's manager lie below `user@1000.service`.
-fn unit(path: &str) -> Option<String> {
-    let (above, name) = path.rsplit_once('/')?;
-    let is_of_system = above.split('/').all(|part| part.is_empty() || part.ends_with(".slice"));
-    is_of_system.then(|| shell_word(name)).flatten()
-}
-
-/// A slice of the system's manager. The kubelet sets those of its pods itself.
+/// A slice of the system's manager, which lies in slices alone. The kubelet sets those of its pods itself.
 fn slice(path: &str) -> Option<String> {
-    let name = path.rsplit('/').next()?;
-    let is_slice = name.ends_with(".slice") && !name.starts_with("kube");
-    is_slice.then(|| unit(path)).flatten()
+    let mut levels = path.strip_prefix('/')?.split('/');
+    let name = levels.clone().next_back()?;
+    let is_slice = levels.all(|level| level.ends_with(".slice")) && !name.starts_with("kube");
+    is_slice.then(|| shell_word(name)).flatten()
 }
 
 /// The program that manages the container of a cgroup. LXC has no such command.

@@ -56,7 +56,7 @@ const FIRST: &[&str] = &[
     "mw-record power_loss",
 ];
 
-/// Test programs that start real services and guests in numbers, and use 20 to 95 s of CPU time each.
+/// Test programs that start real services and guests in numbers and use 20 to 95 s of CPU time, and the longest that measure.
 const SHARED: [&[&str]; SHARES] = [
     &["mw-preload services", "mw-preload confined", "mw-watch crowd"],
     &["mw-cli lab_command", "mw-preload uncached", "mw-preload sanitizers", "mw-watch sampling"],
@@ -98,8 +98,8 @@ impl TestGroups {
 
 /// Test programs that belong to the shares of other commits.
 pub(crate) fn left_out(share: CommitShare) -> impl Iterator<Item = &'static str> {
-    let others = SHARED.iter().enumerate().filter(move |(at, _)| !share.has(*at, SHARES));
-    others.flat_map(|(_, names)| names.iter().copied())
+    let (_, others) = share.divide(&SHARED);
+    others.into_iter().flat_map(|names| names.iter().copied())
 }
 
 /// Fails where a list names a test program that is not among all of them.
