@@ -7,8 +7,8 @@ use crate::share::{CommitShare, SHARES};
 use crate::tests::{self, TestGroups, TestPrograms, TestResults, TestTarget};
 use crate::workspace::{self, EVAL_MANIFEST, built, cargo};
 use crate::{
-    ages, arch, circles, defences, dist, lab, links, locks, names, new, packages, pictures, python,
-    tools, units, words,
+    ages, arch, circles, compiled_crates, defences, dist, lab, links, locks, names, new, packages,
+    pictures, python, tools, units, words,
 };
 use anyhow::Context;
 use std::ffi::OsString;
@@ -144,13 +144,23 @@ fn prepared(built: &mut Option<TestPrograms>) -> anyhow::Result<Vec<CiStep>> {
     std::thread::scope(|scope| {
         let packages = scope.spawn(|| step("packages for the tests", || installed(TEST_PACKAGES)));
         steps.push(simple("format", format));
+        let has_crates = or_without(compiled_crates::restore()).unwrap_or(false);
         steps.push(step("build and lint", || {
             let TestPrograms { tests, .. } = built.insert(tests::build()?);
-            Ok(StepOutcome::Done(format!("{} test programs", tests.len())))
+            let crates = if has_crates { "; crates of an earlier run" } else { "" };
+            Ok(StepOutcome::Done(format!("{} test programs{crates}", tests.len())))
         }));
         steps.push(packages.join().map_err(|_| anyhow::anyhow!("a step panicked"))?);
+        if built.is_some() {
+            or_without(compiled_crates::store());
+        }
         Ok(steps)
     })
+}
+
+/// What a run can do without: an error is shown.
+fn or_without<T>(result: anyhow::Result<T>) -> Option<T> {
+    result.inspect_err(|error| println!("compiled crates of the registry: {error:#}")).ok()
 }
 
 /// As root, whatever the tests need is installed; an ordinary user is told what is missing, and the rest is run.

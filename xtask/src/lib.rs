@@ -7,6 +7,7 @@ pub mod arch;
 mod ci;
 mod circles;
 mod command;
+mod compiled_crates;
 mod defences;
 pub mod dist;
 #[cfg(test)]
