@@ -3,6 +3,7 @@
 use crate::gfp::{GfpMask, ZoneKind};
 use crate::holders::{self, LogAccount, LogMemoryPart};
 use crate::report::{CgroupReport, KernelReport, LogVictim, ReportKind};
+use crate::vmalloc::{self, VmallocStep};
 use crate::waits::BlockedOn;
 use crate::zones::{self, ZoneObstacle, ZoneVerdict};
 use mw_proc::oom_lines::OomConstraint;
@@ -53,6 +54,10 @@ pub enum LogCause {
     OptionalRequest,
     /// The range of addresses of vmalloc.
     VmallocSpace,
+    /// The range of addresses of modules and compiled BPF programs.
+    ModuleSpace,
+    /// A size that this machine can never serve.
+    ImpossibleSize,
     /// A blocked task, and what it waits for.
     Blocked(BlockedOn),
     /// Memory was short, and the report does not say more.
@@ -264,8 +269,14 @@ fn of_failure(report: &KernelReport, zones: &[ZoneVerdict], account: &LogAccount
     if report.remarks.cma_pages.is_some() {
         return LogCause::Cma;
     }
-    if report.vmalloc_bytes.is_some() && report.gfp.is_none() {
-        return LogCause::VmallocSpace;
+    if let Some(request) = &report.vmalloc {
+        let is_of_modules = vmalloc::is_of_modules(&report.trace);
+        match request.failed_at {
+            _ if request.is_beyond(account.total_bytes) => return LogCause::ImpossibleSize,
+            VmallocStep::Addresses if is_of_modules => return LogCause::ModuleSpace,
+            VmallocStep::Addresses => return LogCause::VmallocSpace,
+            VmallocStep::Size | VmallocStep::Pages => {}
+        }
     }
     let Some(gfp) = &report.gfp else { return LogCause::Unknown };
     if let Some(cause) = of_zones(report, zones, account) {

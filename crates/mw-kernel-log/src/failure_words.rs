@@ -39,9 +39,18 @@ pub(crate) fn headline(judged: &JudgedReport<'_>) -> String {
         }
         LogCause::Cma => format!("{name} could not get {pages}{waiting}: free memory was in CMA"),
         LogCause::VmallocSpace => {
-            let bytes = format_bytes(report.vmalloc_bytes.unwrap_or_default());
+            let bytes = vmalloc_size(report);
             format!("the kernel could not map {bytes}: its vmalloc range of addresses is full")
         }
+        LogCause::ModuleSpace => format!(
+            "the kernel could not map {}: its range of addresses for modules and BPF programs is full",
+            vmalloc_size(report)
+        ),
+        LogCause::ImpossibleSize => format!(
+            "{name} asked vmalloc for {}, more than {}",
+            vmalloc_size(report),
+            if is_absurd(report) { "any machine has" } else { "this machine has" }
+        ),
         LogCause::LowZone => {
             format!("{name} could not get {pages}: its zone had no memory left, others had")
         }
@@ -61,6 +70,14 @@ pub(crate) fn headline(judged: &JudgedReport<'_>) -> String {
         }
         _ => format!("{name} could not get {pages}{waiting}: memory was short"),
     }
+}
+
+fn vmalloc_size(report: &KernelReport) -> String {
+    format_bytes(report.vmalloc.map_or(0, |request| request.bytes))
+}
+
+fn is_absurd(report: &KernelReport) -> bool {
+    report.vmalloc.is_some_and(|request| request.is_absurd())
 }
 
 /// The task, or the cache that could not grow.
@@ -124,9 +141,24 @@ fn reason(judged: &JudgedReport<'_>) -> String {
         }
         LogCause::Cma => format!("pages of CMA serve movable requests only{could}"),
         LogCause::VmallocSpace => "the range of kernel addresses, not memory, has no room (32-bit kernels have little)".to_owned(),
+        LogCause::ModuleSpace => "the range of kernel addresses for modules and compiled BPF programs, not memory, has no room: 1 to 1.5 \
+                                  GiB on x86-64, 128 MiB and a little on many other machines; each seccomp filter of a container takes \
+                                  some of it"
+            .to_owned(),
+        LogCause::ImpossibleSize if is_absurd(report) => "the caller computed a wrong size, such as a negative number or an address; \
+                                                          memory was not short"
+            .to_owned(),
+        LogCause::ImpossibleSize => {
+            let total = format_bytes(judged.account.total_bytes);
+            format!("the kernel refuses at once what is larger than all memory ({total}); memory was not short")
+        }
         LogCause::LowZone => "the request may only use low zones; free memory is in zones above".to_owned(),
         _ => match judged.account.largest_held() {
-            Some(share) => format!("memory was short: {} in {}", format_bytes(share.bytes), crate::page::part_name(share.part)),
+            Some(share) => {
+                let bytes = format_bytes(share.bytes);
+                let preposition = if share.part == LogMemoryPart::Uncounted { "" } else { "in " };
+                format!("memory was short: {bytes} {preposition}{}", crate::page::part_name(share.part))
+            }
             None => "memory was short".to_owned(),
         },
     }
@@ -179,6 +211,15 @@ fn remedy(judged: &JudgedReport<'_>) -> String {
         LogCause::VmallocSpace => {
             "vmalloc= at boot for a larger range, or a 64-bit kernel".to_owned()
         }
+        LogCause::ModuleSpace => {
+            "find what loads them (bpftool prog, lsmod); a kernel that leaks compiled filters, as 5.10 did at times, needs an \
+             update, and a restart until then"
+                .to_owned()
+        }
+        LogCause::ImpossibleSize => match report.modules.first() {
+            Some(module) => format!("update the module {module}, or what configures it; more memory does not help"),
+            None => "update the driver that asks (in the call trace), or what configures it; more memory does not help".to_owned(),
+        },
         LogCause::LowZone => "let the driver use a higher zone, or free the low one".to_owned(),
         _ if report.kind == ReportKind::AllocationStall => {
             "look at swap and dirty page cache: reclaim waits for the device".to_owned()

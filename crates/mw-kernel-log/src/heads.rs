@@ -2,6 +2,7 @@
 
 use crate::gfp::GfpMask;
 use crate::report::{KernelReport, ReportKind, RequestTask};
+use crate::vmalloc::VmallocRequest;
 use mw_proc::oom_lines::kib;
 
 /// Reads the first line of a report.
@@ -54,17 +55,11 @@ fn allocation_stall(line: &str) -> Option<KernelReport> {
     Some(report)
 }
 
-/// `vmalloc: allocation failure: 12 bytes`, `vmalloc error: size 12, …`, `vmap allocation for size 12 failed`.
 fn vmalloc_failure(line: &str) -> Option<KernelReport> {
-    let marks =
-        ["vmalloc: allocation failure", "vmalloc error: size ", "vmap allocation for size "];
-    let (mark, at) = marks.iter().find_map(|mark| Some((*mark, line.find(mark)?)))?;
-    let (before, rest) = line.split_at_checked(at)?;
+    let (request, before) = VmallocRequest::parse(line)?;
     let by = before.trim().strip_suffix(':');
-    let mut report = of_request(ReportKind::AllocationFailure, by, rest);
-    let after = rest.get(mark.len()..).unwrap_or_default();
-    let numbers = after.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse::<u64>().ok());
-    report.vmalloc_bytes = numbers.take(2).max();
+    let mut report = of_request(ReportKind::AllocationFailure, by, line);
+    report.vmalloc = Some(request);
     report.order = None;
     Some(report)
 }
@@ -96,7 +91,6 @@ fn repeated_request(line: &str) -> Option<KernelReport> {
     };
     let mut report = of_request(ReportKind::AllocationFailure, Some(name), rest);
     report.requester.pid = pid;
-    report.vmalloc_bytes = None;
     report.remarks.is_repeated = true;
     let size = rest.split_once("size ").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
     report.order = size.map(order_of);
@@ -260,7 +254,7 @@ mod tests {
         check(line, ReportKind::AllocationStall, Some("java"), Some(0), Some(0x242_80ca));
         assert_eq!(head(line).unwrap().waited_ms, Some(10_014));
         let line = "x: vmalloc error: size 16777216, page order 0, failed to allocate pages, mode:0xcc2(GFP_KERNEL|__GFP_HIGHMEM)";
-        assert_eq!(head(line).unwrap().vmalloc_bytes, Some(16 << 20));
+        assert_eq!(head(line).unwrap().vmalloc.unwrap().bytes, 16 << 20);
         let line = "INFO: task jbd2/vda1-8:22455 blocked for more than 120 seconds.";
         let task = head(line).unwrap().requester;
         assert_eq!(

@@ -46,6 +46,7 @@ mod refusals;
 mod report;
 mod task_table;
 mod task_words;
+mod vmalloc;
 mod waits;
 mod word_table;
 mod zones;

@@ -142,8 +142,8 @@ pub(crate) fn part_name(part: LogMemoryPart) -> &'static str {
 
 /// `order 2 (16 KiB)`.
 pub(crate) fn size(report: &KernelReport) -> Option<String> {
-    if let Some(bytes) = report.vmalloc_bytes {
-        return Some(format!("{} of vmalloc", format_bytes(bytes)));
+    if let Some(request) = &report.vmalloc {
+        return Some(format!("{} of vmalloc", format_bytes(request.bytes)));
     }
     if let Some(pages) = report.remarks.cma_pages {
         return Some(format!("{pages} pages of CMA ({})", format_bytes(size_bytes(report))));

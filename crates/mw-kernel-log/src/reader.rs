@@ -107,6 +107,13 @@ impl Reader {
             current.slab_cache = Some(String::new());
             return;
         }
+        if let Some(current) = self.current.as_mut()
+            && current.continues_vmalloc(&report)
+        {
+            current.gfp = report.gfp;
+            current.requester = report.requester;
+            return;
+        }
         self.end();
         report.stamp.clone_from(&line.stamp);
         report.uptime_us = line.uptime_us;
@@ -196,6 +203,7 @@ impl Reader {
         } else if message.contains("panic_on_oom") {
             self.kill_report(line).remarks.is_panic = true;
         } else if let Some(rest) = message.strip_prefix("Purging GPU memory, ") {
+            self.facts.programs.kernel_line(message);
             let pinned = rest.split(", ").find(|part| part.contains("still pinned"));
             self.gpu_pinned_pages = pinned.and_then(|part| part.split(' ').next()?.parse().ok());
         } else if message.contains("anual OOM execution") {

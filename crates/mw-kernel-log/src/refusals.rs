@@ -32,6 +32,9 @@ pub(crate) enum RefusalKind {
     Neighbours,
     /// Per-CPU memory (mm/percpu.c).
     Percpu,
+    /// The machine's memory: `out_of_memory()` first asks drivers, and i915 says that it freed nothing
+    /// (drivers/gpu/drm/i915/gem/i915_gem_shrinker.c). A request without __GFP_FS has no process killed after that.
+    Graphics,
 }
 
 /// Words of the kernel, and the limit that each is of.
@@ -53,6 +56,7 @@ static WORDS: WordTable<RefusalKind> = WordTable::new(&[
     // Before 4.6 with PERCPU.
     ("percpu: allocation failed, size=", RefusalKind::Percpu),
     ("PERCPU: allocation failed, size=", RefusalKind::Percpu),
+    ("Purging GPU memory, 0 pages freed", RefusalKind::Graphics),
 ]);
 
 /// Refusals at one limit.
@@ -159,6 +163,9 @@ impl RefusalKind {
                 "the table of network neighbours is full (neigh.default.gc_thresh3)".to_owned()
             }
             Self::Percpu => "an allocation of per-CPU memory failed".to_owned(),
+            Self::Graphics => {
+                "memory was used up, and the graphics driver (i915) had nothing to free".to_owned()
+            }
         }
     }
 
@@ -205,6 +212,11 @@ impl RefusalKind {
                 .to_owned(),
             Self::Percpu => "each cgroup, BPF map and network device takes per-CPU memory on every CPU; modules have a part of \
                  fixed size (percpu_alloc= does not enlarge it)"
+                .to_owned(),
+            Self::Graphics => "each is a start of the OOM killer, which asks the graphics driver before it kills; the driver \
+                 does not hold the memory. Where no kill follows, the requests may not use the file system (GFP_NOFS, GFP_NOIO: \
+                 swap on a file system or a ZFS volume, network block devices), so that nobody ends and the machine may hang; \
+                 find what grew before, and keep swap off such devices"
                 .to_owned(),
         }
     }

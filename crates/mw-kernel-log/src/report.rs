@@ -2,6 +2,7 @@
 
 use crate::gfp::{GfpMask, ZoneKind};
 use crate::task_table::TaskTable;
+use crate::vmalloc::VmallocRequest;
 use mw_proc::oom_lines::{OomConstraint, OomKillLine};
 use std::collections::BTreeMap;
 
@@ -38,8 +39,7 @@ pub(crate) struct KernelReport {
     pub(crate) order: Option<i32>,
     pub(crate) gfp: Option<GfpMask>,
     pub(crate) waited_ms: Option<u64>,
-    /// Size of a request that is not of pages (vmalloc).
-    pub(crate) vmalloc_bytes: Option<u64>,
+    pub(crate) vmalloc: Option<VmallocRequest>,
     pub(crate) slab_cache: Option<String>,
     pub(crate) constraint: Option<OomConstraint>,
     pub(crate) mems_allowed: Option<String>,
@@ -255,6 +255,17 @@ impl LogVictim {
 }
 
 impl KernelReport {
+    /// True if this is the first line that kernels before 4.11 print of a failed vmalloc, and `next` the second, with the
+    /// task and the flags (`warn_alloc_failed()`).
+    pub(crate) fn continues_vmalloc(&self, next: &Self) -> bool {
+        self.vmalloc.is_some()
+            && self.gfp.is_none()
+            && self.trace.is_empty()
+            && next.vmalloc.is_none()
+            && next.kind == ReportKind::AllocationFailure
+            && next.order == Some(0)
+    }
+
     pub(crate) fn new(kind: ReportKind) -> Self {
         Self {
             kind,
@@ -265,7 +276,7 @@ impl KernelReport {
             order: None,
             gfp: None,
             waited_ms: None,
-            vmalloc_bytes: None,
+            vmalloc: None,
             slab_cache: None,
             constraint: None,
             mems_allowed: None,

@@ -27,7 +27,8 @@
 //! ## Threshold
 //! A tenth of memory is a warning; of shared memory it is a note up to 30%, since mounts of containers are not seen, and a note
 //! beyond that while swap could take it. What a kernel allocates for itself without a counter (page tables of the kernel, boot
-//! memory, buffers of a few devices) is below 5% on the machines of docs/environments.md. A process's shared memory is
+//! memory, buffers of a few devices) is below 5% on the machines of eval/results/environments.md, and 48 MiB on a machine of any
+//! size are no finding. A process's shared memory is
 //! counted once, as that of the process with most of it.
 //!
 //! ## References
@@ -47,6 +48,9 @@ use mw_model::{
 use mw_proc::version::KernelVersion;
 
 const WARNING_PERCENT: f64 = 10.0;
+
+/// Memory in no counter that any kernel has: on a machine of 256 MiB it is more than a tenth.
+const ORDINARY_BYTES: u64 = 48 << 20;
 
 /// The first kernels whose balloon drivers of VMware (`balloon_page_list_enqueue()`) and Hyper-V (`NR_BALLOON_PAGES`) count
 /// their pages.
@@ -72,7 +76,7 @@ fn much(bytes: u64, account: &Account) -> Option<f64> {
 fn unaccounted(snapshot: &Snapshot, account: &Account) -> Option<Finding> {
     let all = in_no_counter_bytes(snapshot)?;
     let of_arc = arc::parts(snapshot).unaccounted;
-    let bytes = all.saturating_sub(of_arc);
+    let bytes = Some(all.saturating_sub(of_arc)).filter(|bytes| *bytes >= ORDINARY_BYTES)?;
     let share = much(bytes, account)?;
     let headline = format!(
         "{} belong to no process, cache or counter ({share:.0}% of memory): a driver or the kernel holds them",
