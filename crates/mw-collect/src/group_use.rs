@@ -31,6 +31,9 @@ const MAX_SERVICE_GROUPS: usize = 64;
 /// Depth of the groups that are read: systemd puts an application of a user seventh.
 const MAX_DEPTH: usize = 10;
 
+/// CPU time of a sample of services alone.
+const SERVICES_LIMIT: Duration = Duration::from_millis(5);
+
 /// Limit of a sample's duration on a busy machine, as a multiple of its limit of CPU time.
 const WALL_TIMES: u32 = 4;
 
@@ -56,18 +59,33 @@ impl GroupSampler {
         Ok(Self { hierarchies, buffers: ReadBuffers::default(), before: BTreeMap::new() })
     }
 
+    /// Reads the groups of services, those above them and the root, without limits.
+    pub fn sample_services(&mut self, services: &[String]) -> GroupSample {
+        let at = Instant::now();
+        let mut walk = GroupWalk::new(&mut self.buffers, &self.before, SERVICES_LIMIT);
+        for (number, hierarchy) in self.hierarchies.iter().enumerate() {
+            walk.read(&hierarchy.dir, "/", number, hierarchy.controllers);
+        }
+        for path in services.iter().flat_map(|path| ancestry(path)).take(MAX_SERVICE_GROUPS) {
+            for (number, hierarchy) in self.hierarchies.iter().enumerate() {
+                if let Some(dir) = open_group(&hierarchy.dir, path) {
+                    walk.read(&dir, path, number, hierarchy.controllers);
+                }
+            }
+        }
+        for (path, group) in &mut walk.groups {
+            group.of_service = path != "/";
+        }
+        let GroupWalk { groups, .. } = walk;
+        self.remember(&groups);
+        GroupSample { at, groups, complete: false }
+    }
+
     /// Reads the groups of the `service` and those above them, then the others, [`MAX_GROUPS`] at most.
     /// It takes at most about `limit` of CPU time and four times as long in all.
     pub fn sample(&mut self, limit: Duration, service: &[String]) -> GroupSample {
         let at = Instant::now();
-        let mut walk = GroupWalk {
-            buffers: &mut self.buffers,
-            before: &self.before,
-            groups: BTreeMap::new(),
-            cpu_deadline: thread_time() + limit,
-            deadline: at + limit * WALL_TIMES,
-            complete: true,
-        };
+        let mut walk = GroupWalk::new(&mut self.buffers, &self.before, limit);
         for path in service.iter().flat_map(|path| ancestry(path)).take(MAX_SERVICE_GROUPS) {
             let mut limits = GroupLimits::default();
             for (number, hierarchy) in self.hierarchies.iter().enumerate() {
@@ -84,10 +102,14 @@ impl GroupSampler {
             walk.descend(&hierarchy.dir, &mut String::new(), number, hierarchy.controllers, 0);
         }
         let GroupWalk { groups, complete, .. } = walk;
+        self.remember(&groups);
+        GroupSample { at, groups, complete }
+    }
+
+    fn remember(&mut self, groups: &BTreeMap<String, GroupReading>) {
         let memory =
             |(path, group): (&String, &GroupReading)| (path.clone(), group.counters.memory);
         self.before = groups.iter().map(memory).collect();
-        GroupSample { at, groups, complete }
     }
 
     /// Use of the groups from `earlier` to `later`: those of the service, and others in which something
@@ -186,7 +208,22 @@ struct GroupWalk<'a> {
     complete: bool,
 }
 
-impl GroupWalk<'_> {
+impl<'a> GroupWalk<'a> {
+    fn new(
+        buffers: &'a mut ReadBuffers,
+        before: &'a BTreeMap<String, Memory>,
+        limit: Duration,
+    ) -> Self {
+        Self {
+            buffers,
+            before,
+            groups: BTreeMap::new(),
+            cpu_deadline: thread_time() + limit,
+            deadline: Instant::now() + limit * WALL_TIMES,
+            complete: true,
+        }
+    }
+
     /// Reads a group unless that was done.
     fn read(&mut self, dir: &OwnedFd, path: &str, number: usize, controllers: Controllers) {
         let bit = 1_u32.checked_shl(u32::try_from(number).unwrap_or(u32::MAX)).unwrap_or(0);

@@ -92,6 +92,8 @@ families! {
         "Duration of stalls."
     BLAME "memwright_blame_seconds_total" Counter "seconds" ["victim" "culprit" "cause"] true
         "Time that victims lost in stalls, by culprit and by rule. The culprit is the victim where it met a limit of its own, and unknown where the evidence proves none. Of 64 combinations each has a series; others is the sum of the rest."
+    PRESSURE "memwright_pressure_seconds_total" Counter "seconds" ["victim" "resource" "origin"] true
+        "Time that some task of the cgroup of a probed service waited for memory, io or cpu (pressure stall information of cgroup v2), by who made it wait: own-limit, limit-above (of a group above), itself, neighbour, machine (its own reclaim), unknown."
     STALLS_OPEN "memwright_stalls_open" Gauge "" ["probe"] true
         "Stalls that have begun and are not yet over and explained."
     RECORDING "memwright_recording_up" Gauge "" [] true

@@ -2,7 +2,7 @@
 
 use crate::family;
 use crate::page::{Exemplar, MetricsPage};
-use mw_model::{BlameShare, Incident, Trigger, TriggerKind};
+use mw_model::{BlameParty, BlameShare, GroupWait, Incident, Trigger, TriggerKind};
 use std::collections::BTreeMap;
 
 /// Upper bounds of the buckets, in seconds.
@@ -25,6 +25,8 @@ pub struct StallMetrics {
     probes: BTreeMap<String, ProbeStalls>,
     /// In milliseconds, by victim, culprit and cause.
     blamed_ms: BTreeMap<[String; 3], u64>,
+    /// In microseconds, by victim, resource and origin.
+    waits_us: BTreeMap<[String; 3], u64>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -84,7 +86,24 @@ impl StallMetrics {
         *sum = sum.saturating_add(share.lost_ms);
     }
 
+    /// Sets what the cgroups of the services waited since the recorder was started.
+    pub fn set_waits(&mut self, waits: Vec<(BlameParty, Vec<GroupWait>)>) {
+        self.waits_us.clear();
+        for (victim, waits) in waits {
+            let victim = victim.to_string();
+            for GroupWait { resource, origin, waited_us } in waits {
+                let labels = [&victim, resource.name(), origin.name()].map(str::to_owned);
+                // Several groups of one unit have one owner.
+                let sum = self.waits_us.entry(labels).or_default();
+                *sum = sum.saturating_add(waited_us);
+            }
+        }
+    }
+
     pub fn write(&self, page: &mut MetricsPage) {
+        for ([victim, resource, origin], us) in &self.waits_us {
+            page.add(family::PRESSURE, [victim, resource, origin], *us as f64 / 1e6);
+        }
         for ([victim, culprit, cause], ms) in &self.blamed_ms {
             page.add(family::BLAME, [victim, culprit, cause], *ms as f64 / 1000.0);
         }
@@ -133,7 +152,7 @@ impl ProbeStalls {
 mod tests {
     use super::*;
     use crate::Exposition;
-    use mw_model::{BlameParty, PartyKind};
+    use mw_model::{PartyKind, Resource, WaitOrigin};
 
     #[test]
     fn a_stall_counts_in_its_bucket_and_in_those_above() {
@@ -189,6 +208,21 @@ mod tests {
         ] {
             let line = format!("memwright_blame_seconds_total{line}\n");
             assert!(text.contains(&line), "{line}\n{text}");
+        }
+    }
+
+    #[test]
+    fn waits_have_a_series_for_each_origin() {
+        let mut stalls = StallMetrics::default();
+        let wait = |origin, waited_us| GroupWait { resource: Resource::Memory, origin, waited_us };
+        let waits = vec![wait(WaitOrigin::OwnLimit, 1_500_000), wait(WaitOrigin::Machine, 2000)];
+        stalls.set_waits(vec![(BlameParty::of_cgroup("/system.slice/db.service"), waits)]);
+        let text = written(&stalls);
+        for (origin, seconds) in [("own-limit", "1.5"), ("machine", "0.002")] {
+            let line = format!(
+                "memwright_pressure_seconds_total{{victim=\"db.service\",resource=\"memory\",origin=\"{origin}\"}} {seconds}\n"
+            );
+            assert!(text.contains(&line), "{line}{text}");
         }
     }
 

@@ -21,6 +21,7 @@ pub mod fair;
 mod finding;
 pub mod folios;
 pub mod fragmentation;
+mod group_wait;
 mod heartbeat;
 mod incident;
 mod journal_line;
@@ -68,6 +69,7 @@ pub use blame::{BLAME_SCHEMA, BlameList, BlameParty, BlameRow, BlameShare, Blame
 pub use caller::{Available, CallerLimit, LimitKind};
 pub use cgroup_owner::{CgroupOwner, cgroup_name, cgroup_owner};
 pub use finding::{Consent, Evidence, Finding, Remedy, Severity, Step};
+pub use group_wait::{GroupWait, WaitOrigin};
 pub use heartbeat::{HeartbeatKind, HeartbeatReport};
 pub use incident::{
     BlockedTask, Cause, CpuUse, Delays, FailureKind, FloodShare, Host, INCIDENT_SCHEMA, Incident,

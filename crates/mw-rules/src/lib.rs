@@ -31,6 +31,7 @@ mod forced_work;
 mod function_sets;
 mod group_kills;
 mod group_settings;
+mod group_waits;
 mod hog;
 mod kernel_memory;
 mod killer;
@@ -69,6 +70,7 @@ pub use confidence::CONFIDENCE_BY_SCORE;
 pub use explain::explain;
 pub use forced_work::forcing_processes;
 pub use function_sets::listed_sets;
+pub use group_waits::divide_waits;
 pub use killer::{
     KILL_LOG_WORDS, KillLogLine, SentSignal, complete_kill, explain_signal, kill_log_units,
     kill_of_oom, kills_of_lines,

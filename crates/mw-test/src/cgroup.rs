@@ -26,6 +26,15 @@ impl TestCgroup {
         Self::below(Path::new(ROOT).join(controller))
     }
 
+    /// One of version 2.
+    ///
+    /// # Errors
+    /// There is no such hierarchy, or it is not ours to change.
+    pub fn unified() -> io::Result<Self> {
+        let beside = Path::new(ROOT).join("unified");
+        Self::below(if beside.exists() { beside } else { ROOT.into() })
+    }
+
     /// One with so much memory, of whichever version this machine has.
     ///
     /// # Errors

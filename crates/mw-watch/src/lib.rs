@@ -54,6 +54,7 @@ mod stall;
 mod stall_queue;
 mod tracing;
 mod trigger;
+mod waits;
 mod wakeup;
 mod watch;
 

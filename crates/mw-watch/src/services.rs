@@ -9,6 +9,7 @@ use crate::tracing::{SharedTrace, TracedServices};
 use mw_collect::service::{FormerProcess, ServiceSearch, ServiceTracker};
 use mw_collect::{KernelLog, LoggedKill};
 use mw_model::{Missing, Outage, Reading, Service, ServiceFate, ServiceView};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -44,6 +45,8 @@ pub(crate) struct LostProcess {
 struct KnownServices {
     /// One for each probe.
     trackers: Vec<Option<ServiceTracker>>,
+    /// The cgroups of their processes in all hierarchies, but for the root.
+    groups: BTreeSet<String>,
 }
 
 impl Services {
@@ -60,7 +63,7 @@ impl Services {
         };
         let trackers = monitors.probers.iter().map(tracker).collect();
         Self {
-            known: Mutex::new(KnownServices { trackers }),
+            known: Mutex::new(KnownServices { trackers, groups: BTreeSet::new() }),
             changed: Condvar::new(),
             stop: AtomicBool::new(false),
             log,
@@ -86,14 +89,17 @@ impl Services {
                     prober.prepare_view();
                 }
             }
-            let known = self.known();
+            let mut known = self.known();
             let services = known.trackers.iter().flatten().filter_map(|of| of.service().ok());
             let processes = services.flat_map(|service| &service.processes);
-            tracing.set_services(TracedServices {
+            let services = TracedServices {
                 clients: monitors.clients().collect(),
                 processes: processes.map(|process| process.pid).collect(),
                 groups: known.trackers.iter().flatten().flat_map(ServiceTracker::groups).collect(),
-            });
+            };
+            known.groups = services.cgroups().into_iter().collect();
+            drop(known);
+            tracing.set_services(services);
             beat.rest();
         }
     }
@@ -117,6 +123,11 @@ impl Services {
         let known = self.known();
         let services = known.trackers.iter().flatten().filter_map(|of| of.service().ok());
         services.flat_map(|service| &service.processes).map(|process| process.pid).collect()
+    }
+
+    /// The cgroups of the services in all hierarchies, but for the root.
+    pub(crate) fn groups(&self) -> BTreeSet<String> {
+        self.known().groups.clone()
     }
 
     pub(crate) fn service(&self, probe: usize) -> Option<Service> {

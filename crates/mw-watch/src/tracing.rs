@@ -106,7 +106,7 @@ pub(crate) struct TracedServices {
 
 impl TracedServices {
     /// The cgroups of all processes, each once, but for the root.
-    fn cgroups(&self) -> Vec<String> {
+    pub(crate) fn cgroups(&self) -> Vec<String> {
         let paths: BTreeSet<&String> = self.groups.values().flatten().collect();
         paths.into_iter().filter(|path| *path != "/").cloned().collect()
     }

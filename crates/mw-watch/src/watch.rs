@@ -21,9 +21,10 @@ use crate::sizes::Sizes;
 use crate::stall_queue::StallQueue;
 use crate::tracing::SharedTrace;
 use crate::trigger::TriggerThread;
+use crate::waits::WaitSums;
 use crate::wakeup::WakeupFd;
-use mw_collect::{Source, SourceError, capture, nested_namespaces};
-use mw_model::{Host, Missing, Namespace};
+use mw_collect::{GroupSampler, Source, SourceError, capture, nested_namespaces};
+use mw_model::{BlameParty, GroupWait, Host, Missing, Namespace};
 use mw_probe::canary::Canary;
 use mw_probe::pressure::PressureTrigger;
 use mw_probe::{ProbeSpec, Prober};
@@ -54,6 +55,8 @@ pub struct WatchOptions {
     pub profile: bool,
     /// True if incidents have the functions of programs.
     pub user_stacks: bool,
+    /// True if the waits of the services' cgroups are summed up.
+    pub group_waits: bool,
     /// From one sample of the sizes of processes, cgroups and tmpfs to the next.
     pub sizes_interval: Duration,
 }
@@ -70,6 +73,7 @@ impl WatchOptions {
             token_timeout: None,
             profile: true,
             user_stacks: true,
+            group_waits: false,
             sizes_interval: SIZES_INTERVAL,
         }
     }
@@ -149,6 +153,7 @@ pub struct Watch {
     tracing: Arc<SharedTrace>,
     services: Arc<Services>,
     sizes: Arc<Sizes>,
+    waits: Arc<WaitSums>,
     kernel_events: Arc<KernelEvents>,
     signal_kills: Arc<SignalKills>,
     monitors: Arc<Monitors>,
@@ -206,6 +211,7 @@ impl Watch {
             tracing,
             services,
             sizes: Arc::default(),
+            waits: Arc::default(),
             kernel_events,
             signal_kills: Arc::new(SignalKills::new().map_err(WatchError::Thread)?),
             monitors: Arc::clone(&monitors),
@@ -229,6 +235,9 @@ impl Watch {
             })?;
         }
         watch.follow_signals()?;
+        if options.group_waits {
+            watch.sum_waits()?;
+        }
         watch.listen(&options.recording)?;
         // After the threads have begun: incidents do not repeat it.
         watch.unseen.extend(mw_profile::delays_off());
@@ -327,6 +336,24 @@ impl Watch {
         self.thread("mw-kills", STEP_BOUND, move |beat| {
             kills.run(tracer, &services, &kernel_events, &writer, &stop, beat);
         })
+    }
+
+    /// Sums up the waits of the services' cgroups; without them the recorder still records.
+    fn sum_waits(&mut self) -> Result<(), WatchError> {
+        let sampler = match GroupSampler::find(&Source::live()?) {
+            Ok(sampler) => sampler,
+            // The trace has said that there is none.
+            Err(_) => return Ok(()),
+        };
+        let (waits, services) = (Arc::clone(&self.waits), Arc::clone(&self.services));
+        self.thread("mw-waits", IDLE_PRIORITY_BOUND, move |beat| {
+            waits.run(sampler, &services, beat);
+        })
+    }
+
+    /// What the cgroups of the services waited, where that is summed up.
+    pub fn group_waits(&self) -> Vec<(BlameParty, Vec<GroupWait>)> {
+        self.waits.sums()
     }
 
     /// Serves requests for evidence; without it the recorder still records.
@@ -436,6 +463,7 @@ impl Drop for Watch {
         self.tracing.stop();
         self.services.stop();
         self.sizes.stop();
+        self.waits.stop();
         self.kernel_events.wake();
         self.signal_kills.wake();
         self.monitors.wakeup.wake();

@@ -172,8 +172,9 @@ struct RecorderSettings {
 
 impl RecorderSettings {
     fn new(args: &WatchArgs, config: &Config, file: Option<&Path>) -> Result<Self, Failure> {
-        let options = options(args, config)?;
+        let mut options = options(args, config)?;
         let served = metrics_options(args, config, &options)?;
+        options.group_waits = served.is_some();
         let receivers = config.notify()?;
         let mut secret_files: Vec<PathBuf> = receivers.iter().flat_map(secrets).collect();
         // Those of the command line are in the list of processes.
@@ -310,6 +311,7 @@ impl RecorderService {
         let sample_age_ms = self.watch.last_look_ms();
         if let Some(metrics) = metrics {
             metrics.recorder(Recorder { is_recording: self.trouble.is_none(), sample_age_ms });
+            metrics.waits(self.watch.group_waits());
         }
         if sample_age_ms <= MAX_SILENCE_MS && !self.is_stuck() {
             notify(&[NotifyState::Watchdog]);
@@ -420,6 +422,7 @@ fn options(args: &WatchArgs, config: &Config) -> Result<WatchOptions, Failure> {
         token_timeout: settings.token_timeout,
         profile: !args.no_profile && watch.profile.unwrap_or(true),
         user_stacks: !args.no_user_stacks && watch.user_stacks.unwrap_or(true),
+        group_waits: false,
         sizes_interval: SIZES_INTERVAL,
     })
 }

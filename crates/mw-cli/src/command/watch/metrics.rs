@@ -10,7 +10,7 @@ use crate::{Exit, Failure, secret_files};
 use listenfd::ListenFd;
 use mw_collect::Source;
 use mw_metrics::{Exposition, MetricsPage, StallMetrics};
-use mw_model::{Calibration, PageSize, Request as Wanted, Trigger, Window};
+use mw_model::{BlameParty, Calibration, GroupWait, PageSize, Request as Wanted, Trigger, Window};
 use mw_rules::preflight;
 use mw_sys::HelperThread;
 use mw_web::{HttpRequest, HttpService, Protection, Response, WebConfig, WebServer};
@@ -106,6 +106,11 @@ impl Metrics {
 
     pub(crate) fn recorder(&self, recorder: Recorder) {
         self.shared.state().recorder = recorder;
+    }
+
+    /// What the cgroups of the services have waited.
+    pub(crate) fn waits(&self, waits: Vec<(BlameParty, Vec<GroupWait>)>) {
+        self.shared.state().stalls.set_waits(waits);
     }
 
     fn wake(&self) {
