@@ -45,13 +45,20 @@ pub(crate) fn facts(report: &KernelReport) -> CgroupFacts {
         CgroupLimitKind::Memory | CgroupLimitKind::Unknown => cgroup.memory,
     };
     CgroupFacts {
-        limit_of: cgroup.limit_of.clone(),
+        limit_of: limit_of(cgroup),
         task_in: cgroup.task_in.clone(),
         limit,
         limit_bytes: counter.and_then(|counter| counter.limit_bytes),
         usage_bytes: counter.map(|counter| counter.usage_bytes),
         file: file(cgroup, limit).to_owned(),
     }
+}
+
+/// The cgroup at its limit. Where nobody was killed, it is the one whose statistics are printed
+/// (`mem_cgroup_print_oom_meminfo()`).
+fn limit_of(cgroup: &CgroupReport) -> Option<String> {
+    let of_stats = || Some(cgroup.stats.first()?.path.clone()).filter(|path| !path.is_empty());
+    cgroup.limit_of.clone().or_else(of_stats)
 }
 
 /// The file of a limit, by the version of the hierarchy that the report is of.
@@ -144,6 +151,7 @@ pub(crate) fn headline(judged: &JudgedReport<'_>) -> String {
     };
     let limit = format!("{subject} reached its {what}{size}");
     let text = match report.victims.is_empty() {
+        true if report.remarks.has_no_victim => format!("{limit}: no process in it may be killed"),
         true => limit,
         false => format!("{victim} was killed: {limit}"),
     };
@@ -158,6 +166,13 @@ pub(crate) fn rows(judged: &JudgedReport<'_>, page: &mut Page) {
     held(report, page);
     page.tasks(judged);
     killed(report, page);
+    if report.remarks.has_no_victim && report.victims.is_empty() {
+        page.row(
+            "killed",
+            "none: an oom_score_adj of -1000 exempts a process. Nothing is freed, and the kernel tries again at each request"
+                .to_owned(),
+        );
+    }
     page.row("remedy", remedy(report));
 }
 

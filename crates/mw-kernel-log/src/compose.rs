@@ -13,6 +13,8 @@ use mw_memory::format_count;
 
 /// Groups that are described.
 const MAX_GROUPS: usize = 12;
+/// Victims of daemons that are named.
+const MAX_NAMED_VICTIMS: usize = 5;
 /// Victims of a group that are listed.
 const MAX_LISTED: usize = 64;
 
@@ -150,7 +152,9 @@ fn several(kind: ReportKind, group: &[JudgedReport<'_>]) -> AnswerRow {
             count => format!("{name} ({})", format_count(*count, "time")),
         });
         let shown: Vec<String> = shown.collect();
-        text.push_str(&format!("; killed: {}", shown.join(", ")));
+        if !shown.is_empty() {
+            text.push_str(&format!("; killed: {}", shown.join(", ")));
+        }
     }
     AnswerRow { label: "reports".to_owned(), text }
 }
@@ -230,14 +234,24 @@ fn daemon_group(programs: &ProgramFacts) -> Option<ReportGroup> {
             ),
         );
     }
-    page.row("killed", format!("{}, not by {}", kill.victim, kernels_part(kill)));
+    page.row("killed", format!("{}, not by {}", daemon_victims(programs), kernels_part(kill)));
     page.row("remedy", daemon_remedy(kill));
     let name = kill.victim.rsplit('/').next().unwrap_or(&kill.victim);
+    let count = (programs.kills.len() as u64).saturating_add(programs.more_kills);
     Some(ReportGroup {
         kind: GroupKind::DaemonKill,
         cause: None,
-        summary: format!("{}, not {}, killed {name}: {why}", kill.daemon, kernels_part(kill)),
-        count: (programs.kills.len() as u64).saturating_add(programs.more_kills),
+        summary: format!(
+            "{}, not {}, killed {name}{}: {why}",
+            kill.daemon,
+            kernels_part(kill),
+            if count > 1 {
+                format!(" and {} more", count.saturating_sub(1))
+            } else {
+                String::new()
+            }
+        ),
+        count,
         first: kill.stamp.clone(),
         last: programs.kills.last().and_then(|last| last.stamp.clone()),
         rows: page.rows,
@@ -248,6 +262,15 @@ fn daemon_group(programs: &ProgramFacts) -> Option<ReportGroup> {
         tasks: Vec::new(),
         victims: Vec::new(),
     })
+}
+
+/// Victims of daemons, the first first.
+fn daemon_victims(programs: &ProgramFacts) -> String {
+    let named = programs.kills.iter().take(MAX_NAMED_VICTIMS).map(|kill| match &kill.details {
+        Some(details) => format!("{} ({details})", kill.victim),
+        None => kill.victim.clone(),
+    });
+    named.collect::<Vec<String>>().join(", ")
 }
 
 /// Android's lowmemorykiller was a driver of the kernel.
@@ -271,14 +294,17 @@ fn daemon_remedy(kill: &DaemonKill) -> String {
             "limit what presses ({}: MemoryHigh=), and exempt what must not die (ManagedOOMPreference=omit)",
             top.path
         ),
+        None if kill.daemon == "earlyoom" => "it goes by the kernel's oom_score, which programs raise for themselves \
+             (oom_score_adj), not by size alone: see its --prefer, --avoid and limits (-m, -s), and end what has most"
+            .to_owned(),
         None => format!("look at {}'s limits and exceptions, and at what it killed", kill.daemon),
     }
 }
 
 /// The first line where there is no report.
 fn nothing(facts: &KernelLogFacts) -> String {
-    if let Some(refusal) = facts.programs.refusals.headline() {
-        refusal
+    if let Some(warning) = facts.programs.warnings.headline() {
+        warning
     } else if facts.programs.suspected_leaks > 0 {
         format!(
             "the kernel killed nothing: kmemleak suspects that the kernel lost {}",
@@ -298,7 +324,7 @@ fn nothing(facts: &KernelLogFacts) -> String {
 
 fn notes(facts: &KernelLogFacts) -> Vec<String> {
     let programs = &facts.programs;
-    let mut notes: Vec<String> = programs.refusals.notes().collect();
+    let mut notes: Vec<String> = programs.warnings.notes().collect();
     notes.extend(programs.own_shortages.iter().map(|(kind, count)| kind.note(*count)));
     if programs.suspected_leaks > 0 {
         notes.push(

@@ -46,6 +46,9 @@ pub(crate) fn headline(judged: &JudgedReport<'_>) -> String {
             "the kernel could not map {}: its range of addresses for modules and BPF programs is full",
             vmalloc_size(report)
         ),
+        LogCause::ImpossibleSize if is_for_nothing(report) => {
+            format!("{name} asked vmalloc for 0 bytes: harmless, no memory was short")
+        }
         LogCause::ImpossibleSize => format!(
             "{name} asked vmalloc for {}, more than {}",
             vmalloc_size(report),
@@ -74,6 +77,10 @@ pub(crate) fn headline(judged: &JudgedReport<'_>) -> String {
 
 fn vmalloc_size(report: &KernelReport) -> String {
     format_bytes(report.vmalloc.map_or(0, |request| request.bytes))
+}
+
+fn is_for_nothing(report: &KernelReport) -> bool {
+    report.vmalloc.is_some_and(|request| request.bytes == 0)
 }
 
 fn is_absurd(report: &KernelReport) -> bool {
@@ -145,6 +152,11 @@ fn reason(judged: &JudgedReport<'_>) -> String {
                                   GiB on x86-64, 128 MiB and a little on many other machines; each seccomp filter of a container takes \
                                   some of it"
             .to_owned(),
+        LogCause::ImpossibleSize if is_for_nothing(report) => {
+            "vmalloc refuses a request for nothing and says so as if it had failed; kernels before 3.7 made one for a module \
+             without such a part"
+                .to_owned()
+        }
         LogCause::ImpossibleSize if is_absurd(report) => "the caller computed a wrong size, such as a negative number or an address; \
                                                           memory was not short"
             .to_owned(),
@@ -216,6 +228,7 @@ fn remedy(judged: &JudgedReport<'_>) -> String {
              update, and a restart until then"
                 .to_owned()
         }
+        LogCause::ImpossibleSize if is_for_nothing(report) => "none needed".to_owned(),
         LogCause::ImpossibleSize => match report.modules.first() {
             Some(module) => format!("update the module {module}, or what configures it; more memory does not help"),
             None => "update the driver that asks (in the call trace), or what configures it; more memory does not help".to_owned(),

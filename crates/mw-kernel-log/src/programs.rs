@@ -1,10 +1,14 @@
 //! Lines of programs: daemons that kill in place of the kernel, and words that only look like a kill.
 
-use crate::notices::{evicted_pod, oomd_kill, pressed_cgroup};
+use crate::kernel_warnings::KernelWarnings;
+use crate::notices::{
+    KillNotice, KillingProgram, evicted_pod, kill_notice, oomd_kill, pressed_cgroup,
+};
 use crate::own_shortages::OwnShortage;
-use crate::refusals::Refusals;
 use std::collections::BTreeMap;
 
+/// The most of a daemon's words on its victim.
+const MAX_DETAILS_CHARS: usize = 60;
 /// Kills of daemons, and candidates, that are kept.
 const MAX_KEPT: usize = 64;
 
@@ -23,7 +27,7 @@ pub(crate) struct ProgramFacts {
     /// Objects of the kernel that kmemleak suspects to be lost.
     pub(crate) suspected_leaks: u64,
     /// Refusals of the kernel at limits other than memory.
-    pub(crate) refusals: Refusals,
+    pub(crate) warnings: KernelWarnings,
     candidates: Vec<Candidate>,
     /// The last line of earlyoom about memory.
     low: Option<String>,
@@ -38,6 +42,8 @@ pub(crate) struct DaemonKill {
     /// The cgroup whose pressure or use was the reason.
     pub(crate) reason_of: Option<String>,
     pub(crate) reason: String,
+    /// The daemon's words on the victim: its score and size, or its processes.
+    pub(crate) details: Option<String>,
     /// Candidates, the first first.
     pub(crate) candidates: Vec<Candidate>,
 }
@@ -69,13 +75,14 @@ impl ProgramFacts {
         match daemon {
             _ if program == "kubelet" => self.kubelet(stamp, message),
             Some(&"systemd-oomd") => self.systemd_oomd(stamp, message),
+            Some(&"earlyoom") => self.earlyoom(stamp, message),
             Some(daemon) => self.signal(daemon, stamp, message),
             None => self.own_shortage(message),
         }
     }
 
     /// Reads a line of the kernel that is of no report.
-    pub(crate) fn kernel_line(&mut self, message: &str) {
+    pub(crate) fn kernel_line(&mut self, stamp: Option<&str>, message: &str) {
         const ERRORS: [&str; 5] = [
             "I/O error",
             "not responding",
@@ -83,13 +90,15 @@ impl ProgramFacts {
             "timeout, completion",
             "failed command",
         ];
-        if self.refusals.read(message) {
+        if self.warnings.read(message) {
             return;
         }
         if let Some(count) = suspected_leaks(message) {
             self.suspected_leaks = self.suspected_leaks.saturating_add(count);
         } else if let Some(rest) = message.strip_prefix("lowmemorykiller: ") {
-            self.signal("lowmemorykiller", None, rest);
+            self.signal("lowmemorykiller", stamp, rest);
+        } else if let Some(rest) = message.strip_prefix("[talos] ") {
+            self.talos(stamp, rest);
         } else if ERRORS.iter().any(|error| message.contains(error)) {
             self.device_errors = self.device_errors.saturating_add(1);
             self.first_device_error.get_or_insert_with(|| message.chars().take(120).collect());
@@ -140,6 +149,7 @@ impl ProgramFacts {
                 victim: path.to_owned(),
                 reason_of,
                 reason: reason.to_owned(),
+                details: None,
                 candidates,
             });
         }
@@ -157,12 +167,54 @@ impl ProgramFacts {
         });
     }
 
-    /// `sending SIGTERM to process 7 uid 0 "a": …`, `Kill 'a' (7), …`.
-    fn signal(&mut self, daemon: &str, stamp: Option<&str>, message: &str) {
+    /// `sending SIGTERM to process 7 uid 0 "a": badness 8, VmRSS 1 MiB`.
+    fn earlyoom(&mut self, stamp: Option<&str>, message: &str) {
         if message.starts_with("mem avail") {
             let words: Vec<&str> = message.split_whitespace().collect();
             self.low = Some(words.join(" "));
         }
+        let notice = kill_notice(KillingProgram::Earlyoom, message);
+        let Some(KillNotice::ProcessSignal { pid, name, .. }) = notice else { return };
+        let details = message.rsplit_once("\": ").map(|(_, details)| details);
+        let details = details.and_then(|details| details.split(", cmdline").next());
+        self.kill(DaemonKill {
+            daemon: "earlyoom".to_owned(),
+            stamp: stamp.map(str::to_owned),
+            victim: format!("{name} ({pid})"),
+            reason: self.low.clone().unwrap_or_else(|| "little memory was available".to_owned()),
+            details: details.map(|details| details.chars().take(MAX_DETAILS_CHARS).collect()),
+            ..DaemonKill::default()
+        });
+    }
+
+    /// `[talos] Sending SIGKILL to cgroup {…, "cgroup": "/sys/fs/cgroup/kubepods/burstable/pod1/2"}`, and then
+    /// `[talos] victim processes: {…, "processes": ["a"]}`: Talos Linux writes to the kernel's log.
+    fn talos(&mut self, stamp: Option<&str>, message: &str) {
+        let value = |key: &str, end: char| {
+            let (_, rest) = message.split_once(key)?;
+            rest.split(end).next()
+        };
+        if message.starts_with("Sending SIGKILL to cgroup")
+            && let Some(path) = value("\"cgroup\": \"", '"')
+        {
+            self.kill(DaemonKill {
+                daemon: "Talos".to_owned(),
+                stamp: stamp.map(str::to_owned),
+                victim: path.strip_prefix("/sys/fs/cgroup").unwrap_or(path).to_owned(),
+                reason: "its OOM controller acts on memory pressure (PSI) of the machine"
+                    .to_owned(),
+                ..DaemonKill::default()
+            });
+        } else if message.starts_with("victim processes")
+            && let Some(kill) = self.kills.last_mut().filter(|kill| kill.details.is_none())
+            && let Some(names) = value("\"processes\": [", ']').filter(|names| !names.is_empty())
+        {
+            kill.details = Some(names.replace('"', "").chars().take(MAX_DETAILS_CHARS).collect());
+        }
+    }
+
+    /// `Kill 'a' (7), …`.
+    fn signal(&mut self, daemon: &str, stamp: Option<&str>, message: &str) {
         let lower = message.to_lowercase();
         let is_kill = lower.starts_with("sending sig") || lower.starts_with("kill");
         if !is_kill {
@@ -181,7 +233,7 @@ impl ProgramFacts {
             daemon: daemon.to_owned(),
             stamp: stamp.map(str::to_owned),
             victim: format!("{quoted}{pid}"),
-            reason: self.low.clone().unwrap_or_else(|| "little memory was available".to_owned()),
+            reason: "little memory was available".to_owned(),
             ..DaemonKill::default()
         });
     }
@@ -228,13 +280,13 @@ mod tests {
         assert_eq!(facts.kills[1].victim, "web (7)");
         facts.read("kubelet", None, "\"pod is evicted successfully\" pod=\"default/web-1\"");
         assert_eq!(facts.kills.pop().unwrap().victim, "pod web-1");
-        facts.kernel_line("lowmemorykiller: Killing 'a.b2' (12), adj 906, to free 8kB");
+        facts.kernel_line(None, "lowmemorykiller: Killing 'a.b2' (12), adj 906, to free 8kB");
         assert_eq!(facts.kills[2].victim, "a.b2 (12)");
-        facts.kernel_line("blk_update_request: I/O error, dev sdb, sector 8");
+        facts.kernel_line(None, "blk_update_request: I/O error, dev sdb, sector 8");
         assert_eq!(facts.device_errors, 1);
         for line in ["kmemleak: 12 new suspected memory leaks (see /sys/kernel/debug/kmemleak)"; 2]
         {
-            facts.kernel_line(line);
+            facts.kernel_line(None, line);
         }
         assert_eq!(facts.suspected_leaks, 24);
     }
@@ -245,6 +297,7 @@ mod tests {
         facts.read("app", None, "java.lang.OutOfMemoryError: Java heap space");
         facts.read("postgres", None, "ERROR:  out of memory");
         facts.kernel_line(
+            None,
             "Unless rcu_preempt kthread gets sufficient CPU time, OOM is now expected behavior.",
         );
         facts.read("app", None, "memory is fine");

@@ -62,9 +62,9 @@ impl VmallocRequest {
             || memory_bytes > 0 && self.bytes > memory_bytes
     }
 
-    /// True of a size that no machine can serve.
+    /// True of a size that no machine can serve. A request for nothing fails as well.
     pub(crate) fn is_absurd(&self) -> bool {
-        self.bytes >= MOST_BYTES
+        self.bytes >= MOST_BYTES || self.bytes == 0
     }
 }
 

@@ -4,7 +4,7 @@
 //!
 //! ## What it finds
 //! A node with CPUs in which less than 5% of memory is free or clean page cache, while another node has
-//! at least a quarter of its memory free.
+//! at least a quarter of its memory free; or a node without CPUs (persistent memory, CXL) while pages are written to swap.
 //!
 //! As the cause of a stall: a node is exhausted as above and tasks reclaimed, on that node where the
 //! kernel reports the node. A canary on another node is not affected.
@@ -40,6 +40,7 @@ use mw_model::{
     format_bytes, zones,
 };
 use mw_proc::meminfo::Meminfo;
+use mw_proc::vmstat::Counter;
 
 const EXHAUSTED_PERCENT: f64 = 5.0;
 const PLENTY_PERCENT: f64 = 25.0;
@@ -62,7 +63,11 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     }
     let has_cpus = |id: u32| nodes.iter().any(|node| node.id == id && !node.cpus.is_empty());
     let reclaims_first = snapshot.sysctl.number("vm.zone_reclaim_mode").is_ok_and(|mode| mode != 0);
-    let exhausted = rooms.iter().filter(|r| r.share < EXHAUSTED_PERCENT && has_cpus(r.node));
+    // A node without CPUs is filled by demotion; where it is full and pages go to swap, a program is bound to it.
+    let swaps_out = window.rate_of(&[Counter::Pswpout]).is_ok_and(|rate| rate > 0.0);
+    let counts =
+        |room: &&Room| room.share < EXHAUSTED_PERCENT && (swaps_out || has_cpus(room.node));
+    let exhausted = rooms.iter().filter(counts);
     Ok(exhausted.map(|room| finding(room, roomiest, reclaims_first)).collect())
 }
 

@@ -34,8 +34,8 @@
 //! (`memwright run --pool NAME`) is not affected: nothing is allocated.
 //!
 //! ## Threshold
-//! `always` for both is a warning, since the stall shows only when memory is fragmented, and a note where no task has
-//! compacted since the machine was started, an hour ago or longer (`compact_stall` is 0). Faults compact
+//! `always` for both is a warning, since the stall shows only when memory is fragmented, and a note where tasks have
+//! compacted less than once a minute since the machine was started, an hour ago or longer (`compact_stall`). Faults compact
 //! now if direct compactions increase by 10 a second, and so do `thp_fault_alloc` and `thp_fault_fallback`
 //! together (in our reproduction of the field report by 108 a second), over a second at least. It is critical if
 //! half of that fails and a node cannot provide a quarter of its memory in huge pages (see
@@ -63,8 +63,11 @@ const BETTER: [&str; 3] = ["defer+madvise", "madvise", "never"];
 
 const STALLS_NOW_PER_S: f64 = 10.0;
 
-/// Uptime from which on it shows something that no task has compacted.
+/// Uptime from which on it shows something that tasks have seldom compacted.
 const LONG_UPTIME_S: f64 = 3600.0;
+
+/// Between two direct compactions, on average since the machine was started, that are seldom.
+const SELDOM_S: f64 = 60.0;
 
 /// Page faults for huge pages.
 const FAULTS: &[Counter] = &[Counter::ThpFaultAlloc, Counter::ThpFaultFallback];
@@ -148,19 +151,19 @@ fn severity(window: &Window, every_fault: bool, compacting: bool) -> Severity {
     let in_vain = compacting && outlook::compaction_fails(window);
     if in_vain && !outlook::is_served_in_huge_pages(&window.now, huge_bytes) {
         Severity::Critical
-    } else if in_vain || (every_fault && !has_never_compacted(window)) {
+    } else if in_vain || (every_fault && !compacts_seldom(window)) {
         Severity::Warning
     } else {
         Severity::Note
     }
 }
 
-/// True if no task has compacted since the machine was started, an hour ago or longer: `compact_stall` counts each that
-/// tried, whatever it wanted.
-fn has_never_compacted(window: &Window) -> bool {
-    let vmstat = window.now.sample.vmstat.value();
-    let is_long = window.now.origin.uptime_s.is_some_and(|seconds| seconds >= LONG_UPTIME_S);
-    is_long && vmstat.and_then(|vmstat| vmstat.get(Counter::CompactStall)) == Some(0)
+/// True if tasks have seldom compacted since the machine was started, an hour ago or longer: `compact_stall` counts each
+/// that tried, whatever it wanted.
+fn compacts_seldom(window: &Window) -> bool {
+    let stalls = window.now.sample.vmstat.value().and_then(|v| v.get(Counter::CompactStall));
+    let uptime_s = window.now.origin.uptime_s.filter(|seconds| *seconds >= LONG_UPTIME_S);
+    stalls.zip(uptime_s).is_some_and(|(stalls, uptime_s)| stalls as f64 * SELDOM_S <= uptime_s)
 }
 
 /// Page faults a second for huge pages: the page cache and kernel objects have the kernel compact as well.

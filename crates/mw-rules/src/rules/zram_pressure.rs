@@ -1,6 +1,6 @@
 //! # zram-pressure
 //!
-//! zram swap saves little memory, or is full.
+//! zram swap saves little memory, is full, or is used last.
 //!
 //! ## What it finds
 //! A zram device that is used as swap, of which one of the following is true:
@@ -8,6 +8,9 @@
 //! - It stores at least 5% of memory, and takes at least 75% of that for it: the data do not compress.
 //! - It takes 95% of its `mem_limit`: the next page that is swapped out is refused.
 //! - It takes at least 25% of memory, however well the data compress.
+//!
+//! Also a zram device whose priority of swap is below that of another device: a note. Without `-p`, swapon(8) gives each
+//! area a lower priority than the one before.
 //!
 //! A zram device that holds a file system is not judged, nor is zswap, which meminfo counts as `Zswap`.
 //!
@@ -38,8 +41,10 @@
 
 use crate::share::percent;
 use mw_model::{
-    Area, Finding, Missing, Quantity, Remedy, Severity, Step, Window, Zram, derived, format_bytes,
+    Area, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Window, Zram, derived,
+    format_bytes,
 };
+use mw_proc::swaps::Swap;
 
 const POOR_PERCENT: f64 = 75.0;
 const MIN_STORED_PERCENT: f64 = 5.0;
@@ -48,10 +53,43 @@ const LARGE_PERCENT: f64 = 25.0;
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let snapshot = &window.now;
-    let devices = snapshot.zrams.required()?;
+    let order = used_last(snapshot);
+    let devices = match (snapshot.zrams.required(), &order) {
+        (Ok(devices), _) => devices.as_slice(),
+        // The areas of swap are known without the devices.
+        (Err(_), Some(_)) => &[],
+        (Err(missing), None) => return Err(missing),
+    };
     let memory = derived::memory_bytes(&snapshot.sample)?;
     let page_bytes = snapshot.origin.page_bytes;
-    Ok(devices.iter().filter_map(|device| finding(device, memory, page_bytes)).collect())
+    let troubles = devices.iter().filter_map(|device| finding(device, memory, page_bytes));
+    Ok(troubles.chain(order).collect())
+}
+
+/// A zram device that the kernel turns to only when a slower area is full (mm/swapfile.c, `swap_alloc_slow()`).
+fn used_last(snapshot: &Snapshot) -> Option<Finding> {
+    let swaps = snapshot.swaps.value()?;
+    let is_zram = |swap: &&Swap| swap.path.starts_with("/dev/zram");
+    let zram = swaps.iter().filter(is_zram).max_by_key(|swap| swap.priority)?;
+    let slower = swaps.iter().filter(|swap| !is_zram(swap));
+    let first = slower.max_by_key(|swap| swap.priority).filter(|s| s.priority > zram.priority)?;
+    let headline = format!(
+        "{} is filled before {}: its priority of swap is {}, that of zram {}",
+        first.path, zram.path, first.priority, zram.priority
+    );
+    Some(
+        Finding::new(Severity::Note, Area::Swap, headline)
+            .with_evidence("used of zram", Quantity::Bytes(zram.used_bytes), "/proc/swaps")
+            .with_evidence("used before it", Quantity::Bytes(first.used_bytes), "/proc/swaps")
+            .with_impact("Pages go to the slow device while the fast one is empty.")
+            .with_remedy(Remedy::named(
+                "give zram the higher priority",
+                vec![Step::manual(format!(
+                    "swapoff {0} && swapon -p 100 {0}    # and in fstab or zram-generator.conf",
+                    zram.path
+                ))],
+            )),
+    )
 }
 
 /// Problem of a device, and its remedy.

@@ -1,4 +1,5 @@
-//! Lines in which the kernel refuses something at a limit that is not the machine's memory.
+//! Lines of the kernel that are no report: it refuses something at a limit that is not the machine's memory, or memory
+//! itself is faulty.
 
 use crate::word_table::WordTable;
 use mw_memory::{format_bytes, format_count};
@@ -7,9 +8,9 @@ use std::collections::BTreeMap;
 /// The most of a name that is kept.
 const MAX_NAME_CHARS: usize = 120;
 
-/// Limits that the kernel names when it refuses.
+/// Limits that the kernel names when it refuses, and faults of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum RefusalKind {
+pub(crate) enum KernelWarning {
     /// `pids.max` of a cgroup (kernel/cgroup/pids.c).
     Tasks,
     /// Bounce buffers of devices (kernel/dma/swiotlb.c).
@@ -35,69 +36,94 @@ pub(crate) enum RefusalKind {
     /// The machine's memory: `out_of_memory()` first asks drivers, and i915 says that it freed nothing
     /// (drivers/gpu/drm/i915/gem/i915_gem_shrinker.c). A request without __GFP_FS has no process killed after that.
     Graphics,
+    /// Memory that was plugged in beside the boundary of a block (mm/memory_hotplug.c, `check_hotplug_memory_range()`).
+    UnalignedRange,
+    /// Errors that the memory controller corrected (drivers/edac/edac_mc.c).
+    CorrectedErrors,
+    /// Errors that it could not correct (the same, and mm/memory-failure.c).
+    UncorrectedErrors,
+    /// Entries of page tables, or pages, that cannot be (mm/memory.c, `print_bad_pte()`; mm/page_alloc.c, `bad_page()`).
+    CorruptPages,
 }
 
 /// Words of the kernel, and the limit that each is of.
-static WORDS: WordTable<RefusalKind> = WordTable::new(&[
-    ("fork rejected by pids controller in ", RefusalKind::Tasks),
-    ("swiotlb buffer is full", RefusalKind::BounceBuffers),
-    ("Out of SW-IOMMU space", RefusalKind::BounceBuffers),
-    ("too many orphaned sockets", RefusalKind::OrphanedSockets),
-    ("Out of socket memory", RefusalKind::OrphanedSockets),
-    ("consider tuning tcp_mem", RefusalKind::SocketMemory),
-    ("VFS: file-max limit", RefusalKind::OpenFiles),
-    ("table full, dropping packet", RefusalKind::TrackedConnections),
-    ("hv_balloon: Memory hot add failed", RefusalKind::HotAdd),
-    ("not enough memory for the allocation", RefusalKind::Commit),
-    ("no enough memory for the allocation", RefusalKind::Commit),
-    (" exceed data ulimit ", RefusalKind::DataSize),
-    ("neighbor table overflow", RefusalKind::Neighbours),
-    ("Neighbour table overflow", RefusalKind::Neighbours),
+static WORDS: WordTable<KernelWarning> = WordTable::new(&[
+    ("fork rejected by pids controller in ", KernelWarning::Tasks),
+    ("swiotlb buffer is full", KernelWarning::BounceBuffers),
+    ("Out of SW-IOMMU space", KernelWarning::BounceBuffers),
+    ("too many orphaned sockets", KernelWarning::OrphanedSockets),
+    ("Out of socket memory", KernelWarning::OrphanedSockets),
+    ("consider tuning tcp_mem", KernelWarning::SocketMemory),
+    ("VFS: file-max limit", KernelWarning::OpenFiles),
+    ("table full, dropping packet", KernelWarning::TrackedConnections),
+    ("hv_balloon: Memory hot add failed", KernelWarning::HotAdd),
+    ("not enough memory for the allocation", KernelWarning::Commit),
+    ("no enough memory for the allocation", KernelWarning::Commit),
+    (" exceed data ulimit ", KernelWarning::DataSize),
+    ("neighbor table overflow", KernelWarning::Neighbours),
+    ("Neighbour table overflow", KernelWarning::Neighbours),
     // Before 4.6 with PERCPU.
-    ("percpu: allocation failed, size=", RefusalKind::Percpu),
-    ("PERCPU: allocation failed, size=", RefusalKind::Percpu),
-    ("Purging GPU memory, 0 pages freed", RefusalKind::Graphics),
+    ("percpu: allocation failed, size=", KernelWarning::Percpu),
+    ("PERCPU: allocation failed, size=", KernelWarning::Percpu),
+    ("Purging GPU memory, 0 pages freed", KernelWarning::Graphics),
+    ("unaligned hotplug range: start ", KernelWarning::UnalignedRange),
+    (" CE error on ", KernelWarning::CorrectedErrors),
+    (" CE memory ", KernelWarning::CorrectedErrors),
+    (" CE page ", KernelWarning::CorrectedErrors),
+    (" UE error on ", KernelWarning::UncorrectedErrors),
+    (" UE memory ", KernelWarning::UncorrectedErrors),
+    (" UE page ", KernelWarning::UncorrectedErrors),
+    ("Memory failure: 0x", KernelWarning::UncorrectedErrors),
+    ("Bad page map in process ", KernelWarning::CorruptPages),
+    ("Bad page state in process ", KernelWarning::CorruptPages),
+    ("Bad swap file entry ", KernelWarning::CorruptPages),
+    ("Bad swap offset entry ", KernelWarning::CorruptPages),
 ]);
 
-/// Refusals at one limit.
+/// KernelWarnings at one limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct LimitRefusal {
-    lines: u64,
+struct WarningLines {
+    count: u64,
     /// The first cgroup, device or program that was refused.
     first: Option<String>,
     /// Amount that the first line has: `32768 of 32768` slots, `48 GiB`.
     amount: Option<String>,
 }
 
-/// Refusals of a log by limit.
+/// Warnings of a log by kind.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Refusals(BTreeMap<RefusalKind, LimitRefusal>);
+pub(crate) struct KernelWarnings(BTreeMap<KernelWarning, WarningLines>);
 
-impl Refusals {
+impl KernelWarnings {
     /// Reads a line of the kernel; false if it refuses nothing.
     pub(crate) fn read(&mut self, message: &str) -> bool {
         let Some((words, kind)) = WORDS.find(message) else { return false };
-        let refusal = self.0.entry(kind).or_default();
-        refusal.lines = refusal.lines.saturating_add(1);
-        if refusal.lines == 1 {
+        let lines = self.0.entry(kind).or_default();
+        lines.count = lines.count.saturating_add(1);
+        if lines.count == 1 {
             let (before, after) = message.split_once(words).unwrap_or_default();
             let first = match kind {
-                RefusalKind::Tasks => Some(after.trim()),
+                KernelWarning::Tasks => Some(after.trim()),
                 // The older of the two lines has the device at its end.
-                RefusalKind::BounceBuffers => after
+                KernelWarning::BounceBuffers => after
                     .split_once(" at device ")
                     .map(|(_, device)| device)
                     .or_else(|| before.trim().strip_suffix(':')),
-                RefusalKind::Commit => committing_program(before),
-                RefusalKind::DataSize => mapping_program(before),
+                KernelWarning::Commit => committing_program(before),
+                KernelWarning::DataSize => mapping_program(before),
+                KernelWarning::UnalignedRange => after.split(',').next(),
+                KernelWarning::CorrectedErrors | KernelWarning::UncorrectedErrors => {
+                    memory_module(words, after)
+                }
                 _ => None,
             };
             let first = first.filter(|name| !name.is_empty());
-            refusal.first = first.map(|name| name.chars().take(MAX_NAME_CHARS).collect());
-            refusal.amount = match kind {
-                RefusalKind::BounceBuffers => slots(after),
-                RefusalKind::Commit => requested(before),
-                RefusalKind::DataSize => data_size(before, after),
+            lines.first = first.map(|name| name.chars().take(MAX_NAME_CHARS).collect());
+            lines.amount = match kind {
+                KernelWarning::BounceBuffers => slots(after),
+                KernelWarning::Commit => requested(before),
+                KernelWarning::DataSize => data_size(before, after),
+                KernelWarning::UnalignedRange => block_size(before),
                 _ => None,
             };
         }
@@ -106,28 +132,28 @@ impl Refusals {
 
     /// The limit that refused most often, in one line.
     pub(crate) fn headline(&self) -> Option<String> {
-        let (kind, refusal) = self.0.iter().max_by_key(|(_, refusal)| refusal.lines)?;
-        Some(format!("the kernel killed nothing: {}", kind.headline(refusal)))
+        let (kind, lines) = self.0.iter().max_by_key(|(_, lines)| lines.count)?;
+        Some(format!("the kernel killed nothing: {}", kind.headline(lines)))
     }
 
     /// A note for each limit.
     pub(crate) fn notes(&self) -> impl Iterator<Item = String> {
-        self.0.iter().map(|(kind, refusal)| {
-            format!("{}: {}", format_count(refusal.lines, "line"), kind.note(refusal))
+        self.0.iter().map(|(kind, lines)| {
+            format!("{}: {}", format_count(lines.count, "line"), kind.note(lines))
         })
     }
 }
 
-impl RefusalKind {
-    fn headline(self, refusal: &LimitRefusal) -> String {
-        let first = refusal.first.as_deref();
+impl KernelWarning {
+    fn headline(self, lines: &WarningLines) -> String {
+        let first = lines.first.as_deref();
         match self {
             Self::Tasks => format!(
                 "fork was refused at the limit of tasks (pids.max) of {}",
                 first.unwrap_or("a cgroup")
             ),
             Self::BounceBuffers => {
-                let slots = refusal.amount.as_ref();
+                let slots = lines.amount.as_ref();
                 let slots = slots.map_or(String::new(), |slots| format!(", {slots} slots in use"));
                 format!(
                     "{} found no free bounce buffer (swiotlb){slots}",
@@ -152,12 +178,12 @@ impl RefusalKind {
             Self::Commit => format!(
                 "overcommit refused {} {} in one request",
                 first.unwrap_or("a program"),
-                refusal.amount.as_deref().unwrap_or("memory")
+                lines.amount.as_deref().unwrap_or("memory")
             ),
             Self::DataSize => format!(
                 "{} reached its limit of private memory (ulimit -d){}",
                 first.unwrap_or("a program"),
-                refusal.amount.as_ref().map_or(String::new(), |amount| format!(": {amount}"))
+                lines.amount.as_ref().map_or(String::new(), |amount| format!(": {amount}"))
             ),
             Self::Neighbours => {
                 "the table of network neighbours is full (neigh.default.gc_thresh3)".to_owned()
@@ -166,11 +192,25 @@ impl RefusalKind {
             Self::Graphics => {
                 "memory was used up, and the graphics driver (i915) had nothing to free".to_owned()
             }
+            Self::UnalignedRange => format!(
+                "memory that was plugged in was refused: it does not begin on a boundary of {}",
+                lines.amount.as_deref().unwrap_or("a block")
+            ),
+            Self::CorrectedErrors => {
+                format!("the hardware corrected memory errors at {}", first.unwrap_or("a module"))
+            }
+            Self::UncorrectedErrors => format!(
+                "memory is faulty: errors at {} could not be corrected",
+                first.unwrap_or("a module")
+            ),
+            Self::CorruptPages => {
+                "memory holds wrong bits: entries of page tables or pages are corrupt".to_owned()
+            }
         }
     }
 
-    fn note(self, refusal: &LimitRefusal) -> String {
-        let first = refusal.first.as_deref();
+    fn note(self, lines: &WarningLines) -> String {
+        let first = lines.first.as_deref();
         match self {
             Self::Tasks => format!(
                 "{} is at its limit of tasks (pids.max, TasksMax= of the unit), which is no limit of memory, whatever its \
@@ -218,6 +258,22 @@ impl RefusalKind {
                  swap on a file system or a ZFS volume, network block devices), so that nobody ends and the machine may hang; \
                  find what grew before, and keep swap off such devices"
                 .to_owned(),
+            Self::UnalignedRange => format!(
+                "the kernel adds memory in whole blocks, each at a multiple of its size; the hypervisor put this at {}. Align it \
+                 there, or use a kernel with smaller blocks (arm64 with 4 KiB pages: 128 MiB since 5.12, 1 GiB before)",
+                first.unwrap_or("another address")
+            ),
+            Self::CorrectedErrors => format!(
+                "nothing is lost and memory is not short; {} is failing: replace it before errors cannot be corrected \
+                 (edac-util, ras-mc-ctl --summary count them)",
+                first.unwrap_or("the module")
+            ),
+            Self::UncorrectedErrors => "the kernel takes such pages out of use and kills who has them; replace the module. More \
+                 memory or other settings do not help"
+                .to_owned(),
+            Self::CorruptPages => "the hardware is faulty or overclocked, or a driver writes where it must not; test the memory \
+                 (memtest86+) at its normal speed. Memory is not short"
+                .to_owned(),
         }
     }
 }
@@ -248,6 +304,23 @@ fn data_size(before: &str, after: &str) -> Option<String> {
     Some(format!("{} of {}", bytes(size)?, bytes(limit)?))
 }
 
+/// `CPU#0Channel#2_DIMM#0 (channel:2 slot:0 …)`, `read error on DIMM_A1 (…)`, `0x0, offset 0x0, …, label "DIMM_A1"`.
+fn memory_module<'a>(words: &str, after: &'a str) -> Option<&'a str> {
+    let label = match after.split_once("label \"") {
+        Some((_, rest)) => rest.split('"').next()?,
+        None if words.ends_with(" on ") => after,
+        None => after.split_once(" on ")?.1,
+    };
+    label.split(" (").next().map(str::trim)
+}
+
+/// `Block size [0x40000000] unaligned …`.
+fn block_size(before: &str) -> Option<String> {
+    let (_, rest) = before.split_once("[0x")?;
+    let digits = rest.split(']').next()?;
+    Some(format_bytes(u64::from_str_radix(digits, 16).ok()?))
+}
+
 /// `total 32768 (slots), used 32766 (slots)`.
 fn slots(text: &str) -> Option<String> {
     let number = |key: &str| {
@@ -262,12 +335,12 @@ fn slots(text: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn read(lines: &[&str]) -> Refusals {
-        let mut refusals = Refusals::default();
+    fn read(lines: &[&str]) -> KernelWarnings {
+        let mut warnings = KernelWarnings::default();
         for line in lines {
-            assert!(refusals.read(line), "{line}");
+            assert!(warnings.read(line), "{line}");
         }
-        refusals
+        warnings
     }
 
     #[test]
@@ -316,11 +389,31 @@ mod tests {
     }
 
     #[test]
-    fn other_lines_refuse_nothing() {
-        let mut refusals = Refusals::default();
-        for line in ["swiotlb: Reserved memory: created", "hv_balloon: Using Dynamic Memory", ""] {
-            assert!(!refusals.read(line), "{line}");
+    fn faults_of_memory_name_the_module_and_the_block() {
+        let headline = |line: &str| read(&[line]).headline().unwrap();
+        for line in [
+            "EDAC MC0: 4 CE error on DIMM#0 (channel:2 slot:0 page:0x0 offset:0x0)",
+            "EDAC MC0: 1 CE memory read error on DIMM#0 (channel:0 slot:0)",
+            "EDAC MC1: CE page 0x1, offset 0x0, grain 8, row 4, channel 1, label \"DIMM#0\": amd64",
+        ] {
+            assert!(headline(line).ends_with("corrected memory errors at DIMM#0"), "{line}");
         }
-        assert_eq!(refusals.headline(), None);
+        let line = "Memory failure: 0x12345: recovery action for dirty LRU page: Recovered";
+        assert!(headline(line).contains("memory is faulty"));
+        let line =
+            "Block size [0x40000000] unaligned hotplug range: start 0xc8000000, size 0x40000000";
+        assert!(headline(line).ends_with("a boundary of 1 GiB"));
+        assert!(read(&[line]).notes().next().unwrap().contains("put this at 0xc8000000. "));
+        let line = "BUG: Bad page map in process a  pte:806a0000 pmd:387c2831";
+        assert!(headline(line).contains("wrong bits"));
+    }
+
+    #[test]
+    fn other_lines_refuse_nothing() {
+        let mut warnings = KernelWarnings::default();
+        for line in ["swiotlb: Reserved memory: created", "hv_balloon: Using Dynamic Memory", ""] {
+            assert!(!warnings.read(line), "{line}");
+        }
+        assert_eq!(warnings.headline(), None);
     }
 }
