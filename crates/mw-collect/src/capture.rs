@@ -3,14 +3,15 @@
 //! # Format
 //! A zstd-compressed tar of one tree: the files under their own paths (`proc/meminfo`), and below
 //! `memwright/` what is no file on the machine: `statfs` (usage of memory filesystems), `map_counts`
-//! (how many mappings processes have that may have too many), `page_blocks` (what the blocks of fragmented memory consist
-//! of), `oom_history` (the latest kills), `page_size`, `clock_unix_ms`, and `earlier/` with the fast counters as they were `interval_ms` milliseconds
+//! (how many mappings processes have that may have too many), `open_files` (how many files processes have open that
+//! reach their limit), `page_blocks` (what the blocks of fragmented memory consist of), `oom_history` (the latest kills),
+//! `page_size`, `clock_unix_ms`, and `earlier/` with the fast counters as they were `interval_ms` milliseconds
 //! before, so that rates can be computed. Only the files named here are captured; no
 //! process's environment or command line is ever read, and of the boot line only what concerns
 //! memory is kept. Readers ignore files that they do not know, so an older memwright reads a newer
 //! capture.
 
-use crate::collector::{cgroup, map_count, memory_blocks, mounts, processes, sysctl};
+use crate::collector::{cgroup, map_count, memory_blocks, mounts, open_files, processes, sysctl};
 use crate::judged;
 use crate::memory_tree::{MAX_PATH_BYTES, MemoryTree};
 use crate::redact::Redactor;
@@ -37,6 +38,9 @@ const MAX_PROCESSES: usize = 64;
 
 /// Of which so many at most for their mappings.
 const MAX_MANY_MAPPINGS: usize = 8;
+
+/// Of which so many at most for their open files.
+const MAX_AT_FILE_LIMIT: usize = 8;
 
 const ZSTD_LEVEL: i32 = 9;
 
@@ -244,9 +248,18 @@ fn add_processes<W: Write>(source: &Source, archive: &mut Archive<W>) -> io::Res
         archive.add(map_count::MAP_COUNTS, map_count::write(counts).as_bytes())?;
     }
     let many_mappings = most_mappings(counts.unwrap_or_default());
+    archive.add(open_files::OPEN_FILES, open_files::write(&processes.list).as_bytes())?;
+    let mut at_file_limit: Vec<u32> = processes
+        .list
+        .iter()
+        .filter(|of| of.open_files.is_some())
+        .filter_map(|of| of.status.pid)
+        .collect();
+    at_file_limit.truncate(MAX_AT_FILE_LIMIT);
     processes.list.sort_by_key(|process| {
         let status = &process.status;
-        let has_many = status.pid.is_some_and(|pid| many_mappings.contains(&pid));
+        let is_listed = |pids: &[u32]| status.pid.is_some_and(|pid| pids.contains(&pid));
+        let has_many = is_listed(&many_mappings) || is_listed(&at_file_limit);
         let held = status.vm_rss_bytes.unwrap_or(0);
         std::cmp::Reverse((has_many, held.saturating_add(status.vm_lck_bytes.unwrap_or(0))))
     });

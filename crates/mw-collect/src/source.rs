@@ -11,7 +11,7 @@ use crate::memory_tree::MemoryTree;
 use mw_model::{Missing, OriginKind, Reading};
 use mw_proc::error::ParseError;
 use rustix::buffer::spare_capacity;
-use rustix::fs::{Dir, FileType, Mode, OFlags, PROC_SUPER_MAGIC, ResolveFlags};
+use rustix::fs::{Dir, DirEntry, FileType, Mode, OFlags, PROC_SUPER_MAGIC, ResolveFlags};
 use rustix::io::Errno;
 use std::ffi::CString;
 use std::os::fd::OwnedFd;
@@ -270,6 +270,21 @@ impl Source {
     /// Why it cannot be seen or understood.
     pub fn number(&self, path: &str) -> Result<u64, Missing> {
         self.parse(path, mw_proc::number::parse_u64)
+    }
+
+    /// The size of a directory, in which some file systems of the kernel have the number of entries.
+    pub(crate) fn directory_size(&self, path: &str) -> Option<u64> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let stat = rustix::fs::fstat(self.open_at(path, flags).ok()?).ok()?;
+        u64::try_from(stat.st_size).ok()
+    }
+
+    /// The number of entries of a directory, counted up to more than `most`.
+    pub(crate) fn count_entries(&self, path: &str, most: usize) -> Option<usize> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let entries = Dir::read_from(self.open_at(path, flags).ok()?).ok()?;
+        let is_counted = |entry: &DirEntry| !matches!(entry.file_name().to_bytes(), b"." | b"..");
+        Some(entries.flatten().filter(is_counted).take(most.saturating_add(1)).count())
     }
 
     /// The names in a directory, sorted.

@@ -31,6 +31,7 @@ pub mod map_count;
 mod metric;
 mod namespaces;
 mod oom;
+pub mod open_files;
 mod page_blocks;
 mod party_kind;
 mod pool_report;

@@ -21,6 +21,8 @@ pub struct Status {
     /// Effective capabilities, a bit each (capabilities(7)).
     pub effective_capabilities: Option<u64>,
     pub threads: Option<u64>,
+    /// Slots of its table of descriptors, which grows and does not shrink: at least its open files.
+    pub descriptor_slots: Option<u32>,
     pub vm_size_bytes: Option<u64>,
     pub vm_peak_bytes: Option<u64>,
     /// Private and writable, stacks left out: what `RLIMIT_DATA` counts since 4.7.
@@ -84,6 +86,7 @@ impl Status {
             b"Pid" => number(&mut self.pid)?,
             b"PPid" => number(&mut self.ppid)?,
             b"Uid" => number(&mut self.uid)?,
+            b"FDSize" => number(&mut self.descriptor_slots)?,
             b"NSpid" => {
                 line.whole()?;
                 let inner = scan::fields(value).last();
@@ -137,6 +140,7 @@ Pid:	3563
 PPid:	3549
 TracerPid:	0
 Uid:	1000	0	0	0
+FDSize:	256
 Groups:	 
 VmPeak:	    2928 kB
 VmSize:	    2927 kB
@@ -165,6 +169,7 @@ nonvoluntary_ctxt_switches:	0
         assert_eq!((status.name.as_str(), status.state), ("head", Some('R')));
         assert_eq!((status.tgid, status.pid, status.ppid), (Some(3562), Some(3563), Some(3549)));
         assert_eq!((status.uid, status.threads), (Some(1000), Some(7)));
+        assert_eq!(status.descriptor_slots, Some(256));
         assert_eq!(status.vm_peak_bytes, Some(2928 << 10));
         assert_eq!(status.vm_size_bytes, Some(2927 << 10));
         assert_eq!(status.vm_hwm_bytes, Some(1829 << 10));

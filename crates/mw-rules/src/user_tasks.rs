@@ -1,7 +1,9 @@
 //! Users that are at the limit of tasks of one of their processes (`RLIMIT_NPROC`).
 
+use crate::raised_rlimit::raise_rlimit;
 use crate::share::{LIMIT_PERCENT, percent};
-use mw_model::{Finding, Process, Quantity, Remedy, Severity, Snapshot, Step, Subject};
+use mw_model::{Finding, Process, Quantity, Remedy, Severity, Snapshot, Subject};
+use mw_proc::limits::Rlimit;
 use std::collections::BTreeMap;
 
 /// A smaller limit is set on purpose, so that a program cannot fork (systemd's `LimitNPROC=1`, rtkit).
@@ -12,6 +14,7 @@ struct ReachedLimit<'a> {
     process: &'a Process,
     uid: u32,
     limit: u64,
+    hard: Option<u64>,
     /// Tasks of the user.
     tasks: u64,
 }
@@ -30,10 +33,11 @@ pub(crate) fn at_limits(snapshot: &Snapshot) -> Vec<Finding> {
     let mut reached: BTreeMap<u32, ReachedLimit<'_>> = BTreeMap::new();
     let limited = processes.iter().filter_map(|process| {
         let uid = process.status.uid.filter(|uid| *uid != 0)?;
-        let limit = process.limits?.max_processes?.soft?;
+        let Rlimit { soft, hard } = process.limits?.max_processes?;
+        let limit = soft?;
         let tasks = *tasks.get(&uid)?;
         let is_reached = limit >= LEAST_LIMIT && percent(tasks, limit) >= LIMIT_PERCENT;
-        is_reached.then_some(ReachedLimit { process, uid, limit, tasks })
+        is_reached.then_some(ReachedLimit { process, uid, limit, hard, tasks })
     });
     let threads = |of: &ReachedLimit<'_>| of.process.status.threads.unwrap_or(1);
     for of in limited {
@@ -48,7 +52,7 @@ pub(crate) fn at_limits(snapshot: &Snapshot) -> Vec<Finding> {
 }
 
 fn finding(of: &ReachedLimit<'_>) -> Finding {
-    let ReachedLimit { uid, limit, tasks, .. } = *of;
+    let ReachedLimit { uid, limit, hard, tasks, .. } = *of;
     let status = &of.process.status;
     let pid = status.pid.unwrap_or_default();
     let headline = format!(
@@ -67,7 +71,7 @@ fn finding(of: &ReachedLimit<'_>) -> Finding {
         .with_impact("fork(2) and the creation of threads fail with EAGAIN although memory is free.")
         .with_remedy(Remedy::named(
             "find what starts so many tasks, or raise the limit (LimitNPROC= of the unit, nproc of limits.conf)",
-            vec![Step::manual(format!("prlimit --pid {pid} --nproc={raised}"))],
+            vec![raise_rlimit(pid, "nproc", Rlimit { soft: Some(limit), hard }, raised)],
         ))
 }
 
@@ -75,7 +79,7 @@ fn finding(of: &ReachedLimit<'_>) -> Finding {
 mod tests {
     use super::*;
     use mw_model::{Processes, Reading};
-    use mw_proc::limits::{Rlimit, Rlimits};
+    use mw_proc::limits::Rlimits;
     use mw_proc::status::Status;
 
     fn process(pid: u32, uid: u32, threads: u64, limit: Option<u64>) -> Process {
@@ -88,7 +92,7 @@ mod tests {
         };
         let max_processes = limit.map(|soft| Rlimit { soft: Some(soft), hard: None });
         let limits = max_processes.map(|_| Rlimits { max_processes, ..Rlimits::default() });
-        Process { status, limits }
+        Process { status, limits, open_files: None }
     }
 
     fn headlines(list: Vec<Process>) -> Vec<String> {

@@ -40,6 +40,7 @@ fn each_limit_is_found_by_its_own_setting() {
     assert_eq!(subject("firing-cgroups"), "kernel memory");
     assert_eq!(subject("firing-tasks"), "cgroup /ci.service");
     assert_eq!(subject("firing-tasks-v1"), "cgroup /docker/5b2e");
+    assert_eq!(subject("firing-descriptors"), "process nginx");
     let mut of_root = window("kernel-limit/firing-keys");
     let Reading::Value(keys) = &mut of_root.now.keys else { panic!("keys") };
     *keys =

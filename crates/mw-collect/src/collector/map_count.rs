@@ -233,7 +233,7 @@ mod tests {
             vm_size_bytes: Some(size_pages << 12),
             ..Status::default()
         };
-        Process { status, limits: None }
+        Process { status, ..Process::default() }
     }
 
     /// Count of a process that has ended, with a limit of 1,000 and `all` mappings.

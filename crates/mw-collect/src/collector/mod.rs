@@ -9,6 +9,8 @@ pub(crate) mod map_count;
 pub(crate) mod memory_blocks;
 pub(crate) mod mounts;
 pub(crate) mod node;
+pub(crate) mod open_files;
+mod process_files;
 pub(crate) mod processes;
 pub(crate) mod sysctl;
 pub(crate) mod transparent_hugepage;

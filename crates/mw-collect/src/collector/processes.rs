@@ -1,11 +1,11 @@
 //! /proc/PID/status and limits, of a bounded number of processes.
 
+use crate::collector::open_files;
+use crate::collector::process_files::{limits, reader};
 use crate::source::Source;
 use mw_model::{Missing, Process, Processes};
-use mw_proc::limits::Rlimits;
 use mw_proc::pid_stat::PidStat;
 use mw_proc::status::Status;
-use mw_sys::HelperThread;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -20,9 +20,6 @@ const BATCH: usize = 32;
 /// Users whose limit of tasks is read, and the fewest tasks of such a user.
 const MAX_USERS: usize = 8;
 const MANY_TASKS: u64 = 128;
-
-/// Time limit of one process, on a machine that is short of memory too.
-const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Time limit of all processes: a status costs 10 to 20 µs, more when the process is busy.
 const BUDGET: Duration = Duration::from_millis(8);
@@ -59,6 +56,7 @@ fn collect_within(source: &Source, budget: Duration, first: &[u32]) -> Result<Pr
         }
     }
     add_limits_of_users(source, &mut list)?;
+    open_files::add(source, &mut list)?;
     list.sort_by_key(|process: &Process| process.status.pid);
     Ok(Processes { present: pids.len(), unseen: pids.len() - seen, list })
 }
@@ -94,10 +92,6 @@ fn add_limits_of_users(source: &Source, list: &mut [Process]) -> Result<(), Miss
     Ok(())
 }
 
-fn limits(source: &Source, pid: u32) -> Option<Rlimits> {
-    source.parse(&format!("/proc/{pid}/limits"), Rlimits::parse).ok()
-}
-
 /// Start times of processes, in ticks since boot; `None` for one that has gone or did not answer in time.
 pub(crate) fn started_ticks(source: &Source, pids: &[u32]) -> Vec<Option<u64>> {
     let started = |source: &Source, pid| {
@@ -106,28 +100,6 @@ pub(crate) fn started_ticks(source: &Source, pids: &[u32]) -> Vec<Option<u64>> {
     };
     let Ok(mut read) = reader(source, started) else { return Vec::new() };
     read(pids).into_iter().map(Option::flatten).collect()
-}
-
-/// Reads processes in batches; `None` for a process that did not answer in time.
-type ReadBatch<'a, T> = Box<dyn FnMut(&[u32]) -> Vec<Option<Option<T>>> + 'a>;
-
-/// Reads processes: those of a running machine on a helper thread, because a file in /proc may wait
-/// for a lock of its process.
-fn reader<T: Send + 'static>(
-    source: &Source,
-    read: fn(&Source, u32) -> Option<T>,
-) -> Result<ReadBatch<'_, T>, Missing> {
-    if !source.is_running() {
-        return Ok(Box::new(move |pids| pids.iter().map(|pid| Some(read(source, *pid))).collect()));
-    }
-    let failed = |error: std::io::Error| Missing::failed("/proc/PID", error.to_string());
-    let theirs = source.again().map_err(failed)?;
-    let mut helper =
-        HelperThread::new(PATIENCE, move |pid, ()| read(&theirs, pid)).map_err(failed)?;
-    Ok(Box::new(move |pids| {
-        let questions: Vec<_> = pids.iter().map(|pid| (*pid, ())).collect();
-        helper.run(&questions)
-    }))
 }
 
 /// File in which the kernel lists the children of kthreadd, its own threads, if it was built to.
@@ -160,7 +132,7 @@ fn process(source: &Source, pid: u32) -> Option<Process> {
     let status = source.parse(&format!("/proc/{pid}/status"), Status::parse).ok()?;
     status.vm_rss_bytes?;
     let locks = status.vm_lck_bytes.max(status.vm_pin_bytes).is_some_and(|bytes| bytes > 0);
-    Some(Process { status, limits: locks.then(|| limits(source, pid)).flatten() })
+    Some(Process { status, limits: locks.then(|| limits(source, pid)).flatten(), open_files: None })
 }
 
 #[cfg(test)]

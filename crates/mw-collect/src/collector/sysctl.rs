@@ -35,6 +35,7 @@ pub(crate) const NAMES: &[&str] = &[
     "fs.aio-max-nr",
     "fs.aio-nr",
     "fs.file-nr",
+    "fs.nr_open",
     "kernel.numa_balancing",
     "kernel.pid_max",
     "kernel.shmall",

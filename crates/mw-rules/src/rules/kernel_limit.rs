@@ -12,17 +12,21 @@
 //! tasks of a user, at the limit of the user's process with most threads (`RLIMIT_NPROC`, `ulimit -u`) unless that is below
 //! 256, which is set to forbid forking; or of the addresses for vmalloc (`VmallocTotal`), which are few on 32-bit machines.
 //!
-//! Watches and instances of inotify (`fs.inotify.max_user_watches`) and the open files of a process (`RLIMIT_NOFILE`) are
-//! counted in no file of the kernel that can be read at once; `memwright explain --log` knows the words of programs for both.
+//! Or a process at its limit of open files (`RLIMIT_NOFILE`, `ulimit -n`): fewer than five descriptors are free. A limit
+//! below 512 is set on purpose, and so is one that is smaller than what is open.
+//!
+//! Watches and instances of inotify (`fs.inotify.max_user_watches`) are counted by user in no file of the kernel. They would
+//! have to be added up over the descriptors of all processes, which takes seconds on a large machine; `memwright explain
+//! --log` knows the words of programs that are refused one.
 //!
 //! ## Why it hurts
-//! Programs see ENOMEM, ENOBUFS, ENFILE, EAGAIN or EDQUOT, or connections stall and are dropped, and people look for
+//! Programs see ENOMEM, ENOBUFS, EMFILE, ENFILE, EAGAIN or EDQUOT, or connections stall and are dropped, and people look for
 //! memory that is not missing.
 //!
 //! ## What it looks like
 //! "TCP: out of memory -- consider tuning tcp_mem", "TCP: too many orphaned sockets" ("Out of socket memory" before
 //! Linux 3.3), "nf_conntrack: table full, dropping packet" or "VFS: file-max limit reached" in the kernel log; fork fails with
-//! "Resource temporarily unavailable"; a container does not start because its memory cgroup cannot be created.
+//! "Resource temporarily unavailable"; accept fails with "Too many open files", and clients wait; a container does not start because its memory cgroup cannot be created.
 //!
 //! ## How to fix it
 //! Find the program that holds them (`ss -tm`, `ls /proc/PID/fd`), or raise the limit: the finding has the command.
@@ -42,12 +46,18 @@
 //! (kernel/fork.c, `copy_process()`), unless it is root. `VmallocUsed` has all areas before Linux 4.4, nothing from 4.4 to 5.2,
 //! and since 5.3 the pages of vmalloc without mappings of devices (mm/vmalloc.c, `vmalloc_nr_pages()`).
 //!
+//! A process opens one file at a time, and databases close those that they use least before the limit (PostgreSQL keeps ten
+//! descriptors free), so that a share of the limit means nothing. The kernel returns EMFILE where no number below the soft
+//! limit is free (fs/file.c, `alloc_fd()`). `FDSize` of /proc/PID/status tells which processes may have that many. Linux 6.2
+//! has the number of open files in the size of /proc/PID/fd, for every user; before, root counts the entries, of processes
+//! with limits of up to 2048 alone.
+//!
 //! ## References
 //! Linux, Documentation/networking/ip-sysctl.rst, tcp_mem; Documentation/admin-guide/sysctl/fs.rst, file-nr and aio-nr;
 //! Documentation/admin-guide/sysctl/kernel.rst, threads-max.
 
 use crate::share::{LIMIT_PERCENT, percent};
-use crate::{cgroup_counts, user_tasks, vmalloc_space};
+use crate::{cgroup_counts, open_files, user_tasks, vmalloc_space};
 use mw_model::{
     Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Subject, Sysctl, Window,
     format_bytes,
@@ -80,14 +90,15 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let uses: Vec<LimitedUse> =
         of_machine.into_iter().chain([keys, key_bytes]).filter_map(|of| of(snapshot)).collect();
     let numbers = cgroup_counts::numbers(snapshot);
-    let mut tasks = cgroup_counts::tasks(snapshot);
-    tasks.extend(user_tasks::at_limits(snapshot));
-    tasks.extend(vmalloc_space::at_its_end(snapshot));
-    if uses.is_empty() && numbers.is_none() && tasks.is_empty() {
+    let mut others = cgroup_counts::tasks(snapshot);
+    others.extend(user_tasks::at_limits(snapshot));
+    others.extend(open_files::at_limits(snapshot));
+    others.extend(vmalloc_space::at_its_end(snapshot));
+    if uses.is_empty() && numbers.is_none() && others.is_empty() {
         return Err(Missing::absent("/proc/sys/fs/file-nr", "no limit of the kernel was read"));
     }
     let reached = uses.iter().filter(|of| percent(of.used, of.limit) >= LIMIT_PERCENT);
-    Ok(reached.map(|of| finding(of, snapshot)).chain(numbers.flatten()).chain(tasks).collect())
+    Ok(reached.map(|of| finding(of, snapshot)).chain(numbers.flatten()).chain(others).collect())
 }
 
 fn tcp(snapshot: &Snapshot) -> Option<LimitedUse> {

@@ -261,7 +261,7 @@ mod tests {
                 vm_rss_bytes: Some(resident * MIB),
                 ..Status::default()
             };
-            Process { status, limits: None }
+            Process { status, ..Process::default() }
         }
         /// Of 256 MiB of pins: the end of the headline, who is shown, and the step.
         fn found(mlocked_mib: u64, list: Option<Vec<Process>>) -> (String, Vec<String>, String) {
