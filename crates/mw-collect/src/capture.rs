@@ -11,7 +11,9 @@
 //! memory is kept. Readers ignore files that they do not know, so an older memwright reads a newer
 //! capture.
 
-use crate::collector::{cgroup, map_count, memory_blocks, mounts, open_files, processes, sysctl};
+use crate::collector::{
+    cgroup, map_count, memory_blocks, mounts, open_files, processes, sysctl, sysvipc,
+};
 use crate::judged;
 use crate::memory_tree::{MAX_PATH_BYTES, MemoryTree};
 use crate::redact::Redactor;
@@ -65,6 +67,8 @@ const FILES: &[&str] = &[
     "/proc/spl/kstat/zfs/arcstats",
     "/proc/version",
     "/proc/pressure/*",
+    sysvipc::MESSAGE_QUEUES,
+    sysvipc::SEMAPHORES,
     "/proc/sysvipc/shm",
     "/proc/self/limits",
     "/proc/self/status",

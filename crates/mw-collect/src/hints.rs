@@ -15,7 +15,7 @@ const HINTS: &[(&str, &str)] = &[
     ("/sys/kernel/mm/hugepages", "this kernel is built without hugetlb pages"),
     ("/sys/devices/system/node", "this kernel is built without NUMA"),
     ("/proc/swaps", "this kernel is built without swap"),
-    ("/proc/sysvipc", "this kernel is built without System V shared memory"),
+    ("/proc/sysvipc", "this kernel is built without System V IPC"),
     ("/sys/kernel/debug", "debugfs is not mounted: mount -t debugfs none /sys/kernel/debug"),
     ("/proc/buddyinfo", "readable by root alone on hardened kernels"),
 ];

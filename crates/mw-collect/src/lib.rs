@@ -56,7 +56,7 @@ pub use sizes::SizeCollector;
 pub use source::{MAX_DIR_ENTRIES, MAX_FILE_BYTES, Source, SourceError};
 
 use collector::{
-    block, cgroup, hugepages, map_count, memory_blocks, mounts, node, processes, sysctl,
+    block, cgroup, hugepages, map_count, memory_blocks, mounts, node, processes, sysctl, sysvipc,
     transparent_hugepage, zram,
 };
 use mw_model::{Missing, Origin, OriginKind, Snapshot, Waiters, Window, derived};
@@ -171,6 +171,7 @@ fn fill(source: &Source, snapshot: &mut Snapshot) {
     snapshot.zrams = zram::collect(source, &snapshot.swaps).into();
     snapshot.filesystems = mounts::collect(source).into();
     snapshot.shm = source.reading("/proc/sysvipc/shm", mw_proc::sysvipc_shm::parse);
+    (snapshot.semaphores, snapshot.message_queues) = sysvipc::collect(source);
     snapshot.limits = source.reading("/proc/self/limits", Rlimits::parse);
     snapshot.processes = processes::collect(source).into();
     snapshot.slabs = source.reading("/proc/slabinfo", mw_proc::slabinfo::parse);

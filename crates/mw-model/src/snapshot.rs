@@ -17,6 +17,7 @@ use mw_proc::pressure::Pressure;
 use mw_proc::slabinfo::Slab;
 use mw_proc::sockstat::Sockstat;
 use mw_proc::swaps::Swap;
+use mw_proc::sysvipc_sem::Semaphores;
 use mw_proc::sysvipc_shm::ShmSegment;
 use mw_proc::version::KernelVersion;
 use mw_proc::vmstat::Vmstat;
@@ -31,7 +32,7 @@ pub struct Snapshot {
     pub sample: Sample,
     /// NUMA nodes, at least one.
     pub nodes: Reading<Vec<Node>>,
-    /// Settings below /proc/sys/vm and the kernel.shm* ones.
+    /// Settings below /proc/sys/vm, and limits of /proc/sys/fs, kernel and net.
     pub sysctl: Sysctl,
     pub thp: Reading<Thp>,
     /// Huge page pools, one a size.
@@ -43,6 +44,10 @@ pub struct Snapshot {
     pub filesystems: Reading<Vec<MemoryFilesystem>>,
     /// SysV shared memory segments.
     pub shm: Reading<Vec<ShmSegment>>,
+    /// SysV semaphores.
+    pub semaphores: Reading<Semaphores>,
+    /// SysV message queues.
+    pub message_queues: Reading<u64>,
     /// The limits of the calling process.
     pub limits: Reading<Rlimits>,
     /// A bounded number of processes.

@@ -64,6 +64,8 @@ pub mod stat;
 pub mod status;
 pub mod swaps;
 pub mod sysctl;
+pub mod sysvipc_msg;
+pub mod sysvipc_sem;
 pub mod sysvipc_shm;
 pub mod uptime;
 pub mod version;

@@ -33,6 +33,7 @@ mod group_kills;
 mod group_settings;
 mod group_waits;
 mod hog;
+mod ipc_ids;
 mod kernel_memory;
 mod killer;
 mod largest_holders;

@@ -7,6 +7,7 @@ use mw_model::{Finding, OriginKind, Reading, Window};
 use mw_proc::cgroups::CgroupCount;
 use mw_proc::key_users::KeyUser;
 use mw_proc::limits::Rlimit;
+use mw_proc::sysvipc_sem::Semaphores;
 use mw_proc::version::KernelVersion;
 
 fn window(fixture: &str) -> Window {
@@ -41,6 +42,7 @@ fn each_limit_is_found_by_its_own_setting() {
     assert_eq!(subject("firing-tasks"), "cgroup /ci.service");
     assert_eq!(subject("firing-tasks-v1"), "cgroup /docker/5b2e");
     assert_eq!(subject("firing-descriptors"), "process nginx");
+    assert_eq!(subject("firing-semaphores"), "kernel.sem");
     let mut of_root = window("kernel-limit/firing-keys");
     let Reading::Value(keys) = &mut of_root.now.keys else { panic!("keys") };
     *keys =
@@ -84,6 +86,38 @@ fn the_raised_limit_is_enough() {
     assert!(step.contains("net.ipv4.tcp_mem=\\\"11000 14700 44000\\\""), "{step}");
     set(&mut window, "net.ipv4.tcp_mem", "11000 14700 44000");
     assert_eq!(found(&window, "kernel-limit"), []);
+}
+
+/// Promise (Findings): Semaphores and message queues are reported before their limits, which are raised as far as there are
+/// identifiers.
+#[test]
+fn objects_of_system_v_are_counted_against_their_limits() {
+    let kernel_sem = |change: fn(&mut Window)| {
+        let mut window = window("kernel-limit/firing-semaphores");
+        change(&mut window);
+        found(&window, "kernel-limit")
+            .pop()
+            .map(|finding| (finding.headline, format!("{:?}", finding.remedy.unwrap().steps)))
+    };
+    let (headline, steps) = kernel_sem(|_| ()).unwrap();
+    assert_eq!(headline, "sets of semaphores are at the limit kernel.sem: 125 of 128 (98%)");
+    assert!(steps.contains("kernel.sem=\\\"250 32000 32 256\\\""), "{steps}");
+    let few = kernel_sem(|window| set(window, "kernel.sem", "32000\t1024000000\t500\t32000"));
+    assert_eq!(few, None);
+    let (headline, _) = kernel_sem(|window| set(window, "kernel.sem", "250 125 32 1000")).unwrap();
+    assert_eq!(headline, "semaphores are at the limit kernel.sem: 125 of 125 (100%)");
+    let (_, steps) = kernel_sem(|window| {
+        set(window, "kernel.sem", "250 100000 32 32768");
+        window.now.semaphores = Reading::Value(Semaphores { sets: 32_768, semaphores: 32_768 });
+    })
+    .unwrap();
+    assert!(steps.contains("ipcmni_extend") && !steps.contains("sysctl"), "{steps}");
+    let mut window = window("kernel-limit/quiet");
+    window.now.message_queues = Reading::Value(32_000);
+    set(&mut window, "kernel.msgmni", "32000");
+    let steps =
+        format!("{:?}", found(&window, "kernel-limit").pop().unwrap().remedy.unwrap().steps);
+    assert!(steps.contains("kernel.msgmni=\\\"32768\\\""), "{steps}");
 }
 
 #[test]

@@ -102,5 +102,5 @@ pub use resource_usage::{
 pub use scratch::{Scratch, huge_page_bytes};
 pub use service::passed_descriptors;
 pub use signals::{SignalHandlersBlocked, SignalsBlocked, is_termination_requested};
-pub use sysv::{SysvSegment, SysvState};
+pub use sysv::{SysvCounts, SysvSegment, SysvState};
 pub use tcp::{TcpSegments, tcp_segments};

@@ -1,4 +1,4 @@
-//! System V shared memory segments (shmget(2), shmctl(2)).
+//! System V shared memory segments (shmget(2), shmctl(2)), and how many semaphores and message queues there are.
 
 use std::io;
 
@@ -128,9 +128,80 @@ impl SysvSegment {
     }
 }
 
+/// Semaphores and message queues of this process's IPC namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SysvCounts {
+    pub semaphore_sets: u64,
+    pub semaphores: u64,
+    pub message_queues: u64,
+}
+
+/// `struct seminfo` of linux/sem.h, which not every C library has; with `SEM_INFO`, `semusz` and `semaem` are counts.
+#[repr(C)]
+#[derive(Default)]
+struct SemaphoreInfo {
+    limits: [libc::c_int; 7],
+    semusz: libc::c_int,
+    semvmx: libc::c_int,
+    semaem: libc::c_int,
+}
+
+impl SysvCounts {
+    /// The counts, which the kernel has at hand: /proc/sysvipc lists up to 32,768 of each.
+    ///
+    /// # Errors
+    /// semctl(2)'s and msgctl(2)'s: `ENOSYS` where the kernel is built without them.
+    pub fn count() -> io::Result<Self> {
+        let mut semaphores = SemaphoreInfo::default();
+        // SAFETY: the pointer is to a live struct seminfo, which this command fills (semctl(2)).
+        #[allow(unsafe_code, reason = "no safe wrapper of semctl(2)")]
+        let done = unsafe { libc::semctl(0, 0, libc::SEM_INFO, &raw mut semaphores) };
+        if done < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: msginfo is plain numbers, for which all bits zero is a value.
+        #[allow(unsafe_code, reason = "filled by the next call")]
+        let mut messages: libc::msginfo = unsafe { std::mem::zeroed() };
+        // SAFETY: the pointer is to a live struct msginfo, which this command fills (msgctl(2)).
+        #[allow(unsafe_code, reason = "no safe wrapper of msgctl(2)")]
+        let done = unsafe { libc::msgctl(0, libc::MSG_INFO, (&raw mut messages).cast()) };
+        if done < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let count = |number: libc::c_int| u64::try_from(number).unwrap_or(0);
+        Ok(Self {
+            semaphore_sets: count(semaphores.semusz),
+            semaphores: count(semaphores.semaem),
+            message_queues: count(messages.msgpool),
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_set_and_a_queue_are_counted() {
+        let before = SysvCounts::count().unwrap();
+        // SAFETY: makes a set and touches no memory of ours (semget(2)).
+        #[allow(unsafe_code, reason = "what is counted")]
+        let set = unsafe { libc::semget(0, 3, 0o600) };
+        // SAFETY: makes a queue and touches no memory of ours (msgget(2)).
+        #[allow(unsafe_code, reason = "what is counted")]
+        let queue = unsafe { libc::msgget(0, 0o600) };
+        let after = SysvCounts::count().unwrap();
+        // SAFETY: this command takes no buffer (semctl(2)).
+        #[allow(unsafe_code, reason = "removes it")]
+        let set_removed = unsafe { libc::semctl(set, 0, libc::IPC_RMID) };
+        // SAFETY: this command takes no buffer (msgctl(2)).
+        #[allow(unsafe_code, reason = "removes it")]
+        let queue_removed = unsafe { libc::msgctl(queue, libc::IPC_RMID, std::ptr::null_mut()) };
+        assert_eq!((set_removed, queue_removed), (0, 0));
+        assert!(after.semaphore_sets > before.semaphore_sets, "{before:?} {after:?}");
+        assert!(after.semaphores >= before.semaphores + 3, "{before:?} {after:?}");
+        assert!(after.message_queues > before.message_queues, "{before:?} {after:?}");
+    }
 
     #[test]
     fn a_segment_is_made_and_removed() {

@@ -13,5 +13,6 @@ pub(crate) mod open_files;
 mod process_files;
 pub(crate) mod processes;
 pub(crate) mod sysctl;
+pub(crate) mod sysvipc;
 pub(crate) mod transparent_hugepage;
 pub(crate) mod zram;

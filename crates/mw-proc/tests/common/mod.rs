@@ -22,7 +22,7 @@ use mw_proc::vmstat::Vmstat;
 use mw_proc::zoneinfo::Zoneinfo;
 use mw_proc::{
     ParseError, cgroups, cmdline, cpulist, df, diskstats, key_users, loadavg, maps, mounts,
-    numa_maps, number, slabinfo, swaps, sysctl, sysvipc_shm, uptime,
+    numa_maps, number, slabinfo, swaps, sysctl, sysvipc_msg, sysvipc_sem, sysvipc_shm, uptime,
 };
 
 /// A parser that is fed anything.
@@ -94,6 +94,8 @@ parsers! {
     "status" include_bytes!("../data/status"), Status::parse;
     "swaps" include_bytes!("../data/swaps"), swaps::parse;
     "sysctl" include_bytes!("../data/sysctl"), sysctl;
+    "sysvipc_msg" b"key msqid perms\n0 32768 660\n", sysvipc_msg::parse_count;
+    "sysvipc_sem" b"key semid perms nsems\n0 1 600 17\n", sysvipc_sem::parse;
     "sysvipc_shm" include_bytes!("../data/sysvipc_shm"), sysvipc_shm::parse;
     "uptime" b"552.79 1063.44\n", uptime::parse;
     "version" include_bytes!("../data/version"), KernelVersion::parse;

@@ -6,7 +6,8 @@
 //! At least 95% of a limit of the whole machine in use: buffers of TCP and UDP sockets (`net.ipv4.tcp_mem`,
 //! `net.ipv4.udp_mem`), open files (`fs.file-max`), tasks (`kernel.threads-max`, `kernel.pid_max`), requests of
 //! asynchronous I/O (`fs.aio-max-nr`), TCP connections that no process has any more (`net.ipv4.tcp_max_orphans`), tracked
-//! connections (`net.netfilter.nf_conntrack_max`); or of the keys of one user and their bytes (`kernel.keys.maxkeys`,
+//! connections (`net.netfilter.nf_conntrack_max`), System V semaphores and their sets (`kernel.sem`), message queues
+//! (`kernel.msgmni`); or of the keys of one user and their bytes (`kernel.keys.maxkeys`,
 //! `kernel.keys.maxbytes`, of root `root_maxkeys` and `root_maxbytes`). Before Linux 4.7, of the numbers of memory
 //! cgroups, of which there are 65535. Or of the tasks of a cgroup of either version (`pids.max`, `TasksMax=` of systemd); of the
 //! tasks of a user, at the limit of the user's process with most threads (`RLIMIT_NPROC`, `ulimit -u`) unless that is below
@@ -20,13 +21,14 @@
 //! --log` knows the words of programs that are refused one.
 //!
 //! ## Why it hurts
-//! Programs see ENOMEM, ENOBUFS, EMFILE, ENFILE, EAGAIN or EDQUOT, or connections stall and are dropped, and people look for
+//! Programs see ENOMEM, ENOBUFS, ENOSPC, EMFILE, ENFILE, EAGAIN or EDQUOT, or connections stall and are dropped, and people look for
 //! memory that is not missing.
 //!
 //! ## What it looks like
 //! "TCP: out of memory -- consider tuning tcp_mem", "TCP: too many orphaned sockets" ("Out of socket memory" before
 //! Linux 3.3), "nf_conntrack: table full, dropping packet" or "VFS: file-max limit reached" in the kernel log; fork fails with
-//! "Resource temporarily unavailable"; accept fails with "Too many open files", and clients wait; a container does not start because its memory cgroup cannot be created.
+//! "Resource temporarily unavailable"; a database or Apache does not start with "No space left on device" while no disk is full,
+//! because sets of semaphores were left by processes that were killed; accept fails with "Too many open files", and clients wait; a container does not start because its memory cgroup cannot be created.
 //!
 //! ## How to fix it
 //! Find the program that holds them (`ss -tm`, `ls /proc/PID/fd`), or raise the limit: the finding has the command.
@@ -52,17 +54,22 @@
 //! has the number of open files in the size of /proc/PID/fd, for every user; before, root counts the entries, of processes
 //! with limits of up to 2048 alone.
 //!
+//! Semaphores and message queues are those of the caller's IPC namespace, as their limits are (ipc/sem.c, `newary()`;
+//! ipc/util.c, `ipc_addid()`). There are at most 32768 sets and queues, unless `ipcmni_extend` is among the boot parameters
+//! (Linux 5.2). Segments of shared memory are the rule `shm-limit`'s, mappings `map-count-limit`'s.
+//!
 //! ## References
 //! Linux, Documentation/networking/ip-sysctl.rst, tcp_mem; Documentation/admin-guide/sysctl/fs.rst, file-nr and aio-nr;
-//! Documentation/admin-guide/sysctl/kernel.rst, threads-max.
+//! Documentation/admin-guide/sysctl/kernel.rst, threads-max, sem, msgmni.
 
 use crate::share::{LIMIT_PERCENT, percent};
-use crate::{cgroup_counts, open_files, user_tasks, vmalloc_space};
+use crate::{cgroup_counts, ipc_ids, open_files, user_tasks, vmalloc_space};
 use mw_model::{
     Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Subject, Sysctl, Window,
     format_bytes,
 };
 use mw_proc::key_users::KeyUser;
+use mw_proc::sysvipc_sem::Semaphores;
 
 /// Something that is limited, and how much of it is in use.
 struct LimitedUse {
@@ -79,6 +86,8 @@ struct LimitedUse {
     unit_bytes: Option<u64>,
     /// The step to take before the limit is raised.
     first: &'static str,
+    /// True if each of them has an identifier of System V, which limits how far the limit can be raised.
+    is_of_ids: bool,
 }
 
 /// The step for most things that are limited.
@@ -86,7 +95,7 @@ const FIND_HOLDER: &str = "find the program that holds them";
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let snapshot = &window.now;
-    let of_machine = [tcp, udp, orphans, tracked, files, threads, pids, aio];
+    let of_machine = [tcp, udp, orphans, tracked, files, threads, pids, aio, semaphores, queues];
     let uses: Vec<LimitedUse> =
         of_machine.into_iter().chain([keys, key_bytes]).filter_map(|of| of(snapshot)).collect();
     let numbers = cgroup_counts::numbers(snapshot);
@@ -112,6 +121,7 @@ fn tcp(snapshot: &Snapshot) -> Option<LimitedUse> {
         effect: "Connections stall or are dropped although memory is free.",
         unit_bytes: Some(snapshot.origin.page_bytes),
         first: FIND_HOLDER,
+        is_of_ids: false,
     })
 }
 
@@ -126,6 +136,7 @@ fn udp(snapshot: &Snapshot) -> Option<LimitedUse> {
         effect: "Datagrams are dropped although memory is free.",
         unit_bytes: Some(snapshot.origin.page_bytes),
         first: FIND_HOLDER,
+        is_of_ids: false,
     })
 }
 
@@ -141,6 +152,7 @@ fn orphans(snapshot: &Snapshot) -> Option<LimitedUse> {
                  free.",
         unit_bytes: None,
         first: "find the program that closes connections whose peers do not answer",
+        is_of_ids: false,
     })
 }
 
@@ -155,6 +167,7 @@ fn tracked(snapshot: &Snapshot) -> Option<LimitedUse> {
         effect: "Packets of new connections are dropped although memory is free.",
         unit_bytes: None,
         first: "find what opens the connections (conntrack -L)",
+        is_of_ids: false,
     })
 }
 
@@ -170,6 +183,7 @@ fn files(snapshot: &Snapshot) -> Option<LimitedUse> {
         effect: "open(2), socket(2) and accept(2) fail with ENFILE, except for root.",
         unit_bytes: None,
         first: FIND_HOLDER,
+        is_of_ids: false,
     })
 }
 
@@ -192,6 +206,7 @@ fn of_tasks(snapshot: &Snapshot, setting: &'static str) -> Option<LimitedUse> {
         effect: "fork(2) and the creation of threads fail with EAGAIN although memory is free.",
         unit_bytes: None,
         first: FIND_HOLDER,
+        is_of_ids: false,
     })
 }
 
@@ -206,6 +221,44 @@ fn aio(snapshot: &Snapshot) -> Option<LimitedUse> {
         effect: "io_setup(2) fails with EAGAIN.",
         unit_bytes: None,
         first: FIND_HOLDER,
+        is_of_ids: false,
+    })
+}
+
+/// Sets of semaphores or all of them, whichever are closer to their limit: `kernel.sem` has both (SEMMNI, SEMMNS).
+fn semaphores(snapshot: &Snapshot) -> Option<LimitedUse> {
+    let Semaphores { sets, semaphores } = *snapshot.semaphores.value()?;
+    let of = |what: &str, used, place| {
+        Some(LimitedUse {
+            what: what.to_owned(),
+            used,
+            source: "/proc/sysvipc/sem",
+            limit: value(snapshot, "kernel.sem", place)?,
+            setting: "kernel.sem",
+            place,
+            effect: "semget(2) fails with ENOSPC although no disk is full.",
+            unit_bytes: None,
+            first: "remove those that a program left (ipcs -s, ipcrm -s)",
+            is_of_ids: place == 3,
+        })
+    };
+    let share = |of: &LimitedUse| percent(of.used, of.limit);
+    let both = [of("semaphores", semaphores, 1), of("sets of semaphores", sets, 3)];
+    both.into_iter().flatten().max_by(|a, b| share(a).total_cmp(&share(b)))
+}
+
+fn queues(snapshot: &Snapshot) -> Option<LimitedUse> {
+    Some(LimitedUse {
+        what: "message queues".to_owned(),
+        used: *snapshot.message_queues.value()?,
+        source: "/proc/sysvipc/msg",
+        limit: value(snapshot, "kernel.msgmni", 0)?,
+        setting: "kernel.msgmni",
+        place: 0,
+        effect: "msgget(2) fails with ENOSPC although no disk is full.",
+        unit_bytes: None,
+        first: "remove those that a program left (ipcs -q, ipcrm -q)",
+        is_of_ids: true,
     })
 }
 
@@ -250,6 +303,7 @@ fn of_keys(
         effect: "add_key(2) fails with EDQUOT, and with it the start of containers.",
         unit_bytes,
         first: FIND_HOLDER,
+        is_of_ids: false,
     }
 }
 
@@ -281,7 +335,14 @@ fn finding(of: &LimitedUse, snapshot: &Snapshot) -> Finding {
 
 /// Twice the limit: half of it is free then.
 fn remedy(of: &LimitedUse, snapshot: &Snapshot) -> Remedy {
-    let raised = of.limit.saturating_mul(2);
+    let raised =
+        if of.is_of_ids { ipc_ids::raised(of.limit) } else { Some(of.limit.saturating_mul(2)) };
+    let Some(raised) = raised else {
+        return Remedy::named(
+            format!("{}, or allow a larger {} at boot", of.first, of.setting),
+            vec![ipc_ids::extending()],
+        );
+    };
     let values = snapshot.sysctl.text(of.setting).unwrap_or_default();
     let mut values: Vec<String> = values.split_whitespace().map(str::to_owned).collect();
     match values.get_mut(of.place) {

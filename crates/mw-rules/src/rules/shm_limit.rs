@@ -33,6 +33,7 @@
 //! Linux, Documentation/admin-guide/sysctl/kernel.rst, shmall, shmmax, shmmni; shmget(2); commit
 //! 060028bac94b ("ipc/shm.c: increase the defaults for SHMALL, SHMMAX"); Documentation/filesystems/tmpfs.rst.
 
+use crate::ipc_ids;
 use crate::share::percent;
 use crate::shared_memory::POSIX_MOUNT;
 use mw_model::{
@@ -130,24 +131,27 @@ fn used_up(snapshot: &Snapshot, sysctl: &Sysctl, shmall_bytes: u64) -> Vec<Findi
             format_bytes(bytes),
             format_bytes(shmall_bytes)
         );
-        findings.push((SHMALL, headline, Quantity::Bytes(bytes), DEFAULT_LIMIT));
+        findings.push((SHMALL, headline, Quantity::Bytes(bytes), Some(DEFAULT_LIMIT)));
     }
     if let Ok(most) = sysctl.number(SHMMNI)
         && percent(count, most) >= USED_PERCENT
     {
         let headline = format!("{count} shared memory segments exist; {SHMMNI} allows {most}");
-        findings.push((SHMMNI, headline, Quantity::Count(count), most.saturating_mul(2)));
+        findings.push((SHMMNI, headline, Quantity::Count(count), ipc_ids::raised(most)));
     }
     findings
         .into_iter()
         .map(|(setting, headline, used, target)| {
             // Any user can create segments: that raises no limit by itself.
-            let summary =
-                format!("remove unused segments (ipcs -m, ipcrm), or set {setting} to {target}");
+            let (summary, steps) = match target {
+                Some(target) => (format!("set {setting} to {target}"), raising(setting, target)),
+                None => (format!("allow a larger {setting} at boot"), vec![ipc_ids::extending()]),
+            };
+            let summary = format!("remove unused segments (ipcs -m, ipcrm), or {summary}");
             Finding::new(Severity::Warning, Subject::Sysctl(setting.to_owned()), headline)
                 .with_evidence("in use", used, "/proc/sysvipc/shm")
                 .with_impact("The next shmget fails with ENOSPC although memory is free.")
-                .with_remedy(Remedy::named(summary, raising(setting, target)))
+                .with_remedy(Remedy::named(summary, steps))
         })
         .collect()
 }
