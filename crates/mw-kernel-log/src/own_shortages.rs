@@ -19,6 +19,12 @@ pub(crate) enum OwnShortage {
     WatchInstances,
     /// add_key(2): EDQUOT.
     Keys,
+    /// mmap(2): ENOMEM.
+    Mappings,
+    /// semget(2): ENOSPC.
+    Semaphores,
+    /// unshare(2) and clone(2): ENOSPC.
+    Namespaces,
     /// A JVM could not create a thread, which it reports as an OutOfMemoryError.
     JavaThread,
     JavaHeap,
@@ -36,6 +42,11 @@ static WORDS: WordTable<OwnShortage> = WordTable::new(&[
     ("cma: Failed to reserve", OwnShortage::ContiguousMemory),
     ("alignment of CMA region", OwnShortage::ContiguousMemory),
     ("OutOfMemoryError: unable to create", OwnShortage::JavaThread),
+    // The JVM, Lucene, Elasticsearch, MongoDB.
+    ("OutOfMemoryError: Map failed", OwnShortage::Mappings),
+    ("'sysctl vm.max_map_count'", OwnShortage::Mappings),
+    ("vm.max_map_count [", OwnShortage::Mappings),
+    ("vm.max_map_count is too low", OwnShortage::Mappings),
     ("OutOfMemoryError", OwnShortage::JavaHeap),
     ("OOM is now expected behavior", OwnShortage::Rcu),
     // inotify-tools, Node, watchman, systemd, fsnotify.
@@ -50,6 +61,15 @@ static WORDS: WordTable<OwnShortage> = WordTable::new(&[
     // runc and keyctl.
     ("session key: disk quota exceeded", OwnShortage::Keys),
     ("session keyring: disk quota exceeded", OwnShortage::Keys),
+    // PostgreSQL, Oracle, Apache before and since 2.4.
+    ("could not create semaphores: No space left", OwnShortage::Semaphores),
+    ("semget failed with status: 28", OwnShortage::Semaphores),
+    ("No space left on device: Couldn't create accept lock", OwnShortage::Semaphores),
+    ("No space left on device: AH00023", OwnShortage::Semaphores),
+    // Rootless containers and bubblewrap.
+    ("/proc/self/exe: no space left on device", OwnShortage::Namespaces),
+    ("unshare user ns: No space left", OwnShortage::Namespaces),
+    ("new namespace failed: No space left", OwnShortage::Namespaces),
     ("fork: retry: Resource temporarily unavailable", OwnShortage::Tasks),
     ("fork: Resource temporarily unavailable", OwnShortage::Tasks),
     ("failed to create new OS thread", OwnShortage::Tasks),
@@ -84,6 +104,11 @@ impl OwnShortage {
             }
             Self::Keys => {
                 "a container or program could create no key (kernel.keys.maxkeys, maxbytes)"
+            }
+            Self::Mappings => "a program could not map memory, which vm.max_map_count may refuse",
+            Self::Semaphores => "a program could create no semaphores (kernel.sem)",
+            Self::Namespaces => {
+                "a program could create no namespace (user.max_user_namespaces and the like)"
             }
             Self::JavaThread => {
                 "a Java program could not create a thread, which a limit of tasks refuses"
@@ -123,6 +148,18 @@ impl OwnShortage {
             Self::Keys => format!(
                 "{lines} of keys that were refused (EDQUOT): each container takes a key of its user; raise \
                  kernel.keys.maxkeys and kernel.keys.maxbytes (root_maxkeys of root), see /proc/key-users; no disk is full"
+            ),
+            Self::Mappings => format!(
+                "{lines} about mappings: mmap fails with ENOMEM at vm.max_map_count (`wc -l /proc/PID/maps` counts them), which \
+                 `memwright check` compares; also at a limit of address space (ulimit -v) or the commit limit"
+            ),
+            Self::Semaphores => format!(
+                "{lines} of semaphores that were refused (ENOSPC): the second or fourth number of kernel.sem, by sets that \
+                 programs left (ipcs -s, ipcrm -s); where a lock is a file, its disk may be full"
+            ),
+            Self::Namespaces => format!(
+                "{lines} of namespaces that were refused (ENOSPC): user.max_user_namespaces and its like, 0 of which is set on \
+                 purpose, or 32 levels of them; no disk is full"
             ),
             Self::JavaThread => format!(
                 "{lines} of a JVM that could not create a thread: a limit of tasks (pids.max or TasksMax=, ulimit -u, \
@@ -205,6 +242,25 @@ mod tests {
             "java.lang.OutOfMemoryError: unable to create native thread",
             Some(OwnShortage::JavaThread),
         );
+        for message in [
+            "java.lang.OutOfMemoryError: Map failed",
+            "max virtual memory areas vm.max_map_count [65530] is too low, increase to at least [262144]",
+            "[main] \"vm.max_map_count is too low\"",
+        ] {
+            check(message, Some(OwnShortage::Mappings));
+        }
+        check("vm.max_map_count = 262144", None);
+        for message in [
+            "FATAL:  could not create semaphores: No space left on device",
+            "(28)No space left on device: AH00023: Couldn't create the rewrite-map mutex",
+        ] {
+            check(message, Some(OwnShortage::Semaphores));
+        }
+        check(
+            "error: failed to start the child: fork/exec /proc/self/exe: no space left on device",
+            Some(OwnShortage::Namespaces),
+        );
+        check("bwrap: unshare user ns: No space left on device", Some(OwnShortage::Namespaces));
         check("ERROR:  out of memory", Some(OwnShortage::Program));
         check("write failed: No space left on device", None);
         check("memory is fine", None);

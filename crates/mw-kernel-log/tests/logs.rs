@@ -329,6 +329,9 @@ fn a_limit_of_tasks_is_not_the_heap_of_a_program() {
     let answer = explain(log.as_bytes());
     assert!(answer.summary.contains("limit of tasks (pids.max) of /ci.service"), "{answer:?}");
     assert!(!answer.notes.iter().any(|note| note.contains("-Xmx")), "{answer:?}");
+    let map = explain(b"Jun 19 20:40:02 a java[99]: java.lang.OutOfMemoryError: Map failed\n");
+    assert!(map.summary.contains("vm.max_map_count"), "{map:?}");
+    assert!(!map.notes.iter().any(|note| note.contains("-Xmx")), "{map:?}");
     let heap =
         explain(b"Jun 19 20:40:02 a java[99]: java.lang.OutOfMemoryError: Java heap space\n");
     assert!(heap.summary.contains("its own heap"), "{heap:?}");
