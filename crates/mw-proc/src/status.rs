@@ -4,6 +4,15 @@
 use crate::error::{ParseError, Problem};
 use crate::scan::{self, Line};
 
+/// Signals that are queued, of which each timer of timer_create(2) takes one (`SigQ`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueuedSignals {
+    /// Those of all processes of the real user.
+    pub of_user: u64,
+    /// The soft limit of the process (`RLIMIT_SIGPENDING`); the largest number is unlimited.
+    pub limit: u64,
+}
+
 /// The status of a process.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Status {
@@ -23,6 +32,7 @@ pub struct Status {
     pub threads: Option<u64>,
     /// Slots of its table of descriptors, which grows and does not shrink: at least its open files.
     pub descriptor_slots: Option<u32>,
+    pub queued_signals: Option<QueuedSignals>,
     pub vm_size_bytes: Option<u64>,
     pub vm_peak_bytes: Option<u64>,
     /// Private and writable, stacks left out: what `RLIMIT_DATA` counts since 4.7.
@@ -96,6 +106,10 @@ impl Status {
                 line.whole()?;
                 self.threads = Some(line.at(scan::parse_u64(value))?);
             }
+            b"SigQ" => {
+                line.whole()?;
+                self.queued_signals = Some(line.at(queued_signals(value))?);
+            }
             b"CapEff" => {
                 line.whole()?;
                 self.effective_capabilities = Some(line.at(scan::parse_hex_u64(value))?);
@@ -127,6 +141,12 @@ impl Status {
     }
 }
 
+fn queued_signals(value: &[u8]) -> Result<QueuedSignals, Problem> {
+    let (of_user, limit) =
+        scan::split_once(value, b'/').ok_or(Problem::Expected("queued/limit"))?;
+    Ok(QueuedSignals { of_user: scan::parse_u64(of_user)?, limit: scan::parse_u64(limit)? })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,6 +176,7 @@ VmPTE:	      40 kB
 VmSwap:	       4 kB
 HugetlbPages:	    2048 kB
 Threads:	7
+SigQ:	3/3802
 Cpus_allowed:	3
 Cpus_allowed_list:	0-1
 Mems_allowed:	00000000,00000001
@@ -170,6 +191,7 @@ nonvoluntary_ctxt_switches:	0
         assert_eq!((status.tgid, status.pid, status.ppid), (Some(3562), Some(3563), Some(3549)));
         assert_eq!((status.uid, status.threads), (Some(1000), Some(7)));
         assert_eq!(status.descriptor_slots, Some(256));
+        assert_eq!(status.queued_signals, Some(QueuedSignals { of_user: 3, limit: 3802 }));
         assert_eq!(status.vm_peak_bytes, Some(2928 << 10));
         assert_eq!(status.vm_size_bytes, Some(2927 << 10));
         assert_eq!(status.vm_hwm_bytes, Some(1829 << 10));
@@ -213,6 +235,7 @@ nonvoluntary_ctxt_switches:	0
         refuse(b"Name:\ta\nPid:\t35", 2, Problem::Truncated);
         refuse(b"Name:\ta\nVmRSS:\t35", 2, Problem::Truncated);
         refuse(b"Name:\ta\nVmRSS:\t35\n", 2, Problem::Expected("kB"));
+        refuse(b"Name:\ta\nSigQ:\t35\n", 2, Problem::Expected("queued/limit"));
         refuse(b"Name:\ta\nUid:\t4294967296\n", 2, Problem::Overflow);
     }
 }

@@ -61,6 +61,7 @@ mod suspect;
 pub mod trend;
 mod trends;
 mod untraced;
+mod user_signals;
 mod user_tasks;
 mod vmalloc_space;
 mod watermark;

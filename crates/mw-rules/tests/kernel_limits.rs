@@ -51,6 +51,12 @@ fn each_limit_is_found_by_its_own_setting() {
     let mut window = window("kernel-limit/quiet");
     set(&mut window, "fs.aio-nr", "65000");
     assert_eq!(found(&window, "kernel-limit")[0].subject.to_string(), "fs.aio-max-nr");
+    set(&mut window, "fs.aio-nr", "0");
+    set(&mut window, "kernel.pty.max", "4096");
+    set(&mut window, "kernel.pty.nr", "3000");
+    assert_eq!(found(&window, "kernel-limit"), []);
+    set(&mut window, "kernel.pty.nr", "4000");
+    assert_eq!(found(&window, "kernel-limit")[0].subject.to_string(), "kernel.pty.max");
 }
 
 /// Linux 4.7 releases the number of a deleted memory cgroup, and so does an older kernel that counts more cgroups than there

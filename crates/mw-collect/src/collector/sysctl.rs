@@ -39,6 +39,8 @@ pub(crate) const NAMES: &[&str] = &[
     "kernel.msgmni",
     "kernel.numa_balancing",
     "kernel.pid_max",
+    "kernel.pty.max",
+    "kernel.pty.nr",
     "kernel.sem",
     "kernel.shmall",
     "kernel.shmmax",

@@ -7,28 +7,33 @@
 //! `net.ipv4.udp_mem`), open files (`fs.file-max`), tasks (`kernel.threads-max`, `kernel.pid_max`), requests of
 //! asynchronous I/O (`fs.aio-max-nr`), TCP connections that no process has any more (`net.ipv4.tcp_max_orphans`), tracked
 //! connections (`net.netfilter.nf_conntrack_max`), System V semaphores and their sets (`kernel.sem`), message queues
-//! (`kernel.msgmni`); or of the keys of one user and their bytes (`kernel.keys.maxkeys`,
-//! `kernel.keys.maxbytes`, of root `root_maxkeys` and `root_maxbytes`). Before Linux 4.7, of the numbers of memory
-//! cgroups, of which there are 65535. Or of the tasks of a cgroup of either version (`pids.max`, `TasksMax=` of systemd); of the
-//! tasks of a user, at the limit of the user's process with most threads (`RLIMIT_NPROC`, `ulimit -u`) unless that is below
-//! 256, which is set to forbid forking; or of the addresses for vmalloc (`VmallocTotal`), which are few on 32-bit machines.
+//! (`kernel.msgmni`), pseudoterminals (`kernel.pty.max`); or of the keys of one user and their bytes
+//! (`kernel.keys.maxkeys`, `kernel.keys.maxbytes`, of root `root_maxkeys` and `root_maxbytes`). Before Linux 4.7, of the
+//! numbers of memory cgroups, of which there are 65535. Or of the tasks of a cgroup of either version (`pids.max`,
+//! `TasksMax=` of systemd); of the tasks of a user, at the limit of the user's process with most threads (`RLIMIT_NPROC`,
+//! `ulimit -u`) unless that is below 256, which is set to forbid forking; of the timers and queued signals of a user
+//! (`RLIMIT_SIGPENDING`, `ulimit -i`), with the same exception; or of the addresses for vmalloc (`VmallocTotal`), which
+//! are few on 32-bit machines.
 //!
 //! Or a process at its limit of open files (`RLIMIT_NOFILE`, `ulimit -n`): fewer than five descriptors are free. A limit
-//! below 512 is set on purpose, and so is one that is smaller than what is open.
+//! below 512 is set on purpose, and so is one that is smaller than what is open. At most 256 processes are looked at, those
+//! with the largest tables of descriptors, of each user in turn.
 //!
 //! Watches and instances of inotify (`fs.inotify.max_user_watches`) are counted by user in no file of the kernel. They would
-//! have to be added up over the descriptors of all processes, which takes seconds on a large machine; `memwright explain
-//! --log` knows the words of programs that are refused one.
+//! have to be added up over the descriptors of all processes, at some 5 µs each; `memwright explain --log` knows the words
+//! of programs that are refused one. No file either has the use of `fs.epoll.max_user_watches`,
+//! `fs.pipe-user-pages-soft`, `fs.mqueue.queues_max`, `RLIMIT_MSGQUEUE`, `user.max_*_namespaces` and `net.core.optmem_max`.
 //!
 //! ## Why it hurts
-//! Programs see ENOMEM, ENOBUFS, ENOSPC, EMFILE, ENFILE, EAGAIN or EDQUOT, or connections stall and are dropped, and people look for
-//! memory that is not missing.
+//! Programs see ENOMEM, ENOBUFS, ENOSPC, EMFILE, ENFILE, EAGAIN or EDQUOT, or connections stall and are dropped, and
+//! people look for memory that is not missing.
 //!
 //! ## What it looks like
-//! "TCP: out of memory -- consider tuning tcp_mem", "TCP: too many orphaned sockets" ("Out of socket memory" before
-//! Linux 3.3), "nf_conntrack: table full, dropping packet" or "VFS: file-max limit reached" in the kernel log; fork fails with
-//! "Resource temporarily unavailable"; a database or Apache does not start with "No space left on device" while no disk is full,
-//! because sets of semaphores were left by processes that were killed; accept fails with "Too many open files", and clients wait; a container does not start because its memory cgroup cannot be created.
+//! "TCP: out of memory -- consider tuning tcp_mem", "TCP: too many orphaned sockets" ("Out of socket memory" before Linux
+//! 3.3), "nf_conntrack: table full, dropping packet" or "VFS: file-max limit reached" in the kernel log; fork fails with
+//! "Resource temporarily unavailable"; a database or Apache does not start with "No space left on device" while no disk is
+//! full, because sets of semaphores were left by processes that were killed; accept fails with "Too many open files", and
+//! clients wait; a container does not start because its memory cgroup cannot be created.
 //!
 //! ## How to fix it
 //! Find the program that holds them (`ss -tm`, `ls /proc/PID/fd`), or raise the limit: the finding has the command.
@@ -54,6 +59,9 @@
 //! has the number of open files in the size of /proc/PID/fd, for every user; before, root counts the entries, of processes
 //! with limits of up to 2048 alone.
 //!
+//! `SigQ` of /proc/PID/status has what the user has queued and the limit of the process. Containers are refused a
+//! pseudoterminal `kernel.pty.reserve` before the limit (fs/devpts/inode.c, `devpts_new_index()`).
+//!
 //! Semaphores and message queues are those of the caller's IPC namespace, as their limits are (ipc/sem.c, `newary()`;
 //! ipc/util.c, `ipc_addid()`). There are at most 32768 sets and queues, unless `ipcmni_extend` is among the boot parameters
 //! (Linux 5.2). Segments of shared memory are the rule `shm-limit`'s, mappings `map-count-limit`'s.
@@ -63,7 +71,7 @@
 //! Documentation/admin-guide/sysctl/kernel.rst, threads-max, sem, msgmni.
 
 use crate::share::{LIMIT_PERCENT, percent};
-use crate::{cgroup_counts, ipc_ids, open_files, user_tasks, vmalloc_space};
+use crate::{cgroup_counts, ipc_ids, open_files, user_signals, user_tasks, vmalloc_space};
 use mw_model::{
     Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Subject, Sysctl, Window,
     format_bytes,
@@ -95,13 +103,15 @@ const FIND_HOLDER: &str = "find the program that holds them";
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let snapshot = &window.now;
-    let of_machine = [tcp, udp, orphans, tracked, files, threads, pids, aio, semaphores, queues];
+    let of_machine =
+        [tcp, udp, orphans, tracked, files, threads, pids, aio, terminals, semaphores, queues];
     let uses: Vec<LimitedUse> =
         of_machine.into_iter().chain([keys, key_bytes]).filter_map(|of| of(snapshot)).collect();
     let numbers = cgroup_counts::numbers(snapshot);
     let mut others = cgroup_counts::tasks(snapshot);
     others.extend(user_tasks::at_limits(snapshot));
     others.extend(open_files::at_limits(snapshot));
+    others.extend(user_signals::at_limits(snapshot));
     others.extend(vmalloc_space::at_its_end(snapshot));
     if uses.is_empty() && numbers.is_none() && others.is_empty() {
         return Err(Missing::absent("/proc/sys/fs/file-nr", "no limit of the kernel was read"));
@@ -219,6 +229,21 @@ fn aio(snapshot: &Snapshot) -> Option<LimitedUse> {
         setting: "fs.aio-max-nr",
         place: 0,
         effect: "io_setup(2) fails with EAGAIN.",
+        unit_bytes: None,
+        first: FIND_HOLDER,
+        is_of_ids: false,
+    })
+}
+
+fn terminals(snapshot: &Snapshot) -> Option<LimitedUse> {
+    Some(LimitedUse {
+        what: "pseudoterminals".to_owned(),
+        used: value(snapshot, "kernel.pty.nr", 0)?,
+        source: "/proc/sys/kernel/pty/nr",
+        limit: value(snapshot, "kernel.pty.max", 0)?,
+        setting: "kernel.pty.max",
+        place: 0,
+        effect: "posix_openpt(3) fails with ENOSPC: no terminal is opened, and no login by ssh has one.",
         unit_bytes: None,
         first: FIND_HOLDER,
         is_of_ids: false,
