@@ -20,8 +20,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// File of the counts in a captured tree: `pid open`, a line a process.
 pub(crate) const OPEN_FILES: &str = "/memwright/open_files";
 
-/// The most processes that are looked at: about 3 ms.
-const MAX_CANDIDATES: usize = 256;
+/// The most processes that are looked at: about 1 ms, and 3 ms where the limits of all are read.
+const MAX_CANDIDATES: usize = 128;
 
 /// The most entries of directories that are counted before Linux 6.2, of all processes together: about 10 ms.
 const MAX_ENTRIES: usize = 2048;

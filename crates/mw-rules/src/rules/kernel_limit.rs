@@ -16,7 +16,7 @@
 //! are few on 32-bit machines.
 //!
 //! Or a process at its limit of open files (`RLIMIT_NOFILE`, `ulimit -n`): fewer than five descriptors are free. A limit
-//! below 512 is set on purpose, and so is one that is smaller than what is open. At most 256 processes are looked at, those
+//! below 512 is set on purpose, and so is one that is smaller than what is open. At most 128 processes are looked at, those
 //! with the largest tables of descriptors, of each user in turn.
 //!
 //! Watches and instances of inotify (`fs.inotify.max_user_watches`) are counted by user in no file of the kernel. They would
