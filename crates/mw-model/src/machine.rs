@@ -38,7 +38,8 @@ pub struct Sysctl {
 
 impl Sysctl {
     /// Files that count what is in use and that nobody sets.
-    const COUNTS: [&str; 3] = ["fs.aio-nr", "fs.file-nr", "net.netfilter.nf_conntrack_count"];
+    const COUNTS: [&str; 4] =
+        ["fs.aio-nr", "fs.file-nr", "kernel.pty.nr", "net.netfilter.nf_conntrack_count"];
 
     /// True for a file that counts what is in use, beside the settings.
     #[must_use]
