@@ -78,7 +78,7 @@ pub use interrupt_timer::InterruptTimer;
 pub use lock_file::{LockFileError, open_lock_file};
 pub use malloc::return_freed_memory_to_kernel;
 pub use mappings::{OwnMapping, mapping_from};
-pub use namespaces::{PidNamespace, namespace_number};
+pub use namespaces::{PidNamespace, in_network_namespace, namespace_number};
 pub use page_nodes::{move_pages_to_node, nodes_of_pages};
 pub use peer::{PeerCredentials, peer_credentials, peer_groups, refuse_descriptors, unread_bytes};
 pub use perf::{

@@ -1,6 +1,10 @@
-//! The namespaces of a process by their numbers, and whether /proc belongs to the PID namespace of this one.
+//! The namespaces of a process by their numbers, calls in the network namespace of another, and whether /proc belongs
+//! to the PID namespace of this one.
 
+use crate::helper_thread::HELPER_THREAD_NAME;
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::io;
+use std::os::fd::AsFd;
 
 /// The number of the initial PID namespace (`PROC_PID_INIT_INO`, include/linux/proc_ns.h).
 const INITIAL_PID_NAMESPACE: u32 = 0xEFFF_FFFC;
@@ -15,6 +19,31 @@ pub fn namespace_number(process: &str, link: &str) -> io::Result<u32> {
     let number =
         target.to_str().and_then(|text| text.split_once('[')?.1.strip_suffix(']')?.parse().ok());
     number.ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// Stack of the thread in another namespace.
+const STACK_BYTES: usize = 64 << 10;
+
+/// Result of a call in the network namespace of a process, which a thread makes that lives for this call: the caller
+/// stays where it is. What `call` returns may belong to that namespace, as a socket does. It waits for `call`: use a
+/// [`crate::HelperThread`] where that may block.
+///
+/// # Errors
+/// setns(2)'s: `EPERM` without `CAP_SYS_ADMIN` there; those of open(2), of `call`, and no thread.
+pub fn in_network_namespace<T: Send>(
+    process: u32,
+    call: impl FnOnce() -> io::Result<T> + Send,
+) -> io::Result<T> {
+    let namespace = crate::kernel_file::open(format!("/proc/{process}/ns/net"))?;
+    std::thread::scope(|scope| {
+        let enter = || {
+            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
+            call()
+        };
+        let thread = std::thread::Builder::new().name(HELPER_THREAD_NAME.into());
+        let thread = thread.stack_size(STACK_BYTES).spawn_scoped(scope, enter)?;
+        thread.join().unwrap_or_else(|_| Err(io::Error::other("the helper thread failed")))
+    })
 }
 
 /// Relation between the process numbers of this machine and those of this process.
@@ -77,6 +106,28 @@ mod tests {
         assert_eq!(of("Pid:\t7\nNSpid:\t7\t7\n", 7, nested), PidNamespace::NotOfProc);
         assert_eq!(of("Pid:\t900\n", 7, nested), PidNamespace::NotOfProc, "before 4.1");
         assert_eq!(of("", 7, nested), PidNamespace::NotOfProc);
+    }
+
+    /// True if this thread is in the network namespace of its process.
+    fn is_at_home() -> bool {
+        let of = |link: &str| crate::kernel_file::read_link(link).unwrap();
+        of("/proc/thread-self/ns/net") == of("/proc/self/ns/net")
+    }
+
+    #[test]
+    fn a_call_in_another_network_namespace_leaves_the_caller_where_it_is() {
+        if !mw_test::is_root() {
+            return;
+        }
+        let mut other = std::process::Command::new("unshare");
+        let other = other.args(["-n", "sh", "-c", "echo here; exec sleep 1000"]);
+        let mut other = other.stdout(std::process::Stdio::piped()).spawn().unwrap();
+        io::Read::read_exact(other.stdout.as_mut().unwrap(), &mut [0; 5]).unwrap();
+        let called = in_network_namespace(other.id(), || Ok(is_at_home()));
+        other.kill().unwrap();
+        other.wait().unwrap();
+        assert_eq!((called.unwrap(), is_at_home()), (false, true));
+        assert!(in_network_namespace(u32::MAX, || Ok(())).is_err(), "no such process");
     }
 
     #[test]
