@@ -6,6 +6,8 @@
 //! another network namespace, is missing, with the reason.
 
 mod configured;
+mod connections;
+mod diag;
 mod lost;
 mod outage;
 mod party;
@@ -15,6 +17,7 @@ mod upstreams;
 
 use crate::group_use::GroupNames;
 use crate::source::Source;
+pub use connections::{WaitingConnections, waiting_connections};
 pub use lost::{FormerProcess, writer_process};
 use mw_model::{Connection, ListenQueue, Missing, Service, ServiceProcess};
 pub use party::{PartyFacts, read_party};

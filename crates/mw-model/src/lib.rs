@@ -41,6 +41,7 @@ mod reading;
 mod report;
 mod room;
 mod service;
+mod service_connection;
 mod service_view;
 mod sizes;
 mod snapshot;
@@ -118,6 +119,7 @@ pub use service::{
     Connection, EndKind, GroupIo, GroupUse, ListenQueue, Outage, ProcessEnd, SegmentDelivery,
     Service, ServiceProcess,
 };
+pub use service_connection::{PeerReply, ServiceConnection, Transport};
 pub use service_view::{ServiceEvent, ServiceSession, ServiceValue, ServiceView};
 pub use sizes::{HolderSize, SizeHistory, SizeSeries, SizedHolder};
 pub use snapshot::{NodeSample, Origin, OriginKind, Pressures, Sample, Snapshot};

@@ -9,6 +9,7 @@ use rustix::net::{
 };
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -20,17 +21,17 @@ const MAX_FILE_BYTES: u64 = 4 << 20;
 const ANSWER_BYTES: usize = 8192;
 
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
-const NLM_F_REQUEST: u16 = 1;
-const NLM_F_DUMP: u16 = 0x300;
-const NLMSG_ERROR: u16 = 2;
-const HEADER_BYTES: usize = 16;
-const IPPROTO_TCP: u8 = 6;
+pub(super) const NLM_F_REQUEST: u16 = 1;
+pub(super) const NLM_F_DUMP: u16 = 0x300;
+pub(super) const NLMSG_ERROR: u16 = 2;
+pub(super) const HEADER_BYTES: usize = 16;
+pub(super) const IPPROTO_TCP: u8 = 6;
 const AF_UNIX: u8 = 1;
-const AF_INET: u8 = 2;
-const AF_INET6: u8 = 10;
+pub(super) const AF_INET: u8 = 2;
+pub(super) const AF_INET6: u8 = 10;
 const ANY_STATE: u32 = u32::MAX;
 /// No cookie (INET_DIAG_NOCOOKIE).
-const NO_COOKIE: [u8; 8] = [0xff; 8];
+pub(super) const NO_COOKIE: [u8; 8] = [0xff; 8];
 
 /// The socket of `local` that is connected to `remote`, or that listens there.
 pub(super) fn tcp(local: SocketAddr, remote: Option<SocketAddr>) -> Option<TcpSocket> {
@@ -147,7 +148,7 @@ fn unix_request(inode: u64, show: u32) -> Option<Vec<u8>> {
 }
 
 /// The payload of the first attribute of a type.
-fn attribute(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
+pub(super) fn attribute(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
     loop {
         let bytes = usize::from(u16::from_ne_bytes(attributes.get(..2)?.try_into().ok()?));
         let kind = u16::from_ne_bytes(attributes.get(2..4)?.try_into().ok()?);
@@ -161,21 +162,32 @@ fn attribute(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
 
 /// Sends one request and returns the message of its answer.
 fn exchange(payload: &[u8], flags_of_request: u16) -> Result<Vec<u8>, Errno> {
+    let socket = open()?;
+    send(&socket, &request(payload, flags_of_request)?, SendFlags::empty())?;
+    let mut answer = [0; ANSWER_BYTES];
+    let (_, received) = recv(&socket, &mut answer, RecvFlags::empty())?;
+    message(answer.get(..received).unwrap_or_default())
+}
+
+/// A socket that asks about the network namespace of the thread that opens it.
+pub(super) fn open() -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::CLOEXEC;
     let protocol = Some(netlink::SOCK_DIAG);
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, protocol)?;
     sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(ANSWER_LIMIT))?;
+    Ok(socket)
+}
+
+/// The message of a request.
+pub(super) fn request(payload: &[u8], flags: u16) -> Result<Vec<u8>, Errno> {
     let bytes = u32::try_from(HEADER_BYTES + payload.len()).map_err(|_| Errno::INVAL)?;
     let mut request = bytes.to_ne_bytes().to_vec();
     request.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
-    request.extend(flags_of_request.to_ne_bytes());
+    request.extend(flags.to_ne_bytes());
     // Sequence and port: there is one request under way, and the kernel knows who asks.
     request.extend([0; 8]);
     request.extend(payload);
-    send(&socket, &request, SendFlags::empty())?;
-    let mut answer = [0; ANSWER_BYTES];
-    let (_, received) = recv(&socket, &mut answer, RecvFlags::empty())?;
-    message(answer.get(..received).unwrap_or_default())
+    Ok(request)
 }
 
 fn message(answer: &[u8]) -> Result<Vec<u8>, Errno> {
