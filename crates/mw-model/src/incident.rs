@@ -3,8 +3,8 @@
 use crate::derived::USUAL_PAGE_BYTES;
 use crate::{
     BlameShare, CacheDrop, Finding, GroupUse, HeartbeatReport, Missing, OomKills, Outage,
-    ProcessKill, Profile, SegmentDelivery, Service, ServiceView, Shift, Subject, Table,
-    WriterProcess,
+    ProcessKill, Profile, SegmentDelivery, Service, ServiceConnection, ServiceView, Shift, Subject,
+    Table, WriterProcess,
 };
 use mw_critical_path::PathSummary;
 use serde::{Deserialize, Serialize};
@@ -49,6 +49,10 @@ pub struct Incident {
     /// Delivery of the slowest request's segments, where its probe asks over TCP.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delivery: Option<SegmentDelivery>,
+    /// Connections on which processes of the service, those that it asked and the probe's command waited for the other
+    /// end during the stall.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub connections: Vec<ServiceConnection>,
     /// State of the service, if its probe failed.
     pub outage: Option<Outage>,
     /// The signal that ended the service, with its sender, where the recorder saw it.

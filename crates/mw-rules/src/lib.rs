@@ -12,6 +12,7 @@
 mod account;
 mod accusation;
 mod arc;
+mod awaited_peer;
 mod blame;
 mod busy_disk;
 mod by_path;

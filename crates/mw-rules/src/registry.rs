@@ -1,6 +1,7 @@
 //! The list of all rules. No rule registers itself: what is not in this list does not exist.
 
 use crate::accusation::Accusation;
+use crate::awaited_peer::UNATTENDED;
 use crate::forced_work::ForcedWork;
 use crate::node_condition::NodeCondition::{
     self, HugePagesUnavailable, MemoryFragmented, MemoryStalling,
@@ -244,7 +245,7 @@ pub const RULES: &[Rule] = &[
     rule!("network-loss", network_loss: cause)
         .ranks(OutsideMemory)
         .by(roles::nobody)
-        .explains(network_loss::UNATTENDED)
+        .explains(UNATTENDED)
         .outside_memory()
         .accuses(Accusation::Nobody),
     rule!("network-or-service", network_or_service: cause)
@@ -256,7 +257,7 @@ pub const RULES: &[Rule] = &[
     rule!("network-wait", network_wait: cause)
         .ranks(OutsideMemory)
         .by(roles::nobody)
-        .explains(listen_queue_full::PEER)
+        .explains(UNATTENDED)
         .outside_memory()
         .accuses(Accusation::Nobody),
     rule!("numa-balancing", numa_balancing: cause)

@@ -39,6 +39,11 @@ impl<'a> SpentTime<'a> {
         Some(Self { request, spent: *spent, part, percent })
     }
 
+    /// Share of the request, in percent.
+    pub(crate) fn percent(&self) -> f64 {
+        self.percent
+    }
+
     /// True if the request's own thread spent it, and not one that it waited for.
     pub(crate) fn is_of_asker(&self) -> bool {
         self.part.task.tid == self.request.path.task.tid

@@ -1,10 +1,11 @@
 //! # network-loss
 //!
-//! Packets between the probe and the service were lost, or took long.
+//! Packets of the probe, or of the service to a peer, were lost or took long.
 //!
 //! ## What it finds
 //! No hazard: this rule only explains stalls. The kernel sent segments of the probe's own connection again, because the
-//! other end did not acknowledge them, or their round trip took most of the request. Memory was not the cause.
+//! other end did not acknowledge them, or their round trip took most of the request; or it sent segments of a connection
+//! of the service again, to a peer such as its database, while the service waited. Memory was not the cause.
 //!
 //! ## Why it hurts
 //! A packet that is lost is sent again only after a timeout: 1 s, 3 s and 7 s after the first for a new connection, 200 ms
@@ -23,28 +24,31 @@
 //! The probe waited for half of the request's time in waits during which a segment was sent again, or a round trip takes
 //! 40% of it. With a critical path, at least half of the request is time in which no task of this machine worked on it.
 //! Where the listen queue was full, the kernel drops packets itself, and that is the cause (`listen-queue-full`).
-//! Only the connections of probes over TCP are known, not those of the service.
+//!
+//! Of the connections of the service, of those that it asks on this machine and of a probe's command, the process in which
+//! the critical path ends has one on which segments were sent again and not acknowledged for at least half of the stall
+//! until it was read. Connections that clients opened do not count, but for that of the probe's command.
 //!
 //! ## References
 //! tcp(7), `TCP_INFO`; Linux, net/ipv4/tcp_timer.c, `tcp_retransmit_timer()`; ss(8); nstat(8).
 
-use crate::path_words::manual;
+use crate::awaited_peer::{AwaitedPeer, UNATTENDED};
+use crate::path_words::{manual, named};
 use crate::spent_time::{CONFIRMED, LIKELY, SpentTime};
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
-use mw_critical_path::TimeClass;
+use mw_critical_path::{PathPart, TimeClass};
 use mw_model::{Area, Finding, Missing, Quantity, SegmentDelivery, Severity};
-
-/// Time in which no task of this machine worked on the request.
-pub(crate) const UNATTENDED: &[TimeClass] =
-    &[TimeClass::Network, TimeClass::Idle, TimeClass::TimeLimit, TimeClass::Unknown];
 
 /// Of the request's time, the share of waits with retransmissions, and of one round trip.
 const LEAST_RETRANSMITTING_PERCENT: f64 = 50.0;
 const LEAST_ROUND_TRIP_PERCENT: f64 = 40.0;
 
+const IMPACT: &str =
+    "Nobody answers a request that does not arrive; the kernel sends it again later and later.";
+
 pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
-    let Some(delivery) = delayed_delivery(stall) else { return Ok(None) };
+    let Some(delivery) = delayed_delivery(stall) else { return Ok(of_service(stall)) };
     let peer = delivery.peer.map_or_else(|| "the service".to_owned(), |peer| peer.to_string());
     let is_lost = delivery.retransmitted > 0;
     let did = if is_lost { "lost" } else { "delayed" };
@@ -72,9 +76,7 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
         Quantity::Milliseconds(delivery.round_trip_us as f64 / 1000.0),
         "TCP_INFO",
     )
-    .with_impact(
-        "Nobody answers a request that does not arrive; the kernel sends it again later and later.",
-    )
+    .with_impact(IMPACT)
     .with_remedy(manual("see where packets are dropped", &command));
     Ok(match stall.request {
         Some(request) => {
@@ -84,9 +86,34 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
     })
 }
 
+/// Segments that a process of the service sent to a peer, and that were lost.
+fn of_service(stall: &StallWindow<'_>) -> Option<Suspect> {
+    let is_it = |spent, part: &PathPart| lost_peer(stall, spent, part).is_some();
+    let time = SpentTime::of(stall.request?, is_it)?;
+    let peer = lost_peer(stall, time.spent, time.part)?;
+    let task = &time.part.task;
+    let headline =
+        format!("the network lost packets from {} to {}", named(stall, task), peer.label());
+    let finding = Finding::new(Severity::Critical, Area::Network, headline);
+    let finding = peer
+        .describe(finding)
+        .with_impact(IMPACT)
+        .with_remedy(peer.remedy("see where packets are dropped", task));
+    Some(time.cause(finding, if peer.is_only_one() { CONFIRMED } else { LIKELY }))
+}
+
+fn lost_peer<'a>(
+    stall: &StallWindow<'a>,
+    spent: TimeClass,
+    part: &PathPart,
+) -> Option<AwaitedPeer<'a>> {
+    AwaitedPeer::of_part(stall, spent, part).filter(AwaitedPeer::is_lost)
+}
+
 /// True if loss or delay on the network explains time in which no task of this machine worked on the request.
-pub(crate) fn explains(stall: &StallWindow<'_>, spent: TimeClass) -> bool {
-    UNATTENDED.contains(&spent) && delayed_delivery(stall).is_some()
+pub(crate) fn explains(stall: &StallWindow<'_>, time: &SpentTime<'_>) -> bool {
+    UNATTENDED.contains(&time.spent) && delayed_delivery(stall).is_some()
+        || lost_peer(stall, time.spent, time.part).is_some()
 }
 
 /// Delivery of the slowest request, where loss or delay took a large part of its time.

@@ -27,7 +27,9 @@
 
 use crate::path_words::{named, see};
 use crate::request::{RequestTime, is_task_within};
-use crate::rules::{hypervisor_steal, network_loss, recorder_itself, stopped_process};
+use crate::rules::{
+    hypervisor_steal, network_loss, network_wait, recorder_itself, stopped_process,
+};
 use crate::spent_time::{CONFIRMED, LIKELY, POSSIBLE, SpentTime};
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
@@ -62,7 +64,7 @@ pub(crate) fn time_of_program<'a>(stall: &StallWindow<'a>) -> Option<SpentTime<'
 }
 
 /// The time that a program or its virtual machine took itself; `None` where that is no proof, because a process was
-/// stopped, the hypervisor ran others, or the network lost the request.
+/// stopped, the hypervisor ran others, the network lost the request, or a peer did not answer.
 pub(crate) fn own_time<'a>(stall: &StallWindow<'a>) -> Option<SpentTime<'a>> {
     let request = stall.request?;
     let is_of_program = |spent, part: &_| {
@@ -71,7 +73,8 @@ pub(crate) fn own_time<'a>(stall: &StallWindow<'a>) -> Option<SpentTime<'a>> {
     let time = SpentTime::of(request, is_of_program)?;
     let is_other = hypervisor_steal::is_cause(stall, request)
         || stopped_process::behind_unseen(stall, request).is_some()
-        || network_loss::explains(stall, time.spent);
+        || network_loss::explains(stall, &time)
+        || network_wait::explains(stall, &time);
     (!is_other).then_some(time)
 }
 

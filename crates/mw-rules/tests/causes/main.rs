@@ -12,6 +12,7 @@ mod made;
 mod mutated;
 mod outside;
 mod paths;
+mod peers;
 mod polled;
 mod stacks;
 mod stalls;

@@ -1,0 +1,207 @@
+//! Made-up stalls in which a process waits for a peer, by its connections, and similar ones of which that would be false.
+
+use crate::made::Made;
+use crate::paths::{explained, first_rule, made};
+use mw_critical_path::{RunMode, TimeKind, Wait};
+use mw_model::{Finding, ServiceConnection, ServiceProcess, Transport, TriggerKind};
+use std::net::SocketAddr;
+
+/// When the connection was read, from the beginning of the stall.
+const READ_MS: u64 = 4000;
+
+fn at(address: &str) -> Option<SocketAddr> {
+    Some(address.parse().unwrap())
+}
+
+/// The process of the critical path asked its database 0.1 s after the stall began, which acknowledged that.
+fn asked(made: &Made) -> ServiceConnection {
+    let started = made.incident.started_unix_ms;
+    ServiceConnection {
+        process: ServiceProcess { pid: 812, name: "postgres".to_owned() },
+        local: at("10.0.0.1:40000"),
+        peer: at("10.0.0.5:5432"),
+        first_read_unix_ms: started + 1000,
+        read_unix_ms: started + READ_MS,
+        segments_sent: 9,
+        segments_received: 8,
+        sent_ms_ago: READ_MS - 100,
+        acknowledged_ms_ago: READ_MS - 101,
+        received_ms_ago: READ_MS + 5000,
+        ..ServiceConnection::default()
+    }
+}
+
+/// The like; three retransmissions timed out.
+fn lost(made: &Made) -> ServiceConnection {
+    ServiceConnection {
+        unacknowledged: 1,
+        queued_bytes: 80,
+        timeouts: 3,
+        retransmitted: 3,
+        unacknowledged_ms: 3000,
+        ..asked(made)
+    }
+}
+
+fn connecting(made: &Made, timeouts: u32) -> ServiceConnection {
+    let (sent_ms_ago, received_ms_ago) = (80_000_000, 80_000_000);
+    let unacknowledged_ms = 2800;
+    let connection = ServiceConnection { sent_ms_ago, received_ms_ago, ..lost(made) };
+    ServiceConnection { is_connecting: true, timeouts, unacknowledged_ms, ..connection }
+}
+
+fn question(made: &Made) -> ServiceConnection {
+    let asked = asked(made);
+    let (local, peer, process) = (asked.local, at("10.0.0.2:53"), asked.process);
+    ServiceConnection {
+        transport: Transport::Udp,
+        local,
+        peer,
+        process,
+        first_read_unix_ms: made.incident.seen_unix_ms + 20,
+        read_unix_ms: asked.read_unix_ms,
+        ..ServiceConnection::default()
+    }
+}
+
+/// A request whose time is of this kind, and the connections of its tasks.
+fn stall(kind: TimeKind, connections: impl Fn(&Made) -> Vec<ServiceConnection>) -> Made {
+    let mut made = made(&[(kind, 95)]);
+    made.incident.trigger.kind = TriggerKind::Probe;
+    made.incident.connections = connections(&made);
+    made
+}
+
+const BY_PACKET: TimeKind = TimeKind::Waiting(Wait::Network);
+const IDLE: TimeKind = TimeKind::Idle(Wait::Poll);
+
+fn first(made: &Made) -> Finding {
+    explained(made).causes.remove(0).finding
+}
+
+fn evidence(finding: &Finding, what: &str) -> String {
+    let found = finding.evidence.iter().find(|evidence| evidence.what == what);
+    found.unwrap_or_else(|| panic!("{what}: {:?}", finding.evidence)).quantity.to_string()
+}
+
+/// Promise (Tracing: why): A service that waits for an answer of its database, a name server or another upstream is told
+/// whose, how long and since when.
+#[test]
+fn the_peer_that_does_not_answer_is_named() {
+    for kind in [BY_PACKET, IDLE, TimeKind::TimedOut(Wait::Poll)] {
+        let finding = first(&stall(kind, |made| vec![asked(made)]));
+        assert_eq!(finding.rule, "network-wait", "{kind:?}");
+        let wanted = "postgres (812) waited for the answer of 10.0.0.5:5432 (PostgreSQL)";
+        assert_eq!(finding.headline, wanted);
+        let wait = "wait for the answer of 10.0.0.5:5432 (PostgreSQL)";
+        assert_eq!(evidence(&finding, wait), "3.9 s");
+        assert_eq!(evidence(&finding, "its beginning"), "100 ms after that of the stall");
+        let steps = format!("{:?}", finding.remedy.unwrap().steps);
+        assert!(steps.contains("nsenter -t 812 -n ss -tinop dst '10.0.0.5:5432'"), "{steps}");
+    }
+    let name_server = first(&stall(IDLE, |made| vec![question(made)]));
+    assert!(name_server.headline.ends_with("the answer of 10.0.0.2:53 (DNS)"), "{name_server:?}");
+    let unknown = first(&stall(IDLE, |made| {
+        vec![ServiceConnection { peer: at("10.0.0.5:40404"), ..asked(made) }]
+    }));
+    assert!(unknown.headline.ends_with("the answer of 10.0.0.5:40404"), "{unknown:?}");
+    let opened = first(&stall(IDLE, |made| vec![connecting(made, 0)]));
+    assert!(opened.headline.contains("waited for a connection to 10.0.0.5:5432"), "{opened:?}");
+}
+
+/// Promise (Tracing: why): Segments of a service to a peer that are sent again are lost packets, and not a slow peer.
+#[test]
+fn lost_packets_of_a_service_are_told_from_a_slow_peer() {
+    for kind in [BY_PACKET, IDLE] {
+        for connection in [lost, |made: &Made| connecting(made, 2)] {
+            let finding = first(&stall(kind, |made| vec![connection(made)]));
+            assert_eq!(finding.rule, "network-loss");
+            let wanted =
+                "the network lost packets from postgres (812) to 10.0.0.5:5432 (PostgreSQL)";
+            assert_eq!(finding.headline, wanted);
+            assert_eq!(evidence(&finding, "segments that were sent again"), "3");
+        }
+    }
+}
+
+/// Each is the connection of [`asked`], but for one thing.
+#[test]
+fn a_connection_that_nobody_waits_for_is_no_evidence() {
+    type Change = fn(&mut ServiceConnection);
+    let changes: &[(&str, Change)] = &[
+        ("it is another process's", |other| other.process.pid = 813),
+        ("a client opened it, and sends the next request", |other| other.is_accepted = true),
+        ("the peer sent last", |other| other.received_ms_ago = other.sent_ms_ago - 1),
+        ("the answer is there", |other| other.unread_bytes = 1),
+        ("it was idle long before the stall", |other| other.sent_ms_ago = READ_MS + 1001),
+        ("it was asked in the middle", |other| other.sent_ms_ago = READ_MS * 49 / 100),
+        ("it never brings an answer", |other| {
+            (other.segments_received, other.segments_sent) = (0, 17);
+        }),
+        ("nothing was sent", |other| other.segments_sent = 0),
+        ("the peer has not acknowledged it yet", |other| other.unacknowledged = 1),
+        ("not all of it was sent", |other| other.queued_bytes = 1),
+        ("both in one tick, and the answer last", |other| {
+            (other.received_ms_ago, other.acknowledged_ms_ago) =
+                (other.sent_ms_ago, other.sent_ms_ago);
+        }),
+        ("a UDP socket that logs", |other| other.transport = Transport::Udp),
+        ("a question over UDP that was read once", |other| {
+            (other.transport, other.peer) = (Transport::Udp, at("10.0.0.2:53"));
+            other.first_read_unix_ms = other.read_unix_ms;
+        }),
+    ];
+    for (why, change) in changes {
+        let changed = |made: &Made| {
+            let mut connection = asked(made);
+            change(&mut connection);
+            vec![connection]
+        };
+        let packet = first(&stall(BY_PACKET, changed));
+        assert!(packet.headline.ends_with("waited for a peer on the network"), "{why}: {packet:?}");
+        assert_eq!(first_rule(&stall(IDLE, changed)), "network-or-service", "{why}");
+    }
+}
+
+#[test]
+fn a_task_that_works_waits_for_nobody() {
+    let computes = stall(TimeKind::Running(RunMode::User), |made| vec![asked(made), lost(made)]);
+    assert_eq!(first_rule(&computes), "service-itself");
+    let reads = stall(TimeKind::Waiting(Wait::FileRead), |made| vec![asked(made)]);
+    assert_eq!(first_rule(&reads), "slow-disk");
+}
+
+/// What a vanished client of another connection does not acknowledge delays no request of the probe.
+#[test]
+fn lost_packets_of_clients_are_those_of_the_probes_command_alone() {
+    let accepted = |made: &Made| ServiceConnection {
+        is_accepted: true,
+        local: at("10.0.0.1:5432"),
+        peer: at("10.0.0.1:51000"),
+        ..lost(made)
+    };
+    let alone = stall(IDLE, |made| vec![accepted(made)]);
+    assert_eq!(first_rule(&alone), "network-or-service");
+    let command = |made: &Made| ServiceConnection {
+        process: ServiceProcess { pid: 77, name: "psql".to_owned() },
+        local: at("10.0.0.1:51000"),
+        peer: at("10.0.0.1:5432"),
+        ..asked(made)
+    };
+    let of_probe = stall(IDLE, |made| vec![accepted(made), command(made)]);
+    assert_eq!(first_rule(&of_probe), "network-loss");
+}
+
+#[test]
+fn of_several_peers_the_one_that_was_waited_for_longest_is_likely() {
+    let two = stall(BY_PACKET, |made| {
+        let shorter = ServiceConnection { sent_ms_ago: 3000, ..asked(made) };
+        vec![ServiceConnection { peer: at("10.0.0.6:6379"), ..shorter }, asked(made)]
+    });
+    let one = stall(BY_PACKET, |made| vec![asked(made), asked(made)]);
+    let finding = first(&two);
+    assert!(finding.headline.ends_with("10.0.0.5:5432 (PostgreSQL)"), "{finding:?}");
+    assert_eq!(evidence(&finding, "other peers that it waited for"), "1");
+    let score = |made: &Made| explained(made).causes[0].score();
+    assert!(score(&two) < score(&one), "{} {}", score(&two), score(&one));
+}
