@@ -17,7 +17,7 @@ mod upstreams;
 
 use crate::group_use::GroupNames;
 use crate::source::Source;
-pub use connections::{WaitingConnections, waiting_connections};
+pub use connections::{WaitingConnections, current_processes, waiting_connections};
 pub use lost::{FormerProcess, writer_process};
 use mw_model::{Connection, ListenQueue, Missing, Service, ServiceProcess};
 pub use party::{PartyFacts, read_party};

@@ -24,6 +24,9 @@ pub struct ServiceConnection {
     /// Time of the first and of the last reading that found it waiting, in milliseconds since 1970.
     pub first_read_unix_ms: u64,
     pub read_unix_ms: u64,
+    /// Time of the first reading after that, which did not find it waiting.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_by_unix_ms: Option<u64>,
     /// Bytes that arrived and that the process has not read.
     pub unread_bytes: u32,
     /// Bytes that the process wrote and the peer has not acknowledged, whether or not they were sent.

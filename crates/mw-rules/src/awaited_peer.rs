@@ -88,7 +88,8 @@ impl<'a> AwaitedPeer<'a> {
         };
         let began_unix_ms = read_unix_ms.saturating_sub(waited_ms);
         let is_of_stall = began_unix_ms.saturating_add(SHORTLY_BEFORE_MS) >= started_unix_ms;
-        let length_ms = read_unix_ms.saturating_sub(since_unix_ms);
+        let until_unix_ms = connection.ended_by_unix_ms.unwrap_or(read_unix_ms);
+        let length_ms = until_unix_ms.saturating_sub(since_unix_ms);
         let is_most = waited_ms >= LEAST_WAIT_MS && percent(waited_ms, length_ms) >= LEAST_PERCENT;
         let is_own = !connection.is_accepted || is_of_command(stall, connection);
         (is_of_stall && is_most && is_own).then_some(Self {

@@ -66,6 +66,7 @@ impl EvidenceThread {
             }
             for incident in incidents.iter_mut().filter(|incident| !incident.has_ended()) {
                 incident.note_failure(&mut self.context);
+                incident.read_connections(&mut self.context);
             }
             beat.step();
             self.look(&mut episode, &mut incidents);

@@ -24,6 +24,7 @@
 
 mod assemble;
 mod clock;
+mod connection_readings;
 mod context;
 mod control;
 mod cpu_budget;

@@ -2,10 +2,12 @@
 
 use crate::assemble::EpisodeEvidence;
 use crate::clock::millis;
+use crate::connection_readings::{ConnectionReadings, merge_reading};
 use crate::context::{AFTER, BEFORE, Context};
 use crate::service_answers::ServiceQuestion;
 use crate::stall::{Monitor, Stall};
 use crate::tracing::FunctionNaming;
+use mw_collect::service::WaitingConnections;
 use mw_critical_path::RequestSpan;
 use mw_model::{Host, INCIDENT_SCHEMA, Incident, OomKills};
 use mw_probe::{ProbeFailure, ProbeRequest};
@@ -30,6 +32,7 @@ pub(crate) struct OpenIncident {
     closes_at: Option<Instant>,
     /// True if the state of the service was asked for, once it had failed.
     was_asked: bool,
+    readings: ConnectionReadings,
     next_update: Instant,
     update_interval: Duration,
     /// The evidence that covers most of it, and how much that is, in milliseconds.
@@ -52,6 +55,7 @@ impl OpenIncident {
             known,
             closes_at: None,
             was_asked: false,
+            readings: ConnectionReadings::begin(Instant::now()),
             next_update: Instant::now() + FIRST_UPDATE,
             update_interval: FIRST_UPDATE,
             evidence: None,
@@ -139,6 +143,30 @@ impl OpenIncident {
         match with.answers.ask(probe, ServiceQuestion::Outage { failed_unix_ms }) {
             Ok(answer) => self.known.outage = answer.outage,
             Err(missing) => self.known.unseen.push(missing),
+        }
+    }
+
+    /// Reads the connections on which processes of its service wait, where that is due.
+    pub(crate) fn read_connections(&mut self, with: &mut Context) {
+        let Monitor::Probe(probe) = self.stall.monitor else { return };
+        if !self.readings.is_due(Instant::now()) {
+            return;
+        }
+        let asked = with.tracing.with_asked(&self.service_processes()).into_iter().collect();
+        let read_unix_ms = mw_sys::unix_ms();
+        let missing = match with.answers.ask(probe, ServiceQuestion::Connections { asked }) {
+            Ok(answer) => {
+                let WaitingConnections { connections, unseen } = answer.connections;
+                merge_reading(&mut self.known.connections, connections, read_unix_ms);
+                unseen
+            }
+            Err(missing) => vec![missing],
+        };
+        self.readings.note(Instant::now());
+        for missing in missing {
+            if !self.known.unseen.contains(&missing) {
+                self.known.unseen.push(missing);
+            }
         }
     }
 

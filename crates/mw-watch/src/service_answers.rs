@@ -3,15 +3,24 @@
 
 use crate::monitors::Monitors;
 use crate::services::{LostProcess, Services};
-use mw_collect::service::listen_queue;
+use mw_collect::service::{
+    WaitingConnections, current_processes, family, listen_queue, waiting_connections,
+};
 use mw_model::{Missing, Outage, Service, ServiceFate, ServiceView};
 use mw_sys::HelperThread;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Time limit of an answer.
 const LIMIT: Duration = Duration::from_secs(2);
+
+/// Time limit of the search for its processes now, and of a reading of their connections.
+const PROCESSES_LIMIT: Duration = Duration::from_millis(20);
+const CONNECTIONS_LIMIT: Duration = Duration::from_millis(50);
+
+/// Part of the number of a question about connections: a process that keeps a socket locked delays no other question.
+const OF_CONNECTIONS: u32 = 1 << 31;
 
 #[derive(Debug, Clone)]
 pub(crate) enum ServiceQuestion {
@@ -19,6 +28,8 @@ pub(crate) enum ServiceQuestion {
     Begin { seen_unix_ms: u64 },
     /// Its state.
     Outage { failed_unix_ms: u64 },
+    /// Connections on which its processes wait, and those of the processes that they ask.
+    Connections { asked: Vec<u32> },
     /// Its state since the OOM killer killed one of its processes.
     Fate(Box<LostProcess>),
 }
@@ -31,6 +42,7 @@ pub(crate) struct ServiceAnswer {
     pub(crate) outage: Option<Outage>,
     pub(crate) view: Option<ServiceView>,
     pub(crate) fate: Option<ServiceFate>,
+    pub(crate) connections: WaitingConnections,
 }
 
 pub(crate) struct ServiceAnswers {
@@ -43,6 +55,7 @@ impl ServiceAnswers {
     pub(crate) fn start(services: &Arc<Services>, monitors: &Arc<Monitors>) -> io::Result<Self> {
         let (services, monitors) = (Arc::clone(services), Arc::clone(monitors));
         let answer = move |probe: u32, question: &ServiceQuestion| {
+            let probe = probe & !OF_CONNECTIONS;
             answer(&services, &monitors, probe as usize, question).unwrap_or_default()
         };
         Ok(Self { helper: HelperThread::new(LIMIT, answer)? })
@@ -57,7 +70,11 @@ impl ServiceAnswers {
         probe: usize,
         question: ServiceQuestion,
     ) -> Result<ServiceAnswer, Missing> {
-        let place = u32::try_from(probe).unwrap_or(u32::MAX);
+        let of_kind = match question {
+            ServiceQuestion::Connections { .. } => OF_CONNECTIONS,
+            _ => 0,
+        };
+        let place = u32::try_from(probe).unwrap_or(u32::MAX) | of_kind;
         self.helper.run(&[(place, question)]).pop().flatten().ok_or_else(|| {
             let why = "no answer within 2 s: one of its files or processes does not respond";
             Missing::failed("the service", why)
@@ -91,8 +108,24 @@ fn answer(
             let outage = services.outage(probe, prober, *failed_unix_ms);
             ServiceAnswer { outage, ..none }
         }
+        ServiceQuestion::Connections { asked } => {
+            let service = services.service(probe).unwrap_or_default();
+            let connections =
+                waiting_connections(&waiting_processes(&service, asked), CONNECTIONS_LIMIT);
+            ServiceAnswer { connections, ..none }
+        }
         ServiceQuestion::Fate(lost) => {
             ServiceAnswer { fate: services.fate(lost, monitors), ..none }
         }
     })
+}
+
+/// The processes that a request may wait in: the probe's command, and those of the service and of whom it asks.
+fn waiting_processes(service: &Service, asked: &[u32]) -> Vec<u32> {
+    let deadline = Instant::now() + PROCESSES_LIMIT;
+    let own = std::process::id();
+    let commands = family(own, deadline).into_iter().filter(|pid| *pid != own);
+    let known: Vec<u32> = service.processes.iter().map(|process| process.pid).collect();
+    let asked = asked.iter().copied().filter(|pid| !known.contains(pid));
+    commands.chain(asked).chain(current_processes(&known, deadline)).collect()
 }

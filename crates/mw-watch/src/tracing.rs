@@ -313,8 +313,8 @@ impl SharedTrace {
         Some(CpuSample::take()?.since(*before))
     }
 
-    /// The cgroups of processes of probed services, and of the processes that they have connections to.
-    fn groups_of(&self, processes: &[u32]) -> BTreeSet<String> {
+    /// Processes of probed services, and those that they have connections to.
+    pub(crate) fn with_asked(&self, processes: &[u32]) -> BTreeSet<u32> {
         let mut asked: BTreeSet<u32> = processes.iter().copied().collect();
         let upstreams = locked(&self.upstreams).clone();
         for _ in 0..MAX_DISTANCE {
@@ -322,6 +322,11 @@ impl SharedTrace {
             let next: Vec<u32> = next.map(|(_, upstream)| *upstream).collect();
             asked.extend(next);
         }
+        asked
+    }
+
+    /// The cgroups of these processes.
+    fn groups_of(&self, processes: &[u32]) -> BTreeSet<String> {
         let services = locked(&self.services).groups.clone();
         let groups = locked(&self.groups);
         let sampler = groups.as_ref().map(|groups| &groups.sampler);
@@ -329,6 +334,7 @@ impl SharedTrace {
             Some(known) => known.clone(),
             None => sampler.map(|sampler| sampler.cgroups_of(pid)).unwrap_or_default(),
         };
+        let asked = self.with_asked(processes);
         asked.into_iter().flat_map(of).filter(|path| path != "/").collect()
     }
 

@@ -5,7 +5,7 @@
 //! an idle service costs one answer.
 
 use super::diag::{self, DiagQuery, DiagSocket, DiagState};
-use super::processes::{named, sockets as sockets_of};
+use super::processes::{family, leader, named, sockets as sockets_of};
 use super::sockets;
 use mw_model::{Missing, ServiceConnection, ServiceProcess, Transport};
 use mw_sys::{in_network_namespace, namespace_number};
@@ -34,6 +34,17 @@ pub struct WaitingConnections {
     /// Those that have waited longest.
     pub connections: Vec<ServiceConnection>,
     pub unseen: Vec<Missing>,
+}
+
+/// The processes of a service now, of which `known` were found before: the newest first, as one that was forked for a
+/// connection.
+pub fn current_processes(known: &[u32], deadline: Instant) -> Vec<u32> {
+    let Some(first) = known.first() else { return Vec::new() };
+    let mut current = family(leader(*first), deadline);
+    current.extend(known);
+    current.sort_unstable_by_key(|pid| std::cmp::Reverse(*pid));
+    current.dedup();
+    current
 }
 
 /// Reads the connections of `processes` that wait. Takes about `limit` at most, unless the kernel blocks.
@@ -158,6 +169,7 @@ fn connection(socket: &DiagSocket, transport: Transport, is_accepted: bool) -> S
         peer,
         first_read_unix_ms: now,
         read_unix_ms: now,
+        ended_by_unix_ms: None,
         unread_bytes,
         queued_bytes,
         unacknowledged: segments.unacknowledged,

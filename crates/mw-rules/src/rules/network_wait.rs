@@ -22,9 +22,9 @@
 //! ## Threshold
 //! The wait takes at least half of the request. A peer is named if the process in which the critical path ends opened a
 //! connection to it, sent what the peer acknowledged, at most 1 s before the stall, and received nothing since for at least
-//! half of the stall until the connection was read, or 200 ms; the same of a connection that is not established, and of a
-//! UDP socket that is connected to port 53. Connections are read when a stall is seen, and after 1, 2, 4 s and so on. An
-//! idle connection of a pool, a client's connection, and one that never brought an answer are none.
+//! half of the stall until it was read, and for 200 ms; the same of a connection that is not established, and of a
+//! UDP socket that is connected to port 53. Connections are read when a stall is seen, twice a second, and less often as it
+//! lasts. An idle connection of a pool, a client's connection, and one that never brought an answer are none.
 //!
 //! Where the probe's own connection waited and the service's listen queue was full, that is the cause
 //! (`listen-queue-full`), and where packets were lost, `network-loss`. Without a critical path, this rule finds nothing.

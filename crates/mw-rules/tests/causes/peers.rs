@@ -135,6 +135,9 @@ fn a_connection_that_nobody_waits_for_is_no_evidence() {
         ("the answer is there", |other| other.unread_bytes = 1),
         ("it was idle long before the stall", |other| other.sent_ms_ago = READ_MS + 1001),
         ("it was asked in the middle", |other| other.sent_ms_ago = READ_MS * 49 / 100),
+        ("it was answered early in the stall", |other| {
+            other.ended_by_unix_ms = Some(other.read_unix_ms + READ_MS);
+        }),
         ("it never brings an answer", |other| {
             (other.segments_received, other.segments_sent) = (0, 17);
         }),
