@@ -1,5 +1,6 @@
 //! The peer that a process of the request waited for, by its connections.
 
+use crate::request::RequestTime;
 use crate::share::percent;
 use crate::stall_window::StallWindow;
 use mw_critical_path::{PathPart, PathTask, TimeClass};
@@ -12,7 +13,8 @@ use std::net::SocketAddr;
 pub(crate) const UNATTENDED: &[TimeClass] =
     &[TimeClass::Network, TimeClass::Idle, TimeClass::TimeLimit, TimeClass::Unknown];
 
-/// Of the stall until the connection was read, the share that the wait covers, in percent.
+/// Of the stall until the connection was read, the share that the wait covers, and of the request, the share of the waits
+/// for peers, in percent.
 const LEAST_PERCENT: f64 = 50.0;
 /// A shorter wait is no evidence.
 const LEAST_WAIT_MS: u64 = 200;
@@ -172,6 +174,12 @@ impl<'a> AwaitedPeer<'a> {
         let show = format!("ss -{protocol}inop dst '{}'", self.address);
         crate::path_words::manual(summary, &format!("nsenter -t {} -n {show}", task.process))
     }
+}
+
+/// True if the processes of the request waited for peers for most of its time.
+pub(crate) fn explains_most(stall: &StallWindow<'_>, request: &RequestTime<'_>) -> bool {
+    let waits = |spent, part: &PathPart| AwaitedPeer::of_part(stall, spent, part).is_some();
+    request.percent_where(waits) >= LEAST_PERCENT
 }
 
 /// True if the other end of a connection is that of another process that was read: the probe's command, or one that

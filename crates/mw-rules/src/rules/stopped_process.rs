@@ -19,12 +19,14 @@
 //!
 //! ## Threshold
 //! It takes at least half of the request. If four fifths of the request are unknown, or idle, a process that was
-//! stopped in half of the samples explains them. Without a critical path, the score is 95 for a process of the probed
+//! stopped in half of the samples explains them; one that is not of the probed service only if no peer is known that the
+//! task waited for (`network-wait`). Without a critical path, the score is 95 for a process of the probed
 //! service and 80 for another one.
 //!
 //! ## References
 //! signal(7), SIGSTOP; proc_pid_stat(5); ptrace(2).
 
+use crate::awaited_peer;
 use crate::path_words::manual;
 use crate::request::RequestTime;
 use crate::spent_time::{CONFIRMED, SpentTime};
@@ -49,15 +51,16 @@ const IMPACT: &str = "A stopped process does not answer; its connections stay op
 pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     Ok(match stall.request {
         Some(request) => behind_unseen(stall, request).or_else(|| by_path(request)),
-        None => of_samples(stall),
+        None => of_samples(stall).map(|(_, stopped)| stopped),
     })
 }
 
 /// The stopped process that explains a request of which next to nothing is known.
 pub(crate) fn behind_unseen(stall: &StallWindow<'_>, request: &RequestTime<'_>) -> Option<Suspect> {
     let unseen = request.percent(UNSEEN);
-    let stopped = of_samples(stall).filter(|_| unseen >= UNSEEN_PERCENT)?;
-    Some(stopped.explaining(unseen))
+    let (is_probed, stopped) = of_samples(stall).filter(|_| unseen >= UNSEEN_PERCENT)?;
+    let is_it = is_probed || !awaited_peer::explains_most(stall, request);
+    is_it.then(|| stopped.explaining(unseen))
 }
 
 fn by_path(request: &RequestTime<'_>) -> Option<Suspect> {
@@ -78,8 +81,8 @@ fn by_path(request: &RequestTime<'_>) -> Option<Suspect> {
     Some(time.cause(finding, CONFIRMED))
 }
 
-/// A process that was found stopped in most samples of the stall.
-fn of_samples(stall: &StallWindow<'_>) -> Option<Suspect> {
+/// A process that was found stopped in most samples of the stall, and true if it is of the probed service.
+fn of_samples(stall: &StallWindow<'_>) -> Option<(bool, Suspect)> {
     const OF_THE_SERVICE: f64 = 95.0;
     const OF_ANOTHER: f64 = 80.0;
     let tasks = stall.incident.blocked.iter().filter(|task| "Tt".contains(task.state));
@@ -87,7 +90,8 @@ fn of_samples(stall: &StallWindow<'_>) -> Option<Suspect> {
     // Of a process's threads the first has its name.
     let first = |task: &&BlockedTask| (stall.is_probed(&task.task), task.seen, Reverse(task.pid));
     let task = long.max_by_key(first)?;
-    let (sure, perhaps) = match stall.is_probed(&task.task) {
+    let is_probed = stall.is_probed(&task.task);
+    let (sure, perhaps) = match is_probed {
         true => (OF_THE_SERVICE, ""),
         false => (OF_ANOTHER, ", perhaps the service"),
     };
@@ -100,5 +104,5 @@ fn of_samples(stall: &StallWindow<'_>) -> Option<Suspect> {
         )
         .with_impact(IMPACT)
         .with_remedy(manual("continue the process", &format!("kill -CONT {}", task.pid)));
-    Some(Suspect::of_score(finding, sure))
+    Some((is_probed, Suspect::of_score(finding, sure)))
 }

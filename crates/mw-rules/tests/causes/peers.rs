@@ -174,6 +174,17 @@ fn a_task_that_works_waits_for_nobody() {
     assert_eq!(first_rule(&reads), "slow-disk");
 }
 
+/// A process that has been stopped for days is not the service, of which the peer is known.
+#[test]
+fn a_stopped_process_of_others_does_not_excuse_a_known_peer() {
+    let stopped = |name, connections: fn(&Made) -> Vec<ServiceConnection>| {
+        first_rule(&stall(IDLE, connections).blocked((77, name), 'T', 20, &[]))
+    };
+    assert_eq!(stopped("editor", |made| vec![asked(made)]), "network-wait");
+    assert_eq!(stopped("editor", |_| Vec::new()), "stopped-process");
+    assert_eq!(stopped("postgres", |made| vec![asked(made)]), "stopped-process");
+}
+
 /// What a vanished client of another connection does not acknowledge delays no request of the probe.
 #[test]
 fn lost_packets_of_clients_are_those_of_the_probes_command_alone() {
