@@ -97,7 +97,8 @@ impl ServiceConnection {
     /// True if what was sent last, and was acknowledged, may be a request. Of data that was sent and received in the same
     /// tick the last is the one that the peer acknowledged without more data.
     fn is_request(&self) -> bool {
-        let is_last = self.sent_ms_ago < self.received_ms_ago
+        let is_last = self.segments_received == 0
+            || self.sent_ms_ago < self.received_ms_ago
             || self.sent_ms_ago == self.received_ms_ago
                 && self.acknowledged_ms_ago < self.received_ms_ago;
         let is_one_way = self.segments_received == 0 && self.segments_sent > MAX_UNANSWERED;

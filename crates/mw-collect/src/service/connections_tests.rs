@@ -6,6 +6,9 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::{Child, Command, Stdio};
 
+/// Instead of an address, where the other process has a network namespace of its own.
+const OWN_NETWORK: &str = "own network";
+
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// A process that runs a test of this file until its standard input ends.
@@ -149,6 +152,8 @@ fn connect_from(local: &str, peer: &str) -> TcpStream {
 #[test]
 #[ignore = "the other process of the test below"]
 fn loses_packets() {
+    // Run by itself, it would change the network of this machine.
+    assert_eq!(std::env::var("ADDRESS").as_deref(), Ok(OWN_NETWORK));
     for arguments in
         ["link set lo up", "addr add 10.9.9.1/32 dev lo", "addr add 10.9.9.2/32 dev lo"]
     {
@@ -180,7 +185,7 @@ fn lost_packets_are_found_in_another_network_namespace() {
     if !mw_test::is_root() {
         return;
     }
-    let other = OtherProcess::start(in_own_network(), "loses_packets", "");
+    let other = OtherProcess::start(in_own_network(), "loses_packets", OWN_NETWORK);
     mw_test::wait_until("segments to be sent again", LIMIT, || {
         other.replies() == [Acknowledgement, Connection, Answer]
             && other.waits().iter().all(|wait| wait.1 >= 600 || wait.0 == Answer)
@@ -235,4 +240,31 @@ fn who_is_gone_waits_for_nobody() {
     let own = [std::process::id()];
     let late = waiting_connections(&own, Duration::ZERO);
     assert!(late.connections.is_empty() && late.unseen.len() == 1, "{late:?}");
+}
+
+/// CPU time of a reading of this process: without connections, and with 1,000 sockets of which one waits.
+#[test]
+#[ignore = "a measurement"]
+fn cost_of_a_reading() {
+    let measure = |what: &str| {
+        let mut costs: Vec<Duration> = (0..50)
+            .map(|_| {
+                let before = mw_sys::thread_time();
+                waiting_connections(&[std::process::id()], LIMIT);
+                mw_sys::thread_time().saturating_sub(before)
+            })
+            .collect();
+        costs.sort_unstable();
+        println!("{what}: {:?} ({:?} to {:?})", costs[25], costs[0], costs[49]);
+    };
+    measure("idle");
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let connect = || {
+        let client = TcpStream::connect(server.local_addr().unwrap()).unwrap();
+        (client, server.accept().unwrap())
+    };
+    let mut pairs: Vec<_> = (0..500).map(|_| connect()).collect();
+    next_tick();
+    pairs[0].0.write_all(b"?").unwrap();
+    measure("1,000 sockets");
 }

@@ -105,6 +105,13 @@ fn the_peer_that_does_not_answer_is_named() {
         vec![ServiceConnection { peer: at("10.0.0.5:40404"), ..asked(made) }]
     }));
     assert!(unknown.headline.ends_with("the answer of 10.0.0.5:40404"), "{unknown:?}");
+    let first_request = first(&stall(IDLE, |made| {
+        let same = READ_MS - 100;
+        let (received_ms_ago, acknowledged_ms_ago) = (same, same);
+        let asked = ServiceConnection { received_ms_ago, acknowledged_ms_ago, ..asked(made) };
+        vec![ServiceConnection { segments_sent: 1, segments_received: 0, ..asked }]
+    }));
+    assert_eq!(first_request.rule, "network-wait", "sent in the tick in which it was opened");
     let opened = first(&stall(IDLE, |made| vec![connecting(made, 0)]));
     assert!(opened.headline.contains("waited for a connection to 10.0.0.5:5432"), "{opened:?}");
 }
