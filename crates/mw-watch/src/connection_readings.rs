@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 const LEAST_REST: Duration = Duration::from_millis(500);
 const PART_TO_REST: u32 = 2;
 
+/// The shortest time between two readings as a multiple of how long the last one took: no more than one hundredth of a CPU.
+const COST_TO_REST: u32 = 100;
+
 /// The most readings of a stall: it has lasted for minutes then.
 const MAX_READINGS: u32 = 16;
 
@@ -32,10 +35,12 @@ impl ConnectionReadings {
         self.left > 0 && now >= self.next
     }
 
-    /// A reading was made.
-    pub(crate) fn note(&mut self, now: Instant) {
+    /// A reading was made that began at this time.
+    pub(crate) fn note(&mut self, began: Instant, now: Instant) {
+        let (cost, lasted) = (now.duration_since(began), now.duration_since(self.began));
+        let rest = LEAST_REST.max(lasted / PART_TO_REST).max(cost * COST_TO_REST);
         self.left = self.left.saturating_sub(1);
-        self.next = now + LEAST_REST.max(now.duration_since(self.began) / PART_TO_REST);
+        self.next = now + rest;
     }
 }
 
@@ -85,12 +90,16 @@ mod tests {
         for ms in (0..600_000).step_by(100) {
             let now = began + Duration::from_millis(ms);
             if readings.is_due(now) {
-                readings.note(now);
+                readings.note(now, now);
                 made.push(ms);
             }
         }
         assert_eq!(made.get(..6), Some(&[0, 500, 1000, 1500, 2300, 3500][..]));
         assert_eq!(made.len(), MAX_READINGS as usize);
+        let mut dear = ConnectionReadings::begin(began);
+        dear.note(began, began + Duration::from_millis(20));
+        assert!(!dear.is_due(began + Duration::from_secs(2)));
+        assert!(dear.is_due(began + Duration::from_millis(2020)));
     }
 
     #[test]

@@ -149,7 +149,8 @@ impl OpenIncident {
     /// Reads the connections on which processes of its service wait, where that is due.
     pub(crate) fn read_connections(&mut self, with: &mut Context) {
         let Monitor::Probe(probe) = self.stall.monitor else { return };
-        if !self.readings.is_due(Instant::now()) {
+        let began = Instant::now();
+        if !self.readings.is_due(began) {
             return;
         }
         let asked = with.tracing.with_asked(&self.service_processes()).into_iter().collect();
@@ -162,7 +163,7 @@ impl OpenIncident {
             }
             Err(missing) => vec![missing],
         };
-        self.readings.note(Instant::now());
+        self.readings.note(began, Instant::now());
         for missing in missing {
             if !self.known.unseen.contains(&missing) {
                 self.known.unseen.push(missing);
