@@ -6,7 +6,8 @@ use crate::trace::{
     Event, EventKind, Nanos, StackId, TaskState, Tid, Trace, UNKNOWN_OUTSIDE, WakeContext,
 };
 use crate::wait::{self, Reclaim, Wait, WaitClass, WakeSource};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use hashbrown::HashMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Intervals between two waits of a task that are looked through.
 const MAX_STEPS_TO_WAIT: usize = 64;

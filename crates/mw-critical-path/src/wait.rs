@@ -11,7 +11,7 @@ use crate::kernel::{
     QUEUES_WORK, RECLAIM_THREADS, ROOM, SEMAPHORE_TAKERS, SENDERS, THAWS, TIMER_SIGNALS, TIMERS,
     is_wait_for_mmap_lock, lock_taker,
 };
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 /// Sender of a wake-up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
