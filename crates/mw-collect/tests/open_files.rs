@@ -47,6 +47,8 @@ impl Drop for OpeningProcess {
     }
 }
 
+const TRIES: usize = 20;
+
 #[test]
 fn a_process_at_its_limit_is_seen_and_captured() {
     let live = Source::live().unwrap();
@@ -55,7 +57,9 @@ fn a_process_at_its_limit_is_seen_and_captured() {
     process.limit(open + 5);
     assert_eq!(process.seen(&live), None, "five are free");
     process.limit(open + 4);
-    assert_eq!(process.seen(&live), Some((open, Some(open + 4))));
+    // On a busy machine the time limit of a look may leave it out.
+    let seen = std::iter::repeat_with(|| process.seen(&live)).take(TRIES).flatten().next();
+    assert_eq!(seen, Some((open, Some(open + 4))));
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("capture.tar.zst");
     capture::write(&live, false, File::create(&path).unwrap()).unwrap();
