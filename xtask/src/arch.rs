@@ -1,7 +1,7 @@
 //! Holds the workspace against the rules of docs/ARCHITECTURE.md: which crate may use which, and
 //! where unsafe code may be.
 
-use crate::workspace::{EVAL_MANIFEST, output, read, root};
+use crate::workspace::{EVAL_MANIFEST, cargo_command, output, read, root};
 use anyhow::Context;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -226,11 +226,16 @@ pub fn table() -> anyhow::Result<String> {
     Ok(table)
 }
 
+/// Names of the crates of both workspaces.
+pub(crate) fn package_names() -> anyhow::Result<BTreeSet<String>> {
+    Ok(packages()?.into_iter().map(|package| package.name).collect())
+}
+
 /// The crates of both workspaces.
 fn packages() -> anyhow::Result<Vec<Package>> {
     let mut all = Vec::new();
     for manifest in ["Cargo.toml", EVAL_MANIFEST] {
-        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        let mut command = cargo_command();
         command.args(["metadata", "--no-deps", "--locked", "--format-version", "1"]);
         command.args(["--manifest-path", manifest]).current_dir(root());
         let metadata: serde_json::Value = serde_json::from_str(&output(&mut command)?)?;

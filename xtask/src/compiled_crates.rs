@@ -4,6 +4,7 @@
 //! cargo made of them is stored in `$XDG_CACHE_HOME/memwright/crates`, or `~/.cache/memwright/crates`. Cargo itself decides
 //! by its fingerprints what of it can be used; a crate that cannot is compiled as before.
 
+use crate::arch;
 use crate::workspace::{built, root, run, target_dir};
 use anyhow::Context;
 use std::collections::BTreeSet;
@@ -79,7 +80,7 @@ fn archive() -> anyhow::Result<PathBuf> {
 
 /// Paths of what cargo made of crates that are none of the workspace, below the directory of a profile.
 fn paths_of_registry_crates(profile: &Path) -> anyhow::Result<Vec<String>> {
-    let own = own_packages()?;
+    let own = arch::package_names()?;
     let is_of_registry =
         |name: &str| name.rsplit_once('-').is_some_and(|(package, _)| !own.contains(package));
     let hashes: BTreeSet<String> = names_in(&profile.join(PARTS[0]))?
@@ -106,18 +107,6 @@ fn hash_of(name: &str) -> Option<&str> {
 fn names_in(folder: &Path) -> anyhow::Result<Vec<String>> {
     let entries = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
     entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
-}
-
-/// Names of the packages of the workspace.
-fn own_packages() -> anyhow::Result<BTreeSet<String>> {
-    let output = Command::new("cargo")
-        .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
-        .current_dir(root())
-        .output()?;
-    anyhow::ensure!(output.status.success(), "cargo metadata failed");
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout)?;
-    let packages = metadata["packages"].as_array().context("cargo metadata has no packages")?;
-    Ok(packages.iter().filter_map(|package| Some(package["name"].as_str()?.to_owned())).collect())
 }
 
 #[cfg(test)]

@@ -32,6 +32,11 @@ pub fn built(name: &str) -> PathBuf {
     target_dir().join("debug").join(name)
 }
 
+/// The cargo that runs this task.
+pub(crate) fn cargo_command() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
 /// Runs cargo in the repository and fails when it fails.
 pub fn cargo(args: &[&str]) -> anyhow::Result<()> {
     cargo_with(args, |_| {})
@@ -39,8 +44,7 @@ pub fn cargo(args: &[&str]) -> anyhow::Result<()> {
 
 /// The same, of a command that is changed first.
 pub fn cargo_with(args: &[&str], change: impl FnOnce(&mut Command)) -> anyhow::Result<()> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
+    let mut command = cargo_command();
     command.args(args).current_dir(root());
     change(&mut command);
     let status = command.status()?;

@@ -46,7 +46,7 @@ pub(crate) enum KernelWarning {
     CorruptPages,
 }
 
-/// Words of the kernel, and the limit that each is of.
+/// Words of the kernel, and the warning that each is of.
 static WORDS: WordTable<KernelWarning> = WordTable::new(&[
     ("fork rejected by pids controller in ", KernelWarning::Tasks),
     ("swiotlb buffer is full", KernelWarning::BounceBuffers),
@@ -80,11 +80,11 @@ static WORDS: WordTable<KernelWarning> = WordTable::new(&[
     ("Bad swap offset entry ", KernelWarning::CorruptPages),
 ]);
 
-/// KernelWarnings at one limit.
+/// Lines of one warning.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct WarningLines {
     count: u64,
-    /// The first cgroup, device or program that was refused.
+    /// The first cgroup, device or program that was refused, the first module or address that is faulty.
     first: Option<String>,
     /// Amount that the first line has: `32768 of 32768` slots, `48 GiB`.
     amount: Option<String>,
@@ -95,7 +95,7 @@ struct WarningLines {
 pub(crate) struct KernelWarnings(BTreeMap<KernelWarning, WarningLines>);
 
 impl KernelWarnings {
-    /// Reads a line of the kernel; false if it refuses nothing.
+    /// Reads a line of the kernel; false if it is none of the warnings.
     pub(crate) fn read(&mut self, message: &str) -> bool {
         let Some((words, kind)) = WORDS.find(message) else { return false };
         let lines = self.0.entry(kind).or_default();
@@ -130,13 +130,13 @@ impl KernelWarnings {
         true
     }
 
-    /// The limit that refused most often, in one line.
+    /// The most frequent warning, in one line.
     pub(crate) fn headline(&self) -> Option<String> {
         let (kind, lines) = self.0.iter().max_by_key(|(_, lines)| lines.count)?;
         Some(format!("the kernel killed nothing: {}", kind.headline(lines)))
     }
 
-    /// A note for each limit.
+    /// A note for each warning.
     pub(crate) fn notes(&self) -> impl Iterator<Item = String> {
         self.0.iter().map(|(kind, lines)| {
             format!("{}: {}", format_count(lines.count, "line"), kind.note(lines))

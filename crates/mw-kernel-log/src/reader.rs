@@ -203,7 +203,7 @@ impl Reader {
         } else if message.contains("panic_on_oom") {
             self.kill_report(line).remarks.is_panic = true;
         } else if let Some(rest) = message.strip_prefix("Purging GPU memory, ") {
-            self.facts.programs.kernel_line(line.stamp.as_deref(), message);
+            self.facts.programs.warnings.read(message);
             let pinned = rest.split(", ").find(|part| part.contains("still pinned"));
             self.gpu_pinned_pages = pinned.and_then(|part| part.split(' ').next()?.parse().ok());
         } else if message.contains("anual OOM execution") {

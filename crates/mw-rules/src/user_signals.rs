@@ -3,13 +3,11 @@
 
 use crate::raised_rlimit::raise_rlimit;
 use crate::share::{LIMIT_PERCENT, percent};
+use crate::user_tasks::LEAST_LIMIT;
 use mw_model::{Finding, Process, Quantity, Remedy, Severity, Snapshot, Subject};
 use mw_proc::limits::Rlimit;
 use mw_proc::status::QueuedSignals;
 use std::collections::BTreeSet;
-
-/// A smaller limit is set on purpose.
-const LEAST_LIMIT: u64 = 256;
 
 /// One finding, of the user that is the furthest: any user may reach a limit that it has lowered. The kernel compares what
 /// the user has queued with the soft limit of the process (kernel/signal.c, `sig_get_ucounts()`), also of root.

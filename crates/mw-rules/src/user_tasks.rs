@@ -6,8 +6,9 @@ use mw_model::{Finding, Process, Quantity, Remedy, Severity, Snapshot, Subject};
 use mw_proc::limits::Rlimit;
 use std::collections::BTreeMap;
 
-/// A smaller limit is set on purpose, so that a program cannot fork (systemd's `LimitNPROC=1`, rtkit).
-const LEAST_LIMIT: u64 = 256;
+/// A smaller limit of a user is set on purpose, as that of tasks so that a program cannot fork (systemd's `LimitNPROC=1`,
+/// rtkit).
+pub(crate) const LEAST_LIMIT: u64 = 256;
 
 /// A process and the limit that its user has reached.
 struct ReachedLimit<'a> {

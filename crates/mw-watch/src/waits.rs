@@ -38,6 +38,11 @@ impl WaitSums {
         while self.rest() {
             beat.step();
             let groups = services.groups();
+            if groups.is_empty() {
+                // There is nothing to read yet.
+                beat.rest();
+                continue;
+            }
             let paths: Vec<String> = groups.iter().cloned().collect();
             let now = sampler.sample_services(&paths);
             if let Some(before) = &before {

@@ -2,7 +2,7 @@
 //! built with, a check would have to check every dependency.
 
 use super::{SkeletonKind, create_under};
-use crate::workspace::{read, root, target_dir};
+use crate::workspace::{cargo_command, read, root, target_dir};
 use anyhow::Context;
 use std::path::Path;
 use std::process::Command;
@@ -20,7 +20,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     create_all(copy.path())?;
     std::fs::rename(copy.path().join("crates"), copy.path().join(FOLDER))?;
     std::fs::write(copy.path().join("Cargo.toml"), manifest(&read(&root().join("Cargo.toml"))?)?)?;
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = cargo_command();
     command.args(["build", "--quiet", "--offline", "--lib"]).current_dir(copy.path());
     command.args(CHECKED.iter().flat_map(|package| ["--package", package]));
     // The tests of probes, which a skeleton adds to as well.

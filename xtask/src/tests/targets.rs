@@ -1,10 +1,10 @@
 //! Builds every test program at once, with the libraries and programs that the tests start.
 
-use crate::workspace::root;
+use crate::workspace::{cargo_command, root};
 use anyhow::Context;
 use serde_json::Value;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TestTarget {
@@ -47,8 +47,7 @@ pub(super) fn build() -> anyhow::Result<TestPrograms> {
 
 /// Builds targets; returns cargo's messages.
 fn cargo_build(targets: &[&str]) -> anyhow::Result<Vec<Value>> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
+    let output = cargo_command()
         .args(["build", "--locked"])
         .args(targets)
         .args(["--message-format", "json-render-diagnostics"])

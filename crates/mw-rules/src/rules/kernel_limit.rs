@@ -21,8 +21,9 @@
 //!
 //! Watches and instances of inotify (`fs.inotify.max_user_watches`) are counted by user in no file of the kernel. They would
 //! have to be added up over the descriptors of all processes, at some 5 µs each; `memwright explain --log` knows the words
-//! of programs that are refused one. No file either has the use of `fs.epoll.max_user_watches`,
-//! `fs.pipe-user-pages-soft`, `fs.mqueue.queues_max`, `RLIMIT_MSGQUEUE`, `user.max_*_namespaces` and `net.core.optmem_max`.
+//! of programs that are refused one. The kernel does not report the use of
+//! `fs.epoll.max_user_watches`, `fs.pipe-user-pages-soft`, `fs.mqueue.queues_max`, `RLIMIT_MSGQUEUE`,
+//! `user.max_*_namespaces` and `net.core.optmem_max`.
 //!
 //! ## Why it hurts
 //! Programs see ENOMEM, ENOBUFS, ENOSPC, EMFILE, ENFILE, EAGAIN or EDQUOT, or connections stall and are dropped, and

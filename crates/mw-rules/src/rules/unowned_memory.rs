@@ -27,7 +27,7 @@
 //! ## Threshold
 //! A tenth of memory is a warning; of shared memory it is a note up to 30%, since mounts of containers are not seen, and a note
 //! beyond that while swap could take it. What a kernel allocates for itself without a counter (page tables of the kernel, boot
-//! memory, buffers of a few devices) is below 5% on the machines of eval/results/environments.md, and 48 MiB on a machine of any
+//! memory, buffers of a few devices) was below 5% wherever it was measured, and 48 MiB on a machine of any
 //! size are no finding. A process's shared memory is
 //! counted once, as that of the process with most of it.
 //!
