@@ -45,6 +45,8 @@ pub enum LogCause {
     KernelStacks,
     Balloon,
     GraphicsMemory,
+    /// Files of the initramfs, before there is a program to kill.
+    Initramfs,
     Unevictable,
     Uncounted,
     Programs,
@@ -168,6 +170,12 @@ fn of_zones(
     (is_much && !zones::could_serve(zones)).then_some(LogCause::LowZone)
 }
 
+/// The kernel's first task, before it becomes the init of user space: it unpacks the initramfs into the root file system,
+/// whose pages are unevictable where it is a ramfs (init/initramfs.c).
+fn is_of_boot(report: &KernelReport) -> bool {
+    report.requester.pid == Some(1) && report.requester.name.as_deref() == Some("swapper/0")
+}
+
 /// The process that swaps off, while it does: the kernel kills it first, whatever its size (`oom_task_origin()`), also where
 /// another task ran out of memory. It has next to no memory of its own.
 fn is_of_swapoff(report: &KernelReport) -> bool {
@@ -256,6 +264,7 @@ fn of_holders(report: &KernelReport, account: &LogAccount) -> LogCause {
         LogMemoryPart::PageTables => LogCause::PageTables,
         LogMemoryPart::KernelStacks => LogCause::KernelStacks,
         LogMemoryPart::Balloon => LogCause::Balloon,
+        LogMemoryPart::Unevictable if is_of_boot(report) => LogCause::Initramfs,
         LogMemoryPart::Unevictable => LogCause::Unevictable,
         LogMemoryPart::Uncounted => LogCause::Uncounted,
         LogMemoryPart::Free

@@ -110,7 +110,7 @@ fn group_of(group: &[JudgedReport<'_>], hints: &[MemoryHint]) -> Option<ReportGr
             machine_words::headline(told)
         }
         ReportKind::AllocationFailure | ReportKind::AllocationStall => {
-            failure_words::rows(told, &mut page);
+            failure_words::rows(told, hints, &mut page);
             failure_words::headline(told)
         }
         ReportKind::HungTask => {
@@ -314,6 +314,8 @@ fn nothing(facts: &KernelLogFacts) -> String {
         format!("the kernel killed nothing: {}", shortage.headline())
     } else if facts.kernel_lines == 0 {
         "unknown: the log has no line of the kernel".to_owned()
+    } else if let Some(reminder) = facts.programs.warnings.reminder() {
+        reminder
     } else {
         format!(
             "no kill, failed allocation or blocked task in {} of the kernel",

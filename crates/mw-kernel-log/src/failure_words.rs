@@ -3,6 +3,7 @@
 use crate::cause::{JudgedReport, LogCause};
 use crate::holders::LogMemoryPart;
 use crate::page::{Page, may_wait, size_bytes};
+use crate::reader::MemoryHint;
 use crate::report::{KernelReport, ReportKind};
 use crate::zones;
 use mw_memory::format_bytes;
@@ -101,8 +102,8 @@ fn largest(judged: &JudgedReport<'_>) -> Option<u64> {
     zones::candidates(&judged.zones).filter_map(|zone| zone.largest_block_bytes).max()
 }
 
-pub(crate) fn rows(judged: &JudgedReport<'_>, page: &mut Page) {
-    page.row("reason", reason(judged));
+pub(crate) fn rows(judged: &JudgedReport<'_>, hints: &[MemoryHint], page: &mut Page) {
+    page.row("reason", reason(judged, hints));
     page.request(judged);
     if let Some(cache) = judged.report.slab_cache.as_ref().filter(|cache| !cache.is_empty()) {
         page.row("cache", format!("{cache}: its kernel objects could not grow"));
@@ -113,7 +114,7 @@ pub(crate) fn rows(judged: &JudgedReport<'_>, page: &mut Page) {
     page.row("remedy", remedy(judged));
 }
 
-fn reason(judged: &JudgedReport<'_>) -> String {
+fn reason(judged: &JudgedReport<'_>, hints: &[MemoryHint]) -> String {
     let report = judged.report;
     let cache = judged.account.bytes(LogMemoryPart::PageCache);
     let could = if cache > 0 && !may_wait(report) {
@@ -143,9 +144,14 @@ fn reason(judged: &JudgedReport<'_>) -> String {
         LogCause::OptionalRequest => {
             "the flags ask the kernel not to try hard; such callers fall back to smaller or later requests".to_owned()
         }
-        LogCause::Cma if report.remarks.cma_pages.is_some() => {
-            "the contiguous range holds pages that cannot be moved, or is smaller than the request".to_owned()
-        }
+        LogCause::Cma if report.remarks.cma_pages.is_some() => format!(
+            "the contiguous range holds pages that cannot be moved, or is smaller than the request{}",
+            if hints.contains(&MemoryHint::HostMemoryBuffer) {
+                "; an NVMe drive of this log has a host memory buffer, which may be all of it (nvme.max_host_mem_size_mb= limits it)"
+            } else {
+                ""
+            }
+        ),
         LogCause::Cma => format!("pages of CMA serve movable requests only{could}"),
         LogCause::VmallocSpace => "the range of kernel addresses, not memory, has no room (32-bit kernels have little)".to_owned(),
         LogCause::ModuleSpace => "the range of kernel addresses for modules and compiled BPF programs, not memory, has no room: 1 to 1.5 \

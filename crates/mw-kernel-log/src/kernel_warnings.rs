@@ -44,6 +44,29 @@ pub(crate) enum KernelWarning {
     UncorrectedErrors,
     /// Entries of page tables, or pages, that cannot be (mm/memory.c, `print_bad_pte()`; mm/page_alloc.c, `bad_page()`).
     CorruptPages,
+    /// Pages that were swapped out and cannot be read back (mm/page_io.c, `end_swap_bio_read()`).
+    SwapRead,
+    /// Pages that could not be written to swap (the same, `end_swap_bio_write()`); they stay in memory.
+    SwapWrite,
+    /// Pages that zram cannot unpack (drivers/block/zram/zram_drv.c, `zram_read_page()`).
+    ZramRead,
+    /// A compressor that zram could not start (drivers/block/zram/zcomp.c).
+    ZramCompressor,
+    /// A file that swapon(2) refused (mm/page_io.c, `generic_swapfile_activate()`; fs/iomap/swapfile.c; fs/btrfs/inode.c), or
+    /// an area without a header of this machine's page size (mm/swapfile.c, `read_swap_header()`).
+    SwapArea,
+    /// The kernel's command line limits memory (`mem=`).
+    MemoryLimited,
+    /// A 32-bit kernel without CONFIG_HIGHMEM (arch/x86/mm/init_32.c, `lowmem_pfn_init()`).
+    NoHighMemory,
+    /// The files of the initramfs (init/initramfs.c).
+    Initramfs,
+    /// Memory set aside at boot for DMA that may not wait (kernel/dma/pool.c; arch/arm/mm/dma-mapping.c before 5.8).
+    CoherentPool,
+    /// A size that the per-CPU allocator never serves (mm/percpu.c, PCPU_MIN_UNIT_SIZE).
+    PercpuSize,
+    /// A reminder about flags of memfd_create(2) (mm/memfd.c), from 6.3 on.
+    MemfdFlags,
 }
 
 /// Words of the kernel, and the warning that each is of.
@@ -78,16 +101,33 @@ static WORDS: WordTable<KernelWarning> = WordTable::new(&[
     ("Bad page state in process ", KernelWarning::CorruptPages),
     ("Bad swap file entry ", KernelWarning::CorruptPages),
     ("Bad swap offset entry ", KernelWarning::CorruptPages),
+    ("Read-error on swap-device (", KernelWarning::SwapRead),
+    ("Write-error on swap-device (", KernelWarning::SwapWrite),
+    ("Decompression failed! err=", KernelWarning::ZramRead),
+    ("zram: Cannot initialise ", KernelWarning::ZramCompressor),
+    ("swapon: swapfile has holes", KernelWarning::SwapArea),
+    ("swapon: file ", KernelWarning::SwapArea),
+    ("swapfile must ", KernelWarning::SwapArea),
+    ("Unable to find swap-space signature", KernelWarning::SwapArea),
+    ("Unable to handle swap header version", KernelWarning::SwapArea),
+    ("Memory limited to ", KernelWarning::MemoryLimited),
+    ("Warning only ", KernelWarning::NoHighMemory),
+    ("nitramfs unpacking failed: write error", KernelWarning::Initramfs),
+    ("coherent pool is too small", KernelWarning::CoherentPool),
+    ("pool for atomic allocation", KernelWarning::CoherentPool),
+    ("Failed to get suitable pool for ", KernelWarning::CoherentPool),
+    (" for percpu allocation", KernelWarning::PercpuSize),
+    ("memfd_create() ", KernelWarning::MemfdFlags),
 ]);
 
 /// Lines of one warning.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct WarningLines {
-    count: u64,
+pub(crate) struct WarningLines {
+    pub(crate) count: u64,
     /// The first cgroup, device or program that was refused, the first module or address that is faulty.
-    first: Option<String>,
+    pub(crate) first: Option<String>,
     /// Amount that the first line has: `32768 of 32768` slots, `48 GiB`.
-    amount: Option<String>,
+    pub(crate) amount: Option<String>,
 }
 
 /// Warnings of a log by kind.
@@ -115,6 +155,15 @@ impl KernelWarnings {
                 KernelWarning::CorrectedErrors | KernelWarning::UncorrectedErrors => {
                     memory_module(words, after)
                 }
+                KernelWarning::SwapRead | KernelWarning::SwapWrite => device_number(after),
+                KernelWarning::ZramCompressor | KernelWarning::MemoryLimited => {
+                    after.split(' ').next()
+                }
+                KernelWarning::NoHighMemory => after.strip_suffix(" will be used."),
+                KernelWarning::MemfdFlags => {
+                    after.rsplit_once(" '").and_then(|(_, name)| name.strip_suffix('\''))
+                }
+                KernelWarning::SwapArea => Some(refusal(message)),
                 _ => None,
             };
             let first = first.filter(|name| !name.is_empty());
@@ -124,16 +173,25 @@ impl KernelWarnings {
                 KernelWarning::Commit => requested(before),
                 KernelWarning::DataSize => data_size(before, after),
                 KernelWarning::UnalignedRange => block_size(before),
+                KernelWarning::CoherentPool => pool_size(before),
+                KernelWarning::PercpuSize => percpu_size(before),
                 _ => None,
             };
         }
         true
     }
 
-    /// The most frequent warning, in one line.
+    /// The most frequent warning, in one line; a reminder is none.
     pub(crate) fn headline(&self) -> Option<String> {
-        let (kind, lines) = self.0.iter().max_by_key(|(_, lines)| lines.count)?;
+        let warnings = self.0.iter().filter(|(kind, _)| **kind != KernelWarning::MemfdFlags);
+        let (kind, lines) = warnings.max_by_key(|(_, lines)| lines.count)?;
         Some(format!("the kernel killed nothing: {}", kind.headline(lines)))
+    }
+
+    /// A line that looks like a warning, and is a reminder.
+    pub(crate) fn reminder(&self) -> Option<String> {
+        let lines = self.0.get(&KernelWarning::MemfdFlags)?;
+        Some(KernelWarning::MemfdFlags.headline(lines))
     }
 
     /// A note for each warning.
@@ -141,140 +199,6 @@ impl KernelWarnings {
         self.0.iter().map(|(kind, lines)| {
             format!("{}: {}", format_count(lines.count, "line"), kind.note(lines))
         })
-    }
-}
-
-impl KernelWarning {
-    fn headline(self, lines: &WarningLines) -> String {
-        let first = lines.first.as_deref();
-        match self {
-            Self::Tasks => format!(
-                "fork was refused at the limit of tasks (pids.max) of {}",
-                first.unwrap_or("a cgroup")
-            ),
-            Self::BounceBuffers => {
-                let slots = lines.amount.as_ref();
-                let slots = slots.map_or(String::new(), |slots| format!(", {slots} slots in use"));
-                format!(
-                    "{} found no free bounce buffer (swiotlb){slots}",
-                    first.unwrap_or("a device")
-                )
-            }
-            Self::OrphanedSockets => {
-                "TCP reset connections that their programs had closed (net.ipv4.tcp_max_orphans)"
-                    .to_owned()
-            }
-            Self::SocketMemory => {
-                "buffers of TCP sockets reached their limit (net.ipv4.tcp_mem)".to_owned()
-            }
-            Self::OpenFiles => "open files reached their limit (fs.file-max)".to_owned(),
-            Self::TrackedConnections => {
-                "packets were dropped at the limit of tracked connections (nf_conntrack_max)"
-                    .to_owned()
-            }
-            Self::HotAdd => {
-                "the guest could not add memory that Hyper-V gave it (hot add failed)".to_owned()
-            }
-            Self::Commit => format!(
-                "overcommit refused {} {} in one request",
-                first.unwrap_or("a program"),
-                lines.amount.as_deref().unwrap_or("memory")
-            ),
-            Self::DataSize => format!(
-                "{} reached its limit of private memory (ulimit -d){}",
-                first.unwrap_or("a program"),
-                lines.amount.as_ref().map_or(String::new(), |amount| format!(": {amount}"))
-            ),
-            Self::Neighbours => {
-                "the table of network neighbours is full (neigh.default.gc_thresh3)".to_owned()
-            }
-            Self::Percpu => "an allocation of per-CPU memory failed".to_owned(),
-            Self::Graphics => {
-                "memory was used up, and the graphics driver (i915) had nothing to free".to_owned()
-            }
-            Self::UnalignedRange => format!(
-                "memory that was plugged in was refused: it does not begin on a boundary of {}",
-                lines.amount.as_deref().unwrap_or("a block")
-            ),
-            Self::CorrectedErrors => {
-                format!("the hardware corrected memory errors at {}", first.unwrap_or("a module"))
-            }
-            Self::UncorrectedErrors => format!(
-                "memory is faulty: errors at {} could not be corrected",
-                first.unwrap_or("a module")
-            ),
-            Self::CorruptPages => {
-                "memory holds wrong bits: entries of page tables or pages are corrupt".to_owned()
-            }
-        }
-    }
-
-    fn note(self, lines: &WarningLines) -> String {
-        let first = lines.first.as_deref();
-        match self {
-            Self::Tasks => format!(
-                "{} is at its limit of tasks (pids.max, TasksMax= of the unit), which is no limit of memory, whatever its \
-                 programs print; raise it, or find what starts so many threads",
-                first.unwrap_or("a cgroup")
-            ),
-            Self::BounceBuffers => format!(
-                "{} could not map a buffer for DMA. A driver that does not unmap its buffers uses all up in time; swiotlb= at \
-                 boot reserves more",
-                first.unwrap_or("a device")
-            ),
-            Self::OrphanedSockets => "connections whose program has closed them wait for their peers; raise \
-                 net.ipv4.tcp_max_orphans, or find who closes them with data unsent. Before Linux 3.3 the same line is written \
-                 at net.ipv4.tcp_mem (mem of /proc/net/sockstat)"
-                .to_owned(),
-            Self::SocketMemory => "buffers of TCP sockets are at the third value of net.ipv4.tcp_mem; find the program (ss \
-                 -tm), or raise it"
-                .to_owned(),
-            Self::OpenFiles => "open files are at fs.file-max; find the program that holds them, or raise it".to_owned(),
-            Self::TrackedConnections => "connection tracking is full; raise net.netfilter.nf_conntrack_max, or find what \
-                 opens the connections"
-                .to_owned(),
-            Self::HotAdd => "Hyper-V's dynamic memory gives the guest memory while it runs, and the guest could not add it \
-                 (hv_balloon, hot add): it keeps the size that it was started with. Start it with its full memory, or switch \
-                 dynamic memory off"
-                .to_owned(),
-            Self::Commit => "overcommit refuses a request that is larger than memory and swap together \
-                 (vm.overcommit_memory=0), or beyond the commit limit (vm.overcommit_memory=2: CommitLimit of \
-                 /proc/meminfo), however much memory is free; find why the program asks for so much at once: some size a \
-                 table by their limit of open files (ulimit -n)"
-                .to_owned(),
-            Self::DataSize => format!(
-                "private writable mappings of {} are limited by RLIMIT_DATA, touched or not, while memory is free; raise it \
-                 (ulimit -d, LimitDATA= of the unit). The kernel logs the first of these only",
-                first.unwrap_or("a program")
-            ),
-            Self::Neighbours => "packets to new neighbours fail with ENOBUFS although memory is free; raise \
-                 net.ipv4.neigh.default.gc_thresh3, of IPv6 net.ipv6.neigh.default.gc_thresh3"
-                .to_owned(),
-            Self::Percpu => "each cgroup, BPF map and network device takes per-CPU memory on every CPU; modules have a part of \
-                 fixed size (percpu_alloc= does not enlarge it)"
-                .to_owned(),
-            Self::Graphics => "each is a start of the OOM killer, which asks the graphics driver before it kills; the driver \
-                 does not hold the memory. Where no kill follows, the requests may not use the file system (GFP_NOFS, GFP_NOIO: \
-                 swap on a file system or a ZFS volume, network block devices), so that nobody ends and the machine may hang; \
-                 find what grew before, and keep swap off such devices"
-                .to_owned(),
-            Self::UnalignedRange => format!(
-                "the kernel adds memory in whole blocks, each at a multiple of its size; the hypervisor put this at {}. Align it \
-                 there, or use a kernel with smaller blocks (arm64 with 4 KiB pages: 128 MiB since 5.12, 1 GiB before)",
-                first.unwrap_or("another address")
-            ),
-            Self::CorrectedErrors => format!(
-                "nothing is lost and memory is not short; {} is failing: replace it before errors cannot be corrected \
-                 (edac-util, ras-mc-ctl --summary count them)",
-                first.unwrap_or("the module")
-            ),
-            Self::UncorrectedErrors => "the kernel takes such pages out of use and kills who has them; replace the module. More \
-                 memory or other settings do not help"
-                .to_owned(),
-            Self::CorruptPages => "the hardware is faulty or overclocked, or a driver writes where it must not; test the memory \
-                 (memtest86+) at its normal speed. Memory is not short"
-                .to_owned(),
-        }
     }
 }
 
@@ -319,6 +243,32 @@ fn block_size(before: &str) -> Option<String> {
     let (_, rest) = before.split_once("[0x")?;
     let digits = rest.split(']').next()?;
     Some(format_bytes(u64::from_str_radix(digits, 16).ok()?))
+}
+
+/// `8:0:353315392)`: the device's number, and the sector.
+fn device_number(after: &str) -> Option<&str> {
+    Some(after.split(')').next()?.rsplit_once(':')?.0)
+}
+
+/// `swapon: swapfile has holes`, `swapon: file /swap is not committed`, `BTRFS warning (device sda1): swapfile must not be
+/// copy-on-write`: what is wrong.
+fn refusal(message: &str) -> &str {
+    let message = message.strip_prefix("swapon: ").unwrap_or(message);
+    message.find("swapfile must ").and_then(|at| message.get(at..)).unwrap_or(message)
+}
+
+/// `ERROR: 256 KiB atomic DMA …`, `DMA: failed to allocate 256 KiB GFP_KERNEL …`.
+fn pool_size(before: &str) -> Option<String> {
+    let (size, _) = before.split_once(" KiB ")?;
+    let number: u64 = size.rsplit(' ').next()?.parse().ok()?;
+    Some(format_bytes(number.checked_mul(1024)?))
+}
+
+/// `illegal size (32792) or align (8)`.
+fn percpu_size(before: &str) -> Option<String> {
+    let (_, rest) = before.split_once("size (")?;
+    let bytes = rest.split(')').next()?.parse::<u64>().ok()?;
+    Some(format_count(bytes, "byte"))
 }
 
 /// `total 32768 (slots), used 32766 (slots)`.
@@ -406,6 +356,37 @@ mod tests {
         assert!(read(&[line]).notes().next().unwrap().contains("put this at 0xc8000000. "));
         let line = "BUG: Bad page map in process a  pte:806a0000 pmd:387c2831";
         assert!(headline(line).contains("wrong bits"));
+    }
+
+    #[test]
+    fn swap_that_fails_names_the_device() {
+        let headline = |line: &str| read(&[line]).headline().unwrap();
+        assert!(headline("Read-error on swap-device (8:0:353315392)").contains("device 8:0"));
+        assert!(headline("Write-error on swap-device (259:1:8)").contains("device 259:1"));
+        assert!(headline("zram: Decompression failed! err=-22, page=73880").contains("zram"));
+        let line = "zram: Cannot initialise zstd compressing backend";
+        assert!(headline(line).ends_with("zram could not start its compressor zstd"));
+        assert!(headline("swapon: swapfile has holes").ends_with(": swapfile has holes"));
+        let line =
+            "BTRFS warning (device sda1): swapfile must not be copy-on-write (inode 257 of root 5)";
+        assert!(headline(line).contains("refused: swapfile must not be copy-on-write"));
+    }
+
+    #[test]
+    fn memory_that_is_not_used_is_told_from_memory_that_is_missing() {
+        let headline = |line: &str| read(&[line]).headline().unwrap();
+        assert!(headline("Memory limited to 4096MB").contains("4096MB of memory (mem="));
+        assert!(headline("Warning only 887MB will be used.").contains("887MB"));
+        assert!(headline("Initramfs unpacking failed: write error").contains("initramfs"));
+        let line = "ERROR: 256 KiB atomic DMA coherent pool is too small!";
+        assert!(headline(line).contains("256 KiB"));
+        let line = "illegal size (32792) or align (8) for percpu allocation";
+        assert!(headline(line).contains("32792 bytes"));
+        let line = "memfd_create() without MFD_EXEC nor MFD_NOEXEC_SEAL, pid=779 'systemd'";
+        let reminder = read(&[line]);
+        assert_eq!(reminder.headline(), None);
+        assert!(reminder.reminder().unwrap().contains("nothing is wrong"));
+        assert!(reminder.reminder().unwrap().contains("systemd"));
     }
 
     #[test]

@@ -99,6 +99,10 @@ pub(crate) fn headline(judged: &JudgedReport<'_>) -> String {
         LogCause::PageTables => of_part(LogMemoryPart::PageTables),
         LogCause::KernelStacks => of_part(LogMemoryPart::KernelStacks),
         LogCause::Balloon => of_part(LogMemoryPart::Balloon),
+        LogCause::Initramfs => {
+            let bytes = format_bytes(judged.account.bytes(LogMemoryPart::Unevictable));
+            format!("{victim}: files of the initramfs filled {bytes} of {total} at boot")
+        }
         LogCause::Unevictable => {
             let bytes = format_bytes(judged.account.bytes(LogMemoryPart::Unevictable));
             format!("{victim}: {bytes} of {total} were locked in memory")
@@ -356,6 +360,7 @@ fn reason(judged: &JudgedReport<'_>, hints: &[MemoryHint]) -> String {
         LogCause::KernelStacks => format!("stacks of many threads: {}", format_count(report.tasks.tasks, "process")),
         LogCause::Balloon => "the host took memory back from this guest through the balloon driver".to_owned(),
         LogCause::GraphicsMemory => "buffers that the graphics driver had pinned".to_owned(),
+        LogCause::Initramfs => "no program runs yet: the root file system (rootfs) that the initramfs is unpacked into".to_owned(),
         LogCause::Unevictable => "memory that is locked (mlock, pinned) or on no list that reclaim scans".to_owned(),
         LogCause::Uncounted => format!("a driver, a balloon or a file system took it page by page{}", hinted(hints)),
         _ => machine_reason(judged),
@@ -398,6 +403,7 @@ fn hinted(hints: &[MemoryHint]) -> String {
         MemoryHint::VirtioBalloon => "the virtio balloon (memory that the host took back)",
         MemoryHint::Zram => "zram",
         MemoryHint::Nvidia => "the NVIDIA driver",
+        MemoryHint::HostMemoryBuffer => "an NVMe drive that has a host memory buffer",
     });
     let names: Vec<&str> = names.collect();
     match names.as_slice() {
@@ -412,11 +418,13 @@ fn killed(judged: &JudgedReport<'_>) -> String {
     let freed = freed.reduce(u64::saturating_add);
     let size = freed.map_or(String::new(), |bytes| format!(", {} anonymous", format_bytes(bytes)));
     let effect = match judged.cause {
-        LogCause::Programs | LogCause::Unknown | LogCause::Unevictable => match freed {
-            Some(bytes) if judged.account.is_at_least(bytes, 5) => "that released memory",
-            Some(_) if judged.account.total_bytes > 0 => "that released little",
-            _ => "",
-        },
+        LogCause::Programs | LogCause::Unknown | LogCause::Unevictable | LogCause::Initramfs => {
+            match freed {
+                Some(bytes) if judged.account.is_at_least(bytes, 5) => "that released memory",
+                Some(_) if judged.account.total_bytes > 0 => "that released little",
+                _ => "",
+            }
+        }
         LogCause::PageTables | LogCause::KernelStacks => "that released its share of them",
         LogCause::GraphicsMemory => "it helps only if the buffers were its own",
         LogCause::SharedMemory => "files in tmpfs and System V segments stay",
@@ -464,6 +472,7 @@ fn remedy(judged: &JudgedReport<'_>, hints: &[MemoryHint]) -> String {
         LogCause::Uncounted if !hints.is_empty() => "look at the host or driver named above; memwright explain --all-memory on the machine lists what it can".to_owned(),
         LogCause::Uncounted => "memwright explain --all-memory on the machine, and /proc/allocinfo (6.10 and later) name the driver".to_owned(),
         LogCause::GraphicsMemory => "look at the programs that hold buffers of the graphics driver (fdinfo, debugfs dri)".to_owned(),
+        LogCause::Initramfs => "start the machine or guest with more memory (-m of QEMU), or make its initramfs smaller".to_owned(),
         LogCause::Unevictable => "find who locks memory (VmLck in /proc/PID/status, RLIMIT_MEMLOCK)".to_owned(),
         _ if judged.is_over() => {
             "the log does not say what was short: look at the lines before the report".to_owned()

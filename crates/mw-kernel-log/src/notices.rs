@@ -78,9 +78,13 @@ pub fn kill_notice(program: KillingProgram, message: &str) -> Option<KillNotice>
 }
 
 /// `Killed /a.slice/b.service due to memory pressure for /a.slice being 70.10% > 60.00% for > 20s with reclaim activity`:
-/// the cgroup and the reason.
+/// the cgroup and the reason. Where a prekill hook may run first, it is `Marked … for killing due to …`.
 pub(crate) fn oomd_kill(message: &str) -> Option<(&str, &str)> {
-    message.strip_prefix("Killed ")?.split_once(" due to ")
+    let (rest, middle) = match message.strip_prefix("Killed ") {
+        Some(rest) => (rest, " due to "),
+        None => (message.strip_prefix("Marked ")?, " for killing due to "),
+    };
+    rest.split_once(middle)
 }
 
 /// The cgroup whose pressure was the reason.
@@ -248,6 +252,9 @@ mod tests {
         let swap = "Killed /user.slice/a.scope due to memory used (8123457536) / total (8242307072) and swap used \
                     (3865468928) / total (4294963200) being more than 90.00%";
         check(SystemdOomd, swap, oomd(OomdReason::SwapUse));
+        let marked =
+            pressure.replace("Killed ", "Marked ").replace(" due to", " for killing due to");
+        check(SystemdOomd, &marked, oomd(OomdReason::Pressure("/user.slice".to_owned())));
         check(SystemdOomd, "Considered 62 cgroups for killing, top candidates were:", None);
         let signal = |pid, name: &str, signal| {
             let name = name.to_owned();

@@ -30,6 +30,8 @@ pub(crate) enum OwnShortage {
     JavaHeap,
     /// open(2), socket(2), accept(2): EMFILE or ENFILE.
     OpenFiles,
+    /// Swap that the image of hibernation would go to.
+    Hibernation,
     /// RCU's warning that a grace period does not end.
     Rcu,
     Program,
@@ -75,6 +77,10 @@ static WORDS: WordTable<OwnShortage> = WordTable::new(&[
     ("failed to create new OS thread", OwnShortage::Tasks),
     ("can't start new thread", OwnShortage::Tasks),
     ("oo many open files", OwnShortage::OpenFiles),
+    // systemd (src/shared/sleep-config.c, hibernate-util.c) and the kernel (kernel/power/swap.c).
+    ("swap space for hibernation", OwnShortage::Hibernation),
+    ("PM: Not enough free swap", OwnShortage::Hibernation),
+    ("PM: Cannot find swap device", OwnShortage::Hibernation),
 ]);
 
 impl OwnShortage {
@@ -115,6 +121,9 @@ impl OwnShortage {
             }
             Self::JavaHeap => "a Java program filled its own heap (OutOfMemoryError)",
             Self::OpenFiles => "a program reached a limit of open files",
+            Self::Hibernation => {
+                "the machine could not hibernate: no swap area was fit for the image"
+            }
             Self::Rcu => "RCU's words about OOM warn of a thread that got no CPU time",
             Self::Program => "a program's own allocation failed",
         }
@@ -171,6 +180,11 @@ impl OwnShortage {
             Self::OpenFiles => format!(
                 "{lines} of programs at a limit of open files: their own (EMFILE, ulimit -n, LimitNOFILE= of the unit), or the \
                  machine's (ENFILE, \"in system\", fs.file-max); find what leaves files or sockets open, or raise it"
+            ),
+            Self::Hibernation => format!(
+                "{lines} about hibernation: the image goes to the area that resume= names (of a file, with resume_offset=), or to \
+                 that of the highest priority (/proc/swaps, swapon -p), and to no other, however much of it is free; zram does \
+                 not count"
             ),
             Self::Rcu => format!(
                 "{lines} with RCU's 'OOM is now expected behavior': its thread got no CPU time; memory was not short"

@@ -90,6 +90,9 @@ impl ProgramFacts {
             "timeout, completion",
             "failed command",
         ];
+        if let Some((daemon, rest)) = daemon_line(message) {
+            return self.read(daemon, stamp, rest);
+        }
         if self.warnings.read(message) {
             return;
         }
@@ -252,6 +255,13 @@ fn suspected_leaks(message: &str) -> Option<u64> {
     let (count, _) =
         message.strip_prefix("kmemleak: ")?.split_once(" new suspected memory leaks")?;
     count.parse().ok()
+}
+
+/// `systemd-oomd[659]: Killed /a …`: a daemon that writes to the kernel's log.
+fn daemon_line(message: &str) -> Option<(&str, &str)> {
+    let (name, rest) = message.split_once('[')?;
+    let (_, rest) = rest.split_once("]: ")?;
+    DAEMONS.contains(&name).then_some((name, rest))
 }
 
 #[cfg(test)]

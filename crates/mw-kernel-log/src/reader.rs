@@ -39,6 +39,8 @@ pub(crate) enum MemoryHint {
     VirtioBalloon,
     Zram,
     Nvidia,
+    /// A drive of NVMe that has the machine's memory for its tables (drivers/nvme/host/pci.c, `nvme_setup_host_mem()`).
+    HostMemoryBuffer,
 }
 
 /// Reads a log.
@@ -273,7 +275,7 @@ impl Reader {
     }
 
     fn hint(&mut self, message: &str) {
-        const HINTS: [(&str, MemoryHint); 12] = [
+        const HINTS: [(&str, MemoryHint); 13] = [
             ("zio_buf", MemoryHint::Zfs),
             ("zfs_znode", MemoryHint::Zfs),
             ("txg_sync", MemoryHint::Zfs),
@@ -286,6 +288,7 @@ impl Reader {
             ("virtio_balloon", MemoryHint::VirtioBalloon),
             ("zram", MemoryHint::Zram),
             ("nvidia", MemoryHint::Nvidia),
+            ("host memory buffer", MemoryHint::HostMemoryBuffer),
         ];
         if self.facts.hints.len() >= MAX_HINTS {
             return;

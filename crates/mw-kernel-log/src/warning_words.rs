@@ -1,0 +1,221 @@
+//! What warnings of the kernel mean, and what to do about them.
+
+use crate::kernel_warnings::{KernelWarning, WarningLines};
+
+impl KernelWarning {
+    /// The warning in the first line of the answer.
+    pub(crate) fn headline(self, lines: &WarningLines) -> String {
+        let first = lines.first.as_deref();
+        match self {
+            Self::Tasks => format!(
+                "fork was refused at the limit of tasks (pids.max) of {}",
+                first.unwrap_or("a cgroup")
+            ),
+            Self::BounceBuffers => {
+                let slots = lines.amount.as_ref();
+                let slots = slots.map_or(String::new(), |slots| format!(", {slots} slots in use"));
+                format!(
+                    "{} found no free bounce buffer (swiotlb){slots}",
+                    first.unwrap_or("a device")
+                )
+            }
+            Self::OrphanedSockets => {
+                "TCP reset connections that their programs had closed (net.ipv4.tcp_max_orphans)"
+                    .to_owned()
+            }
+            Self::SocketMemory => {
+                "buffers of TCP sockets reached their limit (net.ipv4.tcp_mem)".to_owned()
+            }
+            Self::OpenFiles => "open files reached their limit (fs.file-max)".to_owned(),
+            Self::TrackedConnections => {
+                "packets were dropped at the limit of tracked connections (nf_conntrack_max)"
+                    .to_owned()
+            }
+            Self::HotAdd => {
+                "the guest could not add memory that Hyper-V gave it (hot add failed)".to_owned()
+            }
+            Self::Commit => format!(
+                "overcommit refused {} {} in one request",
+                first.unwrap_or("a program"),
+                lines.amount.as_deref().unwrap_or("memory")
+            ),
+            Self::DataSize => format!(
+                "{} reached its limit of private memory (ulimit -d){}",
+                first.unwrap_or("a program"),
+                lines.amount.as_ref().map_or(String::new(), |amount| format!(": {amount}"))
+            ),
+            Self::Neighbours => {
+                "the table of network neighbours is full (neigh.default.gc_thresh3)".to_owned()
+            }
+            Self::Percpu => "an allocation of per-CPU memory failed".to_owned(),
+            Self::Graphics => {
+                "memory was used up, and the graphics driver (i915) had nothing to free".to_owned()
+            }
+            Self::UnalignedRange => format!(
+                "memory that was plugged in was refused: it does not begin on a boundary of {}",
+                lines.amount.as_deref().unwrap_or("a block")
+            ),
+            Self::CorrectedErrors => {
+                format!("the hardware corrected memory errors at {}", first.unwrap_or("a module"))
+            }
+            Self::UncorrectedErrors => format!(
+                "memory is faulty: errors at {} could not be corrected",
+                first.unwrap_or("a module")
+            ),
+            Self::CorruptPages => {
+                "memory holds wrong bits: entries of page tables or pages are corrupt".to_owned()
+            }
+            Self::SwapRead => format!(
+                "pages in swap could not be read back from device {}",
+                first.unwrap_or("of the swap area")
+            ),
+            Self::SwapWrite => {
+                format!(
+                    "pages could not be swapped out to device {}",
+                    first.unwrap_or("of the area")
+                )
+            }
+            Self::ZramRead => {
+                "zram could not decompress pages that it holds: they are lost".to_owned()
+            }
+            Self::ZramCompressor => {
+                format!("zram could not start its compressor {}", first.unwrap_or("algorithm"))
+            }
+            Self::SwapArea => {
+                format!("a swap area was refused: {}", first.unwrap_or("it is not one"))
+            }
+            Self::MemoryLimited => format!(
+                "the kernel was started with {} of memory (mem= of its command line)",
+                first.unwrap_or("a part")
+            ),
+            Self::NoHighMemory => format!(
+                "a 32-bit kernel without high memory uses {} of the machine's memory only",
+                first.unwrap_or("a part")
+            ),
+            Self::Initramfs => {
+                "the initramfs did not fit into memory: not all of its files were unpacked"
+                    .to_owned()
+            }
+            Self::CoherentPool => format!(
+                "the pool for atomic DMA{} was too small for a driver",
+                lines.amount.as_ref().map_or(String::new(), |size| format!(" ({size})"))
+            ),
+            Self::PercpuSize => format!(
+                "a request of {} for each CPU is larger than the per-CPU allocator serves",
+                lines.amount.as_deref().unwrap_or("memory")
+            ),
+            Self::MemfdFlags => format!(
+                "nothing is wrong: a reminder to the authors of {} about flags of memfd_create(2)",
+                first.unwrap_or("a program")
+            ),
+        }
+    }
+
+    /// What it means, and what to do.
+    pub(crate) fn note(self, lines: &WarningLines) -> String {
+        let first = lines.first.as_deref();
+        match self {
+            Self::Tasks => format!(
+                "{} is at its limit of tasks (pids.max, TasksMax= of the unit), which is no limit of memory, whatever its \
+                 programs print; raise it, or find what starts so many threads",
+                first.unwrap_or("a cgroup")
+            ),
+            Self::BounceBuffers => format!(
+                "{} could not map a buffer for DMA. A driver that does not unmap its buffers uses all up in time; swiotlb= at \
+                 boot reserves more",
+                first.unwrap_or("a device")
+            ),
+            Self::OrphanedSockets => "connections whose program has closed them wait for their peers; raise \
+                 net.ipv4.tcp_max_orphans, or find who closes them with data unsent. Before Linux 3.3 the same line is written \
+                 at net.ipv4.tcp_mem (mem of /proc/net/sockstat)"
+                .to_owned(),
+            Self::SocketMemory => "buffers of TCP sockets are at the third value of net.ipv4.tcp_mem; find the program (ss \
+                 -tm), or raise it"
+                .to_owned(),
+            Self::OpenFiles => "open files are at fs.file-max; find the program that holds them, or raise it".to_owned(),
+            Self::TrackedConnections => "connection tracking is full; raise net.netfilter.nf_conntrack_max, or find what \
+                 opens the connections"
+                .to_owned(),
+            Self::HotAdd => "Hyper-V's dynamic memory gives the guest memory while it runs, and the guest could not add it \
+                 (hv_balloon, hot add): it keeps the size that it was started with. Start it with its full memory, or switch \
+                 dynamic memory off"
+                .to_owned(),
+            Self::Commit => "overcommit refuses a request that is larger than memory and swap together \
+                 (vm.overcommit_memory=0), or beyond the commit limit (vm.overcommit_memory=2: CommitLimit of \
+                 /proc/meminfo), however much memory is free; find why the program asks for so much at once: some size a \
+                 table by their limit of open files (ulimit -n)"
+                .to_owned(),
+            Self::DataSize => format!(
+                "private writable mappings of {} are limited by RLIMIT_DATA, touched or not, while memory is free; raise it \
+                 (ulimit -d, LimitDATA= of the unit). The kernel logs the first of these only",
+                first.unwrap_or("a program")
+            ),
+            Self::Neighbours => "packets to new neighbours fail with ENOBUFS although memory is free; raise \
+                 net.ipv4.neigh.default.gc_thresh3, of IPv6 net.ipv6.neigh.default.gc_thresh3"
+                .to_owned(),
+            Self::Percpu => "each cgroup, BPF map and network device takes per-CPU memory on every CPU; modules have a part of \
+                 fixed size (percpu_alloc= does not enlarge it)"
+                .to_owned(),
+            Self::Graphics => "each is a start of the OOM killer, which asks the graphics driver before it kills; the driver \
+                 does not hold the memory. Where no kill follows, the requests may not use the file system (GFP_NOFS, GFP_NOIO: \
+                 swap on a file system or a ZFS volume, network block devices), so that nobody ends and the machine may hang; \
+                 find what grew before, and keep swap off such devices"
+                .to_owned(),
+            Self::UnalignedRange => format!(
+                "the kernel adds memory in whole blocks, each at a multiple of its size; the hypervisor put this at {}. Align it \
+                 there, or use a kernel with smaller blocks (arm64 with 4 KiB pages: 128 MiB since 5.12, 1 GiB before)",
+                first.unwrap_or("another address")
+            ),
+            Self::CorrectedErrors => format!(
+                "nothing is lost and memory is not short; {} is failing: replace it before errors cannot be corrected \
+                 (edac-util, ras-mc-ctl --summary count them)",
+                first.unwrap_or("the module")
+            ),
+            Self::UncorrectedErrors => "the kernel takes such pages out of use and kills who has them; replace the module. More \
+                 memory or other settings do not help"
+                .to_owned(),
+            Self::CorruptPages => "the hardware is faulty or overclocked, or a driver writes where it must not; test the memory \
+                 (memtest86+) at its normal speed. Memory is not short"
+                .to_owned(),
+            Self::SwapRead => "the disk, its cable or its controller fails, and the errors of the block device stand beside these \
+                 lines: save the data, replace it, and move swap to another device. Programs that need such a page are killed \
+                 (SIGBUS). Memory is not short"
+                .to_owned(),
+            Self::SwapWrite => "the pages stay in memory, and reclaim frees nothing: a disk fails or is full (a thin volume, a file \
+                 over the network); the errors of the block device stand beside these lines"
+                .to_owned(),
+            Self::ZramRead => "a program that needs such a page is killed (SIGBUS). Memory is faulty, or the kernel is: 32-bit ARM \
+                 with CONFIG_ZSMALLOC_PGTABLE_MAPPING (before 5.11) reads wrong pages. Try another compressor or kernel, and test \
+                 the memory; zram is not full"
+                .to_owned(),
+            Self::ZramCompressor => format!(
+                "no memory is missing, although the caller sees ENOMEM: the kernel was built without {0}, or its module is not \
+                 loaded. Load it (modprobe {0}) before the device is set up, or choose another compressor \
+                 (/sys/block/zram0/comp_algorithm lists them)",
+                first.unwrap_or("the compressor")
+            ),
+            Self::SwapArea => "the machine runs without this swap (/proc/swaps has what it has). Write a file in full (dd \
+                 if=/dev/zero of=FILE bs=1M count=MIB), not with fallocate or truncate, on btrfs after chattr +C; then mkswap \
+                 FILE and swapon FILE. An area that was made with pages of another size needs a new mkswap"
+                .to_owned(),
+            Self::MemoryLimited => "remove mem= from the kernel's command line (the boot loader, its script, /proc/cmdline) and \
+                 restart. The rest of the memory is not faulty, and nothing has taken it"
+                .to_owned(),
+            Self::NoHighMemory => "use a 64-bit kernel, or one with CONFIG_HIGHMEM4G, beyond 4 GiB HIGHMEM64G (PAE). The rest is not \
+                 faulty, and nothing has taken it"
+                .to_owned(),
+            Self::Initramfs => "files are missing then, often /init, and the kernel panics for want of it: give the machine or guest \
+                 more memory (-m of QEMU, dom0_mem= of Xen), or make the initramfs smaller. It is not damaged"
+                .to_owned(),
+            Self::CoherentPool => "drivers take memory for DMA from it where they may not wait; raise coherent_pool= on the kernel's \
+                 command line (coherent_pool=1M). Other memory is no help"
+                .to_owned(),
+            Self::PercpuSize => "the program or module that asked (Comm: of the lines below) has to ask for less; no memory is \
+                 missing"
+                .to_owned(),
+            Self::MemfdFlags => "the kernel prints it once: the program passes neither MFD_EXEC nor MFD_NOEXEC_SEAL, and works as \
+                 before. There is nothing to do"
+                .to_owned(),
+        }
+    }
+}
