@@ -133,6 +133,8 @@ pub enum ConstraintKind {
         swap_helps: bool,
         /// The largest part of the unreclaimable memory.
         largest: Option<Share>,
+        /// Where `vm.min_free_kbytes` keeps free what is missing, the value, in KiB, with which it does not.
+        min_free_kib: Option<u64>,
     },
     /// The last of the memory, of which the kernel may keep some.
     LastMemory,
@@ -188,6 +190,8 @@ pub enum ConstraintKind {
         /// True if the hard limit allows what is needed.
         is_within_hard_limit: bool,
     },
+    /// The addresses that one process can have.
+    AddressSpace,
     ShmMax,
     ShmAll,
     /// Pages of this pool of memwright are of another size.

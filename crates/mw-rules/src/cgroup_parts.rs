@@ -51,14 +51,28 @@ pub(crate) fn largest_part(group: &Cgroup, hard_bytes: u64) -> Option<HardPart> 
             "reduce its BPF maps and the cgroups below it",
         ),
         part(
+            "kernel memory for BPF maps and the like (vmalloc)",
+            "vmalloc",
+            stat.vmalloc_bytes,
+            "make the BPF maps of its programs smaller",
+        ),
+        part(
             "kernel objects",
             "slab_unreclaimable",
             stat.slab_unreclaimable_bytes,
             "have its processes hold fewer files, sockets and threads",
         ),
     ];
-    let largest = parts.into_iter().flatten().max_by_key(|part| part.bytes)?;
-    (percent(largest.bytes, hard_bytes) >= MOST_PERCENT).then_some(largest)
+    let largest = parts.into_iter().flatten().max_by_key(|part| part.bytes);
+    // All of the kernel's memory, where no part of it is most.
+    let kernel = part(
+        "kernel memory",
+        "kernel",
+        stat.kernel_bytes,
+        "have its processes hold fewer objects of the kernel (BPF maps, files, sockets, threads)",
+    );
+    let is_most = |part: &HardPart| percent(part.bytes, hard_bytes) >= MOST_PERCENT;
+    largest.filter(is_most).or_else(|| kernel.filter(is_most))
 }
 
 /// Shared memory and tmpfs. Version 1 counts them since 4.12; before, they are what is on the anonymous lists and not
@@ -194,6 +208,14 @@ mod tests {
         assert_eq!(name(&group), Some("shared memory and tmpfs"));
         group.stat.pagetables_bytes = Some(600 * MIB);
         assert_eq!(name(&group), Some("page tables"));
+        group.stat.vmalloc_bytes = Some(700 * MIB);
+        assert!(name(&group).unwrap().contains("vmalloc"));
+        group.stat = mw_proc::cgroup::MemoryStat {
+            kernel_bytes: Some(800 * MIB),
+            slab_unreclaimable_bytes: Some(400 * MIB),
+            ..Default::default()
+        };
+        assert_eq!(name(&group), Some("kernel memory"));
     }
 
     #[test]

@@ -70,6 +70,18 @@ pub(crate) fn largest_program(snapshot: &Snapshot) -> Option<LargeHolder> {
     })
 }
 
+/// The largest program, where most of it is in a cgroup with so much anonymous memory: what is outside of the cgroup has no
+/// room for half of it.
+pub(crate) fn largest_program_within(
+    snapshot: &Snapshot,
+    group_anon_bytes: u64,
+) -> Option<LargeHolder> {
+    let program = largest_program(snapshot)?;
+    let all = snapshot.sample.meminfo.value()?.anon_pages_bytes?;
+    let outside = all.saturating_sub(group_anon_bytes);
+    (outside.saturating_mul(2) <= program.bytes).then_some(program)
+}
+
 /// Words for a remedy that bounds a program: the one with the most memory, which need not be the one that grew.
 pub(crate) fn program_words(snapshot: &Snapshot) -> String {
     let words = |program: LargeHolder| {

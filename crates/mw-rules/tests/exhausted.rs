@@ -251,3 +251,51 @@ fn much_shared_memory_without_an_owner_is_noted_beside_swap() {
     assert_eq!(note.severity, Severity::Note);
     assert!(note.headline.contains("shared memory without a mount"), "{}", note.headline);
 }
+
+/// Promise (Checking): Locked memory that leaves little to others is named with who locked it, and so is what
+/// vm.vfs_cache_pressure keeps.
+#[test]
+fn locked_memory_and_kept_dentries_are_named() {
+    let mut window = window("healthy/debian-6.1");
+    assert!(found(&window, "pinned-memory").is_none());
+    let meminfo = meminfo(&mut window);
+    let total = meminfo.mem_total_bytes.unwrap();
+    meminfo.mlocked_bytes = Some(total / 10 * 7);
+    assert!(found(&window, "pinned-memory").is_none(), "much is available");
+    let meminfo = self::meminfo(&mut window);
+    meminfo.mem_free_bytes = Some(total / 20);
+    meminfo.mem_available_bytes = Some(total / 10);
+    let locked = found(&window, "pinned-memory").unwrap();
+    assert!(locked.headline.contains("locked (70% of memory)"), "{}", locked.headline);
+    assert_eq!(locked.severity, Severity::Note);
+
+    let mut window = self::window("healthy/debian-6.1");
+    let meminfo = self::meminfo(&mut window);
+    meminfo.slab_bytes = Some(total / 10 * 6);
+    meminfo.sreclaimable_bytes = Some(total / 10 * 6);
+    window.now.dentries = Reading::default();
+    let kept = |window: &Window| found(window, "slab-bloat").unwrap().headline;
+    assert!(!kept(&window).contains("vfs_cache_pressure"), "{}", kept(&window));
+    let sysctl = &mut window.now.sysctl.values;
+    sysctl.insert("vm.vfs_cache_pressure".to_owned(), Ok("10".to_owned()));
+    assert!(kept(&window).contains("vm.vfs_cache_pressure of 10"), "{}", kept(&window));
+}
+
+/// Promise (Checking): A request that no process of a 32-bit kernel has addresses for is refused.
+#[test]
+fn a_request_is_refused_where_addresses_end() {
+    const GIB: u64 = 1 << 30;
+    let mut window = window("healthy/debian-6.1");
+    assert_eq!(answer(&window, "3M"), Answer::Yes);
+    let meminfo = meminfo(&mut window);
+    meminfo.vmalloc_total_bytes = Some(GIB / 4);
+    let words = |window: &Window, request: &str| {
+        let request: Request = request.parse().unwrap();
+        format!("{:?}", mw_rules::preflight::assess(window, &request).unwrap())
+    };
+    assert!(words(&window, "3G").contains("AddressSpace"));
+    assert!(!words(&window, "2G").contains("AddressSpace"));
+    let meminfo = self::meminfo(&mut window);
+    meminfo.vmalloc_total_bytes = Some(GIB << 10);
+    assert!(!words(&window, "3G").contains("AddressSpace"));
+}

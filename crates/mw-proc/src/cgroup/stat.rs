@@ -45,6 +45,8 @@ pub struct MemoryStat {
     pub sock_bytes: Option<u64>,
     /// Variables of each CPU (version 2, 5.9 and later).
     pub percpu_bytes: Option<u64>,
+    /// Mapped by vmalloc, of which BPF maps are most (version 2, 5.17 and later).
+    pub vmalloc_bytes: Option<u64>,
     /// All kernel memory (version 2, 5.18 and later).
     pub kernel_bytes: Option<u64>,
     /// Swapped out (version 1; version 2 has `memory.swap.current` instead).
@@ -106,6 +108,7 @@ impl MemoryStat {
             b"pagetables" => &mut self.pagetables_bytes,
             b"sock" => &mut self.sock_bytes,
             b"percpu" => &mut self.percpu_bytes,
+            b"vmalloc" => &mut self.vmalloc_bytes,
             b"kernel" => &mut self.kernel_bytes,
             b"swap" => &mut self.swap_bytes,
             b"workingset_refault_file" | b"workingset_refault" => &mut self.refault_file_pages,

@@ -58,6 +58,7 @@ pub(super) fn name(constraint: &Constraint) -> String {
             "RLIMIT_MEMLOCK (unless the process has CAP_IPC_LOCK)".into()
         }
         ConstraintKind::Rlimit { resource, .. } => resource.name().into(),
+        ConstraintKind::AddressSpace => "address space of a process".into(),
         ConstraintKind::ShmMax => "kernel.shmmax".into(),
         ConstraintKind::ShmAll => "kernel.shmall".into(),
         ConstraintKind::OtherPoolPages { pool } => format!("pool {pool} has pages of another size"),
@@ -114,7 +115,15 @@ pub(super) fn remedy(request: &Request, constraint: &Constraint) -> String {
             missing.to_string()
         }
         ConstraintKind::UnreachableNode(node) => node.remedy(),
+        ConstraintKind::Memory { min_free_kib: Some(kib), .. } => format!(
+            "sysctl vm.min_free_kbytes={kib}: it keeps more memory free than is missing"
+        ),
         ConstraintKind::Memory { swap_helps, largest, .. } => free_memory(*swap_helps, largest),
+        ConstraintKind::AddressSpace => {
+            "a process of a 32-bit kernel has at most 3 GiB of addresses, however much memory is free: use a 64-bit \
+             kernel and program, or several processes"
+                .into()
+        }
         ConstraintKind::Dirty => "wait for writeback, or run sync; lower vm.dirty_bytes".into(),
         ConstraintKind::Swap => {
             "stop idle programs, or request less: this much has to be swapped out first".into()

@@ -25,11 +25,24 @@ const COMMIT_BATCH_SHARE: u64 = 256;
 
 /// The limits that the request meets.
 pub(super) fn constraints(facts: &RequestFacts<'_>) -> Vec<Constraint> {
-    let mut found = commit(facts);
+    let mut found: Vec<Constraint> = address_space(facts).into_iter().collect();
+    found.extend(commit(facts));
     found.extend(cgroups(facts));
     found.extend(resources(facts));
     found.extend(shared_memory(facts));
     found
+}
+
+/// On a 32-bit kernel, whose range of addresses for vmalloc is smaller than 4 GiB, a process has the 3 GiB below the
+/// kernel's, or less (PAGE_OFFSET), and its program, libraries and stack are in them.
+fn address_space(facts: &RequestFacts<'_>) -> Option<Constraint> {
+    const BEYOND_32_BITS: u64 = 4 << 30;
+    const PROCESS_BYTES: u64 = 3 << 30;
+    let vmalloc = facts.snapshot.sample.meminfo.value()?.vmalloc_total_bytes?;
+    let size = facts.request.size_bytes;
+    let is_too_large = (1..BEYOND_32_BITS).contains(&vmalloc) && size >= PROCESS_BYTES;
+    let kind = ConstraintKind::AddressSpace;
+    is_too_large.then(|| Constraint::new(ConstraintEffect::Refuses, kind, size, PROCESS_BYTES))
 }
 
 /// A limit on the calling process that could not be read: it may refuse the request.

@@ -3,6 +3,7 @@
 use super::disk;
 use super::facts::RequestFacts;
 use super::node_memory::NodeMemory;
+use crate::watermark::{MIN_FREE, kernel_choice_kib};
 use mw_model::{
     Constraint, ConstraintEffect, ConstraintKind, MemorySources, NodeAccount, PageSize, derived,
 };
@@ -153,8 +154,19 @@ fn short_of_memory(facts: &RequestFacts<'_>, available: u64) -> Constraint {
         node: request.node,
         swap_helps: !request.lock || others >= missing,
         largest: unreclaimable.max_by_key(|share| share.bytes).cloned(),
+        min_free_kib: min_free_kib(facts, missing),
     };
     Constraint::new(ConstraintEffect::Refuses, kind, request.size_bytes, available)
+}
+
+/// The value of `vm.min_free_kbytes` that leaves what is missing to programs. With less than the kernel chooses itself it
+/// would run out.
+fn min_free_kib(facts: &RequestFacts<'_>, missing: u64) -> Option<u64> {
+    let snapshot = facts.snapshot;
+    let kept = snapshot.sysctl.number(MIN_FREE).ok()?;
+    let lower = kept.checked_sub(with_page_tables(missing).div_ceil(1024))?;
+    let all_nodes = facts.eligible().count() == facts.nodes.len();
+    (all_nodes && lower >= kernel_choice_kib(snapshot).ok()?).then_some(lower)
 }
 
 /// Size of the allocations beyond the local node with vm.zone_reclaim_mode, and the constraint: every page first scans

@@ -291,6 +291,19 @@ fn no_remedy_is_advised_that_cannot_help() {
     assert!(limited("1048576").starts_with("raise the hard limit too, which needs root"));
 }
 
+/// Promise (Fixing): Where the kernel's reserve is what is missing, its setting is the remedy, with a value that suffices and
+/// is no less than the kernel's own choice.
+#[test]
+fn a_reserve_that_is_in_the_way_is_lowered() {
+    let lift = |kib: &str| {
+        let preflight = Machine::new(&[IDLE]).sysctl("vm.min_free_kbytes", kib).ask("15G,lock");
+        assert_eq!(preflight.answer, Answer::No);
+        preflight.obstacles[0].lift.clone()
+    };
+    assert!(lift("4194304").starts_with("sysctl vm.min_free_kbytes="), "{}", lift("4194304"));
+    assert!(lift("65536").starts_with("free some of the unreclaimable memory"));
+}
+
 #[test]
 fn dirty_memory_is_slow_and_clean_memory_is_not() {
     let cached = Memory { total: 16384, free: 1024, file: 14336, dirty: 0, anon: 256, shmem: 0 };

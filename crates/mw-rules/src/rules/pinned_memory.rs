@@ -9,7 +9,10 @@
 //! counted there for the host memory of CUDA (driver 580), nor by Linux 7.3 for buffers that root registers with
 //! io_uring. Where no account has half of the pins, the largest process is shown, which need not be the one that pins.
 //!
-//! A second finding is memory that only movable pages can use although nothing is reserved for contiguous
+//! Locked memory (`Mlocked`) of at least half of memory while less than a fifth is available, with the processes that
+//! locked it (`VmLck`).
+//!
+//! Another finding is memory that only movable pages can use although nothing is reserved for contiguous
 //! allocation: `CmaFree` of at least a tenth of memory while `CmaTotal` is 0. Some kernels that are started with
 //! `kho=on` leave their reserve for the next kernel like that.
 //!
@@ -39,7 +42,7 @@
 
 use crate::share::{field, percent};
 use mw_model::{
-    Area, Finding, Missing, Process, Quantity, Remedy, Severity, Snapshot, Step, Window,
+    Area, Finding, Missing, Process, Quantity, Remedy, Severity, Snapshot, Step, Window, derived,
     format_bytes,
 };
 use mw_proc::meminfo::Meminfo;
@@ -48,6 +51,10 @@ use mw_proc::vmstat::Counter;
 use std::cmp::Reverse;
 
 const NOTE_PERCENT: f64 = 10.0;
+
+/// Share of memory that is locked, and of memory that is available, with which locked memory is shown.
+const LOCKED_PERCENT: f64 = 50.0;
+const TIGHT_PERCENT: f64 = 20.0;
 
 /// Less is in flight for direct I/O at times.
 const MIN_BYTES: u64 = 64 << 20;
@@ -84,10 +91,42 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         (Some(0), Some(free)) => free,
         _ => 0,
     };
+    findings.extend(locked_finding(snapshot, meminfo, total));
     if is_large(movable_only) {
         findings.push(movable_only_finding(movable_only, total));
     }
     Ok(findings)
+}
+
+/// Locked memory, where it is most of memory and little is left: databases lock their buffers on purpose, but mlockall(2)
+/// locks files that are mapped as well, which would be page cache otherwise.
+fn locked_finding(snapshot: &Snapshot, meminfo: &Meminfo, total: u64) -> Option<Finding> {
+    let locked = meminfo.mlocked_bytes?;
+    let available = derived::available_bytes(snapshot).ok()?;
+    let is_tight = percent(available, total) < TIGHT_PERCENT;
+    if !is_tight || percent(locked, total) < LOCKED_PERCENT {
+        return None;
+    }
+    let shown = largest(snapshot, locked / LEAST_PART, |status| status.vm_lck_bytes);
+    let who = shown.first().filter(|(_, bytes)| *bytes >= locked / 2);
+    let whose = who.map_or_else(String::new, |(status, _)| {
+        format!(", mostly by {} (pid {})", status.name, status.pid.unwrap_or(0))
+    });
+    let share = percent(locked, total);
+    let headline = format!("{} are locked ({share:.0}% of memory){whose}", format_bytes(locked));
+    let mut finding = Finding::new(Severity::Note, Area::PinnedPages, headline)
+        .with_evidence("Mlocked", Quantity::Bytes(locked), "/proc/meminfo")
+        .with_impact("The kernel can neither swap this memory nor drop it, mapped files included.")
+        .with_remedy(Remedy::named(
+            "lock less (mlockall(2) locks mapped files as well), or add memory",
+            vec![whose_pins(PinAccounting::Locks)],
+        ));
+    for (status, bytes) in shown {
+        let what = format!("VmLck of {}", status.name);
+        let source = format!("/proc/{}/status", status.pid.unwrap_or(0));
+        finding = finding.with_evidence(what, Quantity::Bytes(bytes), source);
+    }
+    Some(finding)
 }
 
 /// Pinned memory and which file says so. Before 5.8 only what processes account for is known.

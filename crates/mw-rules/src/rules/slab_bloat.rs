@@ -27,7 +27,7 @@
 //! ## How to fix it
 //! Find the owner by the cache's name. `memwright fix slab-bloat` drops cached dentries and inodes once
 //! (`vm.drop_caches` 2). That takes time, and what is dropped has to be read again, so it is done only if
-//! you name the rule.
+//! you name the rule. With `vm.vfs_cache_pressure` below 100 the kernel keeps them longer than page cache; set it back.
 //!
 //! ## Threshold
 //! A healthy machine has 1 to 5% of unreclaimable slab, a file server up to 10%. From 15% on it is a
@@ -44,7 +44,7 @@ use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::kernel::SLAB_RECLAIM;
 use mw_model::{
-    Area, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Window, derived,
+    Area, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Sysctl, Window, derived,
     format_bytes,
 };
 use mw_proc::slabinfo::Slab;
@@ -52,6 +52,11 @@ use mw_proc::slabinfo::Slab;
 const WARNING_PERCENT: f64 = 15.0;
 const CRITICAL_PERCENT: f64 = 30.0;
 const RECLAIMABLE_PERCENT: f64 = 50.0;
+
+/// Below this value reclaim prefers page cache to dentries and inodes, and at 0 it frees none of them (fs/super.c,
+/// `super_cache_count()`).
+const CACHE_PRESSURE: &str = "vm.vfs_cache_pressure";
+const DEFAULT_CACHE_PRESSURE: u64 = 100;
 
 /// Caches that are shown as evidence.
 const MAX_SHOWN: usize = 3;
@@ -145,13 +150,25 @@ fn unreclaimable_finding(
 }
 
 fn reclaimable_finding(snapshot: &Snapshot, bytes: u64, share: f64) -> Finding {
-    let headline =
+    let mut headline =
         format!("cached dentries and inodes take {} ({share:.0}% of memory)", format_bytes(bytes));
     let drop = Step::Once { path: "/proc/sys/vm/drop_caches".to_owned(), value: "2".to_owned() };
-    let finding = Finding::new(Severity::Note, Area::Slab, headline)
+    let (mut remedy, mut steps) = ("drop cached dentries and inodes once".to_owned(), vec![drop]);
+    let pressure = snapshot.sysctl.number(CACHE_PRESSURE).ok();
+    let low = pressure.filter(|pressure| *pressure < DEFAULT_CACHE_PRESSURE);
+    if let Some(pressure) = low {
+        headline.push_str(&format!(", which {CACHE_PRESSURE} of {pressure} keeps longer"));
+        remedy.push_str(&format!(", and set {CACHE_PRESSURE} to {DEFAULT_CACHE_PRESSURE}"));
+        steps.push(Step::manual(format!("sysctl {CACHE_PRESSURE}={DEFAULT_CACHE_PRESSURE}")));
+    }
+    let mut finding = Finding::new(Severity::Note, Area::Slab, headline)
         .with_evidence("SReclaimable", Quantity::Bytes(bytes), "/proc/meminfo")
         .with_impact("A large request first frees them one by one, under locks that other programs wait for.")
-        .with_remedy(Remedy::named("drop cached dentries and inodes once", vec![drop]));
+        .with_remedy(Remedy::named(remedy, steps));
+    if let Some(pressure) = low {
+        let path = Sysctl::path(CACHE_PRESSURE);
+        finding = finding.with_evidence(CACHE_PRESSURE, Quantity::Count(pressure), path);
+    }
     with_largest(finding, snapshot)
 }
 
