@@ -27,6 +27,8 @@
 #define PACKET_MAX (1 << 20)
 
 static const char *protocol, *why;
+/* What the service said itself. */
+static char said[256];
 static int port;
 static volatile sig_atomic_t stopped;
 static unsigned char packet[PACKET_MAX];
@@ -101,7 +103,19 @@ static int redis(int to, const char *request)
 	got = recv(to, answer, sizeof answer, 0);
 	if (got <= 0)
 		return got ? io_error() : fail("closed");
-	return *answer == '-' ? fail("service-error") : 0;
+	if (*answer != '-')
+		return 0;
+	snprintf(said, sizeof said, "%.*s", (int)got, answer);
+	said[strcspn(said, "\r\n")] = 0;
+	return fail("service-error");
+}
+
+/* The text of an error: strings, each behind a letter for what it is. */
+static void pg_said(const char *part, size_t length)
+{
+	for (const char *end = part + length; part < end && *part; part += strnlen(part, end - part) + 1)
+		if (*part == 'M')
+			snprintf(said, sizeof said, "%.*s", (int)strnlen(part + 1, end - part - 1), part + 1);
 }
 
 /* Reads messages until the server is ready for the next query. */
@@ -117,6 +131,15 @@ static int pg_ready(int from)
 			return -1;
 		memcpy(&length, head + 1, 4);
 		length = ntohl(length) - 4;
+		/* Before it has a process for a client, the server says in text what is wrong. */
+		if (*head == 'E' && length > sizeof packet) {
+			ssize_t got = recv(from, packet, sizeof packet - 1, 0);
+
+			packet[got > 0 ? got : 0] = 0;
+			snprintf(said, sizeof said, "%.4s%.200s", head + 1, packet);
+			said[strcspn(said, "\n")] = 0;
+			return fail("service-error");
+		}
 		if (length > sizeof packet)
 			return fail("malformed");
 		if (receive_all(from, packet, length))
@@ -124,8 +147,10 @@ static int pg_ready(int from)
 		/* Zero: it asks for no password. */
 		if (*head == 'R' && length >= 4 && memcmp(packet, "\0\0\0", 4))
 			return fail("login-refused");
-		if (*head == 'E')
+		if (*head == 'E') {
 			failed = 1;
+			pg_said((const char *)packet, length);
+		}
 		if (*head == 'E' && memmem(packet, length, "FATAL", 5))
 			return fail("service-error");
 		if (*head == 'Z')
@@ -315,7 +340,7 @@ int main(int argc, char **argv)
 		if (ask(to, request_of(argv[i])))
 			to = -1;
 	if (to < 0) {
-		fprintf(stderr, "ask: %s\n", why);
+		fprintf(stderr, "ask: %s%s%s\n", why, *said == 0 ? "" : ": ", said);
 		return 1;
 	}
 	if (option)

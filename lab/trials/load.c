@@ -9,19 +9,28 @@
  *   load touch MIB                 write to so much memory
  *   load evict DIRECTORY           have the kernel forget the clean pages of the files below it
  *   load now                       print the milliseconds since 1970
+ *   load realtime THREADS          compute in real time (SCHED_FIFO)
+ *   load freeze|thaw DIRECTORY     freeze or thaw the file system of DIRECTORY
+ *   load fill FILE                 leave no space on the file system of FILE
+ *   load files PID 0|1             have PID open no more files, or as many as it may
+ *   load tasks PID 0|1             have the user of PID start no more tasks from it, or as many as it may
  *   load in UID DIRECTORY... -- COMMAND...    run COMMAND as user and group UID in cgroups
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <ftw.h>
 #include <grp.h>
+#include <linux/fs.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -61,6 +70,63 @@ static void run_spin(int threads, int nice)
 	while (--threads > 0)
 		pthread_create(&thread, NULL, spin, NULL);
 	spin(NULL);
+}
+
+static void run_realtime(int threads)
+{
+	struct sched_param priority = { .sched_priority = 10 };
+
+	if (sched_setscheduler(0, SCHED_FIFO, &priority))
+		die("sched_setscheduler");
+	run_spin(threads, 0);
+}
+
+static void run_freeze(const char *path, unsigned long request)
+{
+	int directory = open(path, O_RDONLY);
+
+	if (directory < 0 || ioctl(directory, request, 0))
+		die(path);
+}
+
+static void run_fill(const char *path)
+{
+	struct statvfs space;
+	int file = open_file(path);
+
+	/* What the first part takes for its own extents is missing for the rest. */
+	for (int try = 0; try < 8 && !fstatvfs(file, &space) && space.f_bfree; try++) {
+		off_t at = lseek(file, 0, SEEK_END);
+		unsigned long pieces = space.f_bfree > 64 ? space.f_bfree - space.f_bfree / 64 : space.f_bfree;
+
+		if (posix_fallocate(file, at, pieces * space.f_frsize))
+			break;
+	}
+	while (pwrite(file, piece, 4096, lseek(file, 0, SEEK_END)) > 0)
+		;
+}
+
+/* The lowest number that PID has no file of. */
+static rlim_t next_file(const char *pid)
+{
+	char path[64];
+	rlim_t number = 0;
+
+	do
+		snprintf(path, sizeof path, "/proc/%s/fd/%lu", pid, (unsigned long)number++);
+	while (!faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW));
+	return number - 1;
+}
+
+static void run_limit(const char *pid, int resource, rlim_t soft, int lifted)
+{
+	struct rlimit limit;
+
+	if (prlimit(atoi(pid), resource, NULL, &limit))
+		die(pid);
+	limit.rlim_cur = lifted ? limit.rlim_max : soft;
+	if (prlimit(atoi(pid), resource, &limit, NULL))
+		die(pid);
 }
 
 static void run_write(const char *path, long mib, long pause_us)
@@ -174,6 +240,18 @@ int main(int argc, char **argv)
 		run_write(argv[2], atol(argv[3]), atol(argv[4]));
 	else if (argc == 5 && !strcmp(argv[1], "save"))
 		run_save(argv[2], atol(argv[3]), atol(argv[4]));
+	else if (argc == 3 && !strcmp(argv[1], "realtime"))
+		run_realtime(atoi(argv[2]));
+	else if (argc == 3 && !strcmp(argv[1], "freeze"))
+		run_freeze(argv[2], FIFREEZE);
+	else if (argc == 3 && !strcmp(argv[1], "thaw"))
+		run_freeze(argv[2], FITHAW);
+	else if (argc == 3 && !strcmp(argv[1], "fill"))
+		run_fill(argv[2]);
+	else if (argc == 4 && !strcmp(argv[1], "files"))
+		run_limit(argv[2], RLIMIT_NOFILE, next_file(argv[2]), atoi(argv[3]));
+	else if (argc == 4 && !strcmp(argv[1], "tasks"))
+		run_limit(argv[2], RLIMIT_NPROC, 1, atoi(argv[3]));
 	else if (argc == 3 && !strcmp(argv[1], "read"))
 		run_read(argv[2]);
 	else if (argc == 3 && !strcmp(argv[1], "touch"))
@@ -184,6 +262,9 @@ int main(int argc, char **argv)
 		return run_tell(argv + 2);
 	else if (argc > 4 && !strcmp(argv[1], "in"))
 		return run_in(argv + 2);
-	fprintf(stderr, "load: wrong arguments\n");
-	return 2;
+	else {
+		fprintf(stderr, "load: wrong arguments\n");
+		return 2;
+	}
+	return 0;
 }

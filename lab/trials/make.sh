@@ -4,11 +4,13 @@
 # a word `NAME:ARGUMENT,...`. ./boot sets what all of them share. What happened when goes to /run/keep/times, as lines
 # `WHAT INDEX UNIX_MS`; what the client saw to /run/keep/client.INDEX.
 . ./boot
+# On the host it is the folder of these trials, and in a guest that of all services.
+[ -n "$PREFIX" ] && place=host || place=guest PREFIX=services/
 . ./groups
 . ./services
 . ./conditions
 . ./decoys
-[ -z "$PREFIX" ] || . ./host
+[ $place = guest ] || . ./host
 
 # The recorder compares a stall with the time before it.
 BASELINE_S=8
@@ -65,7 +67,7 @@ play() {
 }
 
 unusable() {
-	[ -n "$PREFIX" ] || for file in /run/keep/*; do frame "keep/${file##*/}" <"$file"; done
+	[ $place = host ] || for file in /run/keep/*; do frame "keep/${file##*/}" <"$file"; done
 	finish "failed: $1: $(tail -n 3 /run/keep/*.log)"
 }
 

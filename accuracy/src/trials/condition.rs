@@ -34,6 +34,20 @@ pub(super) struct TrialCondition {
     pub(super) is_memory: bool,
     /// Probe of the service that sees it.
     pub(super) probe: TrialProbe,
+    pub(super) culprit: TrialCulprit,
+}
+
+/// The one who takes the service's time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TrialCulprit {
+    /// One of the groups of lab/trials of these names.
+    Groups(&'static [&'static str]),
+    /// The group that does the service's work, at a limit of its own.
+    Work,
+    /// The service's disk.
+    Disk,
+    /// Nobody who could be named: it is not judged.
+    Nobody,
 }
 
 /// The probes of a service.
@@ -96,6 +110,7 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         ),
         is_memory: true,
         probe: TrialProbe::Request,
+        culprit: TrialCulprit::Work,
     },
     TrialCondition {
         name: "anon-limit",
@@ -106,6 +121,7 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         truth: Truth::Cause(SWAP, &[]),
         is_memory: true,
         probe: TrialProbe::Request,
+        culprit: TrialCulprit::Work,
     },
     TrialCondition {
         name: "memory-high",
@@ -116,6 +132,7 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         truth: Truth::Cause(&[ExpectedCause(&["cgroup-throttled"])], SWAP),
         is_memory: true,
         probe: TrialProbe::Request,
+        culprit: TrialCulprit::Work,
     },
     TrialCondition {
         name: "allocator",
@@ -133,6 +150,7 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         ),
         is_memory: true,
         probe: TrialProbe::Request,
+        culprit: TrialCulprit::Groups(&["batch"]),
     },
     TrialCondition {
         name: "flood",
@@ -150,6 +168,7 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         ),
         is_memory: true,
         probe: TrialProbe::Request,
+        culprit: TrialCulprit::Groups(&["writer"]),
     },
     TrialCondition {
         name: "cpu-quota",
@@ -160,6 +179,7 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         truth: Truth::Cause(&[ExpectedCause(&["cpu-throttled"])], &[CPUS]),
         is_memory: false,
         probe: TrialProbe::Request,
+        culprit: TrialCulprit::Work,
     },
     TrialCondition {
         name: "cpu-hogs",
@@ -170,6 +190,7 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         truth: Truth::Cause(&[CPUS], &[]),
         is_memory: false,
         probe: TrialProbe::Request,
+        culprit: TrialCulprit::Groups(&["hogs"]),
     },
     TrialCondition {
         name: "slow-read",
@@ -180,6 +201,7 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         truth: Truth::Cause(&[DISK], &[]),
         is_memory: false,
         probe: TrialProbe::Request,
+        culprit: TrialCulprit::Disk,
     },
     TrialCondition {
         name: "slow-write",
@@ -190,6 +212,7 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         truth: DISK_OR_JOURNAL,
         is_memory: false,
         probe: TrialProbe::Request,
+        culprit: TrialCulprit::Disk,
     },
     TrialCondition {
         name: "disk-hang",
@@ -203,6 +226,7 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         ),
         is_memory: false,
         probe: TrialProbe::Request,
+        culprit: TrialCulprit::Disk,
     },
     TrialCondition {
         name: "io-limit",
@@ -213,6 +237,7 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         truth: Truth::Cause(&[IO_LIMIT, DISK], &[ExpectedCause(&["journal-commit"])]),
         is_memory: false,
         probe: TrialProbe::Request,
+        culprit: TrialCulprit::Work,
     },
     TrialCondition {
         name: "fsync-storm",
@@ -226,6 +251,7 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         ),
         is_memory: false,
         probe: TrialProbe::Request,
+        culprit: TrialCulprit::Groups(&["writer"]),
     },
     TrialCondition {
         name: "stop",
@@ -236,6 +262,7 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         truth: Truth::Cause(&[STOPPED], &[]),
         is_memory: false,
         probe: TrialProbe::Request,
+        culprit: TrialCulprit::Nobody,
     },
     TrialCondition {
         name: "freeze",
@@ -246,6 +273,7 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         truth: Truth::Cause(&[FROZEN], &[STOPPED]),
         is_memory: false,
         probe: TrialProbe::Request,
+        culprit: TrialCulprit::Nobody,
     },
     TrialCondition {
         name: "table-lock",
@@ -256,6 +284,7 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         truth: Truth::Cause(&[ExpectedCause(&["lock-wait"])], &[SERVICE]),
         is_memory: false,
         probe: TrialProbe::Request,
+        culprit: TrialCulprit::Nobody,
     },
     TrialCondition {
         name: "row-lock",
@@ -266,6 +295,7 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         truth: Truth::Cause(&[ExpectedCause(&["lock-wait"])], &[SERVICE]),
         is_memory: false,
         probe: TrialProbe::Request,
+        culprit: TrialCulprit::Nobody,
     },
     TrialCondition {
         name: "busy-script",
@@ -276,6 +306,7 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         truth: Truth::Cause(&[SERVICE], &[CPUS]),
         is_memory: false,
         probe: TrialProbe::Request,
+        culprit: TrialCulprit::Nobody,
     },
     TrialCondition {
         name: "upstream-sleep",
@@ -286,6 +317,7 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         truth: Truth::Cause(&[SERVICE], &[]),
         is_memory: false,
         probe: TrialProbe::Request,
+        culprit: TrialCulprit::Nobody,
     },
     TrialCondition {
         name: "mmap-lock",
@@ -296,6 +328,7 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         truth: Truth::Cause(&[ExpectedCause(&["mmap-lock"])], &[SERVICE]),
         is_memory: true,
         probe: TrialProbe::Request,
+        culprit: TrialCulprit::Nobody,
     },
     TrialCondition {
         name: "slow-population",
@@ -310,6 +343,7 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         ),
         is_memory: true,
         probe: TrialProbe::Request,
+        culprit: TrialCulprit::Nobody,
     },
     TrialCondition {
         name: "fork-copy",
@@ -324,6 +358,7 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         ),
         is_memory: true,
         probe: TrialProbe::Request,
+        culprit: TrialCulprit::Nobody,
     },
     TrialCondition {
         name: "exit-teardown",
@@ -334,6 +369,7 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         truth: Truth::Cause(&[ExpectedCause(&["exit-teardown"])], &[SERVICE]),
         is_memory: true,
         probe: TrialProbe::Request,
+        culprit: TrialCulprit::Nobody,
     },
     TrialCondition {
         name: "kill",
@@ -351,6 +387,7 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         ]),
         is_memory: false,
         probe: TrialProbe::Request,
+        culprit: TrialCulprit::Nobody,
     },
     TrialCondition {
         name: "fail",
@@ -361,6 +398,7 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         truth: Truth::Failure(&[FailureKind::HttpStatus]),
         is_memory: false,
         probe: TrialProbe::Request,
+        culprit: TrialCulprit::Nobody,
     },
     TrialCondition {
         name: "wrong-password",
@@ -371,6 +409,7 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         truth: Truth::Failure(&[FailureKind::Authentication]),
         is_memory: false,
         probe: TrialProbe::Login,
+        culprit: TrialCulprit::Nobody,
     },
     TrialCondition {
         name: "oom",
@@ -381,6 +420,7 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         truth: Truth::Cause(&[ExpectedCause(&["oom-kill"])], &[ExpectedCause(&["cgroup-limit"])]),
         is_memory: true,
         probe: TrialProbe::Request,
+        culprit: TrialCulprit::Nobody,
     },
     TrialCondition {
         name: "oom-restart",
@@ -391,6 +431,7 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         truth: Truth::Cause(&[ExpectedCause(&["oom-kill"])], &[ExpectedCause(&["cgroup-limit"])]),
         is_memory: true,
         probe: TrialProbe::Request,
+        culprit: TrialCulprit::Nobody,
     },
     TrialCondition {
         name: "drop-caches",
@@ -401,6 +442,7 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         truth: Truth::Cause(&[ExpectedCause(&["drop-caches"])], &[DISK]),
         is_memory: true,
         probe: TrialProbe::Request,
+        culprit: TrialCulprit::Groups(&["batch"]),
     },
     TrialCondition {
         name: "compact-loop",
@@ -411,6 +453,7 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         truth: Truth::Cause(&[ExpectedCause(&["proactive-compaction"])], &[CPUS]),
         is_memory: true,
         probe: TrialProbe::Request,
+        culprit: TrialCulprit::Groups(&["batch"]),
     },
     TrialCondition {
         name: "net-delay",
@@ -421,6 +464,112 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         truth: Truth::Cause(&[NETWORK], &[]),
         is_memory: false,
         probe: TrialProbe::Request,
+        culprit: TrialCulprit::Nobody,
+    },
+    TrialCondition {
+        name: "realtime-hogs",
+        services: ALL,
+        arguments: &[3..=6],
+        hold_s: 4..=7,
+        needs: Need::Nothing,
+        truth: Truth::Cause(&[CPUS], &[]),
+        is_memory: false,
+        probe: TrialProbe::Request,
+        culprit: TrialCulprit::Groups(&["hogs"]),
+    },
+    TrialCondition {
+        name: "crowded-cpu",
+        services: ALL,
+        arguments: &[3..=8, 20..=100],
+        hold_s: 4..=7,
+        needs: Need::Nothing,
+        truth: Truth::Cause(&[CPUS], &[]),
+        is_memory: false,
+        probe: TrialProbe::Request,
+        culprit: TrialCulprit::Groups(&["hogs"]),
+    },
+    TrialCondition {
+        name: "folder-limit",
+        services: &[App, Nginx, Redis, Postgres],
+        arguments: &[64..=160, 4..=24],
+        hold_s: 6..=9,
+        needs: Need::Nothing,
+        truth: Truth::Cause(SWAP, &[]),
+        is_memory: true,
+        probe: TrialProbe::Request,
+        culprit: TrialCulprit::Groups(&["batch", "services"]),
+    },
+    TrialCondition {
+        name: "frozen-filesystem",
+        services: ALL,
+        arguments: &[],
+        hold_s: 3..=6,
+        needs: Need::Sync,
+        truth: Truth::Cause(&[ExpectedCause(&["frozen-filesystem"])], &[]),
+        is_memory: false,
+        probe: TrialProbe::Request,
+        culprit: TrialCulprit::Nobody,
+    },
+    TrialCondition {
+        name: "disk-full",
+        services: &[Postgres],
+        arguments: &[],
+        hold_s: 3..=6,
+        needs: Need::Nothing,
+        truth: Truth::Cause(&[ExpectedCause(&["disk-full"])], &[FAILURE]),
+        is_memory: false,
+        probe: TrialProbe::Request,
+        culprit: TrialCulprit::Nobody,
+    },
+    TrialCondition {
+        name: "open-files",
+        services: &[App, Nginx, Java],
+        arguments: &[],
+        hold_s: 4..=7,
+        needs: Need::Nothing,
+        truth: Truth::Cause(
+            &[ExpectedCause(&["file-limit"])],
+            &[FAILURE, ExpectedCause(&["listen-queue-full"])],
+        ),
+        is_memory: false,
+        probe: TrialProbe::Request,
+        culprit: TrialCulprit::Nobody,
+    },
+    TrialCondition {
+        name: "task-limit",
+        services: &[Postgres],
+        arguments: &[],
+        hold_s: 4..=7,
+        needs: Need::Nothing,
+        truth: Truth::Cause(&[ExpectedCause(&["task-limit"])], &[FAILURE]),
+        is_memory: false,
+        probe: TrialProbe::Request,
+        culprit: TrialCulprit::Nobody,
+    },
+    TrialCondition {
+        name: "full-heap",
+        services: &[Java],
+        arguments: &[46..=54],
+        hold_s: 6..=9,
+        needs: Need::Nothing,
+        truth: Truth::Cause(&[ExpectedCause(&["garbage-collection"])], &[SERVICE]),
+        is_memory: true,
+        probe: TrialProbe::Request,
+        culprit: TrialCulprit::Nobody,
+    },
+    TrialCondition {
+        name: "net-loss",
+        services: ALL,
+        arguments: &[40..=90],
+        hold_s: 4..=7,
+        needs: Need::Nothing,
+        truth: Truth::Cause(
+            &[ExpectedCause(&["network-loss"])],
+            &[ExpectedCause(&["network-wait", "network-or-service"])],
+        ),
+        is_memory: false,
+        probe: TrialProbe::Request,
+        culprit: TrialCulprit::Nobody,
     },
     TrialCondition {
         name: "none",
@@ -431,6 +580,7 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         truth: Truth::Nothing,
         is_memory: false,
         probe: TrialProbe::Request,
+        culprit: TrialCulprit::Nobody,
     },
 ];
 
@@ -457,6 +607,10 @@ const NOT_ON_HOST: &[&str] = &[
     "allocator",
     "cpu-hogs",
     "net-delay",
+    "net-loss",
+    "realtime-hogs",
+    "crowded-cpu",
+    "folder-limit",
     "other-flood",
     "other-swap",
     "other-sync",

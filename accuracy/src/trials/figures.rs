@@ -1,6 +1,8 @@
 //! The figures by which the diagnosis is judged, from the results: pure functions.
 
-use super::judge::{LIKELY_PERCENT, PlayVerdict, RecordedDiagnosis};
+use super::judge::{
+    CulpritVerdict, LIKELY_PERCENT, PlayVerdict, RecordedDiagnosis, culprit_verdict,
+};
 use super::results::TrialRecord;
 use std::collections::BTreeMap;
 
@@ -74,6 +76,13 @@ pub(super) fn figures(records: &[TrialRecord]) -> Vec<GoalFigure> {
     };
     let sums: Vec<bool> =
         counted.iter().filter_map(|record| record.judged.seen.as_ref()?.adds_up()).collect();
+    let culprits: Vec<(CulpritVerdict, bool)> = counted
+        .iter()
+        .filter_map(|record| {
+            let said = record.judged.seen.as_ref()?.culprit.as_ref()?;
+            Some((culprit_verdict(&record.play, &record.judged)?, said.is_likely()))
+        })
+        .collect();
     let all = counted.len();
     vec![
         figure("first cause right", "at least 90%", has(PlayVerdict::Right), all, |p| p >= 90.0),
@@ -101,6 +110,20 @@ pub(super) fn figures(records: &[TrialRecord]) -> Vec<GoalFigure> {
             sums.iter().filter(|sum| **sum).count(),
             sums.len(),
             |p| p >= 95.0,
+        ),
+        figure(
+            "culprit right, where there is one",
+            "at least 90%",
+            culprits.iter().filter(|(verdict, _)| *verdict == CulpritVerdict::Right).count(),
+            culprits.len(),
+            |p| p >= 90.0,
+        ),
+        figure(
+            "a bystander blamed for 70% of the stall",
+            "none",
+            culprits.iter().filter(|one| **one == (CulpritVerdict::Bystander, true)).count(),
+            culprits.len(),
+            |p| p == 0.0,
         ),
     ]
 }

@@ -60,7 +60,7 @@ fn case(boot: &Boot) -> String {
     ];
     format!(
         "description = 'blind trials'\n[machine]\nkernel = '{}'\nmemory = '{}M'\ncgroup = '{}'\n\
-         modules = ['dm-mod', 'dm-delay', 'sch_netem']\n{}[expect]\nno_finding = true\n\
+         modules = ['dm-mod', 'dm-delay', 'sch_netem', 'inet_diag', 'tcp_diag', 'udp_diag']\n{}[expect]\nno_finding = true\n\
          [variant.trials]\nhow = 'drawn'\n",
         boot.kernel,
         boot.memory_mib,

@@ -23,7 +23,7 @@ pub(super) const PACKAGES: &[(&str, &str)] = &[
 ];
 
 /// Increased where what is on the disks changes.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const PROGRAMS: &[&str] = &[
     "/usr/bin/redis-server",
     "/usr/sbin/mariadbd",

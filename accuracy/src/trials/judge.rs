@@ -1,9 +1,10 @@
 //! Judges what the recorder said of a play by what was really injected: pure functions.
 
-use super::condition::{CPUS, ExpectedCause, FAILURE, TrialProbe, Truth};
+use super::boot::TrialService;
+use super::condition::{CPUS, ExpectedCause, FAILURE, TrialCulprit, TrialProbe, Truth};
 use super::play::Play;
 use super::played::{ClientSample, LIMIT_MS, RunTimes};
-use mw_model::{FailureKind, Incident, TriggerKind};
+use mw_model::{FailureKind, Incident, PartyKind, TriggerKind};
 use mw_rules::{Rule, find};
 use serde::{Deserialize, Serialize};
 
@@ -59,6 +60,27 @@ pub(super) struct RecordedDiagnosis {
     /// Sum and parts of the critical path, in milliseconds.
     pub(super) path_ms: Option<f64>,
     pub(super) parts: Vec<(String, f64)>,
+    /// The culprit with most of the time that has one; older results do not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) culprit: Option<NamedCulprit>,
+}
+
+/// A culprit as it is kept; of an unknown kind where none was named.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct NamedCulprit {
+    kind: PartyKind,
+    name: String,
+    /// Share of the stall.
+    share_percent: u8,
+}
+
+/// Verdict on the culprit that was named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CulpritVerdict {
+    Right,
+    Unnamed,
+    Bystander,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -113,6 +135,7 @@ impl RecordedDiagnosis {
             path_ms: path
                 .map(|p| ms(p.rest_ns + p.parts.iter().map(|part| part.total_ns).sum::<u64>())),
             parts: path.map(|p| p.parts.iter().map(part).collect()).unwrap_or_default(),
+            culprit: Some(NamedCulprit::most_blamed(incident)),
         }
     }
 
@@ -122,9 +145,55 @@ impl RecordedDiagnosis {
         Some(off <= self.worst_ms * SUM_PERCENT / 100.0)
     }
 
+    /// The culprit with its share, for the line of a result.
+    pub(super) fn culprit_words(&self) -> String {
+        let said = self.culprit.clone().unwrap_or_default();
+        format!("{:?} {} {}%", said.kind, said.name, said.share_percent)
+    }
+
     pub(super) fn blames_memory(&self) -> bool {
         let is_of_memory = |cause: &NamedCause| find(&cause.rule).is_none_or(Rule::is_of_memory);
         self.causes.first().is_some_and(is_of_memory)
+    }
+}
+
+impl NamedCulprit {
+    fn most_blamed(incident: &Incident) -> Self {
+        let known = incident.blame.iter().filter(|share| share.culprit.kind != PartyKind::Unknown);
+        let mut lost_ms: Vec<(&mw_model::BlameParty, u64)> = Vec::new();
+        for share in known {
+            match lost_ms.iter_mut().find(|(culprit, _)| *culprit == &share.culprit) {
+                Some((_, ms)) => *ms += share.lost_ms,
+                None => lost_ms.push((&share.culprit, share.lost_ms)),
+            }
+        }
+        let all_ms: u64 = incident.blame.iter().map(|share| share.lost_ms).sum();
+        let most = lost_ms.into_iter().max_by_key(|(_, ms)| *ms);
+        most.map_or_else(Self::default, |(culprit, ms)| Self {
+            kind: culprit.kind,
+            name: culprit.name.clone(),
+            share_percent: (ms * 100 / all_ms.max(1)) as u8,
+        })
+    }
+
+    fn is_group(&self, names: &[&str]) -> bool {
+        self.name.rsplit('/').next().is_some_and(|last| names.contains(&last))
+    }
+
+    /// True if it is one of these culprits of a play with this service.
+    fn is(&self, expected: TrialCulprit, service: TrialService) -> bool {
+        match expected {
+            TrialCulprit::Groups(names) => self.is_group(names),
+            TrialCulprit::Work if service == TrialService::Nginx => self.is_group(&["app"]),
+            TrialCulprit::Work => self.is_group(&[service.name()]),
+            TrialCulprit::Disk => self.kind == PartyKind::Device,
+            TrialCulprit::Nobody => false,
+        }
+    }
+
+    /// True if it has most of the stall to answer for.
+    pub(super) fn is_likely(&self) -> bool {
+        self.share_percent >= LIKELY_PERCENT
     }
 }
 
@@ -271,6 +340,21 @@ impl PlayJudgement {
     }
 }
 
+/// Verdict on the culprit, where the play has one.
+pub(super) fn culprit_verdict(play: &Play, judged: &PlayJudgement) -> Option<CulpritVerdict> {
+    let said = judged.seen.as_ref()?.culprit.as_ref()?;
+    let expected: Vec<TrialCulprit> =
+        play.conditions().map(|condition| condition.culprit).collect();
+    if expected.contains(&TrialCulprit::Nobody) {
+        return None;
+    }
+    Some(match said.kind {
+        PartyKind::Unknown => CulpritVerdict::Unnamed,
+        _ if expected.iter().any(|one| said.is(*one, play.service)) => CulpritVerdict::Right,
+        _ => CulpritVerdict::Bystander,
+    })
+}
+
 /// The best by any of the conditions.
 fn verdict(play: &Play, seen: &RecordedDiagnosis) -> PlayVerdict {
     let best = play.conditions().map(|c| verdict_by(&c.truth, seen)).min();
@@ -303,7 +387,6 @@ fn verdict_by(truth: &Truth, seen: &RecordedDiagnosis) -> PlayVerdict {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trials::boot::TrialService;
     use crate::trials::play::Injection;
 
     fn play(condition: &str) -> Play {
@@ -375,6 +458,34 @@ mod tests {
             (said("cpu-contention"), said("slow-disk")),
             (PlayVerdict::Partly, PlayVerdict::Wrong)
         );
+    }
+
+    #[test]
+    fn the_culprit_is_who_was_blamed_for_most() {
+        let share = |kind, name: &str, lost_ms| mw_model::BlameShare {
+            culprit: mw_model::BlameParty::named(kind, name),
+            lost_ms,
+            ..Default::default()
+        };
+        let of = |condition: &str, blame: Vec<mw_model::BlameShare>| {
+            let culprit = NamedCulprit::most_blamed(&Incident { blame, ..Incident::default() });
+            let diagnosis =
+                RecordedDiagnosis { culprit: Some(culprit), ..seen("cpu-contention", "CPUs") };
+            let stalled = [sample(CALM, 20.0), sample(IN_PLAY, 2000.0)];
+            let judged = judge_seen(&play(condition), &times(&stalled), Some(diagnosis));
+            culprit_verdict(&play(condition), &judged)
+        };
+        let hogs = || share(PartyKind::Cgroup, "/services/hogs", 500);
+        let redis = || share(PartyKind::Cgroup, "/services/redis", 400);
+        let unknown = || share(PartyKind::Unknown, "", 900);
+        assert_eq!(of("cpu-hogs", vec![unknown(), hogs(), redis()]), Some(CulpritVerdict::Right));
+        assert_eq!(of("cpu-hogs", vec![redis(), redis(), hogs()]), Some(CulpritVerdict::Bystander));
+        assert_eq!(of("cpu-hogs", vec![unknown()]), Some(CulpritVerdict::Unnamed));
+        let itself = share(PartyKind::Cgroup, "/services/app", 400);
+        assert_eq!(of("cpu-quota", vec![itself]), Some(CulpritVerdict::Right));
+        let disk = || share(PartyKind::Device, "dm-0", 400);
+        assert_eq!(of("slow-read", vec![disk()]), Some(CulpritVerdict::Right));
+        assert_eq!(of("stop", vec![disk()]), None);
     }
 
     #[test]

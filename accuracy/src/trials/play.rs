@@ -108,10 +108,24 @@ pub(super) fn draw(place: TrialHost, seed: u64, index: u32, among: &[String]) ->
 
 /// True if two conditions can be undone one after the other, and the service answers again then.
 fn is_beside(first: &TrialCondition, second: &TrialCondition) -> bool {
-    const ENDS_IT: &[&str] =
-        &["kill", "oom", "oom-restart", "fail", "stop", "freeze", "disk-hang", "wrong-password"];
+    const ENDS_IT: &[&str] = &[
+        "kill",
+        "oom",
+        "oom-restart",
+        "fail",
+        "stop",
+        "freeze",
+        "disk-hang",
+        "wrong-password",
+        "frozen-filesystem",
+        "disk-full",
+        "open-files",
+        "task-limit",
+    ];
     const GROUPS: &[&[&str]] = &[
-        &["file-limit", "anon-limit", "memory-high", "oom", "oom-restart"],
+        &["file-limit", "anon-limit", "memory-high", "folder-limit", "oom", "oom-restart"],
+        &["net-delay", "net-loss"],
+        &["cpu-hogs", "realtime-hogs", "crowded-cpu"],
         &["slow-read", "slow-write", "disk-hang", "drop-caches"],
         &["table-lock", "row-lock"],
     ];

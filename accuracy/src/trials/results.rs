@@ -1,7 +1,7 @@
 //! The results of plays, a line of JSON each, in a file that further runs extend.
 
 use super::boot::Boot;
-use super::judge::PlayJudgement;
+use super::judge::{PlayJudgement, culprit_verdict};
 use super::play::{Injection, Play};
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
@@ -47,8 +47,12 @@ pub(super) fn line(play: &Play, judged: &PlayJudgement) -> String {
             let first = seen.causes.first();
             let cause =
                 first.map(|c| format!("{} ({}) {}%", c.rule, c.subject, c.confidence_percent));
+            let culprit = culprit_verdict(play, judged)
+                .map(|verdict| format!("; culprit {verdict:?}: {}", seen.culprit_words()))
+                .unwrap_or_default();
             let why = judged.why.as_ref().map(|why| format!(" [{why}]")).unwrap_or_default();
-            format!("{}: {}{why}", seen.trigger, cause.unwrap_or_else(|| seen.verdict.clone()))
+            let cause = cause.unwrap_or_else(|| seen.verdict.clone());
+            format!("{}: {cause}{why}{culprit}", seen.trigger)
         }
     };
     format!(
