@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 pub enum Wait {
     CgroupFrozen,
+    /// To write to a file system that is frozen: its stack has no function of its own.
+    FilesystemFrozen,
     CpuQuota,
     MemoryHigh,
     CgroupReclaim,
@@ -115,6 +117,8 @@ pub enum TimeClass {
     CpuQuota,
     Stopped,
     Frozen,
+    /// Waiting to write to a frozen file system.
+    FilesystemFrozen,
     /// Another thread of the process changed the address space under mmap_lock.
     AddressSpace,
     /// In fork, waiting for a thread that forks, or in what a fork costs later.
@@ -559,6 +563,7 @@ pub(crate) const WAITS: &[WaitRow] = &[
     // The freezer's wait is inlined from 6.12 on. What else waits there is stopped.
     wait(Wait::CgroupFrozen, "frozen by its cgroup", TimeClass::Frozen)
         .by(&[functions!["get_signal"]]),
+    wait(Wait::FilesystemFrozen, "a frozen file system", TimeClass::FilesystemFrozen),
     wait(Wait::Network, "the network", TimeClass::Network),
     wait(Wait::Unknown, "an unknown event", TimeClass::Unknown).may_time_out().for_task(),
 ];

@@ -431,6 +431,15 @@ function_sets! {
     /// and suspend, from 6.1 on).
     pub(crate) const THAWS = ["__thaw_task", "thaw_task", "unfreeze_cgroup"];
 
+    /// Functions by which a file system is thawed (fs/super.c).
+    pub(crate) const THAWS_FILESYSTEM = ["thaw_super"];
+
+    /// Functions that enter a file system to write, and sleep below no other lock that is counted per CPU.
+    pub const FILESYSTEM_WRITERS = ["vfs_write", "mnt_want_write", "ext4_page_mkwrite", "filemap_page_mkwrite"];
+
+    /// Functions in which a task sleeps for a lock that is counted per CPU.
+    pub const PER_CPU_LOCK = ["percpu_rwsem_wait", "__percpu_down_read"];
+
     /// Functions of the memory manager's own threads, which no program's stack has.
     pub(crate) const RECLAIM_THREADS = ["kswapd", "kcompactd"];
 
@@ -497,6 +506,11 @@ pub fn is_wait_for_lock_of(stack: &[String], takers: FunctionSet) -> bool {
     let is_of_lock =
         |function: &&String| SEMAPHORE_SLEEP.has(function) || OTHER_LOCK_SLEEP.has(function);
     stack.iter().find(|function| !is_of_lock(function)).is_some_and(|function| takers.has(function))
+}
+
+/// True for a task that waits to write to a frozen file system.
+pub fn is_wait_for_frozen_filesystem(stack: &[String]) -> bool {
+    PER_CPU_LOCK.are_in(stack) && is_wait_for_lock_of(stack, FILESYSTEM_WRITERS)
 }
 
 /// The innermost function that is not of the scheduler or of a semaphore.

@@ -8,8 +8,8 @@ pub use crate::conditions::{KernelWork, TimeClass, Wait};
 use crate::conditions::{WAITS, WORKS, WorkRow};
 use crate::kernel::{
     CONNECTS, DISK_COMPLETIONS, EXIT, FunctionSet, IDLE_THREADS, KILLS, MUTEX_TAKERS, PACKETS,
-    QUEUES_WORK, RECLAIM_THREADS, ROOM, SEMAPHORE_TAKERS, SENDERS, THAWS, TIMER_SIGNALS, TIMERS,
-    is_wait_for_mmap_lock, lock_taker,
+    QUEUES_WORK, RECLAIM_THREADS, ROOM, SEMAPHORE_TAKERS, SENDERS, THAWS, THAWS_FILESYSTEM,
+    TIMER_SIGNALS, TIMERS, is_wait_for_frozen_filesystem, is_wait_for_mmap_lock, lock_taker,
 };
 use hashbrown::HashMap;
 
@@ -47,10 +47,13 @@ pub(crate) fn is_socket(waker_stack: &[String]) -> bool {
 }
 
 /// Object of a wait, where the wake-up that ended it tells: the file system over which a file was read, or that
-/// its task was frozen.
+/// its task or a file system was frozen.
 pub(crate) fn told_by_waker(wait: Wait, waker_stack: &[String]) -> Wait {
     if THAWS.are_in(waker_stack) {
         return Wait::CgroupFrozen;
+    }
+    if THAWS_FILESYSTEM.are_in(waker_stack) {
+        return Wait::FilesystemFrozen;
     }
     let is_for_file =
         matches!(wait, Wait::FileRead | Wait::FileWrite | Wait::Writeback | Wait::Disk);
@@ -202,6 +205,9 @@ fn class<'a>(stack: &'a [String], known: &mut HashMap<&'a str, FunctionClass>) -
         Some(Wait::SwapIn) if waits_for_moved_page(stack) => Some(Wait::Migration),
         // With PREEMPT_RT a task sleeps for the mutex within the semaphore.
         Some(Wait::Mutex) if is_wait_for_mmap_lock(stack) => Some(Wait::Semaphore),
+        Some(Wait::Semaphore) if is_wait_for_frozen_filesystem(stack) => {
+            Some(Wait::FilesystemFrozen)
+        }
         wait => wait,
     };
     WaitClass {
@@ -365,6 +371,11 @@ mod tests {
                 Wait::Semaphore,
                 "schedule < percpu_rwsem_wait < __percpu_down_read < ext4_file_write_iter",
             ),
+            (
+                Wait::FilesystemFrozen,
+                "schedule < percpu_rwsem_wait < __percpu_down_read < vfs_write < ksys_write",
+            ),
+            (Wait::FilesystemFrozen, "percpu_rwsem_wait < mnt_want_write < path_openat"),
             (Wait::Mutex, "schedule_preempt_disabled < __mutex_lock.constprop.0 < ep_send_events"),
             (
                 Wait::Fuse,

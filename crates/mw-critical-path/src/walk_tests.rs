@@ -235,6 +235,33 @@ fn a_task_that_was_frozen_where_it_slept_is_not_explained_by_who_thaws_it() {
     assert_eq!(traced.shares(100, 1100)[0], (TimeKind::Waiting(Wait::CgroupFrozen), 900));
 }
 
+/// Promise (Tracing: why): A task that waited for a frozen file system is not explained by who thaws it.
+#[test]
+fn a_writer_to_a_frozen_file_system_is_not_explained_by_who_thaws_it() {
+    let kind = |state: &str, stack: &str| {
+        let mut traced = TraceBuilder::new(2000);
+        asks_and_is_answered(&mut traced);
+        if state == "before" {
+            traced.found(SERVER, TaskState::Waiting, "schedule < ep_poll");
+        } else {
+            traced.runs(90, 1, SERVER).blocks(100, 1, SERVER, stack);
+        }
+        traced.runs(0, 2, OTHER);
+        let stack =
+            traced.stack("percpu_rwsem_wake_function < percpu_up_write < thaw_super_locked");
+        let context = WakeContext::Task;
+        traced.event(1000, 2, EventKind::Waking { task: SERVER, by: OTHER, context, stack });
+        traced.runs(1001, 1, SERVER);
+        traced.trace.events.retain(|event| {
+            !matches!(event.kind, EventKind::Waking { task: SERVER, by: CLIENT, .. })
+        });
+        traced.shares(100, 1100)[0].0
+    };
+    let frozen = TimeKind::Waiting(Wait::FilesystemFrozen);
+    assert_eq!(kind("traced", "schedule < percpu_rwsem_wait < vfs_write < ksys_write"), frozen);
+    assert_eq!(kind("before", ""), frozen);
+}
+
 /// Promise (Tracing: why): What happened while records of the trace were lost is not explained.
 #[test]
 fn what_was_done_while_records_were_lost_is_not_known() {

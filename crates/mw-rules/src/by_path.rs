@@ -157,7 +157,10 @@ fn ruled_out(request: &RequestTime<'_>) -> Vec<RuledOut> {
                 TimeClass::IoLimit,
             ],
         ),
-        ("a stopped process or frozen cgroup", &[TimeClass::Stopped, TimeClass::Frozen]),
+        (
+            "a stopped process, or a frozen cgroup or file system",
+            &[TimeClass::Stopped, TimeClass::Frozen, TimeClass::FilesystemFrozen],
+        ),
     ];
     let suspect = |(what, spent): &(&str, &[TimeClass])| {
         let share = request.percent(spent);

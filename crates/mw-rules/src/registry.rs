@@ -349,7 +349,11 @@ pub const RULES: &[Rule] = &[
         .by(roles::wrote)
         .shown_by(sync_of_all::FUNCTIONS)
         .outside_memory(),
-    rule!("task-limit", task_limit: cause).by(roles::nobody).of_failures().outside_memory(),
+    rule!("task-limit", task_limit: cause)
+        .by(roles::nobody)
+        .of_failures()
+        .outside_memory()
+        .accuses(Accusation::Nobody),
     rule!("thp-compaction", thp_compaction: hazard, cause)
         .by(roles::compacting)
         .explains(&[TimeClass::Compaction]),

@@ -27,19 +27,20 @@
 use crate::stack_evidence::StackEvidence;
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
-use mw_critical_path::kernel::{FunctionSet, is_wait_for_lock_of};
+use mw_critical_path::kernel::{
+    FILESYSTEM_WRITERS, FunctionSet, PER_CPU_LOCK, is_wait_for_frozen_filesystem,
+};
+use mw_critical_path::{PathPart, TimeClass, TimeKind, Wait};
 use mw_model::{Area, Finding, Missing, Remedy, Severity, Step};
 
-/// Functions that enter a file system to write, and sleep below no other lock that is counted per CPU.
-const WRITERS: FunctionSet =
-    FunctionSet::new(&["vfs_write", "mnt_want_write", "ext4_page_mkwrite"]);
+pub(crate) const FUNCTIONS: &[FunctionSet] = &[FILESYSTEM_WRITERS, PER_CPU_LOCK];
 
-const PER_CPU: FunctionSet = FunctionSet::new(&["percpu_rwsem_wait", "__percpu_down_read"]);
-
-pub(crate) const FUNCTIONS: &[FunctionSet] = &[WRITERS, PER_CPU];
+pub(crate) const FROZEN: &[TimeClass] = &[TimeClass::FilesystemFrozen];
 
 pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
-    let Some(seen) = StackEvidence::find(stall, writes) else { return Ok(None) };
+    let Some(seen) = StackEvidence::find_part(stall, is_wait, is_wait_for_frozen_filesystem) else {
+        return Ok(None);
+    };
     let headline = format!("a frozen file system blocked {}", seen.task());
     let finding = Finding::new(Severity::Critical, Area::FrozenFilesystem, headline)
         .with_impact("Nobody writes to the file system until it is thawed; reads go on.")
@@ -50,6 +51,8 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
     seen.cause(finding)
 }
 
-fn writes(stack: &[String]) -> bool {
-    PER_CPU.are_in(stack) && is_wait_for_lock_of(stack, WRITERS)
+/// The wake-up shows it where the trace began later than the wait.
+fn is_wait(part: &PathPart) -> bool {
+    part.kind == TimeKind::Waiting(Wait::FilesystemFrozen)
+        || is_wait_for_frozen_filesystem(&part.stack)
 }
