@@ -18,6 +18,13 @@ pub(crate) const UNATTENDED: &[TimeClass] =
 const LEAST_PERCENT: f64 = 50.0;
 /// A shorter wait is no evidence.
 const LEAST_WAIT_MS: u64 = 200;
+
+const NS_PER_MS: u64 = 1_000_000;
+/// From then on the first segment of a connection has been sent again (include/net/tcp.h, `TCP_TIMEOUT_INIT`), with some
+/// time for the timer's own task.
+const SYN_TIMEOUT_MS: u64 = 1_200;
+/// A connection that has sent no more was made for this request, or shortly before it.
+const MAX_YOUNG_SEGMENTS: u32 = 8;
 /// A wait that began longer before the stall is not of it: an idle connection of a pool.
 const SHORTLY_BEFORE_MS: u64 = 1000;
 
@@ -51,6 +58,8 @@ pub(crate) struct AwaitedPeer<'a> {
     address: SocketAddr,
     reply: PeerReply,
     waited_ms: u64,
+    /// Segments were sent again, or the first one was, after the connection was read.
+    is_sent_again: bool,
     /// Beginning of the stall, in milliseconds since 1970.
     started_unix_ms: u64,
     /// Other peers that the same process waited for as long.
@@ -69,16 +78,28 @@ impl<'a> AwaitedPeer<'a> {
             return None;
         }
         let connections = stall.incident.connections.iter();
-        let own = connections.filter(|connection| connection.process.pid == process);
-        let mut peers: Vec<Self> = own.filter_map(|own| Self::on(stall, own)).collect();
+        let own: Vec<_> =
+            connections.filter(|connection| connection.process.pid == process).collect();
+        // What a process waits for that has made one connection is that one, also after it was read.
+        let is_young =
+            |one: &&ServiceConnection| one.is_connecting || one.segments_sent <= MAX_YOUNG_SEGMENTS;
+        let is_known = own.len() == 1 && own.iter().all(is_young) && spent == TimeClass::Network;
+        let part_ms = is_known.then_some(part.total_ns / NS_PER_MS);
+        let mut peers: Vec<Self> =
+            own.into_iter().filter_map(|own| Self::on(stall, own, part_ms)).collect();
         peers.sort_by_key(|peer| std::cmp::Reverse(peer.waited_ms));
         peers.dedup_by_key(|peer| peer.address);
         let others = peers.len().saturating_sub(1);
         peers.into_iter().next().map(|longest| Self { others, ..longest })
     }
 
-    /// The peer of a connection, where the wait for it is of this stall.
-    fn on(stall: &StallWindow<'a>, connection: &'a ServiceConnection) -> Option<Self> {
+    /// The peer of a connection, where the wait for it is of this stall; `part_ms` is the time of the path that is known to
+    /// be of it.
+    fn on(
+        stall: &StallWindow<'a>,
+        connection: &'a ServiceConnection,
+        part_ms: Option<u64>,
+    ) -> Option<Self> {
         let (reply, waited_ms) = connection.awaited()?;
         let incident = stall.incident;
         let started_unix_ms = incident.started_unix_ms;
@@ -92,6 +113,13 @@ impl<'a> AwaitedPeer<'a> {
         let is_of_stall = began_unix_ms.saturating_add(SHORTLY_BEFORE_MS) >= started_unix_ms;
         let until_unix_ms = connection.ended_by_unix_ms.unwrap_or(read_unix_ms);
         let length_ms = until_unix_ms.saturating_sub(since_unix_ms);
+        let most_ms = until_unix_ms.saturating_sub(began_unix_ms);
+        let read_ms = waited_ms;
+        let waited_ms = part_ms.map_or(read_ms, |part_ms| read_ms.max(part_ms.min(most_ms)));
+        let is_sent_again = connection.timeouts > 0
+            || reply == PeerReply::Connection
+                && read_ms < SYN_TIMEOUT_MS
+                && waited_ms > SYN_TIMEOUT_MS;
         let is_most = waited_ms >= LEAST_WAIT_MS && percent(waited_ms, length_ms) >= LEAST_PERCENT;
         let is_own = !connection.is_accepted || is_of_command(stall, connection);
         (is_of_stall && is_most && is_own).then_some(Self {
@@ -99,6 +127,7 @@ impl<'a> AwaitedPeer<'a> {
             address: connection.peer?,
             reply,
             waited_ms,
+            is_sent_again,
             started_unix_ms,
             others: 0,
         })
@@ -106,7 +135,14 @@ impl<'a> AwaitedPeer<'a> {
 
     /// True if what was sent to the peer was sent again.
     pub(crate) fn is_lost(&self) -> bool {
-        self.connection.timeouts > 0 && self.reply != PeerReply::Answer
+        match self.reply {
+            // The peer's segments may be lost as well as those of this end were.
+            PeerReply::Answer => {
+                let ServiceConnection { segments_sent, retransmitted, .. } = *self.connection;
+                retransmitted > 0 && segments_sent <= MAX_YOUNG_SEGMENTS
+            }
+            PeerReply::Acknowledgement | PeerReply::Connection => self.is_sent_again,
+        }
     }
 
     /// True if the process waited for no other peer as well.

@@ -21,8 +21,9 @@
 //! same from here.
 //!
 //! ## Threshold
-//! The probe waited for half of the request's time in waits during which a segment was sent again, or a round trip takes
-//! 40% of it. With a critical path, at least half of the request is time in which no task of this machine worked on it.
+//! The probe waited for 30% of the request's time in waits during which a segment was sent again (answers may be lost as
+//! well, which the other end sends again), or a round trip takes 40% of it. With a critical path, at least half of the
+//! request is time in which no task of this machine worked on it.
 //! Where the listen queue was full, the kernel drops packets itself, and that is the cause (`listen-queue-full`).
 //!
 //! Of the connections of the service, of those that it asks on this machine and of a probe's command, the process in which
@@ -41,7 +42,7 @@ use mw_critical_path::{PathPart, TimeClass};
 use mw_model::{Area, Finding, Missing, Quantity, SegmentDelivery, Severity};
 
 /// Of the request's time, the share of waits with retransmissions, and of one round trip.
-const LEAST_RETRANSMITTING_PERCENT: f64 = 50.0;
+const LEAST_RETRANSMITTING_PERCENT: f64 = 30.0;
 const LEAST_ROUND_TRIP_PERCENT: f64 = 40.0;
 
 const IMPACT: &str =
@@ -80,7 +81,7 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
     .with_remedy(manual("see where packets are dropped", &command));
     Ok(match stall.request {
         Some(request) => {
-            SpentTime::on(request, UNATTENDED).map(|time| time.cause(finding, CONFIRMED))
+            SpentTime::of(request, is_unattended).map(|time| time.cause(finding, CONFIRMED))
         }
         None => Some(Suspect::of_score(finding, LIKELY.into())),
     })
@@ -112,8 +113,13 @@ fn lost_peer<'a>(
 
 /// True if loss or delay on the network explains time in which no task of this machine worked on the request.
 pub(crate) fn explains(stall: &StallWindow<'_>, time: &SpentTime<'_>) -> bool {
-    UNATTENDED.contains(&time.spent) && delayed_delivery(stall).is_some()
+    is_unattended(time.spent, time.part) && delayed_delivery(stall).is_some()
         || lost_peer(stall, time.spent, time.part).is_some()
+}
+
+/// The request need not have arrived at a task that is inferred: what the recorder took from it is no work on the request.
+fn is_unattended(spent: TimeClass, part: &PathPart) -> bool {
+    UNATTENDED.contains(&spent) || part.inferred && spent == TimeClass::Memwright
 }
 
 /// Delivery of the slowest request, where loss or delay took a large part of its time.

@@ -38,11 +38,17 @@ pub(crate) const OWN: &[TimeClass] = &[TimeClass::Memwright];
 
 pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     let Some(request) = stall.request else { return Ok(None) };
-    let had_cpu = SpentTime::on(request, OWN).map(|time| recorder(stall, &time));
+    let had_cpu = SpentTime::of(request, is_known).map(|time| recorder(stall, &time));
     let probe = SpentTime::of(request, |spent, part| probes(stall, request, spent, part))
         .filter(|_| !hypervisor_steal::is_cause(stall, request))
         .map(|time| slow_probe(&time));
     Ok(had_cpu.into_iter().chain(probe).max_by_key(Suspect::explained))
+}
+
+/// True for time that the recorder took from a task which certainly had the request: it takes evidence because something
+/// else was slow already.
+fn is_known(spent: TimeClass, part: &PathPart) -> bool {
+    OWN.contains(&spent) && !part.inferred
 }
 
 /// True for time in which the thread that asked computed.

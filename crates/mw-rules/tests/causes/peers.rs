@@ -116,6 +116,37 @@ fn the_peer_that_does_not_answer_is_named() {
     assert!(opened.headline.contains("waited for a connection to 10.0.0.5:5432"), "{opened:?}");
 }
 
+/// Promise (Tracing: why): A connection that was read once, early, is that of the whole wait where its process has no other,
+/// and one that is not made in time lost packets.
+#[test]
+fn an_early_reading_stands_for_the_wait_that_it_is_of() {
+    let early = |made: &Made, more: bool| {
+        let late = connecting(made, 0);
+        let read_unix_ms = made.incident.started_unix_ms + 628;
+        let ended_by_unix_ms = Some(made.incident.started_unix_ms + READ_MS);
+        let early = ServiceConnection {
+            read_unix_ms,
+            first_read_unix_ms: read_unix_ms,
+            ended_by_unix_ms,
+            unacknowledged_ms: 528,
+            ..late.clone()
+        };
+        let other = ServiceConnection { peer: at("10.0.0.6:5432"), ..early.clone() };
+        if more { vec![early, other] } else { vec![early] }
+    };
+    let finding = first(&stall(BY_PACKET, |made| early(made, false)));
+    assert_eq!(finding.rule, "network-loss", "{finding:?}");
+    let answer_of = |segments_sent: u32| {
+        first(&stall(BY_PACKET, |made| {
+            vec![ServiceConnection { retransmitted: 1, segments_sent, ..asked(made) }]
+        }))
+    };
+    assert_eq!(answer_of(2).rule, "network-loss", "one of two segments was lost");
+    assert_eq!(answer_of(900).rule, "network-wait", "one of 900, at some time");
+    let of_two = first(&stall(BY_PACKET, |made| early(made, true)));
+    assert_eq!(of_two.rule, "network-wait", "which of the two is not known: {of_two:?}");
+}
+
 /// Promise (Tracing: why): Segments of a service to a peer that are sent again are lost packets, and not a slow peer.
 #[test]
 fn lost_packets_of_a_service_are_told_from_a_slow_peer() {
