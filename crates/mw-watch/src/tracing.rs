@@ -83,6 +83,8 @@ pub(crate) struct SharedTrace {
     services: Mutex<TracedServices>,
     /// Upstreams of the services when a stall began, and theirs: pairs of processes.
     upstreams: Mutex<Vec<(u32, u32)>>,
+    /// Cgroups of the tasks of the stalls that are traced.
+    known_groups: Mutex<BTreeMap<u32, Vec<String>>>,
     budget: Arc<CpuBudget>,
     stop: AtomicBool,
 }
@@ -168,6 +170,7 @@ impl SharedTrace {
             })),
             services: Mutex::default(),
             upstreams: Mutex::default(),
+            known_groups: Mutex::default(),
             budget,
             stop: AtomicBool::new(false),
         }
@@ -246,18 +249,19 @@ impl SharedTrace {
         Some(copy.into_trace(&mut locked(&self.symbols)))
     }
 
-    /// The cgroups of the tasks; of one that has ended those of its service, or of its next of kin that lives.
+    /// The cgroups of the tasks; of one that has ended those that it had earlier in the stall, or those of its service, or
+    /// of its next of kin that lives.
     fn find_cgroups(&self, path: &mut PathSummary, trace: &Trace) {
         let services = locked(&self.services).groups.clone();
-        let groups = locked(&self.groups);
-        let Some(GroupSamples { sampler, .. }) = groups.as_ref() else { return };
         let mut known: BTreeMap<u32, Vec<String>> = BTreeMap::new();
         let find = |tid: u32| {
-            let of = |tid: u32| sampler.cgroups_of(tid);
-            let own = of(tid);
-            let of_service = || services.get(&trace.process(tid)).cloned();
-            let of_kin = || trace.kin(tid).into_iter().map(of).find(|groups| !groups.is_empty());
-            if own.is_empty() { of_service().or_else(of_kin).unwrap_or_default() } else { own }
+            let process = trace.process(tid);
+            // Also where the thread lives: another of the process may be asked for when all of them have ended.
+            let of_process = self.cgroups_of(process);
+            let of_service = || services.get(&process).cloned();
+            let of_kin = || trace.kin(tid).into_iter().find_map(|kin| self.cgroups_of(kin));
+            let own = self.cgroups_of(tid).or(of_process);
+            own.or_else(of_service).or_else(of_kin).unwrap_or_default()
         };
         for task in path.tasks_mut() {
             let groups = known.entry(task.tid).or_insert_with(|| find(task.tid));
@@ -267,11 +271,23 @@ impl SharedTrace {
         }
     }
 
-    /// The cgroups of these processes and threads, below the hierarchy's root; of those that live.
+    /// The cgroups of a process or thread, or those that it had earlier in the stall: who had the CPU may end with it.
+    fn cgroups_of(&self, tid: u32) -> Option<Vec<String>> {
+        const MAX_KNOWN: usize = 1024;
+        let groups = locked(&self.groups).as_ref()?.sampler.cgroups_of(tid);
+        let mut known = locked(&self.known_groups);
+        if groups.is_empty() {
+            return known.get(&tid).cloned();
+        }
+        if known.len() < MAX_KNOWN {
+            known.insert(tid, groups.clone());
+        }
+        Some(groups)
+    }
+
+    /// The first cgroups of these processes and threads, below the hierarchy's root.
     pub(crate) fn cgroups(&self, tids: BTreeSet<u32>) -> BTreeMap<u32, String> {
-        let groups = locked(&self.groups);
-        let Some(GroupSamples { sampler, .. }) = groups.as_ref() else { return BTreeMap::new() };
-        let cgroup = |tid| Some((tid, sampler.cgroups_of(tid).into_iter().next()?));
+        let cgroup = |tid| Some((tid, self.cgroups_of(tid)?.into_iter().next()?));
         tids.into_iter().filter_map(cgroup).collect()
     }
 
@@ -381,6 +397,7 @@ impl SharedTrace {
             tracer.clear();
         }
         *locked(&self.poller) = None;
+        locked(&self.known_groups).clear();
     }
 
     /// Reads the rings until nothing is wanted.
