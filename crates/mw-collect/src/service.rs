@@ -12,6 +12,7 @@ mod lost;
 mod outage;
 mod party;
 mod processes;
+mod reached_limits;
 mod sockets;
 mod upstreams;
 
@@ -23,6 +24,7 @@ use mw_model::{Connection, ListenQueue, Missing, Service, ServiceProcess};
 pub use party::{PartyFacts, read_party};
 pub use processes::family;
 use processes::{leader, memberships, named, owners, stat, unit};
+pub use reached_limits::reached_limits;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -3,8 +3,8 @@
 use crate::derived::USUAL_PAGE_BYTES;
 use crate::{
     BlameShare, CacheDrop, Finding, GroupUse, HeartbeatReport, Missing, OomKills, Outage,
-    ProcessKill, Profile, SegmentDelivery, Service, ServiceConnection, ServiceView, Shift, Subject,
-    Table, WriterProcess,
+    ProcessKill, Profile, ReachedLimit, SegmentDelivery, Service, ServiceConnection, ServiceView,
+    Shift, Subject, Table, WriterProcess,
 };
 use mw_critical_path::PathSummary;
 use serde::{Deserialize, Serialize};
@@ -53,6 +53,9 @@ pub struct Incident {
     /// end during the stall.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub connections: Vec<ServiceConnection>,
+    /// Limits of number that the service was at.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reached_limits: Vec<ReachedLimit>,
     /// State of the service, if its probe failed.
     pub outage: Option<Outage>,
     /// The signal that ended the service, with its sender, where the recorder saw it.

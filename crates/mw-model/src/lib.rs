@@ -37,6 +37,7 @@ mod party_kind;
 mod pool_report;
 mod preflight;
 mod profile;
+mod reached_limit;
 mod reading;
 mod report;
 mod room;
@@ -110,6 +111,7 @@ pub use preflight::{
     UNBACKED_NS_PER_BYTE,
 };
 pub use profile::{Profile, Shift, Stack};
+pub use reached_limit::{ReachedLimit, ReachedLimitKind};
 pub use reading::{Absence, Missing, Reading};
 pub use report::{Report, SCHEMA_VERSION, SkippedRule};
 pub use room::{

@@ -48,6 +48,7 @@ pub mod preflight;
 mod pressure_alone;
 pub mod profiles;
 mod raised_rlimit;
+mod reached_limit;
 mod registry;
 mod request;
 mod roles;

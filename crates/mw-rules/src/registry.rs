@@ -127,13 +127,21 @@ pub const RULES: &[Rule] = &[
         .by(roles::writers)
         .explains(&[TimeClass::DirtyThrottling])
         .accuses(Accusation::Writers),
-    rule!("disk-full", disk_full: cause).by(roles::nobody).of_failures().outside_memory(),
+    rule!("disk-full", disk_full: cause)
+        .by(roles::nobody)
+        .of_failures()
+        .outside_memory()
+        .accuses(Accusation::Nobody),
     rule!("drop-caches", drop_caches: hazard, cause)
         .by(drop_caches::culprits)
         .explains(drop_caches::READS)
         .accuses(Accusation::Forced(ForcedWork::DropCaches)),
     rule!("exit-teardown", exit_teardown: cause).explains(&[TimeClass::Teardown]),
-    rule!("file-limit", file_limit: cause).by(roles::nobody).of_failures().outside_memory(),
+    rule!("file-limit", file_limit: cause)
+        .by(roles::nobody)
+        .of_failures()
+        .outside_memory()
+        .accuses(Accusation::Nobody),
     rule!("file-mapping-lock", file_mapping_lock: cause)
         .by(roles::nobody)
         .shown_by(file_mapping_lock::FUNCTIONS),
@@ -159,7 +167,9 @@ pub const RULES: &[Rule] = &[
         .outside_memory()
         .accuses(Accusation::Nobody),
     rule!("frozen-filesystem", frozen_filesystem: cause)
+        .ranks(OutsideMemory)
         .by(roles::nobody)
+        .explains(frozen_filesystem::FROZEN)
         .shown_by(frozen_filesystem::FUNCTIONS)
         .outside_memory()
         .accuses(Accusation::Nobody),

@@ -9,7 +9,7 @@ use crate::stall::{Monitor, Stall};
 use crate::tracing::FunctionNaming;
 use mw_collect::service::WaitingConnections;
 use mw_critical_path::RequestSpan;
-use mw_model::{Host, INCIDENT_SCHEMA, Incident, OomKills};
+use mw_model::{Host, INCIDENT_SCHEMA, Incident, OomKills, ReachedLimit};
 use mw_probe::{ProbeFailure, ProbeRequest};
 use mw_record::Writer;
 use std::sync::Arc;
@@ -159,6 +159,7 @@ impl OpenIncident {
             Ok(answer) => {
                 let WaitingConnections { connections, unseen } = answer.connections;
                 merge_reading(&mut self.known.connections, connections, read_unix_ms);
+                self.note_limits(answer.reached_limits);
                 unseen
             }
             Err(missing) => vec![missing],
@@ -167,6 +168,19 @@ impl OpenIncident {
         for missing in missing {
             if !self.known.unseen.contains(&missing) {
                 self.known.unseen.push(missing);
+            }
+        }
+    }
+
+    /// Keeps the limits that were reached at some time of the stall.
+    fn note_limits(&mut self, reached: Vec<ReachedLimit>) {
+        const MAX_KEPT: usize = 32;
+        let known = &mut self.known.reached_limits;
+        for limit in reached {
+            let is_same =
+                |other: &ReachedLimit| (other.kind, &other.holder) == (limit.kind, &limit.holder);
+            if known.len() < MAX_KEPT && !known.iter().any(is_same) {
+                known.push(limit);
             }
         }
     }

@@ -4,9 +4,10 @@
 use crate::monitors::Monitors;
 use crate::services::{LostProcess, Services};
 use mw_collect::service::{
-    WaitingConnections, current_processes, family, listen_queue, waiting_connections,
+    WaitingConnections, current_processes, family, listen_queue, reached_limits,
+    waiting_connections,
 };
-use mw_model::{Missing, Outage, Service, ServiceFate, ServiceView};
+use mw_model::{Missing, Outage, ReachedLimit, Service, ServiceFate, ServiceView};
 use mw_sys::HelperThread;
 use std::io;
 use std::sync::Arc;
@@ -19,6 +20,9 @@ const LIMIT: Duration = Duration::from_secs(2);
 const PROCESSES_LIMIT: Duration = Duration::from_millis(20);
 const CONNECTIONS_LIMIT: Duration = Duration::from_millis(50);
 
+/// Time limit of a reading of the limits that its processes are at.
+const LIMITS_LIMIT: Duration = Duration::from_millis(20);
+
 /// Part of the number of a question about connections: a process that keeps a socket locked delays no other question.
 const OF_CONNECTIONS: u32 = 1 << 31;
 
@@ -28,7 +32,7 @@ pub(crate) enum ServiceQuestion {
     Begin { seen_unix_ms: u64 },
     /// Its state.
     Outage { failed_unix_ms: u64 },
-    /// Connections on which its processes wait, and those of the processes that they ask.
+    /// Connections on which its processes wait, and those of the processes that they ask; and limits that they are at.
     Connections { asked: Vec<u32> },
     /// Its state since the OOM killer killed one of its processes.
     Fate(Box<LostProcess>),
@@ -43,6 +47,7 @@ pub(crate) struct ServiceAnswer {
     pub(crate) view: Option<ServiceView>,
     pub(crate) fate: Option<ServiceFate>,
     pub(crate) connections: WaitingConnections,
+    pub(crate) reached_limits: Vec<ReachedLimit>,
 }
 
 pub(crate) struct ServiceAnswers {
@@ -110,9 +115,10 @@ fn answer(
         }
         ServiceQuestion::Connections { asked } => {
             let service = services.service(probe).unwrap_or_default();
-            let connections =
-                waiting_connections(&waiting_processes(&service, asked), CONNECTIONS_LIMIT);
-            ServiceAnswer { connections, ..none }
+            let processes = waiting_processes(&service, asked);
+            let connections = waiting_connections(&processes, CONNECTIONS_LIMIT);
+            let reached_limits = reached_limits(&processes, Instant::now() + LIMITS_LIMIT);
+            ServiceAnswer { connections, reached_limits, ..none }
         }
         ServiceQuestion::Fate(lost) => {
             ServiceAnswer { fate: services.fate(lost, monitors), ..none }

@@ -92,7 +92,7 @@ const TRIES: usize = 8;
 
 /// Asks a mount. Another one may cover it in this moment, so the path is only walked where the
 /// kernel need not ask for it (5.12), and the mount that was come to must be the one.
-fn usage(mount: &mountinfo::MountInfo) -> rustix::io::Result<StatVfs> {
+pub(crate) fn usage(mount: &mountinfo::MountInfo) -> rustix::io::Result<StatVfs> {
     let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let path = mount.target.as_str();
     let cached = || openat2(CWD, path, flags, Mode::empty(), ResolveFlags::CACHED);

@@ -77,6 +77,16 @@ fn candidates(list: &[Process]) -> Vec<u32> {
     ranked.into_iter().map(|(_, pid)| pid).take(MAX_CANDIDATES).collect()
 }
 
+/// The open files of a process and their limit, where none is left.
+pub(crate) fn at_limit(source: &Source, pid: u32) -> Option<(u64, u64)> {
+    let directory = format!("/proc/{pid}/fd");
+    let size = source.directory_size(&directory)?;
+    let limit = limits(source, pid)?.open_files?.soft?;
+    let left = AtomicUsize::new(MAX_ENTRIES);
+    let open = if size > 0 { size } else { count_entries(source, &directory, limit, &left)? };
+    (open >= limit).then_some((open, limit))
+}
+
 fn look(source: &Source, pid: u32, entries_left: &AtomicUsize) -> Option<LimitedFiles> {
     let directory = format!("/proc/{pid}/fd");
     let size = source.directory_size(&directory)?;

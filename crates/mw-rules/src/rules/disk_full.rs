@@ -16,22 +16,27 @@
 //! Remove what is not needed, first files that are deleted and still open (`lsof +L1`), or enlarge the file system.
 //!
 //! ## Threshold
-//! The service said so itself. Where a tmpfs is nearly full, that is the cause (`tmpfs-full`).
+//! The service said so itself; or a local file system has no space for users other than root, or no inode, while the
+//! service fails or waits for nothing that the machine lacks. Where a tmpfs is nearly full, that is the cause (`tmpfs-full`).
 //!
 //! ## References
 //! errno(3), ENOSPC; PostgreSQL, "PostgreSQL Error Codes", class 53; df(1).
 
 use crate::path_words::manual;
+use crate::reached_limit;
 use crate::rules::{service_failure, tmpfs_full};
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
-use mw_model::{Area, FailureKind, Finding, Missing, Quantity, Severity};
+use mw_model::{Area, FailureKind, Finding, Missing, Quantity, ReachedLimitKind, Severity};
 
 pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     let said_so = stall.failed_by(FailureKind::NoSpace, &["no space left on device", "enospc"]);
     let is_failure = said_so && service_failure::kind(stall).is_some();
-    if !is_failure || matches!(tmpfs_full::cause(stall), Ok(Some(_))) {
+    if matches!(tmpfs_full::cause(stall), Ok(Some(_))) {
         return Ok(None);
+    }
+    if !is_failure {
+        return Ok(without_space(stall));
     }
     let said = stall.incident.trigger.failure.clone().unwrap_or_default();
     let headline = "a file system of the service was full";
@@ -40,4 +45,23 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
         .with_impact("Writes fail until space is free.")
         .with_remedy(manual("free space, or enlarge the file system", "df -h; df -i; lsof +L1"));
     Ok(Some(Suspect::new(finding, service_failure::CERTAIN)))
+}
+
+/// By the file systems themselves: a service that stopped because of it, or waits and tries again, does not say so. It may
+/// use another one.
+fn without_space(stall: &StallWindow<'_>) -> Option<Suspect> {
+    let reached =
+        reached_limit::find(stall, &[ReachedLimitKind::DiskSpace, ReachedLimitKind::Inodes])?;
+    let (what, quantity) = match reached.kind {
+        ReachedLimitKind::Inodes => ("inodes", Quantity::Count(reached.used)),
+        _ => ("bytes in use", Quantity::Bytes(reached.used)),
+    };
+    let of_what =
+        if reached.kind == ReachedLimitKind::Inodes { "has no inode left" } else { "is full" };
+    let headline = format!("file system {} {of_what}", reached.holder);
+    let finding = Finding::new(Severity::Critical, Area::Disk, headline)
+        .with_evidence(what, quantity, "statfs")
+        .with_impact("Writes fail until space is free.")
+        .with_remedy(manual("free space, or enlarge the file system", "df -h; df -i; lsof +L1"));
+    Some(reached_limit::suspect(stall, finding))
 }

@@ -4,7 +4,8 @@
 //!
 //! ## What it finds
 //! No hazard: this rule only explains stalls. The service failed at once and said that too many files were open, in the
-//! words that the C library has for EMFILE and ENFILE. Memory was not the cause.
+//! words that the C library has for EMFILE and ENFILE; or a process of the service had no descriptor left while the
+//! service failed, or while its request waited for nothing that the machine lacks. Memory was not the cause.
 //!
 //! ## Why it hurts
 //! open(2), socket(2) and accept(2) fail. A server that cannot accept leaves its clients waiting, and often spins.
@@ -18,22 +19,24 @@
 //! or find out which files it leaves open (`ls -l /proc/PID/fd`). At fs.file-max: see `kernel-limit`.
 //!
 //! ## Threshold
-//! The service said so itself.
+//! The service said so itself, or the entries of /proc/PID/fd are as many as RLIMIT_NOFILE allows. At most 64
+//! processes are looked at.
 //!
 //! ## References
 //! errno(3), EMFILE and ENFILE; getrlimit(2), RLIMIT_NOFILE; systemd.exec(5), `LimitNOFILE=`.
 
 use crate::path_words::unit_of_service;
+use crate::reached_limit;
 use crate::rules::service_failure;
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
-use mw_model::{Area, Finding, Missing, Quantity, Remedy, Severity, Step};
+use mw_model::{Area, Finding, Missing, Quantity, ReachedLimitKind, Remedy, Severity, Step};
 
 pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     const OF_MACHINE: &str = "too many open files in system";
     const WORDS: &[&str] = &["too many open files", "emfile", "enfile"];
     if service_failure::kind(stall).is_none() || !stall.says(WORDS) {
-        return Ok(None);
+        return Ok(at_limit(stall));
     }
     let said = stall.incident.trigger.failure.clone().unwrap_or_default();
     let (headline, step) = match stall.says(&[OF_MACHINE, "enfile"]) {
@@ -54,4 +57,22 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
             vec![step],
         ));
     Ok(Some(Suspect::new(finding, service_failure::CERTAIN)))
+}
+
+/// By the number of descriptors: a server that cannot accept a connection leaves its clients waiting, and says nothing.
+fn at_limit(stall: &StallWindow<'_>) -> Option<Suspect> {
+    let reached = reached_limit::find(stall, &[ReachedLimitKind::OpenFiles])?;
+    let headline = format!("{} has all of its {} files open", reached.holder, reached.limit);
+    let finding = Finding::new(Severity::Critical, Area::OpenFiles, headline)
+        .with_evidence("open files", Quantity::Count(reached.used), "/proc/PID/fd")
+        .with_evidence("RLIMIT_NOFILE", Quantity::Count(reached.limit), "/proc/PID/limits")
+        .with_impact("open(2), socket(2) and accept(2) fail.")
+        .with_remedy(Remedy::named(
+            "raise the limit, or find out which files the service leaves open",
+            vec![Step::manual(format!(
+                "systemctl edit {}    # LimitNOFILE=",
+                unit_of_service(stall)
+            ))],
+        ));
+    Some(reached_limit::suspect(stall, finding))
 }

@@ -19,21 +19,23 @@
 //! set-property UNIT TasksMax=8192`; or find out what starts so many.
 //!
 //! ## Threshold
-//! The service said so itself.
+//! The service said so itself; or pids.current of its cgroup, or of one above, is at pids.max during the stall, and the
+//! service failed, or its request waited for nothing that the machine lacks.
 //!
 //! ## References
 //! fork(2), EAGAIN; Linux, Documentation/admin-guide/cgroup-v2.rst, "PID"; systemd.resource-control(5), `TasksMax=`.
 
 use crate::path_words::{manual, unit_of_service};
+use crate::reached_limit;
 use crate::rules::service_failure;
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
-use mw_model::{Area, Finding, Missing, Quantity, Severity};
+use mw_model::{Area, Finding, Missing, Quantity, ReachedLimitKind, Severity, cgroup_name};
 
 pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     let is_refused = stall.says(&["resource temporarily unavailable"]) && stall.says(&["fork"]);
     if !is_refused || service_failure::kind(stall).is_none() {
-        return Ok(None);
+        return Ok(at_limit(stall));
     }
     let said = stall.incident.trigger.failure.clone().unwrap_or_default();
     let command = format!("systemctl show {} -p TasksCurrent,TasksMax", unit_of_service(stall));
@@ -46,4 +48,21 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
             &command,
         ));
     Ok(Some(Suspect::new(finding, service_failure::CERTAIN)))
+}
+
+/// By the count of the cgroup: a thread or process that could not be started is missed by requests, and nobody says so.
+fn at_limit(stall: &StallWindow<'_>) -> Option<Suspect> {
+    let reached = reached_limit::find(stall, &[ReachedLimitKind::Tasks])?;
+    let headline =
+        format!("{} has all of its {} tasks", cgroup_name(&reached.holder), reached.limit);
+    let command = format!("systemctl show {} -p TasksCurrent,TasksMax", unit_of_service(stall));
+    let finding = Finding::new(Severity::Critical, Area::Tasks, headline)
+        .with_evidence("tasks", Quantity::Count(reached.used), "pids.current")
+        .with_evidence("limit", Quantity::Count(reached.limit), "pids.max")
+        .with_impact("No process or thread is started; what needs one fails.")
+        .with_remedy(manual(
+            "raise TasksMax= of the unit, or find out what starts so many",
+            &command,
+        ));
+    Some(reached_limit::suspect(stall, finding))
 }

@@ -4,10 +4,10 @@ use crate::java;
 use crate::made::Made;
 use crate::paths::{GROUP, explained, first_rule, group, link, made, task, with_group};
 use crate::stalls::{HEALTHY, Stall};
-use mw_critical_path::{CpuHolder, PathTask, RunMode, TimeKind, Wait, WaitLink};
+use mw_critical_path::{CpuHolder, KernelWork, PathTask, RunMode, TimeKind, Wait, WaitLink};
 use mw_model::{
-    BlameShare, CpuUse, FailureKind, Finding, ListenQueue, SegmentDelivery, Service,
-    ServiceProcess, ServiceSession, ServiceView, TriggerKind,
+    BlameShare, CpuUse, FailureKind, Finding, ListenQueue, ReachedLimit, ReachedLimitKind,
+    SegmentDelivery, Service, ServiceProcess, ServiceSession, ServiceView, TriggerKind,
 };
 
 /// Stalls of causes that are not in the other lists.
@@ -318,4 +318,57 @@ fn a_service_that_waits_for_work_is_not_blamed() {
     let mut timed_out = unanswered(lost());
     timed_out.incident.path.as_mut().unwrap().parts[0].kind = TimeKind::TimedOut(Wait::Poll);
     assert_eq!(first(&timed_out).rule, "network-loss");
+}
+
+fn at_limit(made: Made, kind: ReachedLimitKind, holder: &str) -> Made {
+    let mut made = made;
+    let limit = ReachedLimit { kind, holder: holder.to_owned(), used: 1024, limit: 1024 };
+    made.incident.reached_limits = vec![limit];
+    made
+}
+
+/// Promise (Tracing: why): A limit of number that the service was at explains its failure and its idle time, and no wait for
+/// what the machine lacks.
+#[test]
+fn a_limit_that_the_service_was_at_is_named_with_its_number() {
+    use ReachedLimitKind::{DiskSpace, Inodes, OpenFiles, Tasks};
+    let cases = [
+        (OpenFiles, "web (6306)", "file-limit", "web (6306) has all of its 1024 files open"),
+        (Tasks, "/system.slice/web.service", "task-limit", "has all of its 1024 tasks"),
+        (DiskSpace, "/data", "disk-full", "file system /data is full"),
+        (Inodes, "/data", "disk-full", "file system /data has no inode left"),
+    ];
+    for (kind, holder, rule, words) in cases {
+        let of = |made: Made| first(&at_limit(made, kind, holder));
+        let slow = of(made(&[(TimeKind::Running(RunMode::Kernel(KernelWork::Other)), 95)]));
+        assert_eq!(slow.rule, rule);
+        assert!(slow.headline.contains(words), "{}", slow.headline);
+        assert_eq!(of(failed(FailureKind::Refused, "refused")).rule, rule);
+        assert_ne!(of(waits(Wait::Fuse)).rule, rule, "what waits for the machine");
+    }
+}
+
+/// Promise (Tracing: why): Time that the recorder took from a task which only may have had the request is no cause.
+#[test]
+fn the_recorder_is_not_blamed_for_the_time_of_an_inferred_task() {
+    let of = |inferred: bool, delivery: Option<SegmentDelivery>| {
+        let parts = [(TimeKind::Runnable(CpuHolder::Tracer), 70), (TimeKind::Idle(Wait::Poll), 25)];
+        let mut made = made(&parts);
+        made.incident.delivery = delivery;
+        let path = made.incident.path.as_mut().unwrap();
+        path.parts.iter_mut().for_each(|part| part.inferred = inferred);
+        let cause = explained(&made).causes.into_iter().next();
+        cause.map(|cause| cause.finding.rule)
+    };
+    assert_eq!(of(false, lost()).as_deref(), Some("recorder-itself"));
+    assert_eq!(of(true, lost()).as_deref(), Some("network-loss"));
+    assert_ne!(of(true, None).as_deref(), Some("recorder-itself"));
+}
+
+/// Promise (Tracing: why): A writer to a frozen file system is explained by it, whatever the thaw let go on.
+#[test]
+fn a_frozen_file_system_is_named() {
+    let frozen = first(&waits(Wait::FilesystemFrozen));
+    assert_eq!(frozen.rule, "frozen-filesystem");
+    assert!(frozen.headline.starts_with("a frozen file system blocked "), "{}", frozen.headline);
 }
