@@ -14,6 +14,7 @@ mod party;
 mod processes;
 mod reached_limits;
 mod sockets;
+mod stopped_devices;
 mod upstreams;
 
 use crate::group_use::GroupNames;
@@ -32,6 +33,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+pub use stopped_devices::stopped_devices;
 pub use upstreams::upstreams;
 
 /// Time limit of a search for a service: some milliseconds, but more where 10,000 processes run or CPUs are busy.

@@ -204,7 +204,7 @@ impl KernelWarning {
             Self::NoHighMemory => "use a 64-bit kernel, or one with CONFIG_HIGHMEM4G, beyond 4 GiB HIGHMEM64G (PAE). The rest is not \
                  faulty, and nothing has taken it"
                 .to_owned(),
-            Self::Initramfs => "files are missing then, often /init, and the kernel panics for want of it: give the machine or guest \
+            Self::Initramfs => "files are missing then, often /init, and the kernel panics without it: give the machine or guest \
                  more memory (-m of QEMU, dom0_mem= of Xen), or make the initramfs smaller. It is not damaged"
                 .to_owned(),
             Self::CoherentPool => "drivers take memory for DMA from it where they may not wait; raise coherent_pool= on the kernel's \

@@ -4,7 +4,7 @@ use crate::derived::USUAL_PAGE_BYTES;
 use crate::{
     BlameShare, CacheDrop, Finding, GroupUse, HeartbeatReport, Missing, OomKills, Outage,
     ProcessKill, Profile, ReachedLimit, SegmentDelivery, Service, ServiceConnection, ServiceView,
-    Shift, Subject, Table, WriterProcess,
+    Shift, StoppedDevice, Subject, Table, WriterProcess,
 };
 use mw_critical_path::PathSummary;
 use serde::{Deserialize, Serialize};
@@ -56,6 +56,9 @@ pub struct Incident {
     /// Limits of number that the service was at.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reached_limits: Vec<ReachedLimit>,
+    /// Block devices that were held still.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stopped_devices: Vec<StoppedDevice>,
     /// State of the service, if its probe failed.
     pub outage: Option<Outage>,
     /// The signal that ended the service, with its sender, where the recorder saw it.

@@ -9,7 +9,7 @@ use crate::stall::{Monitor, Stall};
 use crate::tracing::FunctionNaming;
 use mw_collect::service::WaitingConnections;
 use mw_critical_path::RequestSpan;
-use mw_model::{Host, INCIDENT_SCHEMA, Incident, OomKills, ReachedLimit};
+use mw_model::{Host, INCIDENT_SCHEMA, Incident, OomKills, ReachedLimit, StoppedDevice};
 use mw_probe::{ProbeFailure, ProbeRequest};
 use mw_record::Writer;
 use std::sync::Arc;
@@ -160,6 +160,7 @@ impl OpenIncident {
                 let WaitingConnections { connections, unseen } = answer.connections;
                 merge_reading(&mut self.known.connections, connections, read_unix_ms);
                 self.note_limits(answer.reached_limits);
+                self.note_devices(answer.stopped_devices);
                 unseen
             }
             Err(missing) => vec![missing],
@@ -181,6 +182,17 @@ impl OpenIncident {
                 |other: &ReachedLimit| (other.kind, &other.holder) == (limit.kind, &limit.holder);
             if known.len() < MAX_KEPT && !known.iter().any(is_same) {
                 known.push(limit);
+            }
+        }
+    }
+
+    /// Keeps the devices that were held still at some time of the stall.
+    fn note_devices(&mut self, stopped: Vec<StoppedDevice>) {
+        const MAX_KEPT: usize = 32;
+        let known = &mut self.known.stopped_devices;
+        for device in stopped {
+            if known.len() < MAX_KEPT && !known.iter().any(|other| other.name == device.name) {
+                known.push(device);
             }
         }
     }

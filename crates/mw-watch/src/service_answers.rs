@@ -4,10 +4,10 @@
 use crate::monitors::Monitors;
 use crate::services::{LostProcess, Services};
 use mw_collect::service::{
-    WaitingConnections, current_processes, family, listen_queue, reached_limits,
+    WaitingConnections, current_processes, family, listen_queue, reached_limits, stopped_devices,
     waiting_connections,
 };
-use mw_model::{Missing, Outage, ReachedLimit, Service, ServiceFate, ServiceView};
+use mw_model::{Missing, Outage, ReachedLimit, Service, ServiceFate, ServiceView, StoppedDevice};
 use mw_sys::HelperThread;
 use std::io;
 use std::sync::Arc;
@@ -32,7 +32,8 @@ pub(crate) enum ServiceQuestion {
     Begin { seen_unix_ms: u64 },
     /// Its state.
     Outage { failed_unix_ms: u64 },
-    /// Connections on which its processes wait, and those of the processes that they ask; and limits that they are at.
+    /// Connections on which its processes wait, and those of the processes that they ask; limits that they
+    /// are at, and devices that are held still.
     Connections { asked: Vec<u32> },
     /// Its state since the OOM killer killed one of its processes.
     Fate(Box<LostProcess>),
@@ -48,6 +49,7 @@ pub(crate) struct ServiceAnswer {
     pub(crate) fate: Option<ServiceFate>,
     pub(crate) connections: WaitingConnections,
     pub(crate) reached_limits: Vec<ReachedLimit>,
+    pub(crate) stopped_devices: Vec<StoppedDevice>,
 }
 
 pub(crate) struct ServiceAnswers {
@@ -118,7 +120,8 @@ fn answer(
             let processes = waiting_processes(&service, asked);
             let connections = waiting_connections(&processes, CONNECTIONS_LIMIT);
             let reached_limits = reached_limits(&processes, Instant::now() + LIMITS_LIMIT);
-            ServiceAnswer { connections, reached_limits, ..none }
+            let stopped_devices = stopped_devices();
+            ServiceAnswer { connections, reached_limits, stopped_devices, ..none }
         }
         ServiceQuestion::Fate(lost) => {
             ServiceAnswer { fate: services.fate(lost, monitors), ..none }

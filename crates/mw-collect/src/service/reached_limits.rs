@@ -114,8 +114,11 @@ mod tests {
     /// Promise (The recorder): A process that may open no more files is named with its limit.
     #[test]
     fn a_process_at_its_limit_of_open_files_is_found() {
+        let script = "ulimit -n 64; exec perl -e '$| = 1; while (open(my $f, \"<\", \"/dev/null\")) \
+                      { push @f, $f } print \"\\n\"; <STDIN>'";
         let mut child = std::process::Command::new("sh")
-            .args(["-c", "ulimit -n 64; i=3; while [ $i -lt 64 ]; do eval \"exec $i</dev/null\" || break; i=$((i + 1)); done; echo; read line"])
+            .args(["-c", script])
+            .stderr(std::process::Stdio::null())
             .stdin(std::process::Stdio::piped())
             .stdout(std::process::Stdio::piped())
             .spawn()
@@ -128,8 +131,9 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         let files = reached.iter().find(|one| one.kind == ReachedLimitKind::OpenFiles).unwrap();
-        assert_eq!((files.used, files.limit), (64, 64));
-        assert_eq!(files.holder, format!("sh ({})", child.id()));
+        // It may have inherited one beyond the limit.
+        assert!(files.used >= 64 && files.limit == 64, "{files:?}");
+        assert_eq!(files.holder, format!("perl ({})", child.id()));
     }
 
     #[test]

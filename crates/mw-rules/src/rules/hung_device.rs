@@ -21,8 +21,10 @@
 //! ## Threshold
 //! The waits take at least half of the request. For two seconds and four fifths of the stall no byte was read or written
 //! and requests were in flight. The counters move when a request completes: one request that takes so long looks the
-//! same. A suspended device mapper device holds its requests back before they count as in flight; it is not told from a
-//! slow disk.
+//! same. A suspended device mapper device holds its requests back before they count as in flight.
+//!
+//! Or the kernel says that the disk is held still: `dm/suspended` is 1, or `device/state` of SCSI and NVMe is neither
+//! `running` nor `live`, when the connections of the service are read during the stall.
 //!
 //! ## References
 //! Linux, Documentation/block/stat.rst, `in_flight`; Documentation/scsi/scsi_eh.rst.
@@ -33,7 +35,9 @@ use crate::rules::slow_disk::{COMPLETIONS, blocked_in_io};
 use crate::spent_time::{CONFIRMED, SpentTime};
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
-use mw_model::{Area, DiskMetric, Finding, Metric, Missing, Quantity, Remedy, Severity, Step};
+use mw_model::{
+    Area, DiskMetric, Finding, Metric, Missing, Quantity, Remedy, Severity, Step, StoppedDevice,
+};
 
 /// A slow disk completes something in this time.
 const LEAST_MS: u64 = 2000;
@@ -43,17 +47,65 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
     Ok(match stall.request {
         Some(request) => SpentTime::on(request, COMPLETIONS).and_then(|time| {
             let used = disks_of(stall, &time.part.task);
+            if let Some(device) = stopped(stall, &used) {
+                let waiter = named(stall, &time.part.task);
+                return Some(time.cause(held_still(device, waiter, "critical path"), CONFIRMED));
+            }
             let device = hung(stall, |name| used.is_empty() || used.contains(&name))?;
             let waiter = named(stall, &time.part.task);
             Some(time.cause(finding(&device, waiter, "critical path"), CONFIRMED))
         }),
         None => blocked_in_io(stall).and_then(|(task, _)| {
-            let device = hung(stall, |_| true)?;
             let waiter = format!("{} ({})", task.task, task.pid);
-            let finding = finding(&device, waiter, &format!("/proc/{}/stack", task.pid));
+            let source = format!("/proc/{}/stack", task.pid);
+            let finding = match stopped(stall, &[]) {
+                Some(device) => held_still(device, waiter, &source),
+                None => finding(&hung(stall, |_| true)?, waiter, &source),
+            };
             Some(Suspect::new(finding, CONFIRMED))
         }),
     })
+}
+
+/// A device that was held still, of those that the task used or that one of them consists of.
+fn stopped<'a>(stall: &StallWindow<'a>, used: &[&str]) -> Option<&'a StoppedDevice> {
+    let is_used = |device: &&StoppedDevice| {
+        let mut names = device.below.iter().chain([&device.name]);
+        used.is_empty() || names.any(|name| used.contains(&name.as_str()))
+    };
+    stall.incident.stopped_devices.iter().find(is_used)
+}
+
+fn held_still(device: &StoppedDevice, waiter: String, source: &str) -> Finding {
+    let StoppedDevice { name, mapped_name, state, below } = device;
+    let label = mapped_name.as_ref().map_or(String::new(), |mapped| format!(" ({mapped})"));
+    let headline = format!("the disk {name}{label} was {state}");
+    let (file, step) = match mapped_name {
+        Some(mapped) => ("dm/suspended", Step::manual_on("dmsetup resume", mapped)),
+        None => {
+            ("device/state", Step::manual_on("cat", &format!("/sys/block/{name}/device/state")))
+        }
+    };
+    let finding = Finding::new(Severity::Critical, Area::Disk, headline)
+        .with_evidence(
+            format!("state of {name}"),
+            Quantity::Text(state.clone()),
+            format!("/sys/block/{name}/{file}"),
+        )
+        .with_evidence("waited for it", Quantity::Text(waiter), source)
+        .with_impact("Every task that needs the disk waits until it is resumed.")
+        .with_remedy(Remedy::named(
+            "find out what holds it still (a snapshot, a change of its table, a lost path), and resume it",
+            vec![step, Step::manual("journalctl -k -n 50")],
+        ));
+    match below.is_empty() {
+        true => finding,
+        false => finding.with_evidence(
+            "it consists of",
+            Quantity::Text(below.join(", ")),
+            format!("/sys/block/{name}/slaves"),
+        ),
+    }
 }
 
 /// A disk that completed nothing, and for how long.

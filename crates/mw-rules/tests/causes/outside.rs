@@ -7,7 +7,8 @@ use crate::stalls::{HEALTHY, Stall};
 use mw_critical_path::{CpuHolder, KernelWork, PathTask, RunMode, TimeKind, Wait, WaitLink};
 use mw_model::{
     BlameShare, CpuUse, FailureKind, Finding, ListenQueue, ReachedLimit, ReachedLimitKind,
-    SegmentDelivery, Service, ServiceProcess, ServiceSession, ServiceView, TriggerKind,
+    SegmentDelivery, Service, ServiceProcess, ServiceSession, ServiceView, StoppedDevice,
+    TriggerKind,
 };
 
 /// Stalls of causes that are not in the other lists.
@@ -371,4 +372,27 @@ fn a_frozen_file_system_is_named() {
     let frozen = first(&waits(Wait::FilesystemFrozen));
     assert_eq!(frozen.rule, "frozen-filesystem");
     assert!(frozen.headline.starts_with("a frozen file system blocked "), "{}", frozen.headline);
+}
+
+/// Promise (Tracing: why): A disk that is suspended or offline is not slow.
+#[test]
+fn a_disk_that_is_held_still_is_named_with_its_state() {
+    let of = |name: &str, state: &str, mapped: Option<&str>| {
+        let mut made = waits(Wait::Journal);
+        made.incident.stopped_devices = vec![StoppedDevice {
+            name: name.to_owned(),
+            mapped_name: mapped.map(str::to_owned),
+            state: state.to_owned(),
+            below: Vec::new(),
+        }];
+        first(&made)
+    };
+    let suspended = of("dm-0", "suspended", Some("vg-data"));
+    assert_eq!(suspended.rule, "hung-device");
+    assert_eq!(suspended.headline, "the disk dm-0 (vg-data) was suspended");
+    assert!(steps(&suspended).contains("dmsetup resume vg-data"), "{}", steps(&suspended));
+    assert_eq!(of("sda", "offline", None).headline, "the disk sda was offline");
+    let mut computes = made(&[(TimeKind::Running(RunMode::User), 95)]);
+    computes.incident.stopped_devices = vec![StoppedDevice::default()];
+    assert_eq!(first(&computes).rule, "service-itself");
 }
