@@ -117,9 +117,12 @@ fn answer(
         }
         ServiceQuestion::Connections { asked } => {
             let service = services.service(probe).unwrap_or_default();
-            let processes = waiting_processes(&service, asked);
-            let connections = waiting_connections(&processes, CONNECTIONS_LIMIT);
-            let reached_limits = reached_limits(&processes, Instant::now() + LIMITS_LIMIT);
+            let deadline = Instant::now() + PROCESSES_LIMIT;
+            let commands = commands(deadline);
+            let serving = serving_processes(&service, asked, deadline);
+            let waiting: Vec<u32> = commands.chain(serving.iter().copied()).collect();
+            let connections = waiting_connections(&waiting, CONNECTIONS_LIMIT);
+            let reached_limits = reached_limits(&serving, Instant::now() + LIMITS_LIMIT);
             let stopped_devices = stopped_devices();
             ServiceAnswer { connections, reached_limits, stopped_devices, ..none }
         }
@@ -129,12 +132,15 @@ fn answer(
     })
 }
 
-/// The processes that a request may wait in: the probe's command, and those of the service and of whom it asks.
-fn waiting_processes(service: &Service, asked: &[u32]) -> Vec<u32> {
-    let deadline = Instant::now() + PROCESSES_LIMIT;
+/// Commands of probes, in which a request may wait.
+fn commands(deadline: Instant) -> impl Iterator<Item = u32> {
     let own = std::process::id();
-    let commands = family(own, deadline).into_iter().filter(|pid| *pid != own);
+    family(own, deadline).into_iter().filter(move |pid| *pid != own)
+}
+
+/// The processes of the service and of whom it asks.
+fn serving_processes(service: &Service, asked: &[u32], deadline: Instant) -> Vec<u32> {
     let known: Vec<u32> = service.processes.iter().map(|process| process.pid).collect();
     let asked = asked.iter().copied().filter(|pid| !known.contains(pid));
-    commands.chain(asked).chain(current_processes(&known, deadline)).collect()
+    asked.chain(current_processes(&known, deadline)).collect()
 }

@@ -56,6 +56,15 @@ pub(super) fn sockets(pid: u32) -> impl Iterator<Item = u64> {
     })
 }
 
+/// The first files of a process that have a path, and its working directory.
+pub(super) fn paths(pid: u32, most: usize) -> Vec<String> {
+    let entries = kernel_file::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let files = entries.take(most).map(|entry| entry.path());
+    let links = files.chain([format!("/proc/{pid}/cwd").into()]).map(kernel_file::read_link);
+    let paths = links.filter_map(|link| link.ok()?.into_os_string().into_string().ok());
+    paths.filter(|path| path.starts_with('/')).collect()
+}
+
 /// Contents of /proc/PID/stat; `None` once it has ended.
 pub(super) fn stat(pid: u32) -> Option<PidStat> {
     let stat = PidStat::parse(&kernel_file::read(format!("/proc/{pid}/stat")).ok()?).ok()?;

@@ -1,15 +1,16 @@
 //! Limits of number that the processes of a service are at: open files, tasks of their cgroups, and the space and inodes
 //! of file systems.
 //!
-//! A file system that nothing can be written to is told of whether or not the service uses it: a service that failed has
-//! no open files any more.
+//! Of the file systems that nothing can be written to, those are told of that a process of the service has files on: others
+//! are somebody else's to fill. Where no process is left, or one is in a mount namespace of its own, all are.
 
-use super::processes::{memberships, named};
+use super::processes::{memberships, named, paths};
 use crate::collector::{mounts, open_files};
 use crate::source::Source;
 use mw_model::{ReachedLimit, ReachedLimitKind};
 use mw_proc::cgroup::{CgroupMount, MountedHierarchy, PathFromMount};
-use mw_proc::mountinfo::{self, MountInfo};
+use mw_proc::mountinfo::{self, MountInfo, MountTree};
+use mw_sys::namespace_number;
 use std::collections::BTreeSet;
 use std::time::Instant;
 
@@ -19,6 +20,8 @@ const MAX_PROCESSES: usize = 64;
 const MAX_GROUPS: usize = 64;
 /// The most file systems that are looked at.
 const MAX_FILESYSTEMS: usize = 64;
+/// The most files of a process whose file systems are looked at.
+const MAX_FILES: usize = 256;
 /// The most limits that are told of.
 const MAX_REACHED: usize = 16;
 
@@ -50,11 +53,38 @@ pub fn reached_limits(processes: &[u32], deadline: Instant) -> Vec<ReachedLimit>
             }
         }
     }
-    reached.extend(
-        mounts.iter().filter(|mount| is_local(mount)).take(MAX_FILESYSTEMS).filter_map(space),
-    );
+    let local = mounts.iter().filter(|mount| is_local(mount)).take(MAX_FILESYSTEMS);
+    let mut full: Vec<(&MountInfo, ReachedLimit)> =
+        local.filter_map(|mount| Some((mount, space(mount)?))).collect();
+    if !full.is_empty()
+        && let Some(used) = devices_of(processes, &mounts, deadline)
+    {
+        full.retain(|(mount, _)| used.contains(&mount.device));
+    }
+    reached.extend(full.into_iter().map(|(_, limit)| limit));
     reached.truncate(MAX_REACHED);
     reached
+}
+
+/// The devices of the file systems that processes have files on; `None` where that is not known.
+fn devices_of(
+    processes: &[u32],
+    mounts: &[MountInfo],
+    deadline: Instant,
+) -> Option<BTreeSet<String>> {
+    let own = namespace_number("self", "mnt").ok()?;
+    let tree = MountTree::new(mounts);
+    let mut devices = BTreeSet::new();
+    for pid in processes.iter().take(MAX_PROCESSES).take_while(|_| Instant::now() < deadline) {
+        match namespace_number(&pid.to_string(), "mnt") {
+            Ok(namespace) if namespace != own => return None,
+            Ok(_) => {}
+            Err(_) => continue,
+        }
+        let found = paths(*pid, MAX_FILES).into_iter().filter_map(|path| tree.at(&path));
+        devices.extend(found.map(|mount| mount.device.clone()));
+    }
+    (!devices.is_empty()).then_some(devices)
 }
 
 /// Directory of a cgroup, and its path below the mount.
