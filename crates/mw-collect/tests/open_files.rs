@@ -8,6 +8,7 @@ use rustix::fd::OwnedFd;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use std::fs::{self, File};
 use std::process::{Child, Command};
+use std::time::Duration;
 
 /// A process with so many files open, and the three standard ones.
 struct OpeningProcess(Child);
@@ -19,6 +20,11 @@ impl OpeningProcess {
         let inherited: Vec<OwnedFd> = (0..files).map(|_| rustix::io::dup(&null).unwrap()).collect();
         let child = Command::new("sleep").arg("1000").spawn().unwrap();
         drop(inherited);
+        // Its loader opens and closes libraries until then.
+        let stat = format!("/proc/{}/stat", child.id());
+        mw_test::wait_until("sleep sleeps", Duration::from_secs(10), || {
+            fs::read_to_string(&stat).unwrap().contains(") S ")
+        });
         Self(child)
     }
 
