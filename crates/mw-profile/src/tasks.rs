@@ -68,6 +68,23 @@ impl Tasks {
         }
     }
 
+    /// The processes that have spent most of their life on a CPU, a tenth at least: who takes the CPUs now, or comes and goes.
+    pub fn busiest(&self, most: usize) -> Vec<u32> {
+        const LEAST_PERCENT: u64 = 10;
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        let seconds = u64::try_from(now.tv_sec).unwrap_or(0).saturating_add(1);
+        let now_ticks = seconds.saturating_mul(rustix::param::clock_ticks_per_second());
+        let percent = |(pid, seen): (&u32, &ProcessSample)| {
+            let stat = &seen.stat;
+            let used = stat.user_ticks.saturating_add(stat.system_ticks).saturating_mul(100);
+            let percent = used.checked_div(now_ticks.checked_sub(stat.started_ticks)?)?;
+            (percent >= LEAST_PERCENT).then_some((std::cmp::Reverse(percent), *pid))
+        };
+        let mut busy: Vec<_> = self.seen.iter().filter_map(percent).collect();
+        busy.sort_unstable();
+        busy.into_iter().map(|(_, pid)| pid).take(most).collect()
+    }
+
     /// Evidence that could not be seen: processes that were left out, delays.
     pub fn missing(&self) -> Vec<Missing> {
         let left_out = (!self.complete).then(|| {
@@ -149,6 +166,17 @@ mod tests {
 
     fn tasks(complete: bool, seen: &[(u32, ProcessSample)]) -> Tasks {
         Tasks { seen: seen.iter().cloned().collect(), complete, ..Tasks::default() }
+    }
+
+    #[test]
+    fn the_busiest_are_those_that_compute_for_most_of_their_life() {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        let hz = rustix::param::clock_ticks_per_second();
+        let begun = (u64::try_from(now.tv_sec).unwrap() * hz).saturating_sub(hz);
+        let all = [(1, seen(0, 0, 9)), (2, seen(begun, hz, 9)), (3, seen(begun, 2 * hz, 9))];
+        let tasks = tasks(true, &all);
+        assert_eq!(tasks.busiest(9), [3, 2]);
+        assert_eq!(tasks.busiest(1), [3]);
     }
 
     fn check(complete: bool, expected: &[(u32, u64, i64)]) {

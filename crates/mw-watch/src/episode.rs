@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 /// The longest that one look at tasks may take.
 const LOOK_LIMIT: Duration = Duration::from_millis(50);
 
+/// Processes whose cgroups are read when the evidence begins.
+const MAX_BUSIEST: usize = 32;
+
 /// Pause after a sample, as a multiple of its duration: it is taken from services.
 const COST_TO_REST: u32 = 10;
 
@@ -42,10 +45,14 @@ impl Episode {
             // The trigger thread began it already, but for a second episode of one stall.
             profiler.begin();
         }
+        let (began, began_unix_ms) = (Instant::now(), mw_sys::unix_ms());
+        let tasks = Tasks::look(&mut with.files, LOOK_LIMIT);
+        // They may have ended when the path is found.
+        with.tracing.cgroups(tasks.busiest(MAX_BUSIEST).into_iter().collect());
         Self {
-            began: Instant::now(),
-            began_unix_ms: mw_sys::unix_ms(),
-            tasks: Tasks::look(&mut with.files, LOOK_LIMIT),
+            began,
+            began_unix_ms,
+            tasks,
             blocked: BlockedThreads::default(),
             next_look: Instant::now(),
             left_out: with.budget.left_out(),
