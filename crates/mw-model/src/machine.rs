@@ -182,6 +182,8 @@ pub struct Cgroups {
     pub above_unseen: Option<Missing>,
     /// Groups that were removed and whose memory is still in use, of all controllers (version 2).
     pub dying: Option<u64>,
+    /// `memory.swappiness` of the first groups below the root of version 1, by path: vm.swappiness is that of the root alone.
+    pub swappiness: Vec<(String, u64)>,
     /// Limits on our own group that could not be determined.
     pub unseen: Vec<Missing>,
 }

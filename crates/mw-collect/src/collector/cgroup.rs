@@ -46,6 +46,7 @@ pub(crate) fn collect(source: &Source, page_bytes: &[u64]) -> Result<Cgroups, Mi
     let version_protects = hierarchy.version == CgroupVersion::V2;
     let truncated = !walk.descend("", 0, version_protects, None);
     let limited = walk.limited;
+    let swappiness = swappiness(source, &hierarchy);
     let Hierarchy { version, mount, .. } = hierarchy;
     let hugetlb = hugetlb::limits(source, page_bytes);
     let dying = source.parse(&format!("{mount}/{STAT}"), cgroup::parse_dying).ok();
@@ -57,10 +58,28 @@ pub(crate) fn collect(source: &Source, page_bytes: &[u64]) -> Result<Cgroups, Mi
         truncated,
         hugetlb,
         dying,
+        swappiness,
         limit_above_bytes,
         above_unseen,
         unseen,
     })
+}
+
+/// The file of a group of version 1 that says how much it swaps.
+const SWAPPINESS: &str = "memory.swappiness";
+
+/// The groups directly below the root of version 1, with their swappiness.
+fn swappiness(source: &Source, hierarchy: &Hierarchy) -> Vec<(String, u64)> {
+    const MAX_GROUPS: usize = 32;
+    let names = match hierarchy.version {
+        CgroupVersion::V1 => source.directories(&hierarchy.mount).unwrap_or_default(),
+        CgroupVersion::V2 => Vec::new(),
+    };
+    let of = |name: String| {
+        let file = format!("{}/{name}/{SWAPPINESS}", hierarchy.mount);
+        Some((format!("/{name}"), source.number(&file).ok()?))
+    };
+    names.into_iter().take(MAX_GROUPS).filter_map(of).collect()
 }
 
 /// The limits of groups, in bytes; `None` for a group without one.
@@ -178,6 +197,11 @@ pub(crate) fn files(source: &Source) -> Result<Vec<GroupFile>, Missing> {
         names.iter().map(file).collect::<Vec<_>>()
     };
     let mut files: Vec<GroupFile> = groups.iter().flat_map(|group| of_group(group)).collect();
+    files.extend(cgroups.swappiness.into_iter().map(|(group, _)| GroupFile {
+        mount: mount.clone(),
+        group,
+        name: SWAPPINESS,
+    }));
     // Of the others, what they are charged for.
     for memory in memories(source).map(|memories| memories.list).unwrap_or_default() {
         let group = memory.path.trim_end_matches('/').to_owned();

@@ -7,6 +7,9 @@
 //! (100 MiB/s) are compressed by zswap and decompressed again. Where there is only one sample, a note: half of the
 //! swap is used and memory pressure (kswapd's own time included) was `full` for a tenth of the last minute.
 //!
+//! A note, where pages are in swap and `vm.swappiness` is at most 10: a cgroup of version 1 whose own `memory.swappiness` is
+//! higher. Groups take it from the one above when they are made (mm/memcontrol.c, `mem_cgroup_css_alloc()`).
+//!
 //! As the cause of a stall: pages were swapped in and out at such rates and tasks waited for memory; or
 //! tasks waited for their own pages to be swapped in.
 //!
@@ -48,7 +51,7 @@ use crate::suspect::Suspect;
 use mw_critical_path::kernel::SWAP;
 use mw_model::{
     Area, Cgroup, CgroupVersion, Cgroups, Finding, Missing, Quantity, Remedy, Severity, Snapshot,
-    Step, WaitKind, Window, format_bytes,
+    Step, Subject, Sysctl, WaitKind, Window, format_bytes,
 };
 use mw_proc::vmstat::Counter;
 
@@ -58,10 +61,53 @@ const CRITICAL_PAGES_PER_S: f64 = 2560.0;
 const PRESSURE_PERCENT: f64 = 10.0;
 const USED_PERCENT: f64 = 50.0;
 
+const SWAPPINESS: &str = "vm.swappiness";
+/// A machine with this swappiness, or less, is meant to swap little.
+const MOST_OF_LITTLE: u64 = 10;
+/// Less in swap is not worth a note.
+const LEAST_SWAPPED: u64 = 256 << 20;
+
 /// The highest score while pages are only swapped in.
 const ONE_WAY_MOST: f64 = 85.0;
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
+    let mut found = thrashing(window)?;
+    found.extend(own_swappiness(&window.now));
+    Ok(found)
+}
+
+/// A group that swaps as it was made to, while the machine is set to swap little.
+fn own_swappiness(snapshot: &Snapshot) -> Option<Finding> {
+    let cgroups = snapshot.cgroups.value()?;
+    let of_machine =
+        snapshot.sysctl.number(SWAPPINESS).ok().filter(|value| *value <= MOST_OF_LITTLE)?;
+    let meminfo = snapshot.sample.meminfo.value()?;
+    let used = meminfo.swap_total_bytes?.saturating_sub(meminfo.swap_free_bytes?);
+    if used < LEAST_SWAPPED {
+        return None;
+    }
+    let more = cgroups.swappiness.iter().filter(|(_, value)| *value > of_machine);
+    let (path, value) = more.max_by_key(|(_, value)| *value)?;
+    let file = format!("{}{path}/memory.swappiness", cgroups.mount);
+    let headline =
+        format!("memory.swappiness of the group is {value}, although {SWAPPINESS} is {of_machine}");
+    let finding =
+        Finding::new(Severity::Note, Subject::Cgroup(Some(path.clone())), headline)
+            .with_evidence("memory.swappiness", Quantity::Count(*value), file.clone())
+            .with_evidence(SWAPPINESS, Quantity::Count(of_machine), Sysctl::path(SWAPPINESS))
+            .with_evidence("swap in use", Quantity::Bytes(used), "/proc/meminfo")
+            .with_impact(
+                "With version 1 each cgroup swaps by its own setting, which it got when it was made, and which \
+                 vm.swappiness changes for the root alone.",
+            )
+            .with_remedy(Remedy::named(
+                "set it in the group and those below it",
+                vec![Step::manual(format!("echo {of_machine} > {file}"))],
+            ));
+    Some(finding)
+}
+
+fn thrashing(window: &Window) -> Result<Vec<Finding>, Missing> {
     let swaps = window.now.swaps.required()?;
     if swaps.is_empty() {
         return Ok(Vec::new());
