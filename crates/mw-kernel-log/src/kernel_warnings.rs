@@ -111,13 +111,14 @@ static WORDS: WordTable<KernelWarning> = WordTable::new(&[
     ("Unable to find swap-space signature", KernelWarning::SwapArea),
     ("Unable to handle swap header version", KernelWarning::SwapArea),
     ("Memory limited to ", KernelWarning::MemoryLimited),
-    ("Warning only ", KernelWarning::NoHighMemory),
+    ("MB will be used.", KernelWarning::NoHighMemory),
     ("nitramfs unpacking failed: write error", KernelWarning::Initramfs),
     ("coherent pool is too small", KernelWarning::CoherentPool),
     ("pool for atomic allocation", KernelWarning::CoherentPool),
     ("Failed to get suitable pool for ", KernelWarning::CoherentPool),
     (" for percpu allocation", KernelWarning::PercpuSize),
-    ("memfd_create() ", KernelWarning::MemfdFlags),
+    ("memfd_create() without MFD_EXEC", KernelWarning::MemfdFlags),
+    ("memfd_create() called without MFD_EXEC", KernelWarning::MemfdFlags),
 ]);
 
 /// Lines of one warning.
@@ -159,7 +160,9 @@ impl KernelWarnings {
                 KernelWarning::ZramCompressor | KernelWarning::MemoryLimited => {
                     after.split(' ').next()
                 }
-                KernelWarning::NoHighMemory => after.strip_suffix(" will be used."),
+                KernelWarning::NoHighMemory => message
+                    .strip_prefix("Warning only ")
+                    .and_then(|rest| rest.strip_suffix(" will be used.")),
                 KernelWarning::MemfdFlags => {
                     after.rsplit_once(" '").and_then(|(_, name)| name.strip_suffix('\''))
                 }
@@ -392,7 +395,12 @@ mod tests {
     #[test]
     fn other_lines_refuse_nothing() {
         let mut warnings = KernelWarnings::default();
-        for line in ["swiotlb: Reserved memory: created", "hv_balloon: Using Dynamic Memory", ""] {
+        for line in [
+            "swiotlb: Reserved memory: created",
+            "hv_balloon: Using Dynamic Memory",
+            "a[7]: memfd_create() requires MFD_NOEXEC_SEAL with vm.memfd_noexec=2",
+            "",
+        ] {
             assert!(!warnings.read(line), "{line}");
         }
         assert_eq!(warnings.headline(), None);

@@ -67,11 +67,13 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
     })
 }
 
-/// A device that was held still, of those that the task used or that one of them consists of.
+/// A device that was held still, of those that the task used or that one of them consists of. Where those are not known, one
+/// that is suspended, which none is for long; a disk may be offline for good.
 fn stopped<'a>(stall: &StallWindow<'a>, used: &[&str]) -> Option<&'a StoppedDevice> {
     let is_used = |device: &&StoppedDevice| {
         let mut names = device.below.iter().chain([&device.name]);
-        used.is_empty() || names.any(|name| used.contains(&name.as_str()))
+        let is_suspended = used.is_empty() && device.mapped_name.is_some();
+        is_suspended || names.any(|name| used.contains(&name.as_str()))
     };
     stall.incident.stopped_devices.iter().find(is_used)
 }
