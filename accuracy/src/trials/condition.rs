@@ -221,8 +221,8 @@ pub(super) const CONDITIONS: &[TrialCondition] = &[
         hold_s: 2..=5,
         needs: Need::Sync,
         truth: Truth::Cause(
-            &[ExpectedCause(&["hung-device"])],
-            &[DISK, ExpectedCause(&["journal-commit", "dirty-throttle"])],
+            &[ExpectedCause(&["hung-device"]), DISK, ExpectedCause(&["journal-commit"])],
+            &[ExpectedCause(&["dirty-throttle"])],
         ),
         is_memory: false,
         probe: TrialProbe::Request,
