@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 pub(crate) const LEAST_LIMIT: u64 = 256;
 
 /// A process and the limit that its user has reached.
-struct ReachedLimit<'a> {
+struct UserTaskLimit<'a> {
     process: &'a Process,
     uid: u32,
     limit: u64,
@@ -31,16 +31,16 @@ pub(crate) fn at_limits(snapshot: &Snapshot) -> Vec<Finding> {
             *sum = sum.saturating_add(status.threads.unwrap_or(1));
         }
     }
-    let mut reached: BTreeMap<u32, ReachedLimit<'_>> = BTreeMap::new();
+    let mut reached: BTreeMap<u32, UserTaskLimit<'_>> = BTreeMap::new();
     let limited = processes.iter().filter_map(|process| {
         let uid = process.status.uid.filter(|uid| *uid != 0)?;
         let Rlimit { soft, hard } = process.limits?.max_processes?;
         let limit = soft?;
         let tasks = *tasks.get(&uid)?;
         let is_reached = limit >= LEAST_LIMIT && percent(tasks, limit) >= LIMIT_PERCENT;
-        is_reached.then_some(ReachedLimit { process, uid, limit, hard, tasks })
+        is_reached.then_some(UserTaskLimit { process, uid, limit, hard, tasks })
     });
-    let threads = |of: &ReachedLimit<'_>| of.process.status.threads.unwrap_or(1);
+    let threads = |of: &UserTaskLimit<'_>| of.process.status.threads.unwrap_or(1);
     for of in limited {
         match reached.get(&of.uid) {
             Some(other) if threads(other) >= threads(&of) => {}
@@ -52,8 +52,8 @@ pub(crate) fn at_limits(snapshot: &Snapshot) -> Vec<Finding> {
     reached.values().map(finding).collect()
 }
 
-fn finding(of: &ReachedLimit<'_>) -> Finding {
-    let ReachedLimit { uid, limit, hard, tasks, .. } = *of;
+fn finding(of: &UserTaskLimit<'_>) -> Finding {
+    let UserTaskLimit { uid, limit, hard, tasks, .. } = *of;
     let status = &of.process.status;
     let pid = status.pid.unwrap_or_default();
     let headline = format!(
