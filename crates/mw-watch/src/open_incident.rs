@@ -159,8 +159,13 @@ impl OpenIncident {
             Ok(answer) => {
                 let WaitingConnections { connections, unseen } = answer.connections;
                 merge_reading(&mut self.known.connections, connections, read_unix_ms);
-                self.note_limits(answer.reached_limits);
-                self.note_devices(answer.stopped_devices);
+                let is_same_limit = |one: &ReachedLimit, other: &ReachedLimit| {
+                    (one.kind, &one.holder) == (other.kind, &other.holder)
+                };
+                keep_new(&mut self.known.reached_limits, answer.reached_limits, is_same_limit);
+                let is_same_device =
+                    |one: &StoppedDevice, other: &StoppedDevice| one.name == other.name;
+                keep_new(&mut self.known.stopped_devices, answer.stopped_devices, is_same_device);
                 unseen
             }
             Err(missing) => vec![missing],
@@ -169,30 +174,6 @@ impl OpenIncident {
         for missing in missing {
             if !self.known.unseen.contains(&missing) {
                 self.known.unseen.push(missing);
-            }
-        }
-    }
-
-    /// Keeps the limits that were reached at some time of the stall.
-    fn note_limits(&mut self, reached: Vec<ReachedLimit>) {
-        const MAX_KEPT: usize = 32;
-        let known = &mut self.known.reached_limits;
-        for limit in reached {
-            let is_same =
-                |other: &ReachedLimit| (other.kind, &other.holder) == (limit.kind, &limit.holder);
-            if known.len() < MAX_KEPT && !known.iter().any(is_same) {
-                known.push(limit);
-            }
-        }
-    }
-
-    /// Keeps the devices that were held still at some time of the stall.
-    fn note_devices(&mut self, stopped: Vec<StoppedDevice>) {
-        const MAX_KEPT: usize = 32;
-        let known = &mut self.known.stopped_devices;
-        for device in stopped {
-            if known.len() < MAX_KEPT && !known.iter().any(|other| other.name == device.name) {
-                known.push(device);
             }
         }
     }
@@ -329,5 +310,15 @@ impl OpenIncident {
         incident.kill =
             ended.and_then(|ended| with.signal_kills.kill_of(ended.process.pid, since, end));
         incident.cache_drops = events.drops_between(begin.saturating_sub(millis(BEFORE)), end);
+    }
+}
+
+/// Keeps what was found at some time of the stall, each once.
+fn keep_new<T>(known: &mut Vec<T>, found: Vec<T>, is_same: impl Fn(&T, &T) -> bool) {
+    const MAX_KEPT: usize = 32;
+    for one in found {
+        if known.len() < MAX_KEPT && !known.iter().any(|other| is_same(other, &one)) {
+            known.push(one);
+        }
     }
 }

@@ -257,7 +257,7 @@ impl SharedTrace {
         let find = |tid: u32| {
             let process = trace.process(tid);
             // Also where the thread lives: another of the process may be asked for when all of them have ended.
-            let of_process = self.cgroups_of(process);
+            let of_process = (process != tid).then(|| self.cgroups_of(process)).flatten();
             let of_service = || services.get(&process).cloned();
             let of_kin = || trace.kin(tid).into_iter().find_map(|kin| self.cgroups_of(kin));
             let own = self.cgroups_of(tid).or(of_process);

@@ -108,10 +108,7 @@ fn groups_of(hierarchies: &[MountedHierarchy], pid: u32) -> Vec<GroupPath> {
 }
 
 fn tasks(source: &Source, (directory, path): &GroupPath) -> Option<ReachedLimit> {
-    let number = |file: &str| {
-        let text = source.read(&format!("{directory}/{file}")).ok()?;
-        std::str::from_utf8(&text).ok()?.trim().parse::<u64>().ok()
-    };
+    let number = |file: &str| source.number(&format!("{directory}/{file}")).ok();
     let (used, limit) = (number("pids.current")?, number("pids.max")?);
     let reached = ReachedLimit { kind: ReachedLimitKind::Tasks, holder: path.clone(), used, limit };
     (used >= limit).then_some(reached)

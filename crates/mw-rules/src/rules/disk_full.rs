@@ -40,28 +40,26 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
     }
     let said = stall.incident.trigger.failure.clone().unwrap_or_default();
     let headline = "a file system of the service was full";
-    let finding = Finding::new(Severity::Critical, Area::Disk, headline)
-        .with_evidence("error of the service", Quantity::Text(said), "probe")
-        .with_impact("Writes fail until space is free.")
-        .with_remedy(manual("free space, or enlarge the file system", "df -h; df -i; lsof +L1"));
+    let finding =
+        finding(headline).with_evidence("error of the service", Quantity::Text(said), "probe");
     Ok(Some(Suspect::new(finding, service_failure::CERTAIN)))
 }
 
-/// By the file systems themselves: a service that stopped because of it, or waits and tries again, does not say so. It may
-/// use another one.
+/// By the file systems themselves: a service that stopped because of it, or waits and tries again, does not say so.
 fn without_space(stall: &StallWindow<'_>) -> Option<Suspect> {
     let reached =
         reached_limit::find(stall, &[ReachedLimitKind::DiskSpace, ReachedLimitKind::Inodes])?;
-    let (what, quantity) = match reached.kind {
-        ReachedLimitKind::Inodes => ("inodes", Quantity::Count(reached.used)),
-        _ => ("bytes in use", Quantity::Bytes(reached.used)),
+    let (state, what, quantity) = match reached.kind {
+        ReachedLimitKind::Inodes => ("has no inode left", "inodes", Quantity::Count(reached.used)),
+        _ => ("is full", "bytes in use", Quantity::Bytes(reached.used)),
     };
-    let of_what =
-        if reached.kind == ReachedLimitKind::Inodes { "has no inode left" } else { "is full" };
-    let headline = format!("file system {} {of_what}", reached.holder);
-    let finding = Finding::new(Severity::Critical, Area::Disk, headline)
-        .with_evidence(what, quantity, "statfs")
-        .with_impact("Writes fail until space is free.")
-        .with_remedy(manual("free space, or enlarge the file system", "df -h; df -i; lsof +L1"));
+    let headline = format!("file system {} {state}", reached.holder);
+    let finding = finding(&headline).with_evidence(what, quantity, "statfs");
     Some(reached_limit::suspect(stall, finding))
+}
+
+fn finding(headline: &str) -> Finding {
+    Finding::new(Severity::Critical, Area::Disk, headline)
+        .with_impact("Writes fail until space is free.")
+        .with_remedy(manual("free space, or enlarge the file system", "df -h; df -i; lsof +L1"))
 }

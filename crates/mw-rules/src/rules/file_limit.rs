@@ -44,18 +44,13 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
             "the machine reached its limit of open files (fs.file-max)",
             Step::manual("sysctl fs.file-nr fs.file-max"),
         ),
-        false => (
-            "the service reached its limit of open files (RLIMIT_NOFILE)",
-            Step::manual(format!("systemctl edit {}    # LimitNOFILE=", unit_of_service(stall))),
-        ),
+        false => ("the service reached its limit of open files (RLIMIT_NOFILE)", raise(stall)),
     };
-    let finding = Finding::new(Severity::Critical, Area::OpenFiles, headline)
-        .with_evidence("error of the service", Quantity::Text(said), "probe")
-        .with_impact("open(2), socket(2) and accept(2) fail.")
-        .with_remedy(Remedy::named(
-            "raise the limit, or find out which files the service leaves open",
-            vec![step],
-        ));
+    let finding = finding(headline, step).with_evidence(
+        "error of the service",
+        Quantity::Text(said),
+        "probe",
+    );
     Ok(Some(Suspect::new(finding, service_failure::CERTAIN)))
 }
 
@@ -63,16 +58,21 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
 fn at_limit(stall: &StallWindow<'_>) -> Option<Suspect> {
     let reached = reached_limit::find(stall, &[ReachedLimitKind::OpenFiles])?;
     let headline = format!("{} has all of its {} files open", reached.holder, reached.limit);
-    let finding = Finding::new(Severity::Critical, Area::OpenFiles, headline)
+    let finding = finding(&headline, raise(stall))
         .with_evidence("open files", Quantity::Count(reached.used), "/proc/PID/fd")
-        .with_evidence("RLIMIT_NOFILE", Quantity::Count(reached.limit), "/proc/PID/limits")
+        .with_evidence("RLIMIT_NOFILE", Quantity::Count(reached.limit), "/proc/PID/limits");
+    Some(reached_limit::suspect(stall, finding))
+}
+
+fn raise(stall: &StallWindow<'_>) -> Step {
+    Step::manual(format!("systemctl edit {}    # LimitNOFILE=", unit_of_service(stall)))
+}
+
+fn finding(headline: &str, step: Step) -> Finding {
+    Finding::new(Severity::Critical, Area::OpenFiles, headline)
         .with_impact("open(2), socket(2) and accept(2) fail.")
         .with_remedy(Remedy::named(
             "raise the limit, or find out which files the service leaves open",
-            vec![Step::manual(format!(
-                "systemctl edit {}    # LimitNOFILE=",
-                unit_of_service(stall)
-            ))],
-        ));
-    Some(reached_limit::suspect(stall, finding))
+            vec![step],
+        ))
 }

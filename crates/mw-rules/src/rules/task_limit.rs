@@ -30,7 +30,7 @@ use crate::reached_limit;
 use crate::rules::service_failure;
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
-use mw_model::{Area, Finding, Missing, Quantity, ReachedLimitKind, Severity, cgroup_name};
+use mw_model::{Area, Finding, Missing, Quantity, ReachedLimitKind, Remedy, Severity, cgroup_name};
 
 pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     let is_refused = stall.says(&["resource temporarily unavailable"]) && stall.says(&["fork"]);
@@ -38,15 +38,11 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
         return Ok(at_limit(stall));
     }
     let said = stall.incident.trigger.failure.clone().unwrap_or_default();
-    let command = format!("systemctl show {} -p TasksCurrent,TasksMax", unit_of_service(stall));
     let headline = "the service reached a limit of tasks: fork(2) failed";
     let finding = Finding::new(Severity::Critical, Area::Tasks, headline)
         .with_evidence("error of the service", Quantity::Text(said), "probe")
         .with_impact("No process is started; what needs one fails.")
-        .with_remedy(manual(
-            "raise TasksMax= of the unit, or find out what starts so many",
-            &command,
-        ));
+        .with_remedy(remedy(stall));
     Ok(Some(Suspect::new(finding, service_failure::CERTAIN)))
 }
 
@@ -55,14 +51,15 @@ fn at_limit(stall: &StallWindow<'_>) -> Option<Suspect> {
     let reached = reached_limit::find(stall, &[ReachedLimitKind::Tasks])?;
     let headline =
         format!("{} has all of its {} tasks", cgroup_name(&reached.holder), reached.limit);
-    let command = format!("systemctl show {} -p TasksCurrent,TasksMax", unit_of_service(stall));
     let finding = Finding::new(Severity::Critical, Area::Tasks, headline)
         .with_evidence("tasks", Quantity::Count(reached.used), "pids.current")
         .with_evidence("limit", Quantity::Count(reached.limit), "pids.max")
         .with_impact("No process or thread is started; what needs one fails.")
-        .with_remedy(manual(
-            "raise TasksMax= of the unit, or find out what starts so many",
-            &command,
-        ));
+        .with_remedy(remedy(stall));
     Some(reached_limit::suspect(stall, finding))
+}
+
+fn remedy(stall: &StallWindow<'_>) -> Remedy {
+    let command = format!("systemctl show {} -p TasksCurrent,TasksMax", unit_of_service(stall));
+    manual("raise TasksMax= of the unit, or find out what starts so many", &command)
 }
