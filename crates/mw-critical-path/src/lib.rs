@@ -37,6 +37,7 @@ mod servers;
 mod summary;
 #[cfg(test)]
 mod test_trace;
+mod thinning;
 mod timeline;
 mod trace;
 mod upstreams;
@@ -49,6 +50,7 @@ pub use filled::filled_path;
 pub use java::MachineOperation;
 pub use kernel::FunctionName;
 pub use names::{ListedSet, listed_sets, listed_waits};
+pub use needed::NeededEvents;
 pub use path::{
     CpuHolder, CriticalPath, Hop, PathPiece, RunMode, SiblingWait, TimeKind, TimeShare,
     UnseenReason,
@@ -58,6 +60,7 @@ pub use program::{Cycle, ProgramTime, TracedProgram};
 pub use request::RequestSpan;
 pub use run_time::RunTimeWork;
 pub use summary::{HolderTime, MachinePause, PathPart, PathSummary, PathTask, Sibling, WaitLink};
+pub use thinning::Thinning;
 pub use trace::{
     Basis, CodeMapping, Event, EventKind, Nanos, StackId, Task, TaskState, Tid, Trace,
     UNKNOWN_OUTSIDE, UserRegisters, UserStack, UserStackId, WakeContext, outside_number,

@@ -1,7 +1,7 @@
 //! States of each task over time: running, runnable or blocked, without gaps from its first event on.
 
 use crate::copies::Copies;
-use crate::needed::needed;
+use crate::needed::NeededEvents;
 use crate::trace::{
     Event, EventKind, Nanos, StackId, TaskState, Tid, Trace, UNKNOWN_OUTSIDE, WakeContext,
 };
@@ -72,17 +72,21 @@ pub(crate) struct Timelines {
 
 impl Timelines {
     pub(crate) fn new(trace: &Trace) -> Self {
-        Self::build(trace, in_order(trace))
+        Self::build(trace, in_order(trace), 0)
     }
 
     /// Only from `from` on; what happened before is told as far as it says what went on then.
     pub(crate) fn since(trace: &Trace, from: Nanos) -> Self {
-        Self::build(trace, needed(in_order(trace), from))
+        let mut events = in_order(trace);
+        let needed = NeededEvents::new(trace.events.iter(), from);
+        events.retain(|event| needed.has(event));
+        Self::build(trace, events, from)
     }
 
-    fn build(trace: &Trace, events: Vec<&Event>) -> Self {
+    /// Builds them of events that are complete from then on, as far as those of the trace are.
+    fn build(trace: &Trace, events: Vec<&Event>, complete_from: Nanos) -> Self {
         let built = Self { classes: wait::classes(&trace.stacks), ..Self::default() };
-        let mut builder = Builder { trace, built, lines: HashMap::new() };
+        let mut builder = Builder { trace, complete_from, built, lines: HashMap::new() };
         for event in events {
             builder.take(event);
         }
@@ -264,6 +268,8 @@ enum PresentState {
 
 struct Builder<'a> {
     trace: &'a Trace,
+    /// Events before it say what went on then, and not what had come before them.
+    complete_from: Nanos,
     built: Timelines,
     lines: HashMap<Tid, TaskTimeline>,
 }
@@ -322,6 +328,10 @@ impl Builder<'_> {
         }
     }
 
+    fn complete_from(&self, task: Tid) -> Nanos {
+        self.complete_from.max(self.trace.complete_from(task))
+    }
+
     fn line(&mut self, task: Tid) -> &mut TaskTimeline {
         self.lines.entry(task).or_default()
     }
@@ -332,11 +342,12 @@ impl Builder<'_> {
         if task == 0 || task == UNKNOWN_OUTSIDE {
             return;
         }
-        let from = self.trace.from;
+        let (from, is_complete) = (self.trace.from, at >= self.complete_from(task));
         let line = self.line(task);
         let open = *line.doing(from, PresentState::Runnable);
         match open.now {
-            PresentState::Running => return,
+            PresentState::Running if is_complete => return,
+            PresentState::Running => {}
             PresentState::Runnable => {
                 line.push(open.since, at, Activity::Runnable { cpu: Some(cpu) })
             }
@@ -396,9 +407,17 @@ impl Builder<'_> {
             if let Some(open) = line.open.filter(|_| task != 0) {
                 line.close(open, self.trace.to);
             }
+            // What ended before then may have had an end that is not recorded.
+            let complete_from = self.complete_from(task);
+            line.intervals.retain(|interval| interval.to > complete_from);
             if !line.intervals.is_empty() {
                 self.built.tasks.insert(task, line.intervals);
             }
+        }
+        let complete_from = self.complete_from.max(self.trace.complete_from);
+        for occupancy in self.built.occupancy.values_mut() {
+            let complete = occupancy.partition_point(|(at, _)| *at < complete_from);
+            occupancy.drain(..complete.saturating_sub(1));
         }
         self.built.reclaimers = self.reclaimers();
         self.built.copies = Copies::new(self.trace, &self.built.samples);

@@ -1,7 +1,7 @@
 //! Recorded events of the scheduler.
 
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Generations of forks that are followed.
 const MAX_FOREBEARS: usize = 8;
@@ -84,6 +84,11 @@ pub struct CodeMapping {
 pub struct Trace {
     /// Beginning of tracing.
     pub from: Nanos,
+    /// All events since then are there. Of those before, some made room: of the tasks that had the most, all but the last.
+    #[serde(default)]
+    pub complete_from: Nanos,
+    #[serde(default)]
+    pub thinned: BTreeSet<Tid>,
     /// End of tracing.
     pub to: Nanos,
     /// In any order.
@@ -236,6 +241,11 @@ impl Trace {
             _ => None,
         });
         (born, ended)
+    }
+
+    /// Since when all events of a task are there.
+    pub fn complete_from(&self, task: Tid) -> Nanos {
+        if self.thinned.contains(&task) { self.from.max(self.complete_from) } else { self.from }
     }
 
     /// The process of a thread, or the thread itself where that is not known.

@@ -133,7 +133,7 @@ impl PathWalk<'_> {
             let unseen = if is_known { UnseenReason::NeverRan } else { UnseenReason::Untraced };
             return self.push(hop, from, to, TimeKind::Unseen(unseen));
         }
-        let began = self.trace.from.clamp(from, to.max(from));
+        let began = self.trace.complete_from(task).clamp(from, to.max(from));
         self.push(hop, from, began, TimeKind::Unseen(UnseenReason::Untraced));
         self.push(hop, began, to, TimeKind::Unseen(UnseenReason::NotThere));
     }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::test_trace::assert_partition;
+use crate::thinning::Thinning;
 use crate::trace::{Event, EventKind, Task, TaskState, UserStackId, WakeContext};
 use proptest::prelude::*;
 
@@ -78,6 +79,39 @@ proptest! {
         let request = RequestSpan { task, from, to: from + length, servers, ..RequestSpan::default() };
         let of_all = path_within(&trace, &Timelines::new(&trace), request.clone());
         prop_assert_eq!(critical_path(&trace, request), of_all);
+    }
+
+    /// Promise (Tracing: why): Where the trace is full, tasks that switch all the time make room for those that do not; what
+    /// the path then has of a task is as with all events, or not traced.
+    #[test]
+    fn what_is_left_of_a_full_trace_is_true(
+        steps in proptest::collection::vec((0_u16..3, 0_u32..6, 0_u32..6, 0_u32..8), 0..300),
+        cuts in (0_u64..1200, 0_u64..1200), room in 0_usize..100,
+    ) {
+        let stacks = ["", "ep_poll", "futex_wait", "try_to_free_pages", "do_nanosleep", "tcp_sendmsg", "kswapd"];
+        let stacks = stacks.map(|function| vec![function.to_owned()]).to_vec();
+        let trace = Trace { to: 1200, events: scheduled(&steps), stacks, ..Trace::default() };
+        let mut full = trace.clone();
+        for cut in [cuts.0.min(cuts.1), cuts.0.max(cuts.1)] {
+            let thinned = std::mem::take(&mut full.thinned);
+            let thinning = Thinning::new(full.events.iter(), cut, room, thinned);
+            full.events.retain(|event| thinning.keeps(event));
+            (full.complete_from, full.thinned) = (cut, thinning.into_thinned());
+        }
+        let (of_all, of_left) = (Timelines::new(&trace), Timelines::new(&full));
+        for task in of_all.tasks() {
+            let all: Vec<Interval> = of_all.within(task, 0, 1200).collect();
+            let left: Vec<Interval> = of_left.within(task, 0, 1200).collect();
+            let complete_from = full.complete_from(task);
+            let since = all.iter().filter(|interval| interval.to > complete_from);
+            prop_assert_eq!(since.collect::<Vec<_>>(), left.iter().collect::<Vec<_>>());
+            if !full.thinned.contains(&task) {
+                prop_assert_eq!(of_all.woken_by(task, 0, 1200), of_left.woken_by(task, 0, 1200));
+            }
+        }
+        for cpu in 0..3 {
+            prop_assert_eq!(of_all.on_cpu(cpu, full.complete_from, 1200), of_left.on_cpu(cpu, full.complete_from, 1200));
+        }
     }
 }
 

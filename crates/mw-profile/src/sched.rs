@@ -246,9 +246,9 @@ impl SchedTracer {
         let to = self.switch.ended_ns.load(Ordering::Acquire);
         let mut copy = TraceCopy::default();
         while self.copy(&mut copy) {}
-        let mut trace = copy.into_trace(&mut Symbols::default());
+        let mut trace = copy.into_trace(0, &mut Symbols::default());
         trace.gaps.retain(|(begin, _)| *begin < to);
-        trace.to = to;
+        (trace.from, trace.to) = (trace.from.max(trace.complete_from), to);
         trace
     }
 

@@ -7,15 +7,17 @@
 //!                                    ├─ reading takes too much CPU time ─→ suspended ─→ traced
 //! ```
 //!
-//! In calm all events are disabled and cost nothing. While the trace is suspended, or where scheduler events may not be
+//! In calm all events are disabled and cost nothing, as they are during a stall while no request is overdue: what is traced
+//! then is of no path, and takes the room of what is. While the trace is suspended, or where scheduler events may not be
 //! traced, the states of the clients' and the services' threads are polled instead.
 
 use crate::clock::thread_time_since;
 use crate::cpu_budget::{CpuBudget, SkippableWork};
+use crate::priority::{in_time, read_in_time};
 use crate::progress::Beat;
 use mw_collect::service::{family, upstreams};
 use mw_collect::{CpuSample, GroupSample, GroupSampler, Source};
-use mw_critical_path::{PathSummary, RequestSpan, Trace, critical_path, filled_path};
+use mw_critical_path::{Nanos, PathSummary, RequestSpan, Trace, critical_path, filled_path};
 use mw_model::{CpuUse, GroupUse, Missing};
 use mw_profile::{
     POLLS_HZ, SchedTracer, StatePoller, Symbols, TraceCopy, TraceOptions, TraceSwitch,
@@ -132,6 +134,9 @@ struct TraceState {
     holds: u32,
     /// Stalls so far.
     stalls: u64,
+    /// No request is overdue although something is wanted, and how often that began.
+    paused: bool,
+    pauses: u64,
     /// Reading has taken too much CPU time, or the trace went on for [`MAX_TRACE`]: states alone are polled.
     suspended: bool,
 }
@@ -185,6 +190,20 @@ impl SharedTrace {
             }
             state.wanted = true;
             self.changed.notify_all();
+        } else if state.paused {
+            if let Some(switch) = self.switch.as_ref().filter(|_| !state.suspended) {
+                switch.on();
+            }
+            state.paused = false;
+        }
+    }
+
+    /// No request is overdue, while a stall lasts.
+    pub(crate) fn pause(&self) {
+        let mut state = self.state();
+        if state.wanted && !state.paused {
+            self.off();
+            (state.paused, state.pauses) = (true, state.pauses.saturating_add(1));
         }
     }
 
@@ -192,7 +211,7 @@ impl SharedTrace {
     pub(crate) fn calm(&self) {
         let mut state = self.state();
         self.off();
-        (state.wanted, state.suspended) = (false, false);
+        (state.wanted, state.suspended, state.paused) = (false, false, false);
         self.changed.notify_all();
     }
 
@@ -224,7 +243,7 @@ impl SharedTrace {
         let is_of_request = |trace: &Trace| !trace.events.is_empty() && trace.from < request.to;
         let polled = locked(&self.poller).as_ref().map(|poller| poller.trace());
         let polled = polled.filter(is_of_request);
-        let traced = self.traced().filter(is_of_request);
+        let traced = self.traced(request.from).filter(is_of_request);
         let upstreams = locked(&self.upstreams).clone();
         let request = RequestSpan { upstreams, ..request };
         let (path, trace) = match (traced, polled) {
@@ -240,13 +259,17 @@ impl SharedTrace {
         Some(path)
     }
 
-    /// The trace so far. The rings are read on meanwhile.
-    fn traced(&self) -> Option<Trace> {
-        let mut copy = TraceCopy::default();
-        while locked(&self.tracer).as_mut()?.copy(&mut copy) {
-            copy.make_room();
-        }
-        Some(copy.into_trace(&mut locked(&self.symbols)))
+    /// The trace of a request that began then. The rings are read on meanwhile.
+    fn traced(&self, since: Nanos) -> Option<Trace> {
+        let copied = in_time(|| {
+            let mut copy = TraceCopy::default();
+            while locked(&self.tracer).as_mut()?.copy(&mut copy) {
+                copy.make_room();
+            }
+            Some(copy)
+        });
+        let copy = copied?;
+        Some(copy.into_trace(since, &mut locked(&self.symbols)))
     }
 
     /// The cgroups of the tasks; of one that has ended those that it had earlier in the stall, or those of its service, or
@@ -364,6 +387,7 @@ impl SharedTrace {
 
     /// Reads the rings while something is traced, until the recorder stops.
     pub(crate) fn run(&self, beat: &Beat) {
+        read_in_time();
         while self.wait_for(|state| state.wanted) {
             beat.step();
             self.begin();
@@ -403,7 +427,8 @@ impl SharedTrace {
     /// Reads the rings until nothing is wanted.
     fn record(&self, beat: &Beat) {
         let (began, mut cpu) = (Instant::now(), Duration::ZERO);
-        let (mut stalls, mut stall_began) = (self.state().stalls, began);
+        let TraceState { mut stalls, mut pauses, .. } = *self.state();
+        let mut stall_began = began;
         while self.state().wanted && !self.is_stopped() {
             beat.step();
             self.wait_round();
@@ -412,8 +437,13 @@ impl SharedTrace {
                 tracer.wait(None, Duration::ZERO);
             }
             cpu += thread_time_since(cpu_before);
-            if self.state().stalls != stalls {
-                (stalls, stall_began) = (self.state().stalls, Instant::now());
+            let state = *self.state();
+            if state.stalls != stalls {
+                (stalls, stall_began) = (state.stalls, Instant::now());
+            }
+            if state.pauses != pauses && !state.paused && !state.suspended {
+                pauses = state.pauses;
+                self.resume();
             }
             self.judge(began.elapsed(), cpu, stall_began.elapsed() >= MAX_TRACE);
         }
@@ -509,7 +539,7 @@ impl SharedTrace {
         if !state.suspended && (is_long || is_dear()) {
             switch.off();
             state.suspended = true;
-        } else if state.suspended && !is_long && !takes(RESUME_CPU_PERCENT) {
+        } else if state.suspended && !state.paused && !is_long && !takes(RESUME_CPU_PERCENT) {
             drop(state);
             self.resume();
         }
@@ -519,7 +549,7 @@ impl SharedTrace {
         let mut tracer = locked(&self.tracer);
         // Under the lock: what became calm meanwhile stays so.
         let mut state = self.state();
-        if let Some(tracer) = tracer.as_mut().filter(|_| state.wanted) {
+        if let Some(tracer) = tracer.as_mut().filter(|_| state.wanted && !state.paused) {
             tracer.resume();
             state.suspended = false;
         }

@@ -3,13 +3,16 @@
 use crate::symbols::Symbols;
 use crate::task_numbers::TaskNumbers;
 use mw_critical_path::{
-    Basis, CodeMapping, Event, EventKind, Nanos, StackId, Task, Tid, Trace, UserStack, UserStackId,
-    outside_tid,
+    Basis, CodeMapping, Event, EventKind, Nanos, NeededEvents, StackId, Task, Tid, Trace,
+    UserStack, UserStackId, outside_tid,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Events that are copied at a time: within 100 µs, or a few milliseconds on an emulated CPU.
-pub(super) const PIECE: usize = 1 << 12;
+const PIECE: usize = 1 << 12;
+
+/// Times that a copy begins again with pieces twice as large: in the end all is one.
+const MAX_DOUBLINGS: u32 = 8;
 
 pub(super) const NO_EVENT: Event =
     Event { at: 0, cpu: 0, user_stack: UserStackId(0), kind: EventKind::SwitchIn { task: 0 } };
@@ -20,12 +23,14 @@ pub(super) const NO_EVENT: Event =
 pub struct TraceCopy {
     pub(super) from: Nanos,
     pub(super) to: Nanos,
+    pub(super) complete_from: Nanos,
+    pub(super) thinned: BTreeSet<Tid>,
     pub(super) events: Vec<Event>,
-    /// The number of the next event.
-    pub(super) next: u64,
     pub(super) stacks: CopiedStacks,
-    /// Number of times that stacks had been renumbered.
-    pub(super) renumbered: u64,
+    /// Number of times that events had made room.
+    pub(super) compactions: u64,
+    /// Number of times that it began again.
+    begun_again: u32,
     /// Stacks that were read by name from /proc.
     pub(super) named: Vec<Vec<String>>,
     pub(super) user_stacks: Vec<UserStack>,
@@ -66,29 +71,32 @@ impl CopiedStacks {
 
 impl TraceCopy {
     /// Forgets the events and stacks so far, and keeps their memory.
-    pub(super) fn begin_again(&mut self, renumbered: u64) {
+    pub(super) fn begin_again(&mut self, compactions: u64) {
+        if !self.events.is_empty() {
+            self.begun_again += 1;
+        }
         self.events.clear();
         self.stacks.addresses.clear();
         self.stacks.ends.clear();
-        (self.next, self.renumbered) = (0, renumbered);
+        self.compactions = compactions;
+    }
+
+    /// Events of the next piece: the more, the more often it had to begin again.
+    pub(super) fn piece(&self) -> usize {
+        PIECE << self.begun_again.min(MAX_DOUBLINGS)
     }
 
     /// Has the memory of the next piece present before somebody waits for it to be written.
     pub fn make_room(&mut self) {
         let filled = self.events.len();
-        self.events.resize(filled + PIECE, NO_EVENT);
+        self.events.resize(filled + self.piece(), NO_EVENT);
         self.events.truncate(filled);
     }
 
-    /// The trace, with the names of functions: 50 to 200 ms of CPU time where some are new.
-    pub fn into_trace(self, symbols: &mut Symbols) -> Trace {
-        // Without names every wait is of an unknown kind, which the path says.
-        let _ = symbols.learn(self.stacks.addresses.iter().copied());
-        let names = |stack: &[u64]| -> Vec<String> {
-            stack.iter().map(|address| symbols.name(*address).to_owned()).collect()
-        };
-        let mut stacks: Vec<Vec<String>> = self.stacks.iter().map(names).collect();
-        let (mut events, first_named) = (self.events, stacks.len());
+    /// The trace of what happened since then, and of what went on at that time, with the names of functions: 50 to 200 ms
+    /// of CPU time where some are new. Names of stacks take most of the time, so that others have none.
+    pub fn into_trace(self, since: Nanos, symbols: &mut Symbols) -> Trace {
+        let (mut events, first_named) = (self.events, self.stacks.count());
         for event in &mut events {
             if let EventKind::Found { stack, .. } = &mut event.kind {
                 *stack = placed(*stack, first_named);
@@ -97,7 +105,11 @@ impl TraceCopy {
                 *task = TaskNumbers::resolved(&self.pairs, *task);
             }
         }
-        let mut tasks = self.tasks;
+        let needed = NeededEvents::new(events.iter(), since);
+        events.retain(|event| needed.has(event));
+        let mut stacks = named(&self.stacks, &mut events, symbols);
+        let thinned = self.thinned.iter().map(|task| TaskNumbers::resolved(&self.pairs, *task));
+        let (thinned, mut tasks) = (thinned.collect(), self.tasks);
         for (initial, own) in &self.pairs {
             // It was known by its number in the initial namespace first.
             if let Some(task) = tasks.remove(&outside_tid(*initial)) {
@@ -107,6 +119,8 @@ impl TraceCopy {
         stacks.extend(self.named);
         Trace {
             from: self.from,
+            complete_from: self.complete_from,
+            thinned,
             to: self.to,
             events,
             stacks,
@@ -122,6 +136,24 @@ impl TraceCopy {
     }
 }
 
+/// The functions of the stacks that events have; others are empty.
+fn named(stacks: &CopiedStacks, events: &mut [Event], symbols: &mut Symbols) -> Vec<Vec<String>> {
+    let mut used = vec![false; stacks.count()];
+    for id in events.iter_mut().filter_map(|event| stack_of(&mut event.kind)) {
+        if let Some(used) = used.get_mut(index(*id)) {
+            *used = true;
+        }
+    }
+    let stacks =
+        || used.iter().zip(stacks.iter()).map(|(used, stack)| if *used { stack } else { &[] });
+    // Without names every wait is of an unknown kind, which the path says.
+    let _ = symbols.learn(stacks().flatten().copied());
+    let names = |stack: &[u64]| -> Vec<String> {
+        stack.iter().map(|address| symbols.name(*address).to_owned()).collect()
+    };
+    stacks().map(names).collect()
+}
+
 /// The tasks of an event that a tracepoint may have numbered.
 fn tasks_of(kind: &mut EventKind) -> impl Iterator<Item = &mut Tid> {
     let (first, second) = match kind {
@@ -131,6 +163,20 @@ fn tasks_of(kind: &mut EventKind) -> impl Iterator<Item = &mut Tid> {
         EventKind::Fork { .. } | EventKind::Found { .. } => (None, None),
     };
     first.into_iter().chain(second)
+}
+
+/// The stack of an event, but for those that were read by name.
+pub(super) fn stack_of(kind: &mut EventKind) -> Option<&mut StackId> {
+    match kind {
+        EventKind::SwitchOut { stack, .. }
+        | EventKind::Waking { stack, .. }
+        | EventKind::Sample { stack, .. } => Some(stack),
+        EventKind::SwitchIn { .. } | EventKind::Fork { .. } | EventKind::Found { .. } => None,
+    }
+}
+
+pub(super) fn index(id: StackId) -> usize {
+    usize::try_from(id.0).unwrap_or(usize::MAX)
 }
 
 /// Stacks that were read by name are numbered from the end on while the trace is recorded.

@@ -1,6 +1,6 @@
 //! The records of a scheduler trace as events.
 
-use super::copy::{NO_EVENT, PIECE, TraceCopy, named_id};
+use super::copy::{NO_EVENT, TraceCopy, index, named_id, stack_of};
 use super::left_stacks::{LeftStack, LeftStacks};
 use super::options::{MAX_GAPS, MAX_SLEEPERS, MAX_TASKS, STATES_LIMIT, TraceOptions};
 use super::stacks::Stacks;
@@ -12,12 +12,12 @@ use crate::task_numbers::{RELEASED, TaskNumbers};
 use crate::tracepoint::{Field, TracepointFormat};
 use hashbrown::HashMap;
 use mw_critical_path::{
-    Event, EventKind, Nanos, StackId, Task, TaskState, Tid, UNKNOWN_OUTSIDE, UserStackId,
+    Event, EventKind, Nanos, StackId, Task, TaskState, Thinning, Tid, UNKNOWN_OUTSIDE, UserStackId,
     WakeContext,
 };
 use mw_model::Missing;
 use mw_sys::monotonic_ns;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Instant;
 
 /// `common_flags` of a tracepoint (include/linux/trace_events.h).
@@ -62,12 +62,12 @@ pub(super) struct TraceRecorder {
     options: TraceOptions,
     from: Nanos,
     events: VecDeque<Event>,
-    /// Events that were dropped: the number of the first in `events`.
-    dropped: u64,
+    /// All events since then are there, and of those before the ones of tasks that were not thinned.
+    complete_from: Nanos,
+    thinned: BTreeSet<Tid>,
     stacks: Stacks,
-    /// Number of times that stacks were renumbered, and the number of events then.
-    renumbered: u64,
-    renumbered_at: u64,
+    /// Number of times that events made room for others.
+    compactions: u64,
     /// The stack of the record that is being read.
     addresses: Vec<u64>,
     /// Stacks that were read by name from /proc.
@@ -126,10 +126,10 @@ impl TraceRecorder {
             options,
             from: 0,
             events,
-            dropped: 0,
+            complete_from: 0,
+            thinned: BTreeSet::new(),
             stacks: Stacks::new(options.stacks, options.resident_stacks),
-            renumbered: 0,
-            renumbered_at: 0,
+            compactions: 0,
             addresses: Vec::new(),
             named: Vec::new(),
             tasks: HashMap::new(),
@@ -146,7 +146,7 @@ impl TraceRecorder {
     /// Forgets everything. Memory beyond what is kept from the start is released.
     pub(super) fn clear(&mut self) {
         self.left_stacks.clear();
-        let is_resident = self.dropped == 0
+        let is_resident = self.compactions == 0
             && self.events.len() <= self.options.resident_events
             && self.stacks.len() <= self.options.resident_stacks;
         if !is_resident {
@@ -154,8 +154,9 @@ impl TraceRecorder {
             *self = Self::new(self.options, std::mem::take(&mut self.numbers));
             return;
         }
-        (self.from, self.lost) = (0, 0);
+        (self.from, self.complete_from, self.lost) = (0, 0, 0);
         self.events.clear();
+        self.thinned.clear();
         self.stacks.clear();
         self.named.clear();
         self.tasks.clear();
@@ -317,13 +318,12 @@ impl TraceRecorder {
         if at < self.from {
             return;
         }
-        if self.events.len() >= self.options.events {
-            self.events.pop_front();
-            self.dropped += 1;
-            self.from = self.events.front().map_or(at, |first| first.at).max(self.from);
-        }
         self.cpus.entry(cpu).or_default().at = at;
         self.events.push_back(Event { at, cpu, user_stack, kind });
+        // Afterwards, since its stack gets another number.
+        if self.events.len() >= self.options.events {
+            self.compact();
+        }
     }
 
     /// The kernel reports losses before the next record that finds room.
@@ -340,23 +340,30 @@ impl TraceRecorder {
     }
 
     fn stack(&mut self, addresses: impl Iterator<Item = u64>, is_wait: bool) -> StackId {
-        if self.stacks.is_full() {
-            self.forget_stacks();
-        }
         self.addresses.clear();
         self.addresses.extend(addresses);
         self.stacks.id(&self.addresses, is_wait)
     }
 
-    /// Makes room for stacks: those of events that were dropped go. It looks at all events, so that it is done again
-    /// only when as many as a quarter of them are new.
-    fn forget_stacks(&mut self) {
-        let recorded = self.dropped.saturating_add(self.events.len() as u64);
-        let since = recorded.saturating_sub(self.renumbered_at);
-        if self.dropped == 0 || since < self.options.events as u64 / 4 {
-            return;
+    /// Makes room in the older half of the events. Where nearly all of them are needed, as of a machine that forks all the
+    /// time, the oldest go.
+    fn compact(&mut self) {
+        self.compactions += 1;
+        let half = self.options.events / 2;
+        let until = self.events.get(half).map_or(0, |event| event.at).max(self.complete_from);
+        let (room, thinned) = (self.options.events / 8, std::mem::take(&mut self.thinned));
+        let thinning = Thinning::new(self.events.iter(), until, room, thinned);
+        self.events.retain(|event| thinning.keeps(event));
+        (self.complete_from, self.thinned) = (until, thinning.into_thinned());
+        if self.events.len() > half + half / 2 {
+            self.events.drain(..half);
+            self.from = self.events.front().map_or(until, |first| first.at).max(self.from);
         }
-        (self.renumbered, self.renumbered_at) = (self.renumbered + 1, recorded);
+        self.forget_stacks();
+    }
+
+    /// Stacks of events that have gone make room.
+    fn forget_stacks(&mut self) {
         let mut used = vec![false; self.stacks.len()];
         for event in &mut self.events {
             let slot = stack_of(&mut event.kind).and_then(|id| used.get_mut(index(*id)));
@@ -440,17 +447,15 @@ impl TraceRecorder {
         self.push(monotonic_ns(), 0, EventKind::Found { task: tid, state, stack: id });
     }
 
-    /// Adds the next piece to a copy; whether there are more. Where stacks were numbered anew since the last piece,
-    /// it begins again.
+    /// Adds the next piece to a copy; whether there are more. Where events made room since the last piece, it begins again.
     pub(super) fn copy(&self, copy: &mut TraceCopy) -> bool {
-        if copy.renumbered != self.renumbered {
-            copy.begin_again(self.renumbered);
+        if copy.compactions != self.compactions {
+            copy.begin_again(self.compactions);
         }
-        let from = usize::try_from(copy.next.saturating_sub(self.dropped)).unwrap_or(0);
-        let to = from.saturating_add(PIECE).min(self.events.len());
+        let from = copy.events.len();
+        let to = from.saturating_add(copy.piece()).min(self.events.len());
         if from < to {
             copy.events.extend(self.events.range(from..to));
-            copy.next = self.dropped.saturating_add(to as u64);
             return true;
         }
         let known = copy.stacks.count();
@@ -467,24 +472,11 @@ impl TraceRecorder {
         copy.parents.clone_from(&self.parents);
         copy.tasks = self.tasks.iter().map(|(tid, task)| (*tid, task.clone())).collect();
         copy.pairs = self.numbers.pairs();
-        (copy.from, copy.lost) = (self.from, self.lost);
+        (copy.from, copy.complete_from, copy.lost) = (self.from, self.complete_from, self.lost);
+        copy.thinned.clone_from(&self.thinned);
         copy.gaps.clone_from(&self.gaps);
         false
     }
-}
-
-/// The stack of an event, but for those that were read by name.
-fn stack_of(kind: &mut EventKind) -> Option<&mut StackId> {
-    match kind {
-        EventKind::SwitchOut { stack, .. }
-        | EventKind::Waking { stack, .. }
-        | EventKind::Sample { stack, .. } => Some(stack),
-        EventKind::SwitchIn { .. } | EventKind::Fork { .. } | EventKind::Found { .. } => None,
-    }
-}
-
-fn index(id: StackId) -> usize {
-    usize::try_from(id.0).unwrap_or(usize::MAX)
 }
 
 fn need(format: &TracepointFormat, event: &str, field: &str) -> Result<Field, Missing> {
