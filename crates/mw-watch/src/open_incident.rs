@@ -8,7 +8,7 @@ use crate::service_answers::ServiceQuestion;
 use crate::stall::{Monitor, Stall};
 use crate::tracing::FunctionNaming;
 use mw_collect::service::WaitingConnections;
-use mw_critical_path::RequestSpan;
+use mw_critical_path::{PathSummary, RequestSpan};
 use mw_model::{Host, INCIDENT_SCHEMA, Incident, OomKills, ReachedLimit, StoppedDevice};
 use mw_probe::{ProbeFailure, ProbeRequest};
 use mw_record::Writer;
@@ -214,7 +214,10 @@ impl OpenIncident {
         self.known.groups = with.tracing.groups_since(self.stall.seen_unix_ms, &processes);
         self.known.cpus = with.tracing.cpus_since(self.stall.seen_unix_ms);
         let Some(request) = self.request(with) else { return };
-        if let Some(path) = with.tracing.path(request, names) {
+        let Some(path) = with.tracing.path(request, names) else { return };
+        // Where the recorder was late, others may have taken the room of what was traced.
+        let knows_more = |known: &PathSummary| known.traced_ns() > path.traced_ns();
+        if !self.known.path.as_ref().is_some_and(knows_more) {
             self.known.path = Some(path);
         }
     }

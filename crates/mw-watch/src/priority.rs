@@ -1,4 +1,4 @@
-//! Threads whose work may be late.
+//! Threads whose work may be late, and work that may not.
 
 /// The lowest priority.
 const NICE: i32 = 19;
@@ -18,4 +18,24 @@ pub(crate) fn yield_on_few_cpus(cpus: u32) {
 pub(crate) fn yield_to_others() {
     // Without the privilege it competes as others do.
     let _ = rustix::process::setpriority_process(None, NICE);
+}
+
+/// What a thread reads late is lost, as is what others read while it holds their lock.
+const NICE_OF_READER: i32 = -10;
+
+/// A thread that reads in time: what it takes is limited elsewhere.
+pub(crate) fn read_in_time() {
+    // Without the privilege it competes as others do.
+    let _ = rustix::process::setpriority_process(None, NICE_OF_READER);
+}
+
+/// Short work of a thread that otherwise yields, in time.
+pub(crate) fn in_time<T>(work: impl FnOnce() -> T) -> T {
+    let before = rustix::process::getpriority_process(None);
+    read_in_time();
+    let done = work();
+    if let Ok(before) = before {
+        let _ = rustix::process::setpriority_process(None, before);
+    }
+    done
 }

@@ -23,6 +23,9 @@ const CLOSE_INTERVAL: Duration = Duration::from_millis(10);
 /// Shortest rest of the thread during a stall, as a multiple of a turn's duration.
 const COST_TO_REST: u32 = 20;
 
+/// The trace goes on for so long when no request is overdue any more, so that it does not begin and end all the time.
+const CALM_BEFORE_PAUSE_MS: f64 = 100.0;
+
 /// Between two turns otherwise, unless there is something to wait for.
 const CALM_INTERVAL: Duration = Duration::from_secs(2);
 
@@ -49,7 +52,7 @@ impl TriggerThread<'_> {
         let mut wakeups = Wakeups::new(monitors, self.pressure);
         let mut probes = Vec::with_capacity(monitors.probers.len());
         let mut changes = Vec::with_capacity(monitors.probers.len());
-        let (mut rest, mut is_traced) = (Duration::ZERO, false);
+        let (mut rest, mut is_traced, mut alarming_ms) = (Duration::ZERO, false, 0.0);
         while !stop.load(Ordering::Relaxed) {
             beat.step();
             let pressed = wakeups.wait(monitors, rest);
@@ -69,18 +72,20 @@ impl TriggerThread<'_> {
             }
             if is_alarming {
                 self.tracing.alarm();
-                is_traced = true;
+                (is_traced, alarming_ms) = (true, time.monotonic_ms);
             }
             detector.turn(&readings, &mut changes);
             self.stalls.set_good(detector.is_good());
             detector.probe_stalls().for_each(|stall| self.stalls.set_slowest(stall));
-            // A stall that nothing announced, as one of memory pressure, is traced from its beginning on.
+            // A stall that nothing announced, as one of memory pressure.
             is_traced |= changes.iter().any(|stall| !stall.has_ended());
             changes.drain(..).for_each(|stall| self.report(stall));
             let is_close = detector.is_stalled() || is_alarming;
             if is_traced && !is_close {
                 self.tracing.calm();
                 is_traced = false;
+            } else if is_traced && time.monotonic_ms - alarming_ms >= CALM_BEFORE_PAUSE_MS {
+                self.tracing.pause();
             }
             rest = if is_close {
                 // Nothing else runs on this CPU meanwhile.
