@@ -12,9 +12,13 @@ use mw_record::{Retention, Writer};
 use mw_test::{ChildGuard, LoggedChild};
 use rustix::process::Signal;
 use serde_json::Value;
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -43,9 +47,40 @@ fn json(args: &[&str], recording: &Path) -> Value {
     serde_json::from_str(&text(args, recording)).unwrap()
 }
 
+/// Two threads that wake each other 100,000 times a second, until dropped.
+struct Switchers(Arc<AtomicBool>);
+
+impl Switchers {
+    fn start() -> Self {
+        let ended = Arc::new(AtomicBool::new(false));
+        let (one, other) = UnixStream::pair().unwrap();
+        for mut end in [one, other] {
+            let ended = Arc::clone(&ended);
+            std::thread::spawn(move || {
+                // The other end is closed when its thread has ended.
+                let _ = end.write_all(b"a");
+                let mut byte = [0];
+                while !ended.load(Ordering::Relaxed) && end.read_exact(&mut byte).is_ok() {
+                    let _ = end.write_all(&byte);
+                }
+            });
+        }
+        Self(ended)
+    }
+}
+
+impl Drop for Switchers {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Beside threads whose switches fill the trace within two seconds.
+///
 /// Promise (Blame): Of a real stall the shares add up to its duration, and its report has them.
 #[test]
 fn a_real_stall_is_divided() {
+    let _busy = Switchers::start();
     let dir = TempDir::new().unwrap();
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     // apt-get install redis-server

@@ -9,8 +9,8 @@
 //!   clock's interrupt had to wait for interrupts to be on again, the unlocking has the sample of
 //!   all that was done under the lock.
 
+use hashbrown::{HashMap, HashSet};
 use mw_model::{Profile, Shift};
-use std::collections::{HashMap, HashSet};
 
 pub const MAX_SHIFTS: usize = 200;
 /// Functions whose callees are examined: the ones that grew the most.
@@ -101,23 +101,25 @@ const HELPERS: [&str; 19] = [
 /// Functions by how much more of all CPU time they took during a stall than before: the
 /// one to blame first, what took less last. At most [`MAX_SHIFTS`].
 pub fn difference(baseline: &Profile, during: &Profile) -> Vec<Shift> {
-    let (before, after) = (Shares::new(baseline), Shares::new(during));
-    let functions: HashSet<&str> = before.total.keys().chain(after.total.keys()).copied().collect();
-    let mut shifts: Vec<Shift> = functions
-        .into_iter()
-        .map(|function| Shift {
-            function: function.to_owned(),
-            before_percent: before.total(function),
-            during_percent: after.total(function),
-            before_self_percent: before.own(function),
-            during_self_percent: after.own(function),
-        })
-        .collect();
-    sort(&mut shifts, growth);
-    let leading = leading(baseline, during, &shifts);
-    sort(&mut shifts, |shift| growth(shift) * weight(shift, &leading));
+    let mut functions = FunctionNumbers::default();
+    let (baseline, during) = (functions.stacks(baseline), functions.stacks(during));
+    let names = functions.names;
+    let (before, after) = (Shares::new(&baseline, names.len()), Shares::new(&during, names.len()));
+    let shift = |(number, name): (usize, &&str)| Shift {
+        function: (*name).to_owned(),
+        before_percent: before.total(number),
+        during_percent: after.total(number),
+        before_self_percent: before.own(number),
+        during_self_percent: after.own(number),
+    };
+    let mut shifts: Vec<(usize, Shift)> =
+        names.iter().enumerate().map(|at| (at.0, shift(at))).collect();
+    shifts.retain(|(number, _)| before.has(*number) || after.has(*number));
+    sort(&mut shifts, |(_, shift)| growth(shift));
+    let leading = leading(&baseline, &during, &shifts);
+    sort(&mut shifts, |(number, shift)| growth(shift) * weight(shift, leading.contains(number)));
     shifts.truncate(MAX_SHIFTS);
-    shifts
+    shifts.into_iter().map(|(_, shift)| shift).collect()
 }
 
 fn growth(shift: &Shift) -> f64 {
@@ -125,22 +127,22 @@ fn growth(shift: &Shift) -> f64 {
 }
 
 /// The largest first; what a function did by itself breaks ties.
-fn sort(shifts: &mut [Shift], key: impl Fn(&Shift) -> f64) {
+fn sort(shifts: &mut [(usize, Shift)], key: impl Fn(&(usize, Shift)) -> f64) {
     let own = |shift: &Shift| shift.during_self_percent - shift.before_self_percent;
     shifts.sort_by(|a, b| {
-        let (by_key, by_own) = (key(b).total_cmp(&key(a)), own(b).total_cmp(&own(a)));
-        by_key.then(by_own).then_with(|| a.function.cmp(&b.function))
+        let (by_key, by_own) = (key(b).total_cmp(&key(a)), own(&b.1).total_cmp(&own(&a.1)));
+        by_key.then(by_own).then_with(|| a.1.function.cmp(&b.1.function))
     });
 }
 
 /// Weight of growth; a function that shrank is not to blame either way.
-fn weight(shift: &Shift, leading: &HashSet<String>) -> f64 {
+fn weight(shift: &Shift, is_leading: bool) -> f64 {
     let function = shift.function.as_str();
     if growth(shift) <= 0.0 {
         1.0
     } else if begins(function, &ENTRIES) {
         ENTRY_WEIGHT
-    } else if leading.contains(function) || begins(function, &HELPERS) {
+    } else if is_leading || begins(function, &HELPERS) {
         LEADING_WEIGHT
     } else {
         1.0
@@ -151,84 +153,130 @@ fn begins(function: &str, names: &[&str]) -> bool {
     names.iter().any(|name| function.starts_with(name))
 }
 
-/// Shares of all CPU time, in percent.
+/// Functions of both profiles, each with a number: stacks are compared by numbers, of which they have hundreds of thousands.
 #[derive(Debug, Default)]
-struct Shares<'a> {
-    total: HashMap<&'a str, f64>,
-    own: HashMap<&'a str, f64>,
+struct FunctionNumbers<'a> {
+    names: Vec<&'a str>,
+    numbers: HashMap<&'a str, usize>,
 }
 
-impl<'a> Shares<'a> {
-    fn new(profile: &'a Profile) -> Self {
-        let mut shares = Self::default();
-        each(profile, |percent, names| {
-            for (depth, name) in names.iter().enumerate() {
-                if !names.iter().take(depth).any(|outer| outer == name) {
-                    *shares.total.entry(*name).or_default() += percent;
+/// A stack by numbers of functions, outermost first, and its share of all CPU time in percent.
+struct NumberedStack {
+    percent: f64,
+    functions: Vec<usize>,
+}
+
+impl<'a> FunctionNumbers<'a> {
+    fn stacks(&mut self, profile: &'a Profile) -> Vec<NumberedStack> {
+        #[allow(clippy::cast_precision_loss, reason = "a share in percent")]
+        let all = f64::from(profile.hz) * f64::from(profile.cpus) * profile.span_ms as f64 / 1000.0;
+        if all <= 0.0 {
+            return Vec::new();
+        }
+        let numbers: Vec<usize> =
+            profile.functions.iter().map(|name| self.number(name.as_str())).collect();
+        let number = |frame: &u32| numbers.get(usize::try_from(*frame).ok()?).copied();
+        let stacks = profile.stacks.iter().map(|stack| NumberedStack {
+            #[allow(clippy::cast_precision_loss, reason = "a share in percent")]
+            percent: 100.0 * stack.samples as f64 / all,
+            functions: stack.frames.iter().filter_map(number).collect(),
+        });
+        stacks.collect()
+    }
+
+    fn number(&mut self, name: &'a str) -> usize {
+        *self.numbers.entry(name).or_insert_with(|| {
+            self.names.push(name);
+            self.names.len() - 1
+        })
+    }
+}
+
+/// Shares of all CPU time by the number of the function, in percent.
+#[derive(Debug, Default)]
+struct Shares {
+    total: Vec<f64>,
+    own: Vec<f64>,
+    seen: Vec<bool>,
+}
+
+impl Shares {
+    fn new(stacks: &[NumberedStack], functions: usize) -> Self {
+        let (total, own) = (vec![0.0; functions], vec![0.0; functions]);
+        let mut shares = Self { total, own, seen: vec![false; functions] };
+        for NumberedStack { percent, functions } in stacks {
+            for (depth, function) in functions.iter().enumerate() {
+                if !functions.iter().take(depth).any(|outer| outer == function) {
+                    add(&mut shares.total, *function, *percent);
+                }
+                if let Some(seen) = shares.seen.get_mut(*function) {
+                    *seen = true;
                 }
             }
-            if let Some(innermost) = names.last() {
-                *shares.own.entry(*innermost).or_default() += percent;
+            if let Some(innermost) = functions.last() {
+                add(&mut shares.own, *innermost, *percent);
             }
-        });
+        }
         shares
     }
 
-    fn total(&self, function: &str) -> f64 {
+    fn has(&self, function: usize) -> bool {
+        self.seen.get(function).copied().unwrap_or(false)
+    }
+
+    fn total(&self, function: usize) -> f64 {
         self.total.get(function).copied().unwrap_or(0.0)
     }
 
-    fn own(&self, function: &str) -> f64 {
+    fn own(&self, function: usize) -> f64 {
         self.own.get(function).copied().unwrap_or(0.0)
     }
 }
 
-/// Calls `visit` with each stack's share in percent of all CPU time and the names on it,
-/// outermost first.
-fn each<'a>(profile: &'a Profile, mut visit: impl FnMut(f64, &[&'a str])) {
-    #[allow(clippy::cast_precision_loss, reason = "a share in percent")]
-    let all = f64::from(profile.hz) * f64::from(profile.cpus) * profile.span_ms as f64 / 1000.0;
-    if all <= 0.0 {
-        return;
-    }
-    let mut names = Vec::new();
-    for stack in &profile.stacks {
-        names.clear();
-        names.extend(profile.names(stack));
-        #[allow(clippy::cast_precision_loss, reason = "a share in percent")]
-        visit(100.0 * stack.samples as f64 / all, &names);
+fn add(sums: &mut [f64], at: usize, percent: f64) {
+    if let Some(sum) = sums.get_mut(at) {
+        *sum += percent;
     }
 }
 
 /// Functions with most of their growth in one function that they call, which is no helper.
 /// `shifts` come with the largest growth first.
-fn leading(baseline: &Profile, during: &Profile, shifts: &[Shift]) -> HashSet<String> {
-    let grown: HashMap<&str, f64> = shifts
-        .iter()
-        .take(MAX_RANKED)
-        .map(|shift| (shift.function.as_str(), growth(shift)))
-        .filter(|(_, growth)| *growth > 0.0)
-        .collect();
-    let mut below: HashMap<(&str, &str), f64> = HashMap::new();
-    for (profile, sign) in [(during, 1.0), (baseline, -1.0)] {
-        each(profile, |percent, names| {
-            let ranked: Vec<&str> =
-                names.iter().copied().filter(|name| grown.contains_key(name)).collect();
-            let mut seen = HashSet::new();
-            for (depth, caller) in ranked.iter().enumerate() {
-                for callee in ranked.iter().skip(depth + 1) {
-                    if caller != callee && seen.insert((*caller, *callee)) {
-                        *below.entry((*caller, *callee)).or_default() += sign * percent;
-                    }
+fn leading(
+    baseline: &[NumberedStack],
+    during: &[NumberedStack],
+    shifts: &[(usize, Shift)],
+) -> HashSet<usize> {
+    let grown = shifts.iter().take(MAX_RANKED).filter(|(_, shift)| growth(shift) > 0.0);
+    let grown: Vec<&(usize, Shift)> = grown.collect();
+    let ranks: HashMap<usize, usize> =
+        grown.iter().enumerate().map(|(rank, (number, _))| (*number, rank)).collect();
+    // Of each pair of ranks the growth of the second below the first, and the last stack that had both.
+    let pairs = grown.len() * grown.len();
+    let (mut below, mut last_stack) = (vec![0.0; pairs], vec![usize::MAX; pairs]);
+    let signed = during.iter().map(|stack| (stack, 1.0));
+    let signed = signed.chain(baseline.iter().map(|stack| (stack, -1.0)));
+    for (at, (NumberedStack { percent, functions }, sign)) in signed.enumerate() {
+        let ranked: Vec<usize> =
+            functions.iter().filter_map(|number| ranks.get(number)).copied().collect();
+        for (depth, caller) in ranked.iter().enumerate() {
+            for callee in ranked.iter().skip(depth + 1).filter(|callee| *callee != caller) {
+                let pair = caller * grown.len() + callee;
+                if let Some(last) = last_stack.get_mut(pair).filter(|last| **last != at) {
+                    *last = at;
+                    add(&mut below, pair, sign * percent);
                 }
             }
-        });
+        }
     }
-    let leads = |((caller, callee), growth): (&(&str, &str), &f64)| {
-        let all = grown.get(caller).copied().unwrap_or(0.0);
-        (*growth >= LEADS * all && !begins(callee, &HELPERS)).then(|| (*caller).to_owned())
+    let leads = |pair: usize, below: f64| {
+        let (caller, all) =
+            grown.get(pair / grown.len()).map(|(at, shift)| (*at, growth(shift)))?;
+        let (_, callee) = grown.get(pair % grown.len())?;
+        let is_helper = begins(&callee.function, &HELPERS);
+        (last_stack.get(pair) != Some(&usize::MAX) && below >= LEADS * all && !is_helper)
+            .then_some(caller)
     };
-    below.iter().filter_map(leads).collect()
+    below.iter().enumerate().filter_map(|(pair, below)| leads(pair, *below)).collect()
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use crate::tracefs::Tracefs;
 use crate::tracepoint::TracepointFormat;
 pub use copy::TraceCopy;
 use hashbrown::HashMap;
-use mw_critical_path::{Tid, Trace};
+use mw_critical_path::{Nanos, Tid, Trace};
 use mw_model::Missing;
 use mw_sys::{
     PerfAttr, PerfEvent, PerfRing, PerfSource, SamplePeriod, UserStackCopy, monotonic_ns,
@@ -35,6 +35,7 @@ pub use options::{TraceOptions, UserStackOptions};
 use recorded::{SampleKind, TraceRecorder};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use states::StateReader;
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -240,13 +241,18 @@ impl SchedTracer {
         ready
     }
 
+    /// Tasks that ran at ticks of the clock since the last call, as this PID namespace numbers them.
+    pub fn take_sampled(&mut self) -> BTreeSet<Tid> {
+        self.recorded.take_sampled()
+    }
+
     /// Ends the trace and looks up the names of functions, which takes 50 to 200 ms of CPU time.
     pub fn finish(mut self) -> Trace {
         self.switch.off();
         let to = self.switch.ended_ns.load(Ordering::Acquire);
         let mut copy = TraceCopy::default();
         while self.copy(&mut copy) {}
-        let mut trace = copy.into_trace(0, &mut Symbols::default());
+        let mut trace = copy.into_trace((0, Nanos::MAX), &mut Symbols::default());
         trace.gaps.retain(|(begin, _)| *begin < to);
         (trace.from, trace.to) = (trace.from.max(trace.complete_from), to);
         trace

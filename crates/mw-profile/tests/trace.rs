@@ -27,7 +27,7 @@ fn copied(tracer: &mut SchedTracer) -> Trace {
     while tracer.copy(&mut copy) {
         copy.make_room();
     }
-    copy.into_trace(0, &mut Symbols::default())
+    copy.into_trace((0, u64::MAX), &mut Symbols::default())
 }
 
 fn sleeps(trace: &Trace, tid: u32) -> usize {

@@ -53,6 +53,7 @@ mod signal_kills;
 mod sizes;
 mod stall;
 mod stall_queue;
+mod task_groups;
 mod tracing;
 mod trigger;
 mod waits;

@@ -15,8 +15,9 @@ use crate::clock::thread_time_since;
 use crate::cpu_budget::{CpuBudget, SkippableWork};
 use crate::priority::{in_time, read_in_time};
 use crate::progress::Beat;
+use crate::task_groups::{TaskGroups, locked};
+use mw_collect::Source;
 use mw_collect::service::{family, upstreams};
-use mw_collect::{CpuSample, GroupSample, GroupSampler, Source};
 use mw_critical_path::{Nanos, PathSummary, RequestSpan, Trace, critical_path, filled_path};
 use mw_model::{CpuUse, GroupUse, Missing};
 use mw_profile::{
@@ -24,10 +25,9 @@ use mw_profile::{
 };
 use mw_sys::PidNamespace;
 use mw_unwind::{NamingLimits, name_functions};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// Between two reads of the rings; a ring that is half full is read at once.
@@ -47,8 +47,8 @@ const RESUME_CPU_PERCENT: u32 = 10;
 const COST_TO_REST: u32 = 20;
 const PART_TO_REST: u32 = 500;
 
-/// Samples of cgroups that are kept.
-const MAX_SAMPLES: usize = 4;
+/// What happened so long after a request, or an eighth of it, is part of its trace.
+const AFTERWARDS: Nanos = 100_000_000;
 
 /// Less is not judged.
 const LEAST_JUDGED: Duration = Duration::from_millis(500);
@@ -65,9 +65,6 @@ const UPSTREAMS_LIMIT: Duration = Duration::from_millis(50);
 /// Time limit of the search for the commands of probes.
 const COMMANDS_LIMIT: Duration = Duration::from_millis(20);
 
-/// CPU time that reading the counters of all cgroups may take: of 500 cgroups, or of 25 on an emulated CPU.
-const GROUPS_LIMIT: Duration = Duration::from_millis(25);
-
 /// The trace, shared by the threads of the recorder.
 #[derive(Debug)]
 pub(crate) struct SharedTrace {
@@ -81,12 +78,10 @@ pub(crate) struct SharedTrace {
     symbols: Arc<Mutex<Symbols>>,
     state: Mutex<TraceState>,
     changed: Condvar,
-    groups: Mutex<Option<GroupSamples>>,
+    groups: TaskGroups,
     services: Mutex<TracedServices>,
     /// Upstreams of the services when a stall began, and theirs: pairs of processes.
     upstreams: Mutex<Vec<(u32, u32)>>,
-    /// Cgroups of the tasks of the stalls that are traced.
-    known_groups: Mutex<BTreeMap<u32, Vec<String>>>,
     budget: Arc<CpuBudget>,
     stop: AtomicBool,
 }
@@ -116,16 +111,6 @@ impl TracedServices {
     }
 }
 
-/// Counters of cgroups, from the alarm on.
-#[derive(Debug)]
-struct GroupSamples {
-    sampler: GroupSampler,
-    /// At the latest alarms and beginnings of stalls, in milliseconds since 1970.
-    samples: VecDeque<(u64, GroupSample)>,
-    /// CPU time until then.
-    cpus: VecDeque<(u64, CpuSample)>,
-}
-
 #[derive(Debug, Default, Clone, Copy)]
 struct TraceState {
     /// Something has been outstanding for long, or there is a stall.
@@ -150,7 +135,7 @@ impl SharedTrace {
         budget: Arc<CpuBudget>,
         unseen: &mut Vec<Missing>,
     ) -> Self {
-        let groups = GroupSampler::find(source).map_err(|missing| unseen.push(missing)).ok();
+        let groups = TaskGroups::open(source, unseen);
         let tracer = options.map(SchedTracer::open);
         let untraced = |missing| {
             // The profiler may have said so already.
@@ -168,14 +153,9 @@ impl SharedTrace {
             symbols,
             state: Mutex::default(),
             changed: Condvar::new(),
-            groups: Mutex::new(groups.map(|sampler| GroupSamples {
-                sampler,
-                samples: VecDeque::new(),
-                cpus: VecDeque::new(),
-            })),
+            groups,
             services: Mutex::default(),
             upstreams: Mutex::default(),
-            known_groups: Mutex::default(),
             budget,
             stop: AtomicBool::new(false),
         }
@@ -243,7 +223,10 @@ impl SharedTrace {
         let is_of_request = |trace: &Trace| !trace.events.is_empty() && trace.from < request.to;
         let polled = locked(&self.poller).as_ref().map(|poller| poller.trace());
         let polled = polled.filter(is_of_request);
-        let traced = self.traced(request.from).filter(is_of_request);
+        // What a task does next tells about its last wait.
+        let until =
+            request.to.saturating_add(AFTERWARDS.max(request.to.saturating_sub(request.from) / 8));
+        let traced = self.traced((request.from, until)).filter(is_of_request);
         let upstreams = locked(&self.upstreams).clone();
         let request = RequestSpan { upstreams, ..request };
         let (path, trace) = match (traced, polled) {
@@ -259,8 +242,8 @@ impl SharedTrace {
         Some(path)
     }
 
-    /// The trace of a request that began then. The rings are read on meanwhile.
-    fn traced(&self, since: Nanos) -> Option<Trace> {
+    /// The trace of that time. The rings are read on meanwhile.
+    fn traced(&self, span: (Nanos, Nanos)) -> Option<Trace> {
         let copied = in_time(|| {
             let mut copy = TraceCopy::default();
             while locked(&self.tracer).as_mut()?.copy(&mut copy) {
@@ -269,7 +252,7 @@ impl SharedTrace {
             Some(copy)
         });
         let copy = copied?;
-        Some(copy.into_trace(since, &mut locked(&self.symbols)))
+        Some(copy.into_trace(span, &mut locked(&self.symbols)))
     }
 
     /// The cgroups of the tasks; of one that has ended those that it had earlier in the stall, or those of its service, or
@@ -280,10 +263,10 @@ impl SharedTrace {
         let find = |tid: u32| {
             let process = trace.process(tid);
             // Also where the thread lives: another of the process may be asked for when all of them have ended.
-            let of_process = (process != tid).then(|| self.cgroups_of(process)).flatten();
+            let of_process = (process != tid).then(|| self.groups.cgroups_of(process)).flatten();
             let of_service = || services.get(&process).cloned();
-            let of_kin = || trace.kin(tid).into_iter().find_map(|kin| self.cgroups_of(kin));
-            let own = self.cgroups_of(tid).or(of_process);
+            let of_kin = || trace.kin(tid).into_iter().find_map(|kin| self.groups.cgroups_of(kin));
+            let own = self.groups.cgroups_of(tid).or(of_process);
             own.or_else(of_service).or_else(of_kin).unwrap_or_default()
         };
         for task in path.tasks_mut() {
@@ -294,23 +277,9 @@ impl SharedTrace {
         }
     }
 
-    /// The cgroups of a process or thread, or those that it had earlier in the stall: who had the CPU may end with it.
-    fn cgroups_of(&self, tid: u32) -> Option<Vec<String>> {
-        const MAX_KNOWN: usize = 1024;
-        let groups = locked(&self.groups).as_ref()?.sampler.cgroups_of(tid);
-        let mut known = locked(&self.known_groups);
-        if groups.is_empty() {
-            return known.get(&tid).cloned();
-        }
-        if known.len() < MAX_KNOWN {
-            known.insert(tid, groups.clone());
-        }
-        Some(groups)
-    }
-
     /// The first cgroups of these processes and threads, below the hierarchy's root.
     pub(crate) fn cgroups(&self, tids: BTreeSet<u32>) -> BTreeMap<u32, String> {
-        let cgroup = |tid| Some((tid, self.cgroups_of(tid)?.into_iter().next()?));
+        let cgroup = |tid| Some((tid, self.groups.cgroups_of(tid)?.into_iter().next()?));
         tids.into_iter().filter_map(cgroup).collect()
     }
 
@@ -318,38 +287,15 @@ impl SharedTrace {
     /// 1970; or since then, where there was no alarm of its own shortly before. Groups of `processes` and of whom they
     /// asked are those of the service.
     pub(crate) fn groups_since(&self, seen_unix_ms: u64, processes: &[u32]) -> Vec<GroupUse> {
-        const SHORTLY_MS: u64 = 2000;
         let of_service = self.groups_of(processes);
         let cgroups = locked(&self.services).cgroups();
-        let mut groups = locked(&self.groups);
-        let Some(GroupSamples { sampler, samples, .. }) = groups.as_mut() else {
-            return Vec::new();
-        };
-        let earlier = samples.partition_point(|(at, _)| *at <= seen_unix_ms);
-        let last = earlier.checked_sub(1).and_then(|last| samples.get(last));
-        let recent = last.filter(|(at, _)| at.saturating_add(SHORTLY_MS) >= seen_unix_ms);
-        let Some((_, before)) = recent.or_else(|| samples.get(earlier)).or(last) else {
-            return Vec::new();
-        };
-        let now = sampler.sample(GROUPS_LIMIT, &cgroups);
-        let mut uses = sampler.difference(before, &now);
-        for group in &mut uses {
-            // The groups of all probed services were sampled as such.
-            let is_above = |path: &String| Path::new(path).starts_with(&group.path);
-            group.of_service = group.path != "/" && of_service.iter().any(is_above);
-        }
-        uses
+        self.groups.since(seen_unix_ms, &of_service, &cgroups)
     }
 
     /// CPU time since the last sample before a stall was seen at this time, or the first one
     /// after it.
     pub(crate) fn cpus_since(&self, seen_unix_ms: u64) -> Option<CpuUse> {
-        let groups = locked(&self.groups);
-        let cpus = &groups.as_ref()?.cpus;
-        let earlier = cpus.partition_point(|(at, _)| *at <= seen_unix_ms);
-        let last = earlier.checked_sub(1).and_then(|last| cpus.get(last));
-        let (_, before) = last.or_else(|| cpus.get(earlier))?;
-        Some(CpuSample::take()?.since(*before))
+        self.groups.cpus_since(seen_unix_ms)
     }
 
     /// Processes of probed services, and those that they have connections to.
@@ -367,11 +313,9 @@ impl SharedTrace {
     /// The cgroups of these processes.
     fn groups_of(&self, processes: &[u32]) -> BTreeSet<String> {
         let services = locked(&self.services).groups.clone();
-        let groups = locked(&self.groups);
-        let sampler = groups.as_ref().map(|groups| &groups.sampler);
         let of = |pid: u32| match services.get(&pid) {
             Some(known) => known.clone(),
-            None => sampler.map(|sampler| sampler.cgroups_of(pid)).unwrap_or_default(),
+            None => self.groups.cgroups_of(pid).unwrap_or_default(),
         };
         let asked = self.with_asked(processes);
         asked.into_iter().flat_map(of).filter(|path| path != "/").collect()
@@ -421,7 +365,7 @@ impl SharedTrace {
             tracer.clear();
         }
         *locked(&self.poller) = None;
-        locked(&self.known_groups).clear();
+        self.groups.forget_tasks();
     }
 
     /// Reads the rings until nothing is wanted.
@@ -435,6 +379,7 @@ impl SharedTrace {
             let cpu_before = mw_sys::thread_time();
             if let Some(tracer) = locked(&self.tracer).as_mut() {
                 tracer.wait(None, Duration::ZERO);
+                self.groups.note_running(tracer.take_sampled());
             }
             cpu += thread_time_since(cpu_before);
             let state = *self.state();
@@ -457,17 +402,18 @@ impl SharedTrace {
             beat.step();
             let services = locked(&self.services).clone();
             let cgroups = services.cgroups();
-            self.sample_groups(&cgroups);
+            self.groups.sample(&cgroups);
             let (began, mut begun) = (Instant::now(), 0);
             while self.state().wanted && !self.is_stopped() {
                 beat.step();
                 let TraceState { stalls, suspended, .. } = *self.state();
                 // Most alarms are no stalls.
                 if stalls != begun && stalls > 0 {
-                    self.sample_groups(&cgroups);
+                    self.groups.sample(&cgroups);
                     *locked(&self.upstreams) = upstreams(&services.processes, UPSTREAMS_LIMIT);
                 }
                 begun = stalls;
+                self.groups.find_those_of_running();
                 if (self.switch.is_some() && !suspended) || !self.may_poll {
                     self.rest(ROUND);
                     continue;
@@ -491,20 +437,6 @@ impl SharedTrace {
         let start = || Box::new(StatePoller::start(own, &services.clients, &processes()));
         locked(&self.poller).get_or_insert_with(start).poll();
         self.round().max(began.elapsed() * COST_TO_REST)
-    }
-
-    fn sample_groups(&self, first: &[String]) {
-        let mut groups = locked(&self.groups);
-        let Some(GroupSamples { sampler, samples, cpus }) = groups.as_mut() else { return };
-        if cpus.len() >= MAX_SAMPLES {
-            cpus.pop_front();
-        }
-        cpus.extend(CpuSample::take().map(|sample| (mw_sys::unix_ms(), sample)));
-        let sample = sampler.sample(GROUPS_LIMIT, first);
-        if samples.len() >= MAX_SAMPLES {
-            samples.pop_front();
-        }
-        samples.push_back((mw_sys::unix_ms(), sample));
     }
 
     /// Lets time pass while something is wanted.
@@ -576,8 +508,4 @@ impl SharedTrace {
     fn state(&self) -> MutexGuard<'_, TraceState> {
         locked(&self.state)
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,7 +1,8 @@
 //! A copy of what was recorded.
 
-use crate::symbols::Symbols;
+use crate::symbols::{Symbols, UNKNOWN};
 use crate::task_numbers::TaskNumbers;
+use hashbrown::{HashMap, HashSet};
 use mw_critical_path::{
     Basis, CodeMapping, Event, EventKind, Nanos, NeededEvents, StackId, Task, Tid, Trace,
     UserStack, UserStackId, outside_tid,
@@ -93,9 +94,9 @@ impl TraceCopy {
         self.events.truncate(filled);
     }
 
-    /// The trace of what happened since then, and of what went on at that time, with the names of functions: 50 to 200 ms
-    /// of CPU time where some are new. Names of stacks take most of the time, so that others have none.
-    pub fn into_trace(self, since: Nanos, symbols: &mut Symbols) -> Trace {
+    /// The trace of what happened in that time, and of what went on at its beginning, with the names of functions: 50 to
+    /// 200 ms of CPU time where some are new. Names of stacks take most of the time, so that others have none.
+    pub fn into_trace(self, (since, until): (Nanos, Nanos), symbols: &mut Symbols) -> Trace {
         let (mut events, first_named) = (self.events, self.stacks.count());
         for event in &mut events {
             if let EventKind::Found { stack, .. } = &mut event.kind {
@@ -106,7 +107,7 @@ impl TraceCopy {
             }
         }
         let needed = NeededEvents::new(events.iter(), since);
-        events.retain(|event| needed.has(event));
+        events.retain(|event| event.at <= until && needed.has(event));
         let mut stacks = named(&self.stacks, &mut events, symbols);
         let thinned = self.thinned.iter().map(|task| TaskNumbers::resolved(&self.pairs, *task));
         let (thinned, mut tasks) = (thinned.collect(), self.tasks);
@@ -146,12 +147,14 @@ fn named(stacks: &CopiedStacks, events: &mut [Event], symbols: &mut Symbols) -> 
     }
     let stacks =
         || used.iter().zip(stacks.iter()).map(|(used, stack)| if *used { stack } else { &[] });
+    // Each address is in many stacks.
+    let addresses: HashSet<u64> = stacks().flatten().copied().collect();
     // Without names every wait is of an unknown kind, which the path says.
-    let _ = symbols.learn(stacks().flatten().copied());
-    let names = |stack: &[u64]| -> Vec<String> {
-        stack.iter().map(|address| symbols.name(*address).to_owned()).collect()
-    };
-    stacks().map(names).collect()
+    let _ = symbols.learn(addresses.iter().copied());
+    let known: HashMap<u64, &str> =
+        addresses.into_iter().map(|address| (address, symbols.name(address))).collect();
+    let name = |address: &u64| known.get(address).copied().unwrap_or(UNKNOWN).to_owned();
+    stacks().map(|stack| stack.iter().map(name).collect()).collect()
 }
 
 /// The tasks of an event that a tracepoint may have numbered.

@@ -9,6 +9,9 @@ pub(super) const MAX_TASKS: usize = 1 << 16;
 /// Gaps in the records of which the times are kept.
 pub(super) const MAX_GAPS: usize = 1 << 12;
 
+/// Tasks that ran at ticks of the clock and were not taken yet.
+pub(super) const MAX_SAMPLED: usize = 1 << 10;
+
 /// Threads of programs that sleep of which the stack is read at the start: about 20 µs each.
 pub(super) const MAX_SLEEPERS: usize = 1 << 10;
 

@@ -2,7 +2,7 @@
 
 use super::copy::{NO_EVENT, TraceCopy, index, named_id, stack_of};
 use super::left_stacks::{LeftStack, LeftStacks};
-use super::options::{MAX_GAPS, MAX_SLEEPERS, MAX_TASKS, STATES_LIMIT, TraceOptions};
+use super::options::{MAX_GAPS, MAX_SAMPLED, MAX_SLEEPERS, MAX_TASKS, STATES_LIMIT, TraceOptions};
 use super::stacks::Stacks;
 use super::states::{StackChoice, StateReader, Thread};
 use super::user_stacks::UserStackTable;
@@ -13,7 +13,7 @@ use crate::tracepoint::{Field, TracepointFormat};
 use hashbrown::HashMap;
 use mw_critical_path::{
     Event, EventKind, Nanos, StackId, Task, TaskState, Thinning, Tid, UNKNOWN_OUTSIDE, UserStackId,
-    WakeContext,
+    WakeContext, outside_number,
 };
 use mw_model::Missing;
 use mw_sys::monotonic_ns;
@@ -81,6 +81,8 @@ pub(super) struct TraceRecorder {
     numbers: TaskNumbers,
     user_stacks: Option<UserStackTable>,
     left_stacks: LeftStacks,
+    /// Tasks that ran at ticks of the clock since they were last taken.
+    sampled: BTreeSet<Tid>,
 }
 
 /// The last record of a CPU.
@@ -140,7 +142,12 @@ impl TraceRecorder {
             numbers,
             user_stacks: options.user_stacks.map(UserStackTable::new),
             left_stacks: LeftStacks::default(),
+            sampled: BTreeSet::new(),
         }
+    }
+
+    pub(super) fn take_sampled(&mut self) -> BTreeSet<Tid> {
+        std::mem::take(&mut self.sampled)
     }
 
     /// Forgets everything. Memory beyond what is kept from the start is released.
@@ -199,7 +206,10 @@ impl TraceRecorder {
             PerfRecord::SwitchIn { pid, tid, time_ns } => {
                 let Some(task) = self.numbers.entering(next, tid) else { return };
                 self.belongs(task, pid);
-                self.push(time_ns, cpu, EventKind::SwitchIn { task });
+                // The tracepoint before has told it, unless it was silent.
+                if next.is_none() {
+                    self.push(time_ns, cpu, EventKind::SwitchIn { task });
+                }
                 self.cpus.entry(cpu).or_default().task = task;
             }
             PerfRecord::Fork { pid, tid, parent_tid, time_ns } => {
@@ -230,17 +240,24 @@ impl TraceRecorder {
     }
 
     fn kind(&mut self, origin: SampleKind, cpu: u16, sample: &PerfSample<'_>) -> Option<EventKind> {
-        let is_wait = matches!(origin, SampleKind::Switch(_));
-        let stack = self.stack(sample.stack(), is_wait);
         let fields = sample.fields_after_stack();
         match origin {
             SampleKind::Clock => {
-                let task = self.sampled(cpu, sample)?;
+                let stack = self.stack(sample.stack(), false);
+                let task = self.running(cpu, sample)?;
+                if self.sampled.len() < MAX_SAMPLED && outside_number(task).is_none() {
+                    self.sampled.insert(task);
+                }
                 Some(EventKind::Sample { task, stack })
             }
             SampleKind::Switch(of) => {
                 self.current(of.current, sample);
                 let (initial, state) = (tid(of.next.read(fields)?)?, state(of.state.read(fields)?));
+                // A task that was preempted is anywhere, and waits for nothing but a CPU.
+                let stack = match state {
+                    TaskState::Runnable | TaskState::Dead => StackId::default(),
+                    TaskState::Waiting | TaskState::Stopped => self.stack(sample.stack(), true),
+                };
                 let (task, next) = (self.task(of.task, fields)?, self.numbers.task(initial));
                 self.learn(next, || text(of.next_name.text(fields)));
                 let last = self.cpus.entry(cpu).or_default();
@@ -248,6 +265,7 @@ impl TraceRecorder {
                 Some(EventKind::SwitchOut { task, state, stack, next })
             }
             SampleKind::Waking(of) => {
+                let stack = self.stack(sample.stack(), false);
                 let by = self.current(of.current, sample);
                 let task = self.task(of.task, fields)?;
                 self.learn(task, || text(of.name.text(fields)));
@@ -274,7 +292,7 @@ impl TraceRecorder {
 
     /// The task that ran at a tick of the clock, which does not number tasks outside of this PID namespace; none on an
     /// idle CPU.
-    fn sampled(&mut self, cpu: u16, sample: &PerfSample<'_>) -> Option<Tid> {
+    fn running(&mut self, cpu: u16, sample: &PerfSample<'_>) -> Option<Tid> {
         let task = match sample.tid {
             0 | RELEASED if self.numbers.is_nested() => {
                 self.cpus.get(&cpu).map_or(0, |last| last.task)

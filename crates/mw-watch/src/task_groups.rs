@@ -1,0 +1,147 @@
+//! The cgroups of tasks, which may end with a stall, and the counters of all cgroups from its alarm on.
+
+use mw_collect::{CpuSample, GroupSample, GroupSampler, Source};
+use mw_model::{CpuUse, GroupUse, Missing};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Samples of cgroups that are kept, and the time from one to the next: what begins within it has the same.
+const MAX_SAMPLES: usize = 8;
+const SAMPLES_APART_MS: u64 = 2000;
+
+/// CPU time that reading the counters of all cgroups may take: of 500 cgroups, or of 25 on an emulated CPU.
+const GROUPS_LIMIT: Duration = Duration::from_millis(25);
+
+/// Tasks whose cgroups are remembered, and those whose cgroups are read in a round.
+const MAX_KNOWN: usize = 1024;
+const MAX_NEW_TASKS: usize = 16;
+
+#[derive(Debug)]
+pub(crate) struct TaskGroups {
+    samples: Mutex<Option<GroupSamples>>,
+    /// Cgroups of the tasks of the stalls that are traced.
+    known: Mutex<BTreeMap<u32, Vec<String>>>,
+    /// Tasks that had a CPU lately.
+    running: Mutex<BTreeSet<u32>>,
+}
+
+/// Counters of cgroups, from the alarm on.
+#[derive(Debug)]
+struct GroupSamples {
+    sampler: GroupSampler,
+    /// At the latest alarms and beginnings of stalls, in milliseconds since 1970.
+    samples: VecDeque<(u64, GroupSample)>,
+    /// CPU time until then.
+    cpus: VecDeque<(u64, CpuSample)>,
+}
+
+impl TaskGroups {
+    /// Finds the hierarchies; says what is missing where there are none.
+    pub(crate) fn open(source: &Source, unseen: &mut Vec<Missing>) -> Self {
+        let sampler = GroupSampler::find(source).map_err(|missing| unseen.push(missing)).ok();
+        let (samples, cpus) = Default::default();
+        Self {
+            samples: Mutex::new(sampler.map(|sampler| GroupSamples { sampler, samples, cpus })),
+            known: Mutex::default(),
+            running: Mutex::default(),
+        }
+    }
+
+    /// The cgroups of a process or thread, or those that it had earlier in the stall: who had the CPU may end with it.
+    pub(crate) fn cgroups_of(&self, tid: u32) -> Option<Vec<String>> {
+        let groups = locked(&self.samples).as_ref()?.sampler.cgroups_of(tid);
+        let mut known = locked(&self.known);
+        if groups.is_empty() {
+            return known.get(&tid).cloned();
+        }
+        if known.len() < MAX_KNOWN {
+            known.insert(tid, groups.clone());
+        }
+        Some(groups)
+    }
+
+    /// These tasks had a CPU lately.
+    pub(crate) fn note_running(&self, tids: BTreeSet<u32>) {
+        *locked(&self.running) = tids;
+    }
+
+    /// Reads the cgroups of tasks that had a CPU lately, where these are not known.
+    pub(crate) fn find_those_of_running(&self) {
+        let mut running = std::mem::take(&mut *locked(&self.running));
+        let known = locked(&self.known);
+        running.retain(|tid| !known.contains_key(tid));
+        drop(known);
+        for tid in running.into_iter().take(MAX_NEW_TASKS) {
+            self.cgroups_of(tid);
+        }
+    }
+
+    /// The stalls are over.
+    pub(crate) fn forget_tasks(&self) {
+        locked(&self.known).clear();
+    }
+
+    /// Reads the counters of all cgroups, `first` before others, unless that was done shortly before.
+    pub(crate) fn sample(&self, first: &[String]) {
+        let mut groups = locked(&self.samples);
+        let Some(GroupSamples { sampler, samples, cpus }) = groups.as_mut() else { return };
+        let now = mw_sys::unix_ms();
+        if samples.back().is_some_and(|(at, _)| at.saturating_add(SAMPLES_APART_MS) > now) {
+            return;
+        }
+        if cpus.len() >= MAX_SAMPLES {
+            cpus.pop_front();
+        }
+        cpus.extend(CpuSample::take().map(|sample| (mw_sys::unix_ms(), sample)));
+        let sample = sampler.sample(GROUPS_LIMIT, first);
+        if samples.len() >= MAX_SAMPLES {
+            samples.pop_front();
+        }
+        samples.push_back((mw_sys::unix_ms(), sample));
+    }
+
+    /// Use and waits of cgroups since the last sample shortly before this time, in milliseconds since 1970, or the first
+    /// after it. `cgroups` are read first; those of `of_service` and above them are the service's.
+    pub(crate) fn since(
+        &self,
+        seen_unix_ms: u64,
+        of_service: &BTreeSet<String>,
+        cgroups: &[String],
+    ) -> Vec<GroupUse> {
+        let mut groups = locked(&self.samples);
+        let Some(GroupSamples { sampler, samples, .. }) = groups.as_mut() else {
+            return Vec::new();
+        };
+        let earlier = samples.partition_point(|(at, _)| *at <= seen_unix_ms);
+        let last = earlier.checked_sub(1).and_then(|last| samples.get(last));
+        let recent = last.filter(|(at, _)| at.saturating_add(SAMPLES_APART_MS) >= seen_unix_ms);
+        let Some((_, before)) = recent.or_else(|| samples.get(earlier)).or(last) else {
+            return Vec::new();
+        };
+        let now = sampler.sample(GROUPS_LIMIT, cgroups);
+        let mut uses = sampler.difference(before, &now);
+        for group in &mut uses {
+            // The groups of all probed services were sampled as such.
+            let is_above = |path: &String| Path::new(path).starts_with(&group.path);
+            group.of_service = group.path != "/" && of_service.iter().any(is_above);
+        }
+        uses
+    }
+
+    /// CPU time since the last sample before this time, or the first one after it.
+    pub(crate) fn cpus_since(&self, seen_unix_ms: u64) -> Option<CpuUse> {
+        let groups = locked(&self.samples);
+        let cpus = &groups.as_ref()?.cpus;
+        let earlier = cpus.partition_point(|(at, _)| *at <= seen_unix_ms);
+        let last = earlier.checked_sub(1).and_then(|last| cpus.get(last));
+        let (_, before) = last.or_else(|| cpus.get(earlier))?;
+        Some(CpuSample::take()?.since(*before))
+    }
+}
+
+/// What a thread that panicked left is still used.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
