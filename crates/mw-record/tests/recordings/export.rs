@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod common;
-
-use common::{EVER, START_MS, offer, row, start};
+use crate::common::{EVER, START_MS, offer, row, start};
 use mw_record::{ExportFormat, Recording, export};
 use std::path::Path;
 use tempfile::TempDir;

@@ -1,9 +1,7 @@
 //! DuckDB reads what is exported.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod common;
-
-use common::{EVER, offer, start};
+use crate::common::{EVER, offer, start};
 use mw_record::{ExportFormat, Recording, export};
 use std::fs::{self, File};
 use std::path::Path;

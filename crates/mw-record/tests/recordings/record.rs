@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod common;
-
-use common::{EVER, START_MS, all, host, is_unbroken, names, offer, row, start, wait_for};
+use crate::common::{EVER, START_MS, all, host, is_unbroken, names, offer, row, start, wait_for};
 use mw_model::{Incident, NO_VALUE, Table, Trigger, TriggerKind};
 use mw_record::{RecordError, Recording, Retention, Writer};
 use tempfile::TempDir;

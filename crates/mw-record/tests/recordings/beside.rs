@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod common;
-
-use common::{EVER, START_MS, all, is_unbroken, names, offer, start};
+use crate::common::{EVER, START_MS, all, is_unbroken, names, offer, start};
 use mw_record::{ExportFormat, RecordError, Recording, export};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,7 +39,9 @@ fn one_that_was_opened_at_rest_sees_what_is_written_since() {
     for _ in 0..6 {
         offer(&writer, end..end + 400, COLUMNS);
         end += 400;
-        common::wait_for(|| recording.range().unwrap().unwrap().1 == START_MS + (end - 1) * 1_000);
+        crate::common::wait_for(|| {
+            recording.range().unwrap().unwrap().1 == START_MS + (end - 1) * 1_000
+        });
         assert_eq!(recording.damage(), None);
         let table = all(&recording);
         assert_eq!(table.rows() as u64, end);

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod common;
-
-use common::{EVER, START_MS, host, start, wait_for};
+use crate::common::{EVER, START_MS, host, start, wait_for};
 use mw_model::Table;
 use mw_record::{ExportFormat, Recording, Retention, Writer, export};
 use std::path::{Path, PathBuf};

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod common;
-
-use common::{EVER, START_MS, host, names, offer, start};
+use crate::common::{EVER, START_MS, host, names, offer, start};
 use mw_record::{RecordError, Recording, Retention, Writer};
 use rusqlite::{Connection, params};
 use std::fs;

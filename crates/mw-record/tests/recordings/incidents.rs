@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod common;
-
-use common::{START_MS, host, names, offer, start, wait_for};
+use crate::common::{START_MS, host, names, offer, start, wait_for};
 use mw_model::{
     Area, Cause, FailureKind, Finding, Incident, IncidentState, Severity, Table, Trigger,
 };
