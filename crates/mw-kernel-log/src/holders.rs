@@ -47,6 +47,8 @@ pub struct TaskShare {
     /// Shared pages count in each task.
     pub resident_bytes: u64,
     pub swapped_bytes: u64,
+    /// Of them, those that the OOM killer may not choose (oom_score_adj -1000).
+    pub exempt: u64,
 }
 
 /// Memory of the machine.
@@ -172,6 +174,7 @@ pub(crate) fn tasks(report: &KernelReport) -> Vec<TaskShare> {
         count: sum.count,
         resident_bytes: sum.resident_pages.saturating_mul(page_bytes),
         swapped_bytes: sum.swapped_pages.saturating_mul(page_bytes),
+        exempt: sum.exempt,
     };
     let mut shares: Vec<TaskShare> = report.tasks.by_name.iter().map(share).collect();
     shares.sort_by_key(|share| Reverse(share.resident_bytes.saturating_add(share.swapped_bytes)));

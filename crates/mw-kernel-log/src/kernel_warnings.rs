@@ -65,8 +65,15 @@ pub(crate) enum KernelWarning {
     CoherentPool,
     /// A size that the per-CPU allocator never serves (mm/percpu.c, PCPU_MIN_UNIT_SIZE).
     PercpuSize,
+    /// Memory for the kernel that saves a dump of a crashed one (kernel/crash_reserve.c, arch/*/kernel/setup.c before 6.8).
+    CrashKernel,
     /// A reminder about flags of memfd_create(2) (mm/memfd.c), from 6.3 on.
     MemfdFlags,
+    /// A request of ZFS that its authors want to know of, and that was served (module/os/linux/spl/spl-kmem.c).
+    LargeRequest,
+    /// A table that did not find its memory in one piece and took single pages (net/netfilter/nf_conntrack_core.c before
+    /// 4.13).
+    SinglePages,
 }
 
 /// Words of the kernel, and the warning that each is of.
@@ -117,6 +124,12 @@ static WORDS: WordTable<KernelWarning> = WordTable::new(&[
     ("pool for atomic allocation", KernelWarning::CoherentPool),
     ("Failed to get suitable pool for ", KernelWarning::CoherentPool),
     (" for percpu allocation", KernelWarning::PercpuSize),
+    ("crashkernel reservation failed", KernelWarning::CrashKernel),
+    ("cannot allocate crashkernel", KernelWarning::CrashKernel),
+    ("cannot reserve crashkernel", KernelWarning::CrashKernel),
+    ("Large kmem_alloc(", KernelWarning::LargeRequest),
+    ("Large kmem_zalloc(", KernelWarning::LargeRequest),
+    (": falling back to vmalloc", KernelWarning::SinglePages),
     ("memfd_create() without MFD_EXEC", KernelWarning::MemfdFlags),
     ("memfd_create() called without MFD_EXEC", KernelWarning::MemfdFlags),
 ]);
@@ -134,6 +147,18 @@ pub(crate) struct WarningLines {
 /// Warnings of a log by kind.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct KernelWarnings(BTreeMap<KernelWarning, WarningLines>);
+
+impl KernelWarning {
+    /// True if it is told when the machine starts, before there is anything to kill.
+    fn is_of_boot(self) -> bool {
+        matches!(self, Self::MemoryLimited | Self::NoHighMemory | Self::CrashKernel)
+    }
+
+    /// True if nothing was refused and nothing is faulty.
+    fn is_reminder(self) -> bool {
+        matches!(self, Self::MemfdFlags | Self::LargeRequest | Self::SinglePages)
+    }
+}
 
 impl KernelWarnings {
     /// Reads a line of the kernel; false if it is none of the warnings.
@@ -167,6 +192,7 @@ impl KernelWarnings {
                     after.rsplit_once(" '").and_then(|(_, name)| name.strip_suffix('\''))
                 }
                 KernelWarning::SwapArea => Some(refusal(message)),
+                KernelWarning::SinglePages => before.rsplit(' ').next(),
                 _ => None,
             };
             let first = first.filter(|name| !name.is_empty());
@@ -178,6 +204,7 @@ impl KernelWarnings {
                 KernelWarning::UnalignedRange => block_size(before),
                 KernelWarning::CoherentPool => pool_size(before),
                 KernelWarning::PercpuSize => percpu_size(before),
+                KernelWarning::LargeRequest => kmem_size(after),
                 _ => None,
             };
         }
@@ -186,15 +213,19 @@ impl KernelWarnings {
 
     /// The most frequent warning, in one line; a reminder is none.
     pub(crate) fn headline(&self) -> Option<String> {
-        let warnings = self.0.iter().filter(|(kind, _)| **kind != KernelWarning::MemfdFlags);
+        let warnings = self.0.iter().filter(|(kind, _)| !kind.is_reminder());
         let (kind, lines) = warnings.max_by_key(|(_, lines)| lines.count)?;
-        Some(format!("the kernel killed nothing: {}", kind.headline(lines)))
+        let headline = kind.headline(lines);
+        Some(match kind.is_of_boot() {
+            true => headline,
+            false => format!("the kernel killed nothing: {headline}"),
+        })
     }
 
     /// A line that looks like a warning, and is a reminder.
     pub(crate) fn reminder(&self) -> Option<String> {
-        let lines = self.0.get(&KernelWarning::MemfdFlags)?;
-        Some(KernelWarning::MemfdFlags.headline(lines))
+        let (kind, lines) = self.0.iter().find(|(kind, _)| kind.is_reminder())?;
+        Some(format!("nothing is wrong: {}", kind.headline(lines)))
     }
 
     /// A note for each warning.
@@ -272,6 +303,12 @@ fn percpu_size(before: &str) -> Option<String> {
     let (_, rest) = before.split_once("size (")?;
     let bytes = rest.split(')').next()?.parse::<u64>().ok()?;
     Some(format_count(bytes, "byte"))
+}
+
+/// `73728, 0x1000), please file an issue at:`.
+fn kmem_size(after: &str) -> Option<String> {
+    let (bytes, _) = after.split_once(',')?;
+    Some(format_bytes(bytes.parse().ok()?))
 }
 
 /// `total 32768 (slots), used 32766 (slots)`.
@@ -390,6 +427,13 @@ mod tests {
         assert_eq!(reminder.headline(), None);
         assert!(reminder.reminder().unwrap().contains("nothing is wrong"));
         assert!(reminder.reminder().unwrap().contains("systemd"));
+        let line = "Large kmem_alloc(73728, 0x1000), please file an issue at:";
+        assert!(read(&[line]).reminder().unwrap().contains("ZFS asked for 72 KiB"));
+        let table = read(&["nf_conntrack: falling back to vmalloc."]);
+        assert_eq!(table.headline(), None);
+        assert!(table.reminder().unwrap().contains("nf_conntrack"));
+        let line = "crashkernel reservation failed - No suitable area found.";
+        assert!(headline(line).contains("crashkernel="));
     }
 
     #[test]

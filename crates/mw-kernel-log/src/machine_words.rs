@@ -133,7 +133,8 @@ fn in_swap(report: &KernelReport) -> Option<u64> {
 /// What became of the shortage: a kill, a panic, or nothing that the log shows.
 fn outcome(report: &KernelReport) -> String {
     if !report.victims.is_empty() {
-        format!("{} was killed", victim_name(report))
+        let verb = if report.victims.len() > 1 { "were" } else { "was" };
+        format!("{} {verb} killed", victim_name(report))
     } else if report.remarks.has_no_victim {
         "the kernel found no process to kill".to_owned()
     } else if report.remarks.is_panic {
@@ -204,8 +205,14 @@ fn of_programs(judged: &JudgedReport<'_>, victim: &str, total: &str) -> String {
     if is_victim && top.count == 1 {
         format!("{victim}: it held {bytes}{of_total}{swapped}")
     } else {
-        format!("{victim}: {} held {bytes}{of_total}{swapped}", counted(top))
+        let exempt = if is_exempt(top) { " and may not be killed" } else { "" };
+        format!("{victim}: {} held {bytes}{of_total}{swapped}{exempt}", counted(top))
     }
+}
+
+/// True if the OOM killer may choose no process of that name.
+fn is_exempt(task: &TaskShare) -> bool {
+    task.count > 0 && task.exempt == task.count
 }
 
 fn report_bytes(report: &KernelReport) -> Option<String> {
@@ -454,7 +461,10 @@ fn remedy(judged: &JudgedReport<'_>, hints: &[MemoryHint]) -> String {
         LogCause::MemoryPolicy => "prefer nodes instead of binding to them (numactl --preferred, --interleave), or bind to more".to_owned(),
         LogCause::MovableOnly => format!("allow a node with zone Normal in cpuset.mems, not {} alone", nodes(report)),
         LogCause::PageFault => "look at the driver whose memory the program maps (GPU, RDMA) and at its own limits: the machine's memory was not the limit".to_owned(),
-        LogCause::Sysrq => "none: find who wrote f to /proc/sysrq-trigger or pressed the keys".to_owned(),
+        LogCause::Sysrq => format!(
+            "none: find who wrote f to /proc/sysrq-trigger or pressed the keys{}",
+            if report.remarks.is_panic { "; with vm.panic_on_oom=0 the kernel kills a process and does not panic" } else { "" }
+        ),
         LogCause::SwapOff => "free memory first (end or restart the largest programs), then swapoff; or leave swap on".to_owned(),
         LogCause::KsmUnmerge => "free memory first, or write 0 instead, which stops merging and keeps what is merged".to_owned(),
         LogCause::TraceBuffers => "write a smaller size: it counts on every CPU".to_owned(),
@@ -478,6 +488,10 @@ fn remedy(judged: &JudgedReport<'_>, hints: &[MemoryHint]) -> String {
             "the log does not say what was short: look at the lines before the report".to_owned()
         }
         _ => match processes(report).first() {
+            Some(top) if is_exempt(top) => format!(
+                "{}: the OOM killer may not choose it (oom_score_adj -1000, OOMScoreAdjust= of the unit), so that others end for it",
+                bound(&top.name)
+            ),
             Some(top) => format!("{}, or give it a cgroup with a limit of its own", bound(&top.name)),
             None => "the log does not show which program to bound".to_owned(),
         },

@@ -156,10 +156,15 @@ impl Reader {
         if !is_kill {
             self.end();
         }
-        self.current.get_or_insert_with(|| KernelReport {
-            stamp: line.stamp.clone(),
-            uptime_us: line.uptime_us,
-            ..KernelReport::new(ReportKind::Kill)
+        let is_sysrq = &mut self.is_sysrq;
+        self.current.get_or_insert_with(|| {
+            let mut report = KernelReport {
+                stamp: line.stamp.clone(),
+                uptime_us: line.uptime_us,
+                ..KernelReport::new(ReportKind::Kill)
+            };
+            report.remarks.is_sysrq = std::mem::take(is_sysrq);
+            report
         })
     }
 

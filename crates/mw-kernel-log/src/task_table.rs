@@ -25,6 +25,8 @@ pub(crate) struct TaskSum {
     pub(crate) count: u64,
     pub(crate) resident_pages: u64,
     pub(crate) swapped_pages: u64,
+    /// Tasks that the OOM killer may not choose.
+    pub(crate) exempt: u64,
 }
 
 impl TaskTable {
@@ -46,8 +48,8 @@ impl TaskTable {
 
     fn row(&mut self, row: &str) -> bool {
         let Some(task) = self.head.unwrap_or(OomTableHead::USUAL).task(row) else { return false };
-        let OomTask { pid, name, resident_pages, swapped_pages } = task;
-        let sum = TaskSum { count: 1, resident_pages, swapped_pages };
+        let OomTask { pid, name, resident_pages, swapped_pages, is_exempt } = task;
+        let sum = TaskSum { count: 1, resident_pages, swapped_pages, exempt: is_exempt.into() };
         self.tasks = self.tasks.saturating_add(1);
         let name = name.trim();
         if self.by_name.len() < MAX_NAMES || self.by_name.contains_key(name) {
@@ -67,6 +69,7 @@ impl TaskSum {
         self.count = self.count.saturating_add(other.count);
         self.resident_pages = self.resident_pages.saturating_add(other.resident_pages);
         self.swapped_pages = self.swapped_pages.saturating_add(other.swapped_pages);
+        self.exempt = self.exempt.saturating_add(other.exempt);
     }
 }
 

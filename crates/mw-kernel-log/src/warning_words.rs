@@ -104,8 +104,19 @@ impl KernelWarning {
                 "a request of {} for each CPU is larger than the per-CPU allocator serves",
                 lines.amount.as_deref().unwrap_or("memory")
             ),
+            Self::CrashKernel => {
+                "no memory in one piece was found for the crash kernel (crashkernel=)".to_owned()
+            }
+            Self::LargeRequest => format!(
+                "ZFS asked for {} in one piece, got it, and reports that",
+                lines.amount.as_deref().unwrap_or("much")
+            ),
+            Self::SinglePages => format!(
+                "a table of {} found no free block in one piece, and is in single pages instead (vmalloc)",
+                first.unwrap_or("a module")
+            ),
             Self::MemfdFlags => format!(
-                "nothing is wrong: a reminder to the authors of {} about flags of memfd_create(2)",
+                "a reminder to the authors of {} about flags of memfd_create(2)",
                 first.unwrap_or("a program")
             ),
         }
@@ -212,6 +223,16 @@ impl KernelWarning {
                 .to_owned(),
             Self::PercpuSize => "the program or module that asked (Comm: of the lines below) has to ask for less; no memory is \
                  missing"
+                .to_owned(),
+            Self::CrashKernel => "a crash leaves no dump (kdump); nothing else lacks memory. Ask for less, or for an area above 4 GiB \
+                 (crashkernel=SIZE,high, which takes a small one below as well). Where the kernel itself is placed at random \
+                 (KASLR), the same size fits at some boots and not at others"
+                .to_owned(),
+            Self::LargeRequest => "a request above ZFS's own mark (spl_kmem_alloc_warn) is a warning for its authors; the line has \
+                 no consequence. It comes from sizes that grow with the number of CPUs, and later versions avoid it"
+                .to_owned(),
+            Self::SinglePages => "the request for one block failed, was made another way and succeeded: harmless. A table that is set \
+                 larger than is needed (nf_conntrack_max, its hashsize) asks for such blocks"
                 .to_owned(),
             Self::MemfdFlags => "the kernel prints it once: the program passes neither MFD_EXEC nor MFD_NOEXEC_SEAL, and works as \
                  before. There is nothing to do"

@@ -128,6 +128,9 @@ pub fn kib(text: &str) -> Option<u64> {
     number.parse::<u64>().ok().map(|kib| kib.saturating_mul(1024))
 }
 
+/// OOM_SCORE_ADJ_MIN of include/uapi/linux/oom.h.
+const SCORE_ADJUSTMENT_MIN: i64 = -1000;
+
 /// Positions of the columns of the table of tasks: they differ between kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OomTableHead {
@@ -135,6 +138,7 @@ pub struct OomTableHead {
     numbers: usize,
     resident: usize,
     swapped: Option<usize>,
+    score_adjustment: Option<usize>,
 }
 
 /// A row of the table of tasks.
@@ -144,6 +148,8 @@ pub struct OomTask<'a> {
     pub name: &'a str,
     pub resident_pages: u64,
     pub swapped_pages: u64,
+    /// The OOM killer may not choose it (OOM_SCORE_ADJ_MIN, include/uapi/linux/oom.h).
+    pub is_exempt: bool,
 }
 
 /// A line of the table of tasks.
@@ -170,7 +176,8 @@ impl<'a> OomTableLine<'a> {
 
 impl OomTableHead {
     /// The columns of 4.19 to 6.7, for a log that begins below the head.
-    pub const USUAL: Self = Self { numbers: 7, resident: 3, swapped: Some(5) };
+    pub const USUAL: Self =
+        Self { numbers: 7, resident: 3, swapped: Some(5), score_adjustment: Some(6) };
 
     fn of(columns: &str) -> Option<Self> {
         let columns: Vec<&str> = columns.split_ascii_whitespace().collect();
@@ -180,8 +187,12 @@ impl OomTableHead {
             _ => columns.as_slice(),
         };
         let place = |name: &str| numbers.iter().position(|column| *column == name);
-        let head =
-            Self { numbers: numbers.len(), resident: place("rss")?, swapped: place("swapents") };
+        let head = Self {
+            numbers: numbers.len(),
+            resident: place("rss")?,
+            swapped: place("swapents"),
+            score_adjustment: place("oom_score_adj"),
+        };
         (head.numbers <= MAX_COLUMNS).then_some(head)
     }
 
@@ -197,11 +208,13 @@ impl OomTableHead {
             rest = after;
         }
         let column = |at: usize| numbers.get(at).and_then(|number| u64::try_from(*number).ok());
+        let adjustment = self.score_adjustment.and_then(|at| numbers.get(at));
         Some(OomTask {
             pid: pid.trim().parse().ok()?,
             name: rest,
             resident_pages: column(self.resident)?,
             swapped_pages: self.swapped.and_then(column).unwrap_or(0),
+            is_exempt: adjustment == Some(&SCORE_ADJUSTMENT_MIN),
         })
     }
 }

@@ -3,7 +3,8 @@
 //! Memory is reserved as huge pages that no program uses.
 //!
 //! ## What it finds
-//! Free, unreserved pages in the hugetlb pools that make up at least a tenth of memory.
+//! Free, unreserved pages in the hugetlb pools that make up at least a tenth of memory. Or a pool without free pages of which
+//! processes map less than half: files of hugetlbfs keep their pages when their program has ended.
 //!
 //! As the cause of a stall: at least a quarter of memory was reserved and idle while tasks reclaimed.
 //! The condition existed before the stall, so it scores lower than what happened during it. Or a program
@@ -18,7 +19,7 @@
 //!
 //! ## What it looks like
 //! `HugePages_Free` minus `HugePages_Rsvd` in /proc/meminfo is large; MemAvailable is small, and no
-//! process accounts for the difference.
+//! process accounts for the difference. Pages that files keep are in no process's `HugetlbPages` (/proc/PID/status).
 //!
 //! ## How to fix it
 //! `memwright fix hugepage-hoard` frees the idle pages. A program may be about to use them, so it is
@@ -44,9 +45,10 @@ use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_memory::huge_pool_dir;
+use mw_model::visible::shell_word;
 use mw_model::{
-    Area, Cause, Finding, HugePool, Missing, Quantity, Remedy, Role, Severity, Snapshot, Step,
-    Subject, Window, derived, format_bytes, format_count,
+    Area, Cause, Finding, HugePool, Missing, Process, Quantity, Remedy, Role, Severity, Snapshot,
+    Step, Subject, Window, derived, format_bytes, format_count,
 };
 use mw_proc::sysvipc_shm::ShmSegment;
 use mw_proc::vmstat::Counter;
@@ -65,7 +67,61 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
             None => with_plan(found, &window.now, pool),
         })
     });
-    Ok(found.collect())
+    Ok(found.chain(kept_by_files(&window.now, pools)).collect())
+}
+
+/// A pool that is used up although processes map less than half of it: a file of hugetlbfs keeps its pages until it is
+/// deleted (`remove_inode_hugepages()`, fs/hugetlbfs/inode.c), and a segment until it is destroyed.
+fn kept_by_files(snapshot: &Snapshot, pools: &[HugePool]) -> Option<Finding> {
+    let is_used = |pool: &&HugePool| pool.total_pages > pool.free_pages;
+    let mut used = pools.iter().filter(is_used);
+    // What a process maps is told for all sizes together.
+    let pool = used.next().filter(|pool| used.next().is_none() && pool.available_pages() == 0)?;
+    let processes = snapshot.processes.value().filter(|all| all.whole().is_ok())?;
+    if !has_all_processes(snapshot, &processes.list) {
+        return None;
+    }
+    let mapped = processes.list.iter().filter_map(|process| process.status.hugetlb_pages_bytes);
+    let segments = snapshot.shm.value()?.iter().filter(|segment| segment.is_hugetlb());
+    let segments = segments.map(|segment| segment.size_bytes);
+    let held = derived::total(mapped.chain(segments)).div_euclid(pool.page_bytes.max(1));
+    let used = pool.total_pages.saturating_sub(pool.free_pages);
+    let kept = used.saturating_sub(held);
+    if kept < used.div_ceil(2) {
+        return None;
+    }
+    let mounts = snapshot.filesystems.value().map_or(&[][..], Vec::as_slice);
+    let mount = mounts.iter().find(|mount| mount.fstype == "hugetlbfs");
+    let target = mount.map_or("/dev/hugepages", |mount| mount.target.as_str());
+    let headline = format!(
+        "{} of {} are used up, and no process maps {kept} of them: files in {target} keep them",
+        format_count(pool.total_pages, "huge page"),
+        format_bytes(pool.page_bytes)
+    );
+    let dir = huge_pool_dir(pool.page_bytes, None);
+    Some(
+        Finding::new(Severity::Warning, Subject::HugePool(pool.page_bytes), headline)
+            .with_evidence("nr_hugepages", Quantity::Count(pool.total_pages), dir.clone())
+            .with_evidence("free_hugepages", Quantity::Count(pool.free_pages), dir)
+            .with_evidence("mapped by processes", Quantity::Count(held), "/proc/PID/status")
+            .with_impact("The next program that asks for huge pages gets none.")
+            .with_remedy(Remedy::named(
+                format!("delete the files of programs that have ended, in {target}"),
+                shell_word(target)
+                    .map(|word| Step::manual(format!("ls -l {word}")))
+                    .into_iter()
+                    .collect(),
+            )),
+    )
+}
+
+/// True if these are the processes of the machine, and not those of a container, which sees the machine's pools.
+fn has_all_processes(snapshot: &Snapshot, processes: &[Process]) -> bool {
+    const FIRST: [&str; 2] = ["systemd", "init"];
+    let is_first = |process: &Process| {
+        process.status.pid == Some(1) && FIRST.contains(&process.status.name.as_str())
+    };
+    snapshot.origin.replaced.is_empty() && processes.iter().any(is_first)
 }
 
 /// A segment on small pages that has more than the idle pages of the pool: its program may have asked for huge pages and got
@@ -229,4 +285,51 @@ fn finding(pool: &HugePool, memory_bytes: u64, is_used_up: bool) -> Option<Findi
                 vec![Step::write(format!("{dir}/nr_hugepages"), keep)],
             )),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mw_model::{MemoryFilesystem, Processes, Reading};
+    use mw_proc::status::Status;
+
+    fn kept(first: &str, mapped_bytes: u64, free_pages: u64) -> Option<String> {
+        let process = |pid, name: &str, hugetlb_pages_bytes| Process {
+            status: Status {
+                pid: Some(pid),
+                name: name.to_owned(),
+                hugetlb_pages_bytes: Some(hugetlb_pages_bytes),
+                ..Status::default()
+            },
+            ..Process::default()
+        };
+        let list = vec![process(1, first, 0), process(90, "qemu", mapped_bytes)];
+        let snapshot = Snapshot {
+            processes: Reading::Value(Processes { present: 2, unseen: 0, list }),
+            shm: Reading::Value(Vec::new()),
+            filesystems: Reading::Value(vec![MemoryFilesystem {
+                target: "/mnt/huge".to_owned(),
+                fstype: "hugetlbfs".to_owned(),
+                ..MemoryFilesystem::default()
+            }]),
+            ..Snapshot::default()
+        };
+        let pool =
+            HugePool { page_bytes: 2 << 20, total_pages: 100, free_pages, ..HugePool::default() };
+        kept_by_files(&snapshot, &[pool]).map(|finding| finding.headline)
+    }
+
+    #[test]
+    fn pages_that_no_process_maps_are_of_files() {
+        let headline = kept("systemd", 20 << 20, 0).unwrap_or_default();
+        assert!(headline.contains("no process maps 90 of them"), "{headline}");
+        assert!(headline.contains("/mnt/huge"), "{headline}");
+    }
+
+    #[test]
+    fn pages_that_are_mapped_or_free_are_no_finding() {
+        assert_eq!(kept("systemd", 200 << 20, 0), None);
+        assert_eq!(kept("systemd", 0, 1), None);
+        assert_eq!(kept("sh", 0, 0), None, "a container does not see the machine's processes");
+    }
 }

@@ -38,8 +38,10 @@ use crate::share::percent;
 use crate::shared_memory::POSIX_MOUNT;
 use mw_model::{
     Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Subject, Sysctl, Window, caller,
-    derived, format_bytes,
+    derived, format_bytes, format_count,
 };
+use mw_proc::sysvipc_shm::ShmSegment;
+use std::collections::BTreeMap;
 
 const SHMMAX: &str = "kernel.shmmax";
 const SHMALL: &str = "kernel.shmall";
@@ -148,12 +150,46 @@ fn used_up(snapshot: &Snapshot, sysctl: &Sysctl, shmall_bytes: u64) -> Vec<Findi
                 None => (format!("allow a larger {setting} at boot"), vec![ipc_ids::extending()]),
             };
             let summary = format!("remove unused segments (ipcs -m, ipcrm), or {summary}");
-            Finding::new(Severity::Warning, Subject::Sysctl(setting.to_owned()), headline)
-                .with_evidence("in use", used, "/proc/sysvipc/shm")
+            let finding =
+                Finding::new(Severity::Warning, Subject::Sysctl(setting.to_owned()), headline)
+                    .with_evidence("in use", used, "/proc/sysvipc/shm");
+            with_creator(finding, snapshot, segments)
                 .with_impact("The next shmget fails with ENOSPC although memory is free.")
                 .with_remedy(Remedy::named(summary, steps))
         })
         .collect()
+}
+
+/// Adds the process that created at least half of the segments, by number or size.
+fn with_creator(finding: Finding, snapshot: &Snapshot, segments: &[ShmSegment]) -> Finding {
+    let mut creators: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+    for segment in segments {
+        let (count, bytes) = creators.entry(segment.creator_pid).or_default();
+        *count = count.saturating_add(1);
+        *bytes = bytes.saturating_add(segment.size_bytes);
+    }
+    let bytes = derived::total(segments.iter().map(|segment| segment.size_bytes));
+    let is_most = |count: u64, of: u64| count >= of.div_ceil(2);
+    let is_it = |(_, (count, size)): &(&u32, &(u64, u64))| {
+        is_most(*count, segments.len() as u64) || is_most(*size, bytes)
+    };
+    let Some((pid, (count, size))) = creators.iter().find(is_it) else { return finding };
+    let processes = snapshot.processes.value().map_or(&[][..], |all| all.list.as_slice());
+    let process = processes.iter().find(|process| process.status.pid == Some(*pid));
+    let creator = match process {
+        Some(process) => format!("{} ({pid})", process.status.name),
+        None => format!("process {pid}"),
+    };
+    let destroyed = segments.iter().filter(|s| s.creator_pid == *pid && s.is_destroyed()).count();
+    let mut text = format!("{}, {}", format_count(*count, "segment"), format_bytes(*size));
+    if destroyed > 0 {
+        text.push_str(&format!(", {destroyed} of them destroyed and still attached"));
+    }
+    finding.with_evidence(
+        format!("created by {creator}"),
+        Quantity::Text(text),
+        "/proc/sysvipc/shm",
+    )
 }
 
 #[cfg(test)]
@@ -181,5 +217,25 @@ mod tests {
         assert!(small.starts_with("/dev/shm has room for 64 MiB, while 3"), "{small}");
         assert_eq!(headline("tmpfs", 1 << 30), None);
         assert_eq!(headline("ramfs", 64 << 20), None, "it has no limit");
+    }
+
+    #[test]
+    fn the_creator_of_most_segments_is_named() {
+        let segment = |creator_pid, size_bytes| ShmSegment {
+            creator_pid,
+            size_bytes,
+            mode: 0o1600,
+            ..ShmSegment::default()
+        };
+        let evidence = |segments: &[ShmSegment]| {
+            let finding = Finding::new(Severity::Warning, Subject::Sysctl(SHMALL.to_owned()), "");
+            let finding = with_creator(finding, &Snapshot::default(), segments);
+            finding.evidence.first().map(|evidence| format!("{evidence:?}"))
+        };
+        let most = evidence(&[segment(7, 1 << 30), segment(7, 1 << 30), segment(8, 1 << 20)]);
+        let most = most.unwrap_or_default();
+        assert!(most.contains("created by process 7") && most.contains("2 segments, 2 GiB"));
+        assert!(most.contains("2 of them destroyed and still attached"), "{most}");
+        assert_eq!(evidence(&[segment(7, 9), segment(8, 9), segment(9, 9)]), None);
     }
 }
