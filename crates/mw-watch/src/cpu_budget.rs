@@ -27,6 +27,7 @@ pub(crate) struct CpuBudget {
     looks: AtomicU64,
     polls: AtomicU64,
     suspensions: AtomicU64,
+    stalls: AtomicU64,
 }
 
 /// Evidence that may be left out.
@@ -46,13 +47,15 @@ pub(crate) struct LeftOut {
     looks: u64,
     polls: u64,
     suspensions: u64,
+    /// Stalls that were over before there was time for them.
+    stalls: u64,
 }
 
 impl CpuBudget {
     pub(crate) fn new(cpus: u32) -> Self {
         let cpus = cpus.max(1);
-        let (measured, looks, polls, suspensions) = Default::default();
-        Self { cpus, measured, looks, polls, suspensions }
+        let (measured, looks, polls, suspensions, stalls) = Default::default();
+        Self { cpus, measured, looks, polls, suspensions, stalls }
     }
 
     /// True if there is room for a piece of work; one that is left out is counted.
@@ -87,11 +90,17 @@ impl CpuBudget {
         cpu.saturating_sub(before) <= share + BURST
     }
 
+    /// A stall was over before there was time for it.
+    pub(crate) fn note_left_out_stall(&self) {
+        self.stalls.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn left_out(&self) -> LeftOut {
         LeftOut {
             looks: self.looks.load(Ordering::Relaxed),
             polls: self.polls.load(Ordering::Relaxed),
             suspensions: self.suspensions.load(Ordering::Relaxed),
+            stalls: self.stalls.load(Ordering::Relaxed),
         }
     }
 }
@@ -102,6 +111,7 @@ impl LeftOut {
             looks: self.looks.saturating_sub(before.looks),
             polls: self.polls.saturating_sub(before.polls),
             suspensions: self.suspensions.saturating_sub(before.suspensions),
+            stalls: self.stalls.saturating_sub(before.stalls),
         }
     }
 
@@ -112,7 +122,7 @@ impl LeftOut {
 
 impl fmt::Display for LeftOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { looks, polls, suspensions } = self;
+        let Self { looks, polls, suspensions, stalls } = self;
         let times = match suspensions {
             1 => "once".to_owned(),
             times => format!("{times} times"),
@@ -121,7 +131,12 @@ impl fmt::Display for LeftOut {
             f,
             "the recorder had taken {SHARE_PERCENT}% of the CPUs: it left out {looks} looks at tasks and {polls} polls \
              of threads, and suspended the trace {times}"
-        )
+        )?;
+        match stalls {
+            0 => Ok(()),
+            1 => f.write_str("; one shorter stall was not explained"),
+            stalls => write!(f, "; {stalls} shorter stalls were not explained"),
+        }
     }
 }
 
@@ -163,5 +178,11 @@ mod tests {
         let left_out = budget.left_out().since(before);
         assert!(left_out.to_string().ends_with("suspended the trace once"), "{left_out}");
         assert!(before.since(left_out).is_nothing());
+        budget.note_left_out_stall();
+        let left_out = budget.left_out().since(before).to_string();
+        assert!(
+            left_out.ends_with("the trace once; one shorter stall was not explained"),
+            "{left_out}"
+        );
     }
 }

@@ -56,6 +56,11 @@ impl EvidenceThread {
             match next {
                 NextChange::Stopped => return self.interrupt(incidents, episode),
                 NextChange::Nothing => {}
+                NextChange::LeftOut => {
+                    self.context.budget.note_left_out_stall();
+                    self.context.tracing.release();
+                    continue;
+                }
                 NextChange::Stall(stall) if stall.has_ended() => {
                     self.end_stall(*stall, &mut incidents);
                 }

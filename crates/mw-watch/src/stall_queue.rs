@@ -5,10 +5,14 @@ use mw_probe::ProbeRequest;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Beginnings and ends that wait for the evidence thread; with more, stalls that begin are not reported.
 const MAX_CHANGES: usize = 1024;
+
+/// Where the evidence thread is so late, stalls that are over are left out, the shortest first: each takes time in which
+/// others become old.
+const MAX_WAIT: Duration = Duration::from_secs(10);
 
 /// A queue from one thread to another.
 #[derive(Debug, Default)]
@@ -21,8 +25,8 @@ pub(crate) struct StallQueue {
 
 #[derive(Debug, Default)]
 struct QueueState {
-    /// Stalls that began or ended.
-    changes: VecDeque<Stall>,
+    /// Stalls that began or ended, and when they were reported.
+    changes: VecDeque<(Instant, Stall)>,
     /// The slowest request so far of each probe that is stalled.
     slowest: Vec<(Monitor, ProbeRequest)>,
     stopped: bool,
@@ -32,6 +36,8 @@ struct QueueState {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum NextChange {
     Stall(Box<Stall>),
+    /// A stall that is over, and is not to be explained.
+    LeftOut,
     /// The time is over.
     Nothing,
     /// The recorder stops.
@@ -46,7 +52,7 @@ impl StallQueue {
             state.slowest.retain(|(monitor, _)| *monitor != stall.monitor);
         }
         if stall.has_ended() || state.changes.len() < MAX_CHANGES {
-            state.changes.push_back(stall);
+            state.changes.push_back((Instant::now(), stall));
         }
         self.changed.notify_all();
     }
@@ -64,9 +70,12 @@ impl StallQueue {
             }
             None => self.changed.wait_while(state, idle).unwrap_or_else(PoisonError::into_inner),
         };
+        if !state.stopped && state.leave_out(Instant::now()) {
+            return NextChange::LeftOut;
+        }
         // What was reported before the end is not lost: a stall that is over is not interrupted.
         match state.changes.pop_front() {
-            Some(stall) => NextChange::Stall(Box::new(stall)),
+            Some((_, stall)) => NextChange::Stall(Box::new(stall)),
             None if state.stopped => NextChange::Stopped,
             None => NextChange::Nothing,
         }
@@ -120,9 +129,68 @@ impl StallQueue {
     }
 }
 
+impl QueueState {
+    /// Leaves out the shortest of the stalls that have begun and ended meanwhile, if there are several and the queue is late.
+    fn leave_out(&mut self, now: Instant) -> bool {
+        if self.changes.front().is_none_or(|(at, _)| now.duration_since(*at) < MAX_WAIT) {
+            return false;
+        }
+        let changes = self.changes.iter().enumerate();
+        let begun = changes.clone().filter(|(_, (_, stall))| {
+            !stall.has_ended()
+                && stall.monitor.needs_evidence()
+                && stall.monitor != Monitor::Requested
+        });
+        let over = begun.filter_map(|(begin, (_, stall))| {
+            let is_end = |(_, (_, other)): &(usize, &(Instant, Stall))| {
+                other.has_ended()
+                    && (other.monitor, other.seen_unix_ms) == (stall.monitor, stall.seen_unix_ms)
+            };
+            let (end, (_, ended)) = changes.clone().find(is_end)?;
+            Some((ended.ended_unix_ms?.saturating_sub(stall.started_unix_ms), begin, end))
+        });
+        let over: Vec<(u64, usize, usize)> = over.collect();
+        let Some((_, begin, end)) = over.iter().min().filter(|_| over.len() > 1) else {
+            return false;
+        };
+        self.changes.remove(*begin.max(end));
+        self.changes.remove(*begin.min(end));
+        true
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Promise (The recorder): Where stalls follow one another faster than they are explained, short ones that are over are
+    /// left out, and long ones, those that last and requests for evidence are not.
+    #[test]
+    fn a_late_queue_leaves_out_the_shortest_stalls_that_are_over() {
+        let mut state = QueueState::default();
+        let now = Instant::now();
+        let long_ago = now.checked_sub(MAX_WAIT).unwrap();
+        let mut report = |probe, started_unix_ms: u64, ended_unix_ms| {
+            let stall =
+                Stall::new(Monitor::Probe(probe), "db", 500.0, 600.0, started_unix_ms + 600);
+            state.changes.push_back((long_ago, stall.clone()));
+            state
+                .changes
+                .push_back((long_ago, Stall { ended_unix_ms: Some(ended_unix_ms), ..stall }));
+        };
+        report(0, 1000, 4000);
+        report(1, 1000, 1700);
+        report(0, 5000, 9000);
+        let lasting = Stall::new(Monitor::Probe(1), "db", 500.0, 600.0, 9000);
+        state.changes.push_back((long_ago, lasting));
+        assert!(!state.leave_out(long_ago), "it is not late yet");
+        assert!(state.leave_out(now) && state.leave_out(now));
+        let left: Vec<(Monitor, bool)> =
+            state.changes.iter().map(|(_, stall)| (stall.monitor, stall.has_ended())).collect();
+        let (one, other) = (Monitor::Probe(0), Monitor::Probe(1));
+        assert_eq!(left, [(one, false), (one, true), (other, false)]);
+        assert!(!state.leave_out(now), "one of them is explained");
+    }
 
     #[test]
     fn what_was_reported_before_the_end_is_not_lost() {
