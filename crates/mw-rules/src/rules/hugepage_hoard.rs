@@ -57,6 +57,13 @@ const NOTE_PERCENT: f64 = 10.0;
 const WARNING_PERCENT: f64 = 25.0;
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
+    let mut found = idle(window)?;
+    found.extend(kept_by_files(&window.now, window.now.hugepages.required()?));
+    Ok(found)
+}
+
+/// Pools with pages that nothing uses.
+fn idle(window: &Window) -> Result<Vec<Finding>, Missing> {
     let pools = window.now.hugepages.required()?;
     let total = derived::memory_bytes(&window.now.sample)?;
     let is_used_up = memory_exhausted::is_used_up(&window.now);
@@ -67,7 +74,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
             None => with_plan(found, &window.now, pool),
         })
     });
-    Ok(found.chain(kept_by_files(&window.now, pools)).collect())
+    Ok(found.collect())
 }
 
 /// A pool that is used up although processes map less than half of it: a file of hugetlbfs keeps its pages until it is
@@ -200,7 +207,7 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
         return Ok(Some(enlarged(stall, &forced)));
     }
     let score = CauseScore::for_reclaim(stall).at_most(LATENT_MOST);
-    let mut found = hazard(stall.window)?.into_iter().filter(|f| f.severity >= Severity::Warning);
+    let mut found = idle(stall.window)?.into_iter().filter(|f| f.severity >= Severity::Warning);
     let Some(mut finding) = found.next() else { return score.no_cause() };
     finding.headline = "idle huge pages held memory".to_owned();
     let cause = score.cause(finding)?;
