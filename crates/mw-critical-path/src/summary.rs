@@ -35,7 +35,7 @@ pub struct PathSummary {
     /// Time in which a Java virtual machine worked for itself while the request waited for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pause: Option<MachinePause>,
-    /// Records that the kernel or the reader dropped: with any, the parts may be wrong.
+    /// Records of the request's time that the kernel or the reader dropped: with any, the parts may be wrong.
     pub lost: u64,
     /// Time from the request's beginning to that of the trace.
     pub untraced_ns: Nanos,
@@ -196,10 +196,17 @@ impl CriticalPath {
                 operation: pause.operation,
                 total_ns: pause.total,
             }),
-            lost: trace.lost,
+            lost: self.lost(trace),
             untraced_ns: trace.from.saturating_sub(self.from),
             basis: trace.basis,
         }
+    }
+
+    /// Records of the trace that were lost, where some were during the request or at an unknown time.
+    fn lost(&self, trace: &Trace) -> u64 {
+        let to = self.from.saturating_add(self.duration());
+        let is_during = |(begin, end): &(Nanos, Nanos)| *begin < to && *end > self.from;
+        if trace.gaps.is_empty() || trace.gaps.iter().any(is_during) { trace.lost } else { 0 }
     }
 
     fn part(&self, trace: &Trace, places: &RecordedPlaces<'_>, share: &TimeShare) -> PathPart {

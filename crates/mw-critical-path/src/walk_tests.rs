@@ -274,6 +274,17 @@ fn what_was_done_while_records_were_lost_is_not_known() {
     assert_eq!(kinds, [(300, lost), (700, known), (950, lost), (1100, known)]);
 }
 
+/// Promise (Tracing: why): Records that were lost before a request make no part of it doubtful.
+#[test]
+fn records_that_were_lost_before_a_request_are_none_of_its_own() {
+    let mut traced = TraceBuilder::new(2000);
+    traced.runs(0, 0, CLIENT).blocks(100, 0, CLIENT, "schedule_hrtimeout < do_sys_poll");
+    traced.runs(1100, 0, CLIENT);
+    (traced.trace.lost, traced.trace.gaps) = (3, vec![(100, 300)]);
+    let lost = |from| traced.path(from, 1100).summary(&traced.trace).lost;
+    assert_eq!([lost(200), lost(300)], [3, 0]);
+}
+
 #[test]
 fn a_poll_that_a_timer_ends_timed_out() {
     let mut traced = TraceBuilder::new(2000);
