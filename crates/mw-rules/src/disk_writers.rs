@@ -5,7 +5,7 @@ use crate::share::percent;
 use crate::stall_window::StallWindow;
 use mw_critical_path::PathTask;
 use mw_critical_path::TimeClass;
-use mw_model::{DiskMetric, FloodShare, GroupIo, GroupUse, Metric, is_cgroup_within};
+use mw_model::{DiskMetric, FloodShare, GroupUse, Metric, is_cgroup_within};
 use mw_proc::vmstat::Counter;
 
 /// Less is no flood.
@@ -34,13 +34,18 @@ pub(crate) struct OtherWriter<'a> {
 
 /// The cgroup that wrote most to a disk of the service, where that is not the service's own.
 pub(crate) fn other_cgroup<'a>(stall: &StallWindow<'a>) -> Option<OtherWriter<'a>> {
-    let of_service = service_io(stall);
+    let own_groups = service_groups(stall);
     let own = |device: &str| {
-        let used = of_service.iter().filter(|io| io.device == device);
-        used.map(|io| io.written_bytes).max()
+        let io = own_groups.iter().flat_map(|group| &group.io).filter(|io| io.device == device);
+        io.map(|io| io.written_bytes).reduce(u64::saturating_add)
     };
-    let server = server(stall);
-    let others = groups(stall).filter(|group| !is_of_service(group, server));
+    let is_other = |group: &&GroupUse| {
+        let is_apart = |own: &&GroupUse| {
+            !is_cgroup_within(&own.path, &group.path) && !is_cgroup_within(&group.path, &own.path)
+        };
+        own_groups.iter().all(is_apart)
+    };
+    let others = groups(stall).filter(is_other);
     let written = others.flat_map(|group| group.io.iter().map(move |io| (group, io)));
     let (group, io) = written
         .filter(|(_, io)| own(&io.device).is_some_and(|own| io.written_bytes > own))
@@ -58,10 +63,11 @@ pub(crate) fn other_cgroup<'a>(stall: &StallWindow<'a>) -> Option<OtherWriter<'a
 /// service, and no cgroup is charged with most of what the disk wrote: version 1 charges the root with what is
 /// written back, and so do file systems that do not know whose page it is.
 pub(crate) fn other_program<'a>(stall: &StallWindow<'a>) -> Option<&'a FloodShare> {
-    let of_service = service_io(stall);
+    let own_groups = service_groups(stall);
     let journals = journals(stall);
     let is_used = |device: &str| {
-        of_service.iter().any(|io| io.device == device) || journals.contains(&device)
+        own_groups.iter().flat_map(|group| &group.io).any(|io| io.device == device)
+            || journals.contains(&device)
     };
     let is_candidate = |share: &&FloodShare| {
         is_used(&share.device)
@@ -184,11 +190,17 @@ fn groups<'a>(stall: &StallWindow<'a>) -> impl Iterator<Item = &'a GroupUse> {
     stall.incident.groups.iter().filter(|group| group.path != "/")
 }
 
-/// Reads and writes of the service's cgroups, by disk.
-fn service_io<'a>(stall: &StallWindow<'a>) -> Vec<&'a GroupIo> {
+/// The innermost cgroups of the service: one above them may be that of others, too.
+fn service_groups<'a>(stall: &StallWindow<'a>) -> Vec<&'a GroupUse> {
     let server = server(stall);
-    let own = groups(stall).filter(|group| is_of_service(group, server));
-    own.flat_map(|group| &group.io).collect()
+    let all: Vec<_> = groups(stall).filter(|group| is_of_service(group, server)).collect();
+    let is_innermost = |group: &&&GroupUse| {
+        let is_below = |other: &&GroupUse| {
+            other.path != group.path && is_cgroup_within(&other.path, &group.path)
+        };
+        !all.iter().any(is_below)
+    };
+    all.iter().filter(is_innermost).copied().collect()
 }
 
 /// The devices of the journals that the request waited for, by the names of their threads (`jbd2/sda1-8`): version 1
@@ -201,6 +213,7 @@ fn journals<'a>(stall: &StallWindow<'a>) -> Vec<&'a str> {
     names.filter_map(|name| Some(name.rsplit_once('-')?.0)).collect()
 }
 
+/// True if it is a cgroup of the service, or above one.
 fn is_of_service(group: &GroupUse, server: Option<&PathTask>) -> bool {
     match server {
         Some(server) => is_task_within(server, &group.path),

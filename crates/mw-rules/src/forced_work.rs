@@ -122,13 +122,16 @@ pub(crate) fn is_kernel_proactive(incident: &Incident, window: &Window) -> bool 
     compacts && window.rate(Counter::CompactDaemonWake).is_ok_and(|rate| rate <= 0.0)
 }
 
-/// Facts about a process that wrote.
+/// Facts about a process that wrote, of the reading that knows its cgroup: one after its end does not.
 pub(crate) fn writer<'a>(
     incident: &'a Incident,
     process: &ServiceProcess,
 ) -> Option<&'a WriterProcess> {
     let drops = incident.cache_drops.iter().map(|drop| &drop.writer);
-    incident.writers.iter().chain(drops).find(|writer| writer.process == *process)
+    let mut readings: Vec<&WriterProcess> =
+        incident.writers.iter().chain(drops).filter(|writer| writer.process == *process).collect();
+    readings.sort_by_key(|writer| writer.cgroup.is_none());
+    readings.first().copied()
 }
 
 /// `sh (812), started by cron (7), in /system.slice/cron.service`.

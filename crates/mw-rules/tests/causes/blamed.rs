@@ -10,7 +10,7 @@ use crate::{forced, paths, stacks};
 use mw_critical_path::{CpuHolder, HolderTime, PathTask, TimeKind, Wait};
 use mw_model::{
     BlameShare, CpuUse, EndKind, FailureKind, GroupUse, Incident, KillParty, Killer, Outage,
-    PartyKind, ProcessEnd, ProcessKill, Service, ServiceProcess, TriggerKind,
+    PartyKind, ProcessEnd, ProcessKill, Service, ServiceProcess, TriggerKind, WriterProcess,
 };
 use mw_proc::vmstat::Counter;
 use mw_rules::blame;
@@ -218,8 +218,14 @@ fn whoever_took_most_memory_is_to_blame_for_a_shortage() {
 /// Promise (Blame): The task that dropped the page cache by hand is to blame for what is read again.
 #[test]
 fn memory_work_by_hand_has_its_writer() {
-    let told = told(&explained(&dropped(READS)).blame);
-    assert_eq!(told[0], "db.service <- cron.service, drop-caches: 7380");
+    let mut made = dropped(READS);
+    assert_eq!(told(&explained(&made).blame)[0], "db.service <- cron.service, drop-caches: 7380");
+    let logged = &mut made.incident.cache_drops[0].writer;
+    (logged.unit, logged.cgroup) = (None, Some(BACKUP.to_owned()));
+    let process = logged.process.clone();
+    made.incident.writers = vec![WriterProcess { process, ..WriterProcess::default() }];
+    let told = told(&explained(&made).blame);
+    assert_eq!(told[0], "db.service <- backup.service, drop-caches: 7380", "it had ended");
 }
 
 /// Promise (Blame): What the hypervisor stole is the hypervisor's, and of the rest nobody is known.

@@ -117,6 +117,29 @@ fn a_backlog_that_another_cgroup_wrote_to_the_same_disk_is_a_flood() {
     assert_eq!(first("sda", 49_152, 1 << 10).rule, "slow-disk", "no backlog");
 }
 
+/// Promise (Blame): What a cgroup above the service is charged with is neither the service's nor another's alone.
+#[test]
+fn the_writes_of_a_cgroup_above_the_service_are_not_its_own() {
+    let first = |own_bytes, other_bytes, is_known| {
+        let own = GroupUse { of_service: is_known, ..wrote(GROUP, "sda", own_bytes) };
+        let mut made = with_group(waits_for_writeback(16 << 10), own);
+        if is_known {
+            made = made.served_by((812, "postgres"));
+        }
+        for (path, bytes) in
+            [("/system.slice", own_bytes + other_bytes), ("/system.slice/writer", other_bytes)]
+        {
+            made.incident.groups.push(wrote(path, "sda", bytes));
+        }
+        explained(&made).causes[0].finding.headline.clone()
+    };
+    for is_known in [false, true] {
+        let flood = first(49_152, 40 << 20, is_known);
+        assert!(flood.starts_with("cgroup /system.slice/writer wrote"), "{flood}");
+        assert_eq!(first(40 << 20, 49_152, is_known), "the disk was slow");
+    }
+}
+
 /// A command asks the service, so that nobody says which one it is, and the journal's thread has most of the time.
 ///
 /// Promise (Tracing: why): A flood is found where nobody says which cgroup the service has, and where no cgroup is
