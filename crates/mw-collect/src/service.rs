@@ -52,8 +52,8 @@ pub struct ServiceTracker {
     finder: Arc<Finder>,
     known: Option<KnownService>,
     missing: Missing,
-    /// No search before this.
-    rest_until: Option<Instant>,
+    /// No search of this connection's other end before this.
+    rest_until: Option<(Instant, Option<Connection>)>,
 }
 
 /// Sources for the search of services.
@@ -77,6 +77,7 @@ pub struct ServiceSearch {
 #[derive(Debug)]
 pub struct ServiceSearchResult {
     found: Result<KnownService, Missing>,
+    connection: Option<Connection>,
     took: Duration,
 }
 
@@ -141,7 +142,10 @@ impl ServiceTracker {
                 return None;
             }
         }
-        if self.rest_until.is_some_and(|until| Instant::now() < until) {
+        let rests = |(until, of): &(Instant, Option<Connection>)| {
+            Instant::now() < *until && of.as_ref() == connection
+        };
+        if self.rest_until.as_ref().is_some_and(rests) {
             return None;
         }
         Some(ServiceSearch {
@@ -152,7 +156,7 @@ impl ServiceTracker {
     }
 
     /// Notes what a search found.
-    pub fn note(&mut self, ServiceSearchResult { found, took }: ServiceSearchResult) {
+    pub fn note(&mut self, ServiceSearchResult { found, connection, took }: ServiceSearchResult) {
         match found {
             Ok(known) => {
                 self.known = Some(known);
@@ -160,7 +164,8 @@ impl ServiceTracker {
             }
             Err(missing) => {
                 self.missing = missing;
-                self.rest_until = Some(Instant::now() + (took * REST).clamp(MIN_REST, MAX_REST));
+                let rest = (took * REST).clamp(MIN_REST, MAX_REST);
+                self.rest_until = Some((Instant::now() + rest, connection));
             }
         }
     }
@@ -190,7 +195,7 @@ impl ServiceSearch {
     pub fn run(self) -> ServiceSearchResult {
         let begun = Instant::now();
         let found = self.finder.find(self.connection.as_ref(), &self.first, begun + SEARCH_LIMIT);
-        ServiceSearchResult { found, took: begun.elapsed() }
+        ServiceSearchResult { found, connection: self.connection, took: begun.elapsed() }
     }
 }
 

@@ -99,7 +99,7 @@ fn answer(
     let none = ServiceAnswer::default();
     Some(match question {
         ServiceQuestion::Begin { seen_unix_ms } => {
-            let service = services.service(probe).map(|service| Service {
+            let service = services.current(probe, prober).map(|service| Service {
                 listen_queue: prober.connection().as_ref().and_then(listen_queue),
                 ..service
             });

@@ -47,6 +47,8 @@ struct KnownServices {
     trackers: Vec<Option<ServiceTracker>>,
     /// The cgroups of their processes in all hierarchies, but for the root.
     groups: BTreeSet<String>,
+    /// One was found elsewhere than by the thread that looks for them.
+    is_new: bool,
 }
 
 impl Services {
@@ -63,7 +65,7 @@ impl Services {
         };
         let trackers = monitors.probers.iter().map(tracker).collect();
         Self {
-            known: Mutex::new(KnownServices { trackers, groups: BTreeSet::new() }),
+            known: Mutex::new(KnownServices { trackers, groups: BTreeSet::new(), is_new: false }),
             changed: Condvar::new(),
             stop: AtomicBool::new(false),
             log,
@@ -104,14 +106,22 @@ impl Services {
         }
     }
 
-    /// Finds the service of one probe again, if it has changed.
-    fn refresh(&self, probe: usize, prober: &mw_probe::Prober) {
+    /// Finds the service of one probe again, if it has changed. Whether it was searched for.
+    fn refresh(&self, probe: usize, prober: &mw_probe::Prober) -> bool {
         let connection = prober.connection();
         let search = self.tracker(probe, |tracker| tracker.search(connection.as_ref()));
         // It may take a second, in which a service may fail.
-        if let Some(searched) = search.flatten().map(ServiceSearch::run) {
-            self.tracker(probe, |tracker| tracker.note(searched));
+        let searched = search.flatten().map(ServiceSearch::run);
+        searched.is_some_and(|found| self.tracker(probe, |tracker| tracker.note(found)).is_some())
+    }
+
+    /// The service of one probe at the beginning of a stall: it may have been started again since the last look.
+    pub(crate) fn current(&self, probe: usize, prober: &mw_probe::Prober) -> Option<Service> {
+        if self.refresh(probe, prober) {
+            self.known().is_new = true;
+            self.changed.notify_all();
         }
+        self.service(probe)
     }
 
     fn tracker<T>(&self, probe: usize, with: impl FnOnce(&mut ServiceTracker) -> T) -> Option<T> {
@@ -195,10 +205,12 @@ impl Services {
         self.changed.notify_all();
     }
 
-    /// Lets time pass; `false` when the recorder stops.
+    /// Lets time pass, or none where a service was found elsewhere; `false` when the recorder stops.
     fn rest(&self, time: Duration) -> bool {
-        let waits = |_: &mut KnownServices| !self.is_stopped();
-        drop(self.changed.wait_timeout_while(self.known(), time, waits));
+        let waits = |known: &mut KnownServices| !self.is_stopped() && !known.is_new;
+        let waited = self.changed.wait_timeout_while(self.known(), time, waits);
+        let (mut known, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        known.is_new = false;
         !self.is_stopped()
     }
 
