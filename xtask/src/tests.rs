@@ -19,7 +19,7 @@ use std::path::Path;
 use std::sync::Mutex;
 
 /// Number of test programs that run at once, beside other steps: most of them wait for something most of the time.
-const JOBS: usize = 3;
+const JOBS: usize = 4;
 
 #[derive(Debug, Default)]
 pub(crate) struct TestResults {
