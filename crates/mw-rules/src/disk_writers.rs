@@ -1,6 +1,5 @@
 //! The disks of the service: who else wrote to them, and whether they kept up.
 
-use crate::request::is_task_within;
 use crate::share::percent;
 use crate::stall_window::StallWindow;
 use mw_critical_path::PathTask;
@@ -34,21 +33,11 @@ pub(crate) struct OtherWriter<'a> {
 
 /// The cgroup that wrote most to a disk of the service, where that is not the service's own.
 pub(crate) fn other_cgroup<'a>(stall: &StallWindow<'a>) -> Option<OtherWriter<'a>> {
-    let own_groups = service_groups(stall);
-    let own = |device: &str| {
-        let io = own_groups.iter().flat_map(|group| &group.io).filter(|io| io.device == device);
-        io.map(|io| io.written_bytes).reduce(u64::saturating_add)
-    };
-    let is_other = |group: &&GroupUse| {
-        let is_apart = |own: &&GroupUse| {
-            !is_cgroup_within(&own.path, &group.path) && !is_cgroup_within(&group.path, &own.path)
-        };
-        own_groups.iter().all(is_apart)
-    };
-    let others = groups(stall).filter(is_other);
+    let service = ServiceCgroups::of(stall);
+    let others = groups(stall).filter(|group| !service.touches(&group.path));
     let written = others.flat_map(|group| group.io.iter().map(move |io| (group, io)));
     let (group, io) = written
-        .filter(|(_, io)| own(&io.device).is_some_and(|own| io.written_bytes > own))
+        .filter(|(_, io)| service.uses(&io.device) && io.written_bytes > service.wrote(&io.device))
         .filter(|(_, io)| !is_swap(stall, &io.device))
         .max_by_key(|(_, io)| io.written_bytes)?;
     (io.written_bytes >= LEAST_BYTES).then(|| OtherWriter {
@@ -63,12 +52,9 @@ pub(crate) fn other_cgroup<'a>(stall: &StallWindow<'a>) -> Option<OtherWriter<'a
 /// service, and no cgroup is charged with most of what the disk wrote: version 1 charges the root with what is
 /// written back, and so do file systems that do not know whose page it is.
 pub(crate) fn other_program<'a>(stall: &StallWindow<'a>) -> Option<&'a FloodShare> {
-    let own_groups = service_groups(stall);
+    let service = ServiceCgroups::of(stall);
     let journals = journals(stall);
-    let is_used = |device: &str| {
-        own_groups.iter().flat_map(|group| &group.io).any(|io| io.device == device)
-            || journals.contains(&device)
-    };
+    let is_used = |device: &str| service.uses(device) || journals.contains(&device);
     let is_candidate = |share: &&FloodShare| {
         is_used(&share.device)
             && !is_charged(stall, &share.device)
@@ -191,16 +177,49 @@ fn groups<'a>(stall: &StallWindow<'a>) -> impl Iterator<Item = &'a GroupUse> {
 }
 
 /// The innermost cgroups of the service: one above them may be that of others, too.
-fn service_groups<'a>(stall: &StallWindow<'a>) -> Vec<&'a GroupUse> {
-    let server = server(stall);
-    let all: Vec<_> = groups(stall).filter(|group| is_of_service(group, server)).collect();
-    let is_innermost = |group: &&&GroupUse| {
-        let is_below = |other: &&GroupUse| {
-            other.path != group.path && is_cgroup_within(&other.path, &group.path)
+struct ServiceCgroups<'a> {
+    paths: Vec<&'a str>,
+    /// They, and those above and below them.
+    groups: Vec<&'a GroupUse>,
+}
+
+impl<'a> ServiceCgroups<'a> {
+    fn of(stall: &StallWindow<'a>) -> Self {
+        let mut paths: Vec<&str> = match server(stall) {
+            Some(server) => {
+                server.cgroup.iter().chain(&server.other_cgroups).map(|p| &**p).collect()
+            }
+            None => groups(stall).filter(|group| group.of_service).map(|g| &*g.path).collect(),
         };
-        !all.iter().any(is_below)
-    };
-    all.iter().filter(is_innermost).copied().collect()
+        let all = paths.clone();
+        let is_below = |path: &str, of: &str| path != of && is_cgroup_within(path, of);
+        paths.retain(|path| *path != "/" && !all.iter().any(|other| is_below(other, path)));
+        let mut service = Self { paths, groups: Vec::new() };
+        service.groups = groups(stall).filter(|group| service.touches(&group.path)).collect();
+        service
+    }
+
+    /// True for a cgroup of the service, and one above or below.
+    fn touches(&self, path: &str) -> bool {
+        let mut own = self.paths.iter();
+        own.any(|own| is_cgroup_within(own, path) || is_cgroup_within(path, own))
+    }
+
+    fn own(&self) -> impl Iterator<Item = &&'a GroupUse> {
+        self.groups.iter().filter(|group| self.paths.contains(&&*group.path))
+    }
+
+    /// True if it read from a disk or wrote to it; where nothing is known of it, one above it did.
+    fn uses(&self, device: &str) -> bool {
+        let is_known = self.own().next().is_some();
+        let io_of = |group: &&'a GroupUse| group.io.iter().any(|io| io.device == device);
+        if is_known { self.own().any(io_of) } else { self.groups.iter().any(io_of) }
+    }
+
+    /// Bytes that it wrote to a disk.
+    fn wrote(&self, device: &str) -> u64 {
+        self.own().map(|group| written(group, device)).fold(0, u64::saturating_add)
+    }
 }
 
 /// The devices of the journals that the request waited for, by the names of their threads (`jbd2/sda1-8`): version 1
@@ -211,14 +230,6 @@ fn journals<'a>(stall: &StallWindow<'a>) -> Vec<&'a str> {
     let parts = path.flat_map(|path| &path.parts);
     let names = parts.filter_map(|part| part.task.name.strip_prefix(JOURNAL));
     names.filter_map(|name| Some(name.rsplit_once('-')?.0)).collect()
-}
-
-/// True if it is a cgroup of the service, or above one.
-fn is_of_service(group: &GroupUse, server: Option<&PathTask>) -> bool {
-    match server {
-        Some(server) => is_task_within(server, &group.path),
-        None => group.of_service,
-    }
 }
 
 /// Cgroup of a service that is not known, as behind a command that asks it: the first task of the path in a cgroup that is

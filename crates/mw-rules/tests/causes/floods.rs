@@ -138,6 +138,14 @@ fn the_writes_of_a_cgroup_above_the_service_are_not_its_own() {
         assert!(flood.starts_with("cgroup /system.slice/writer wrote"), "{flood}");
         assert_eq!(first(40 << 20, 49_152, is_known), "the disk was slow");
     }
+    let mut made =
+        with_group(waits_for_writeback(16 << 10), wrote("/system.slice", "sda", 40 << 20));
+    made.incident.groups.push(wrote("/system.slice/writer", "sda", 40 << 20));
+    let flood = &explained(&made).causes[0].finding.headline;
+    assert!(
+        flood.starts_with("cgroup /system.slice/writer wrote"),
+        "the service did nothing: {flood}"
+    );
 }
 
 /// A command asks the service, so that nobody says which one it is, and the journal's thread has most of the time.
