@@ -37,7 +37,7 @@ pub use stopped_devices::stopped_devices;
 pub use upstreams::upstreams;
 
 /// Time limit of a search for a service: some milliseconds, but more where 10,000 processes run or CPUs are busy.
-const SEARCH_LIMIT: Duration = Duration::from_secs(2);
+pub const SEARCH_LIMIT: Duration = Duration::from_secs(2);
 /// Time limit of the search for the listener at the address of a service that failed.
 const HOLDER_LIMIT: Duration = Duration::from_millis(50);
 /// A search that failed is repeated after so many times as long as it took.
@@ -115,6 +115,12 @@ impl WatchedProcess {
     }
 }
 
+impl KnownService {
+    fn runs(&self) -> bool {
+        !self.watched.is_empty() && self.watched.iter().all(WatchedProcess::runs)
+    }
+}
+
 impl ServiceTracker {
     /// `configured` is a systemd unit or the path of a cgroup, and takes precedence over the connection.
     ///
@@ -131,11 +137,8 @@ impl ServiceTracker {
     /// The search that is due where the service is not known, or the known processes have gone, or the
     /// connection is another. Costs about 20 µs. A service that has gone stays known until another is found.
     pub fn search(&mut self, connection: Option<&Connection>) -> Option<ServiceSearch> {
-        let runs = |known: &KnownService| {
-            !known.watched.is_empty() && known.watched.iter().all(WatchedProcess::runs)
-        };
         if let Some(known) = &mut self.known
-            && runs(known)
+            && known.runs()
         {
             known.seen_unix_ms = mw_sys::unix_ms();
             if self.finder.configured.is_some() || known.connection.as_ref() == connection {
@@ -153,6 +156,11 @@ impl ServiceTracker {
             connection: connection.cloned(),
             first: self.known.iter().flat_map(KnownService::pids).collect(),
         })
+    }
+
+    /// True if the service was known and its processes have ended.
+    pub fn has_ended(&self) -> bool {
+        self.known.as_ref().is_some_and(|known| !known.runs())
     }
 
     /// Notes what a search found.
@@ -191,10 +199,10 @@ impl ServiceTracker {
 }
 
 impl ServiceSearch {
-    /// Searches, for two seconds at most.
-    pub fn run(self) -> ServiceSearchResult {
+    /// Searches for so long at most.
+    pub fn run(self, limit: Duration) -> ServiceSearchResult {
         let begun = Instant::now();
-        let found = self.finder.find(self.connection.as_ref(), &self.first, begun + SEARCH_LIMIT);
+        let found = self.finder.find(self.connection.as_ref(), &self.first, begun + limit);
         ServiceSearchResult { found, connection: self.connection, took: begun.elapsed() }
     }
 }

@@ -6,7 +6,7 @@ use crate::monitors::Monitors;
 use crate::progress::Beat;
 use crate::stall_queue::StallQueue;
 use crate::tracing::{SharedTrace, TracedServices};
-use mw_collect::service::{FormerProcess, ServiceSearch, ServiceTracker};
+use mw_collect::service::{FormerProcess, SEARCH_LIMIT, ServiceTracker};
 use mw_collect::{KernelLog, LoggedKill};
 use mw_model::{Missing, Outage, Reading, Service, ServiceFate, ServiceView};
 use std::collections::BTreeSet;
@@ -19,6 +19,9 @@ const REFRESH: Duration = Duration::from_secs(10);
 
 /// Until the first, when the probes have connected.
 const FIRST_REFRESH: Duration = Duration::from_secs(1);
+
+/// Time limit of the search for a service that was started again: a stall is waiting.
+const RESTART_LIMIT: Duration = Duration::from_millis(500);
 
 /// Time limit of the service for its sessions.
 const VIEW_LIMIT: Duration = Duration::from_millis(50);
@@ -86,7 +89,7 @@ impl Services {
             rest = REFRESH;
             for (probe, prober) in monitors.probers.iter().enumerate() {
                 beat.step();
-                self.refresh(probe, prober);
+                self.refresh(probe, prober, SEARCH_LIMIT);
                 if stalls.is_good() && !self.is_stopped() {
                     prober.prepare_view();
                 }
@@ -106,18 +109,20 @@ impl Services {
         }
     }
 
-    /// Finds the service of one probe again, if it has changed. Whether it was searched for.
-    fn refresh(&self, probe: usize, prober: &mw_probe::Prober) -> bool {
+    /// Finds the service of one probe again, if it has changed.
+    fn refresh(&self, probe: usize, prober: &mw_probe::Prober, limit: Duration) {
         let connection = prober.connection();
         let search = self.tracker(probe, |tracker| tracker.search(connection.as_ref()));
-        // It may take a second, in which a service may fail.
-        let searched = search.flatten().map(ServiceSearch::run);
-        searched.is_some_and(|found| self.tracker(probe, |tracker| tracker.note(found)).is_some())
+        // It takes a time, in which a service may fail.
+        if let Some(searched) = search.flatten().map(|search| search.run(limit)) {
+            self.tracker(probe, |tracker| tracker.note(searched));
+        }
     }
 
     /// The service of one probe at the beginning of a stall: it may have been started again since the last look.
     pub(crate) fn current(&self, probe: usize, prober: &mw_probe::Prober) -> Option<Service> {
-        if self.refresh(probe, prober) {
+        if self.tracker(probe, |tracker| tracker.has_ended()) == Some(true) {
+            self.refresh(probe, prober, RESTART_LIMIT);
             self.known().is_new = true;
             self.changed.notify_all();
         }

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 /// Searches where that is due.
 fn refresh(tracker: &mut ServiceTracker, connection: Option<&Connection>) {
     if let Some(search) = tracker.search(connection) {
-        tracker.note(search.run());
+        tracker.note(search.run(SEARCH_LIMIT));
     }
 }
 
@@ -141,6 +141,7 @@ fn a_forked_server_is_found_with_its_listener_and_again_after_a_restart() {
         }
     };
     assert!(!outage.listens && outage.listener.is_none());
+    assert!(tracker.has_ended());
     let ended = outage.ended.unwrap();
     assert_eq!(ended.process.pid, pid);
     let text = outage.text;
