@@ -4,6 +4,7 @@ use crate::answer::{
     AnswerRow, GroupKind, KERNEL_LOG_SCHEMA, KernelLogAnswer, LogRequest, ReportGroup, VictimFacts,
 };
 use crate::cause::{self, JudgedReport, LogCause};
+use crate::own_shortages::OwnShortage;
 use crate::page::{self, Page};
 use crate::programs::{DaemonKill, ProgramFacts};
 use crate::reader::{self, KernelLogFacts, MemoryHint};
@@ -310,6 +311,8 @@ fn nothing(facts: &KernelLogFacts) -> String {
             "the kernel killed nothing: kmemleak suspects that the kernel lost {}",
             format_count(facts.programs.suspected_leaks, "object")
         )
+    } else if waited_for_swap(&facts.programs).is_some() {
+        "memory was used up, and earlyoom waited because swap was free".to_owned()
     } else if let Some(shortage) = facts.programs.own_shortages.keys().next() {
         format!("the kernel killed nothing: {}", shortage.headline())
     } else if facts.kernel_lines == 0 {
@@ -324,19 +327,29 @@ fn nothing(facts: &KernelLogFacts) -> String {
     }
 }
 
+/// The line by which earlyoom did nothing, where it killed nobody.
+fn waited_for_swap(programs: &ProgramFacts) -> Option<&str> {
+    programs.waited_for_swap.as_deref().filter(|_| programs.kills.is_empty())
+}
+
 fn notes(facts: &KernelLogFacts) -> Vec<String> {
     let programs = &facts.programs;
     let mut notes: Vec<String> = programs.warnings.notes().collect();
-    notes.extend(programs.own_shortages.iter().map(|(kind, count)| kind.note(*count)));
+    let is_told = |kind: OwnShortage| kind != OwnShortage::Driver || facts.reports.is_empty();
+    let shortages = programs.own_shortages.iter().filter(|(kind, _)| is_told(**kind));
+    notes.extend(shortages.map(|(kind, lines)| kind.note(lines)));
+    if let Some(line) = waited_for_swap(programs) {
+        notes.push(format!(
+            "earlyoom acts when available memory and free swap are both below its limits (-m, -s): {line}. Let memory alone \
+             decide (-s 100), since a machine with slow swap stops answering before it is full"
+        ));
+    }
     if programs.suspected_leaks > 0 {
         notes.push(
             "kmemleak reports memory of the kernel that nothing refers to any more; /sys/kernel/debug/kmemleak has the call \
              traces, whose topmost functions of a driver name the leak. It may err: scan again, and trust what stays"
                 .to_owned(),
         );
-    }
-    if let Some(first) = &programs.first_shortage {
-        notes.push(format!("the first of these lines: {first}"));
     }
     if let Some(first) = &programs.first_device_error {
         let lines = format_count(programs.device_errors, "line");

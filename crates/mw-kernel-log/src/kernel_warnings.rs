@@ -67,6 +67,12 @@ pub(crate) enum KernelWarning {
     PercpuSize,
     /// Memory for the kernel that saves a dump of a crashed one (kernel/crash_reserve.c, arch/*/kernel/setup.c before 6.8).
     CrashKernel,
+    /// Memory that the kernel gave up at boot, as no MTRR covers it (arch/x86/kernel/cpu/mtrr/cleanup.c).
+    UncoveredMemory,
+    /// The command line of a kernel that saves a dump of a crashed one (Documentation/admin-guide/kdump/kdump.rst).
+    CaptureKernel,
+    /// A table of settings that a module registered (fs/proc/proc_sysctl.c, `sysctl_check_table()`).
+    SettingsTable,
     /// A reminder about flags of memfd_create(2) (mm/memfd.c), from 6.3 on.
     MemfdFlags,
     /// A request of ZFS that its authors want to know of, and that was served (module/os/linux/spl/spl-kmem.c).
@@ -127,6 +133,9 @@ static WORDS: WordTable<KernelWarning> = WordTable::new(&[
     ("crashkernel reservation failed", KernelWarning::CrashKernel),
     ("cannot allocate crashkernel", KernelWarning::CrashKernel),
     ("cannot reserve crashkernel", KernelWarning::CrashKernel),
+    ("don't cover all of memory, losing ", KernelWarning::UncoveredMemory),
+    ("elfcorehdr=0x", KernelWarning::CaptureKernel),
+    ("sysctl table check failed: ", KernelWarning::SettingsTable),
     ("Large kmem_alloc(", KernelWarning::LargeRequest),
     ("Large kmem_zalloc(", KernelWarning::LargeRequest),
     (": falling back to vmalloc", KernelWarning::SinglePages),
@@ -151,12 +160,20 @@ pub(crate) struct KernelWarnings(BTreeMap<KernelWarning, WarningLines>);
 impl KernelWarning {
     /// True if it is told when the machine starts, before there is anything to kill.
     fn is_of_boot(self) -> bool {
-        matches!(self, Self::MemoryLimited | Self::NoHighMemory | Self::CrashKernel)
+        matches!(
+            self,
+            Self::MemoryLimited | Self::NoHighMemory | Self::CrashKernel | Self::UncoveredMemory
+        )
     }
 
     /// True if nothing was refused and nothing is faulty.
     fn is_reminder(self) -> bool {
         matches!(self, Self::MemfdFlags | Self::LargeRequest | Self::SinglePages)
+    }
+
+    /// True if it only tells which kernel this is.
+    fn is_context(self) -> bool {
+        self == Self::CaptureKernel
     }
 }
 
@@ -192,6 +209,7 @@ impl KernelWarnings {
                     after.rsplit_once(" '").and_then(|(_, name)| name.strip_suffix('\''))
                 }
                 KernelWarning::SwapArea => Some(refusal(message)),
+                KernelWarning::SettingsTable => after.split(' ').next(),
                 KernelWarning::SinglePages => before.rsplit(' ').next(),
                 _ => None,
             };
@@ -205,6 +223,7 @@ impl KernelWarnings {
                 KernelWarning::CoherentPool => pool_size(before),
                 KernelWarning::PercpuSize => percpu_size(before),
                 KernelWarning::LargeRequest => kmem_size(after),
+                KernelWarning::UncoveredMemory => megabytes(after),
                 _ => None,
             };
         }
@@ -213,7 +232,7 @@ impl KernelWarnings {
 
     /// The most frequent warning, in one line; a reminder is none.
     pub(crate) fn headline(&self) -> Option<String> {
-        let warnings = self.0.iter().filter(|(kind, _)| !kind.is_reminder());
+        let warnings = self.0.iter().filter(|(kind, _)| !kind.is_reminder() && !kind.is_context());
         let (kind, lines) = warnings.max_by_key(|(_, lines)| lines.count)?;
         let headline = kind.headline(lines);
         Some(match kind.is_of_boot() {
@@ -309,6 +328,12 @@ fn percpu_size(before: &str) -> Option<String> {
 fn kmem_size(after: &str) -> Option<String> {
     let (bytes, _) = after.split_once(',')?;
     Some(format_bytes(bytes.parse().ok()?))
+}
+
+/// `33408MB of RAM.`, in units of 1024.
+fn megabytes(after: &str) -> Option<String> {
+    let number: u64 = after.split_once("MB")?.0.parse().ok()?;
+    Some(format_bytes(number.checked_mul(1 << 20)?))
 }
 
 /// `total 32768 (slots), used 32766 (slots)`.
@@ -432,6 +457,10 @@ mod tests {
         let table = read(&["nf_conntrack: falling back to vmalloc."]);
         assert_eq!(table.headline(), None);
         assert!(table.reminder().unwrap().contains("nf_conntrack"));
+        let line = "WARNING: BIOS bug: CPU MTRRs don't cover all of memory, losing 33408MB of RAM.";
+        assert!(headline(line).contains("gave up 32.6 GiB"));
+        let line = "sysctl table check failed: net/a/(null) No proc_handler";
+        assert!(headline(line).contains("net/a"));
         let line = "crashkernel reservation failed - No suitable area found.";
         assert!(headline(line).contains("crashkernel="));
     }

@@ -492,7 +492,10 @@ fn remedy(judged: &JudgedReport<'_>, hints: &[MemoryHint]) -> String {
                 "{}: the OOM killer may not choose it (oom_score_adj -1000, OOMScoreAdjust= of the unit), so that others end for it",
                 bound(&top.name)
             ),
-            Some(top) => format!("{}, or give it a cgroup with a limit of its own", bound(&top.name)),
+            Some(top) => format!(
+                "{}, or give it a cgroup with a limit of its own; if it needs that much, the machine needs more memory, or swap",
+                bound(&top.name)
+            ),
             None => "the log does not show which program to bound".to_owned(),
         },
     }

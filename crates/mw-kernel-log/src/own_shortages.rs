@@ -32,9 +32,29 @@ pub(crate) enum OwnShortage {
     OpenFiles,
     /// Swap that the image of hibernation would go to.
     Hibernation,
+    /// A swap area or zram device that swapon(8), mkswap(8) or zramctl(8) could not set up.
+    SwapSetUp,
+    /// seccomp ended a process: SIGSYS.
+    SystemCall,
+    /// recv(2) and send(2): ENOBUFS.
+    SocketBuffer,
+    /// init_module(2): ENOMEM.
+    Module,
+    /// Memory that a driver set aside for itself (netmap, sys/dev/netmap/netmap_mem2.c).
+    DriverPool,
     /// RCU's warning that a grace period does not end.
     Rcu,
     Program,
+    /// A driver could not allocate something; its line has no more.
+    Driver,
+}
+
+/// Lines of one kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ShortageLines {
+    pub(crate) count: u64,
+    /// The first of them, cut.
+    pub(crate) first: String,
 }
 
 /// Words of programs, the more particular before those that they contain.
@@ -81,13 +101,41 @@ static WORDS: WordTable<OwnShortage> = WordTable::new(&[
     ("swap space for hibernation", OwnShortage::Hibernation),
     ("PM: Not enough free swap", OwnShortage::Hibernation),
     ("PM: Cannot find swap device", OwnShortage::Hibernation),
+    // util-linux.
+    ("swapon failed: ", OwnShortage::SwapSetUp),
+    ("read swap header failed", OwnShortage::SwapSetUp),
+    ("zramctl: ", OwnShortage::SwapSetUp),
+    ("swap area needs to be at least", OwnShortage::SwapSetUp),
+    ("status=31/SYS", OwnShortage::SystemCall),
+    ("etlink receive failure", OwnShortage::SocketBuffer),
+    ("etlink receive buffer", OwnShortage::SocketBuffer),
+    ("o buffer space available", OwnShortage::SocketBuffer),
+    ("no more netmap_", OwnShortage::DriverPool),
+    ("netmap_mem2_rings_create", OwnShortage::DriverPool),
+    (COULD_NOT_INSERT, OwnShortage::Module),
 ]);
+
+/// What modprobe(8) and insmod(8) say of a module, whatever the reason.
+const COULD_NOT_INSERT: &str = "could not insert ";
 
 impl OwnShortage {
     /// Reads a line of a program; none if it tells of no shortage.
     pub(crate) fn of(message: &str) -> Option<Self> {
-        let found = WORDS.find(message).map(|(_, kind)| kind);
-        found.or_else(|| is_shortage_of_memory(message).then_some(Self::Program))
+        let is_of_memory = || is_shortage_of_memory(message);
+        match WORDS.find(message) {
+            Some((COULD_NOT_INSERT, kind)) => is_of_memory().then_some(kind),
+            Some((_, kind)) => Some(kind),
+            None => is_of_memory().then_some(Self::Program),
+        }
+    }
+
+    /// Reads a line of the kernel: a driver says that it could not allocate in words of its own.
+    pub(crate) fn of_kernel(message: &str) -> Option<Self> {
+        const WORDS: [&str; 4] =
+            ["nnot allocate ", "ailed to allocate ", "nable to allocate ", "uld not allocate "];
+        let is_of_driver = || WORDS.iter().any(|word| message.contains(word));
+        Self::of(message)
+            .or_else(|| (message.contains("allocate ") && is_of_driver()).then_some(Self::Driver))
     }
 
     /// The first line of the answer.
@@ -124,14 +172,28 @@ impl OwnShortage {
             Self::Hibernation => {
                 "the machine could not hibernate: no swap area was fit for the image"
             }
+            Self::SwapSetUp => "a swap area could not be set up, and the machine runs without it",
+            Self::SystemCall => {
+                "a program made a system call that its sandbox forbids, and was ended (SIGSYS)"
+            }
+            Self::SocketBuffer => {
+                "a socket's buffer was full (ENOBUFS), which net.core.rmem_max may bound"
+            }
+            Self::Module => "a kernel module could not be loaded: its own set-up failed (ENOMEM)",
+            Self::DriverPool => "a driver used up the memory that it had set aside for itself",
             Self::Rcu => "RCU's words about OOM warn of a thread that got no CPU time",
             Self::Program => "a program's own allocation failed",
+            Self::Driver => "a driver could not allocate something, and does not say why",
         }
     }
 
     /// A note on so many lines.
-    pub(crate) fn note(self, count: u64) -> String {
-        let lines = format_count(count, "line");
+    pub(crate) fn note(self, lines: &ShortageLines) -> String {
+        let text = self.meaning(&format_count(lines.count, "line"));
+        format!("{text}. The first: {}", lines.first)
+    }
+
+    fn meaning(self, lines: &str) -> String {
         match self {
             Self::LockedMemory => format!(
                 "{lines} about the limit of locked memory, in bytes: a guest with a device of the host, RDMA and io_uring pin all \
@@ -186,11 +248,40 @@ impl OwnShortage {
                  that of the highest priority (/proc/swaps, swapon -p), and to no other, however much of it is free; zram does \
                  not count"
             ),
+            Self::SwapSetUp => format!(
+                "{lines} of swapon, mkswap or zramctl. 'Operation not permitted' is the limit of swap areas (23 to 32 by version \
+                 and configuration): take fewer and larger ones, not one for each CPU. 'Device or resource busy' is udev or \
+                 another program that has the device open: wait (udevadm settle), and try again. 'Invalid argument' is a file \
+                 with holes, or no header (mkswap). See swapon --show"
+            ),
+            Self::SystemCall => format!(
+                "{lines} of a unit that was ended with SIGSYS (seccomp): SystemCallFilter= of the unit lacks a system call that \
+                 this version of the program makes, as process_mrelease(2) of earlyoom: add it, or take the \
+                 unit file of the same version. Nobody killed it for its memory"
+            ),
+            Self::SocketBuffer => format!(
+                "{lines} about buffers of sockets (ENOBUFS): what netlink sends faster than a program reads overflows the \
+                 program's receive buffer, which net.core.rmem_max caps: raise that, and the program's own setting. On sending, \
+                 the device's queue is full (txqueuelen). Memory was not short"
+            ),
+            Self::Module => format!(
+                "{lines} of modprobe or insmod: a module returns ENOMEM for whatever its set-up could not do, such as a table or \
+                 device that the kernel refused, which the lines before it tell. A module from outside the kernel may be older \
+                 than the kernel: rebuild or update it. Memory was short only where a failed allocation is in the log"
+            ),
+            Self::DriverPool => format!(
+                "{lines} of netmap, whose rings and buffers are from a pool that it takes when it is loaded: load it with a larger \
+                 one (ring_num=, buf_num=, if_num=), or use fewer rings. Free memory does not help"
+            ),
             Self::Rcu => format!(
                 "{lines} with RCU's 'OOM is now expected behavior': its thread got no CPU time; memory was not short"
             ),
             Self::Program => format!(
                 "{lines} of programs whose allocation failed (commit limit, ulimit -v, a limit of their own); not a kill"
+            ),
+            Self::Driver => format!(
+                "{lines} of drivers. The kernel reports its own failed allocations with zones and sizes, and has none here: look \
+                 for a limit or pool of the driver's own"
             ),
         }
     }
@@ -275,7 +366,23 @@ mod tests {
             Some(OwnShortage::Namespaces),
         );
         check("bwrap: unshare user ns: No space left on device", Some(OwnShortage::Namespaces));
+        for message in [
+            "swapon: /dev/zram27: swapon failed: Operation not permitted",
+            "zramctl: /dev/zram0: failed to reset: Device or resource busy",
+        ] {
+            check(message, Some(OwnShortage::SwapSetUp));
+        }
+        let message = "earlyoom.service: Main process exited, code=dumped, status=31/SYS";
+        check(message, Some(OwnShortage::SystemCall));
+        let message = "Netlink receive failure: Out of memory";
+        check(message, Some(OwnShortage::SocketBuffer));
+        let module = "modprobe: ERROR: could not insert 'a': ";
+        check(&format!("{module}Cannot allocate memory"), Some(OwnShortage::Module));
+        check(&format!("{module}Exec format error"), None);
         check("ERROR:  out of memory", Some(OwnShortage::Program));
+        let message = "a 0000:01:00.0: failed to allocate a ring";
+        check(message, None);
+        assert_eq!(OwnShortage::of_kernel(message), Some(OwnShortage::Driver));
         check("write failed: No space left on device", None);
         check("memory is fine", None);
     }

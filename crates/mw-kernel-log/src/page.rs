@@ -240,6 +240,10 @@ pub(crate) fn bound(name: &str) -> String {
         ("redis-server", "maxmemory"),
         ("mongod", "wiredTigerCacheSizeGB"),
         ("node", "--max-old-space-size"),
+        (
+            "clamd",
+            "ConcurrentDatabaseReload no: it loads its signatures twice while it reloads them",
+        ),
         ("php-fpm", "pm.max_children"),
         ("httpd", "MaxRequestWorkers"),
         ("apache2", "MaxRequestWorkers"),

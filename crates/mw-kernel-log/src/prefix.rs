@@ -357,7 +357,7 @@ fn date_at_start(text: &str) -> Option<(&str, &str)> {
     if DAYS.contains(&first) {
         (month, rest) = word(rest);
     }
-    MONTHS.contains(&month).then_some(())?;
+    (MONTHS.contains(&month) || may_be_month(month)).then_some(())?;
     let (day, mut rest) = word(rest);
     let is_number = |text: &str| text.parse::<u16>().is_ok();
     is_number(day.trim_end_matches(',')).then_some(())?;
@@ -372,6 +372,15 @@ fn date_at_start(text: &str) -> Option<(&str, &str)> {
         after = after_year;
     }
     Some((before(text, after), after))
+}
+
+/// True for a word that may be the name of a month in another language, as `mars`, `Mär` and `11月`: a day and a time have
+/// to follow.
+fn may_be_month(word: &str) -> bool {
+    const MAX_CHARS: usize = 10;
+    word.chars().count() <= MAX_CHARS
+        && word.chars().any(char::is_alphabetic)
+        && word.trim_end_matches('.').chars().all(char::is_alphanumeric)
 }
 
 /// The text before a rest of it.
@@ -429,6 +438,7 @@ mod tests {
             "[Di Aug 12 03:54:03 2025] ",
             "Jan 29 01:42:13 pihost kernel: [23178.419655] ",
             "Jan 29 01:42:13 pihost kernel: ",
+            "m\u{e4}rs 29 01:42:13 pihost kernel: ",
             "Jan 29 01:42:13 kernel: ",
             "2026-03-22T15:00:03.118204+09:00 node-b kernel: ",
             "2026-03-22 15:00:03.118 node-b kernel: [    3.000001] ",

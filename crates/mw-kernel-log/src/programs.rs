@@ -4,7 +4,7 @@ use crate::kernel_warnings::KernelWarnings;
 use crate::notices::{
     KillNotice, KillingProgram, evicted_pod, kill_notice, oomd_kill, pressed_cgroup,
 };
-use crate::own_shortages::OwnShortage;
+use crate::own_shortages::{OwnShortage, ShortageLines};
 use std::collections::BTreeMap;
 
 /// The most of a daemon's words on its victim.
@@ -18,9 +18,7 @@ pub(crate) struct ProgramFacts {
     pub(crate) kills: Vec<DaemonKill>,
     pub(crate) more_kills: u64,
     /// Lines of programs that ran out of memory of their own, by kind.
-    pub(crate) own_shortages: BTreeMap<OwnShortage, u64>,
-    /// The first such line.
-    pub(crate) first_shortage: Option<String>,
+    pub(crate) own_shortages: BTreeMap<OwnShortage, ShortageLines>,
     /// Lines of devices and servers that fail, and the first.
     pub(crate) device_errors: u64,
     pub(crate) first_device_error: Option<String>,
@@ -31,6 +29,8 @@ pub(crate) struct ProgramFacts {
     candidates: Vec<Candidate>,
     /// The last line of earlyoom about memory.
     low: Option<String>,
+    /// A line of earlyoom by which memory was nearly used up, and swap was not: it waits for both.
+    pub(crate) waited_for_swap: Option<String>,
 }
 
 /// A kill of a daemon.
@@ -77,7 +77,7 @@ impl ProgramFacts {
             Some(&"systemd-oomd") => self.systemd_oomd(stamp, message),
             Some(&"earlyoom") => self.earlyoom(stamp, message),
             Some(daemon) => self.signal(daemon, stamp, message),
-            None => self.own_shortage(message),
+            None => self.own_shortage(message, OwnShortage::of(message)),
         }
     }
 
@@ -106,16 +106,16 @@ impl ProgramFacts {
             self.device_errors = self.device_errors.saturating_add(1);
             self.first_device_error.get_or_insert_with(|| message.chars().take(120).collect());
         } else {
-            self.own_shortage(message);
+            self.own_shortage(message, OwnShortage::of_kernel(message));
         }
     }
 
-    /// Notes words of a shortage that is not the kernel's; kernel lines that are no report come here too.
-    fn own_shortage(&mut self, message: &str) {
-        let Some(kind) = OwnShortage::of(message) else { return };
-        let count = self.own_shortages.entry(kind).or_default();
-        *count = count.saturating_add(1);
-        self.first_shortage.get_or_insert_with(|| message.chars().take(120).collect());
+    /// Notes words of a shortage that is not the kernel's.
+    fn own_shortage(&mut self, message: &str, kind: Option<OwnShortage>) {
+        let Some(kind) = kind else { return };
+        let none = || ShortageLines { count: 0, first: message.chars().take(120).collect() };
+        let lines = self.own_shortages.entry(kind).or_insert_with(none);
+        lines.count = lines.count.saturating_add(1);
     }
 
     fn systemd_oomd(&mut self, stamp: Option<&str>, message: &str) {
@@ -173,8 +173,11 @@ impl ProgramFacts {
     /// `sending SIGTERM to process 7 uid 0 "a": badness 8, VmRSS 1 MiB`.
     fn earlyoom(&mut self, stamp: Option<&str>, message: &str) {
         if message.starts_with("mem avail") {
-            let words: Vec<&str> = message.split_whitespace().collect();
-            self.low = Some(words.join(" "));
+            let words = message.split_whitespace().collect::<Vec<&str>>().join(" ");
+            if waits_for_swap(&words) {
+                self.waited_for_swap.get_or_insert_with(|| words.clone());
+            }
+            self.low = Some(words);
         }
         let notice = kill_notice(KillingProgram::Earlyoom, message);
         let Some(KillNotice::ProcessSignal { pid, name, .. }) = notice else { return };
@@ -250,6 +253,19 @@ impl ProgramFacts {
     }
 }
 
+/// `mem avail: 56 of 15881 MiB ( 0.35%), swap free: 2555 of 4095 MiB (62.38%)`: true if memory is below each of earlyoom's
+/// usual limits, and swap above each.
+fn waits_for_swap(line: &str) -> bool {
+    const MEMORY_PERCENT: f64 = 2.0;
+    const SWAP_PERCENT: f64 = 10.0;
+    let mut shares = line.split('%').filter_map(|part| {
+        part.rsplit('(').next()?.trim().parse::<f64>().ok().filter(|share| share.is_finite())
+    });
+    let (memory, swap) = (shares.next(), shares.next());
+    memory.is_some_and(|share| share <= MEMORY_PERCENT)
+        && swap.is_some_and(|share| share > SWAP_PERCENT)
+}
+
 /// `kmemleak: 12 new suspected memory leaks (see /sys/kernel/debug/kmemleak)` (mm/kmemleak.c, `kmemleak_scan()`).
 fn suspected_leaks(message: &str) -> Option<u64> {
     let (count, _) =
@@ -323,5 +339,24 @@ mod tests {
             ]
         );
         assert!(facts.kills.is_empty());
+    }
+
+    #[test]
+    fn earlyoom_waits_for_swap_where_it_is_free() {
+        let waits = |line: &str| {
+            let mut facts = ProgramFacts::default();
+            facts.read("earlyoom", None, line);
+            facts.waited_for_swap.is_some()
+        };
+        assert!(waits(
+            "mem avail:    56 of 15881 MiB ( 0.35%), swap free: 2555 of 4095 MiB (62.38%)"
+        ));
+        assert!(!waits(
+            "mem avail: 5600 of 15881 MiB (35.26%), swap free: 2555 of 4095 MiB (62.38%)"
+        ));
+        assert!(!waits(
+            "mem avail:    56 of 15881 MiB ( 0.35%), swap free:    0 of    0 MiB ( 0.00%)"
+        ));
+        assert!(!waits("mem avail: 56"));
     }
 }

@@ -115,6 +115,17 @@ impl KernelWarning {
                 "a table of {} found no free block in one piece, and is in single pages instead (vmalloc)",
                 first.unwrap_or("a module")
             ),
+            Self::UncoveredMemory => format!(
+                "the kernel gave up {} of memory at boot: the CPU's MTRRs do not cover it",
+                lines.amount.as_deref().unwrap_or("a part")
+            ),
+            Self::CaptureKernel => {
+                "this is the kernel that saves the dump of a crashed one (kdump)".to_owned()
+            }
+            Self::SettingsTable => format!(
+                "the kernel refused the sysctl table of a module ({})",
+                first.unwrap_or("its name is not in the log")
+            ),
             Self::MemfdFlags => format!(
                 "a reminder to the authors of {} about flags of memfd_create(2)",
                 first.unwrap_or("a program")
@@ -233,6 +244,17 @@ impl KernelWarning {
                 .to_owned(),
             Self::SinglePages => "the request for one block failed, was made another way and succeeded: harmless. A table that is set \
                  larger than is needed (nf_conntrack_max, its hashsize) asks for such blocks"
+                .to_owned(),
+            Self::UncoveredMemory => "the memory is not faulty, and nothing has taken it. Firmware or the hypervisor sets memory type \
+                 registers (MTRRs) that leave it out, or an old kernel reads them wrongly: update firmware, hypervisor and \
+                 kernel. disable_mtrr_trim on the kernel's command line keeps the memory, which is slow where it is uncached in \
+                 fact"
+                .to_owned(),
+            Self::CaptureKernel => "it has only what crashkernel= of the first kernel reserved: where its initramfs or its programs \
+                 do not fit, enlarge the reservation (crashkernel=SIZE), or make the initramfs smaller"
+                .to_owned(),
+            Self::SettingsTable => "a module from outside the kernel is built for another version: update or rebuild it. What it \
+                 returns then may be ENOMEM ('Cannot allocate memory'), although memory is not short"
                 .to_owned(),
             Self::MemfdFlags => "the kernel prints it once: the program passes neither MFD_EXEC nor MFD_NOEXEC_SEAL, and works as \
                  before. There is nothing to do"
