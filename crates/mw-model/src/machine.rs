@@ -279,6 +279,8 @@ pub struct Cgroup {
     pub high_bytes: Option<u64>,
     /// `memory.min`: what reclaim leaves to it, as far as its ancestors protect it; 0 in version 1.
     pub min_bytes: u64,
+    /// `memory.low`: what reclaim leaves to it while it finds memory elsewhere; 0 in version 1.
+    pub low_bytes: u64,
     /// True if it is known to have no groups below it: looked at only where `min_bytes` protects something.
     pub is_leaf: bool,
     /// `memory.swap.max`; in version 1 `memory.memsw.limit_in_bytes`, the limit of memory and swap

@@ -47,6 +47,7 @@ mod path_words;
 pub mod preflight;
 mod pressure_alone;
 pub mod profiles;
+mod protection;
 mod raised_rlimit;
 mod reached_limit;
 mod registry;

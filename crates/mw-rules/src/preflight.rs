@@ -34,7 +34,6 @@ mod limits;
 mod memwright_pool;
 pub(crate) mod node_memory;
 mod plan;
-mod protected;
 mod span;
 #[cfg(test)]
 mod tests;

@@ -302,6 +302,7 @@ pub const RULES: &[Rule] = &[
         .by(proactive_compaction::culprits)
         .explains(proactive_compaction::MOVED)
         .accuses(Accusation::Forced(ForcedWork::Compaction)),
+    rule!("protected-memory", protected_memory: hazard),
     rule!("range-migration", range_migration: cause)
         .by(roles::nobody)
         .shown_by(range_migration::FUNCTIONS),

@@ -152,6 +152,10 @@ pub(crate) struct GroupFile {
 /// The file of every group of version 2 that counts the groups below it.
 const STAT: &str = "cgroup.stat";
 
+/// The files of a group of version 2 with what reclaim leaves to it.
+const MIN: &str = "memory.min";
+const LOW: &str = "memory.low";
+
 const FILES_V1: &[&str] = &[
     "memory.usage_in_bytes",
     "memory.limit_in_bytes",
@@ -168,7 +172,8 @@ const FILES_V2: &[&str] = &[
     "memory.current",
     "memory.max",
     "memory.high",
-    "memory.min",
+    MIN,
+    LOW,
     "memory.swap.current",
     "memory.swap.high",
     "memory.swap.max",
@@ -256,6 +261,7 @@ impl Hierarchy {
                 max_bytes: limit("memory.limit_in_bytes"),
                 high_bytes: None,
                 min_bytes: 0,
+                low_bytes: 0,
                 is_leaf: false,
                 swap_max_bytes: limit("memory.memsw.limit_in_bytes"),
                 swap_high_bytes: None,
@@ -278,7 +284,8 @@ impl Hierarchy {
                 current_bytes: number("memory.current"),
                 max_bytes: limit("memory.max"),
                 high_bytes: limit("memory.high"),
-                min_bytes: self.protected_bytes(source, below),
+                min_bytes: self.protected_bytes(source, below, MIN),
+                low_bytes: self.protected_bytes(source, below, LOW),
                 is_leaf: false,
                 swap_max_bytes: limit("memory.swap.max"),
                 swap_high_bytes: limit("memory.swap.high"),
@@ -308,10 +315,10 @@ impl Hierarchy {
         (source.kind() == OriginKind::Live).then(|| Missing::skipped(members, why))
     }
 
-    /// `memory.min` of a group; `max` protects all of it.
-    fn protected_bytes(&self, source: &Source, path: &str) -> u64 {
-        let file = format!("{}{path}/memory.min", self.mount);
-        source.parse(&file, cgroup::parse_limit).map_or(0, |min| min.unwrap_or(u64::MAX))
+    /// `memory.min` or `memory.low` of a group; `max` protects all of it.
+    fn protected_bytes(&self, source: &Source, path: &str, file: &str) -> u64 {
+        let file = format!("{}{path}/{file}", self.mount);
+        source.parse(&file, cgroup::parse_limit).map_or(0, |bytes| bytes.unwrap_or(u64::MAX))
     }
 
     fn has_limit(&self, source: &Source, path: &str) -> bool {
@@ -378,10 +385,14 @@ impl LimitWalk<'_> {
                 return false;
             }
             self.left -= 1;
-            let is_protected =
-                may_protect && self.hierarchy.protected_bytes(self.source, &child) > 0;
+            let protects = |file| self.hierarchy.protected_bytes(self.source, &child, file) > 0;
+            let is_protected = may_protect && protects(MIN);
+            let is_version_2 = self.hierarchy.version == CgroupVersion::V2;
+            let is_known = is_protected
+                || self.hierarchy.has_limit(self.source, &child)
+                || (is_version_2 && depth == 0 && protects(LOW));
             let mut limited = limited;
-            if is_protected || self.hierarchy.has_limit(self.source, &child) {
+            if is_known {
                 let group = self.hierarchy.group(self.source, &child, &mut Vec::new());
                 let is_leaf = is_protected && self.is_leaf(&child);
                 limited = group.as_ref().map(|_| self.limited.len()).or(limited);

@@ -1,7 +1,7 @@
 //! Each node's free, reclaimable and unreclaimable memory, from zoneinfo and meminfo.
 
-use super::protected::{self, ProtectedMemory};
 use super::unreclaimable::{self, NodePart};
+use crate::protection::{self, ProtectedMemory};
 use mw_memory::UnreclaimableSlab;
 use mw_model::{Missing, Origin, Reading, Request, Share, Snapshot, derived, zones};
 use mw_proc::meminfo::Meminfo;
@@ -105,7 +105,7 @@ pub(super) fn read(
     let mut nodes: Vec<NodeMemory> = per_node.iter().map(of_node).collect();
     // On which node is not known: more is counted than there is, rather than less.
     let own = snapshot.origin.own_bytes.unwrap_or(0);
-    let (least, most) = protected::bounds(snapshot);
+    let (least, most) = protection::bounds(snapshot);
     let machine_lists = (derived::file_cache_bytes(&machine), anon_lists(&machine));
     let mut swap = machine.swap_free_bytes.unwrap_or(0);
     for (node, (_, meminfo)) in nodes.iter_mut().zip(&per_node) {

@@ -59,6 +59,7 @@ pub(crate) mod page_list_drain;
 pub(crate) mod page_table_bloat;
 pub(crate) mod pinned_memory;
 pub(crate) mod proactive_compaction;
+pub(crate) mod protected_memory;
 pub(crate) mod range_migration;
 pub(crate) mod reclaim_storm;
 pub(crate) mod recorder_itself;

@@ -1,33 +1,38 @@
-//! Memory that reclaim leaves to cgroups: `memory.min`.
+//! Memory that reclaim leaves to cgroups: `memory.min` and `memory.low`.
 
 use mw_model::{Cgroup, Snapshot, derived};
 
 /// Bytes that no allocation of other groups gets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct ProtectedMemory {
-    pub(super) cache: u64,
-    pub(super) anonymous: u64,
+pub(crate) struct ProtectedMemory {
+    pub(crate) cache: u64,
+    pub(crate) anonymous: u64,
 }
 
 /// At least, and at most, by how the protection of a group goes to those below it: without the mount option
 /// `memory_recursiveprot`, groups below have only what their own `memory.min` says.
-pub(super) fn bounds(snapshot: &Snapshot) -> (ProtectedMemory, ProtectedMemory) {
+pub(crate) fn bounds(snapshot: &Snapshot) -> (ProtectedMemory, ProtectedMemory) {
     let Some(cgroups) = snapshot.cgroups.value() else { return Default::default() };
     // The caller's own groups give the request what they have.
     let is_own = |group: &Cgroup| cgroups.own.iter().any(|own| own.path == group.path);
     let others = || cgroups.limited.iter().filter(|group| group.min_bytes > 0 && !is_own(group));
-    let is_top = |group: &&Cgroup| group.path.matches('/').count() == 1;
-    let least = others().filter(|group| group.is_leaf).map(of_group);
-    (sum(least), sum(others().filter(is_top).map(of_group)))
+    let is_top = |group: &&Cgroup| is_top(group);
+    let of = |group: &Cgroup| within(group, group.min_bytes);
+    (sum(others().filter(|group| group.is_leaf).map(of)), sum(others().filter(is_top).map(of)))
 }
 
-/// Reclaim takes what exceeds the protection, cache before anonymous memory.
-fn of_group(group: &Cgroup) -> ProtectedMemory {
+/// True for a group below the root. The protection of those further below goes as far as that of their parents.
+pub(crate) fn is_top(group: &Cgroup) -> bool {
+    group.path.matches('/').count() == 1
+}
+
+/// What a group has of a protection: reclaim takes what exceeds it, cache before anonymous memory.
+pub(crate) fn within(group: &Cgroup, protection: u64) -> ProtectedMemory {
     let stat = &group.stat;
     let lists = |list: [Option<u64>; 2]| derived::total(list.into_iter().flatten());
     let cache = lists([stat.active_file_bytes, stat.inactive_file_bytes]);
     let anonymous = lists([stat.active_anon_bytes, stat.inactive_anon_bytes]);
-    let beyond = group.current_bytes.unwrap_or(0).saturating_sub(group.min_bytes);
+    let beyond = group.current_bytes.unwrap_or(0).saturating_sub(protection);
     ProtectedMemory {
         cache: cache.saturating_sub(beyond),
         anonymous: anonymous.saturating_sub(beyond.saturating_sub(cache)),
@@ -70,7 +75,7 @@ mod tests {
         assert_eq!(of(vec![group("/a", u64::MAX, true)]), (100, 100));
         assert_eq!(of(vec![group("/a", 120, true)]), (70, 70));
         assert_eq!(of(vec![group("/a", 20, true)]), (0, 0));
-        assert_eq!(of_group(&group("/a", 20, true)).anonymous, 20);
+        assert_eq!(within(&group("/a", 0, true), 20).anonymous, 20);
     }
 
     #[test]
