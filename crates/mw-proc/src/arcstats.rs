@@ -17,6 +17,9 @@ pub struct Arcstats {
     /// Metadata (`arc_meta_used`); OpenZFS 2.2 and later balance it without a limit.
     pub metadata_bytes: Option<u64>,
     pub metadata_limit_bytes: Option<u64>,
+    /// Headers of blocks that are on the devices of the second-level cache alone (`l2_hdr_size`): they stay as long as the
+    /// blocks do.
+    pub second_level_bytes: Option<u64>,
 }
 
 impl Arcstats {
@@ -39,6 +42,7 @@ impl Arcstats {
                 Some(b"c_max") => &mut arc.max_bytes,
                 Some(b"arc_meta_used") => &mut arc.metadata_bytes,
                 Some(b"arc_meta_limit") => &mut arc.metadata_limit_bytes,
+                Some(b"l2_hdr_size") => &mut arc.second_level_bytes,
                 _ => continue,
             };
             let mut data = fields.skip(1);
@@ -48,10 +52,12 @@ impl Arcstats {
         Ok(Self { size_bytes, ..arc })
     }
 
-    /// Memory that it releases when memory is short: what is above its least size.
+    /// Memory that it releases when memory is short: what is above its least size, but for the headers of the second-level
+    /// cache.
     #[must_use]
     pub fn releasable_bytes(&self) -> u64 {
-        self.size_bytes.saturating_sub(self.min_bytes.unwrap_or(0))
+        let kept = self.min_bytes.unwrap_or(0).max(self.second_level_bytes.unwrap_or(0));
+        self.size_bytes.saturating_sub(kept)
     }
 }
 
@@ -73,6 +79,8 @@ size                            4    450
         let arc = Arcstats::parse(TEXT).unwrap();
         assert_eq!((arc.size_bytes, arc.target_bytes, arc.max_bytes), (450, Some(400), Some(500)));
         assert_eq!((arc.releasable_bytes(), arc.metadata_bytes), (350, None));
+        let headers = [TEXT, b"l2_hdr_size 4 150\n"].concat();
+        assert_eq!(Arcstats::parse(&headers).unwrap().releasable_bytes(), 300);
         let problem = |text: &[u8]| Arcstats::parse(text).unwrap_err().problem;
         assert_eq!(problem(b"name type data\n"), Problem::Expected("size"));
         assert_eq!(problem(b"size 4 x\n"), Problem::NotANumber);

@@ -5,8 +5,10 @@ use mw_memory::MemoryPart;
 use mw_model::{Snapshot, derived};
 use mw_proc::slabinfo::Slab;
 
-/// Caches of the module: their names begin with one of these.
-const CACHES: [&str; 9] = ["abd_", "arc_", "dbuf", "dmu_", "dnode", "sa_", "zfs_", "zio_", "zap_"];
+/// Caches of the module that the size of the ARC covers: their names begin with one of these. Operations under way
+/// (`zio_cache`, `zio_link_cache`) are no part of it.
+const CACHES: [&str; 10] =
+    ["abd_", "arc_", "dbuf", "dmu_", "dnode", "sa_", "zfs_", "zio_buf", "zio_data", "zap_"];
 
 /// The ARC by the kernel's counter that has it, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -9,7 +9,7 @@
 //! Neither `Cached` nor MemAvailable counts the ARC: `free` shows its memory as used, and it looks like a leak of kernel
 //! memory. It is a cache that shrinks when memory is short, but later and more slowly than page cache: a large request may
 //! stall, or meet the OOM killer, before it has. An ARC above its largest size is held by metadata in use, which does not
-//! shrink.
+//! shrink. Each block on a cache device (L2ARC) has a header in the ARC, which stays as long as the block does.
 //!
 //! ## What it looks like
 //! Much slab memory in caches named `zio_buf`, or much memory that no counter has; `size` of
@@ -23,7 +23,7 @@
 //! ## Threshold
 //! A tenth of memory is a note: the module's default lets the ARC have half of it. It is a warning if it is larger than its
 //! largest size, or its metadata than their limit, by 5%, which evicting in steps does not explain; or if less memory is
-//! available than a tenth of what the ARC has.
+//! available than a tenth of what the ARC has. Headers of the second-level cache are told from a fifth of the ARC on.
 //!
 //! ## References
 //! OpenZFS, zfs(4), zfs_arc_max and zfs_arc_meta_limit; arcstats.
@@ -42,6 +42,9 @@ const ABOVE: u64 = 20;
 
 /// Share of the ARC, as a divisor, below which available memory is little.
 const LITTLE: u64 = 10;
+
+/// Share of the ARC from which headers of the second-level cache are told.
+const HEADERS_PERCENT: f64 = 20.0;
 
 const SOURCE: &str = "/proc/spl/kstat/zfs/arcstats";
 
@@ -86,6 +89,14 @@ fn finding(arc: &Arcstats, share: f64, available: u64) -> Finding {
         let words = format!("; metadata has {} of {}", format_bytes(used), format_bytes(limit));
         headline.push_str(&words);
     }
+    let headers =
+        arc.second_level_bytes.filter(|bytes| percent(*bytes, arc.size_bytes) >= HEADERS_PERCENT);
+    if let Some(headers) = headers {
+        headline.push_str(&format!(
+            "; {} are headers of the second-level cache (L2ARC), which it cannot evict",
+            format_bytes(headers)
+        ));
+    }
     let mut finding = Finding::new(severity, Area::Arc, headline).with_evidence(
         "size",
         Quantity::Bytes(arc.size_bytes),
@@ -97,13 +108,30 @@ fn finding(arc: &Arcstats, share: f64, available: u64) -> Finding {
         ("c_max (zfs_arc_max)", arc.max_bytes),
         ("arc_meta_used", arc.metadata_bytes),
         ("arc_meta_limit", arc.metadata_limit_bytes),
+        ("l2_hdr_size", headers),
     ];
     for (name, bytes) in rows.into_iter().filter_map(|(name, bytes)| Some((name, bytes?))) {
         finding = finding.with_evidence(name, Quantity::Bytes(bytes), SOURCE);
     }
-    let impact =
-        "It shrinks when memory is short, but slowly: a large request may stall before it has.";
-    finding.with_impact(impact).with_remedy(remedy(arc, has_metadata))
+    let impact = match headers {
+        None => {
+            "It shrinks when memory is short, but slowly: a large request may stall before it has."
+        }
+        Some(_) => {
+            "The headers stay as long as their blocks are on the cache device; the rest shrinks, but slowly."
+        }
+    };
+    let remedy = if headers.is_some() { fewer_headers() } else { remedy(arc, has_metadata) };
+    finding.with_impact(impact).with_remedy(remedy)
+}
+
+/// Each block on the cache device has a header of 70 to 100 bytes, whatever its size.
+fn fewer_headers() -> Remedy {
+    let steps =
+        vec![Step::manual("zpool iostat -v"), Step::manual("zpool remove POOL CACHE_DEVICE")];
+    let summary = "remove the cache device or use a smaller one, or larger blocks (recordsize, volblocksize); before, look at \
+                   what it is used for";
+    Remedy::named(summary, steps)
 }
 
 fn remedy(arc: &Arcstats, has_metadata: bool) -> Remedy {
