@@ -40,6 +40,8 @@ pub struct Report {
     /// Limits on the calling process that could not be determined: less than `ready_bytes` may be
     /// available.
     pub limits_unseen: Vec<Missing>,
+    /// The program with the most anonymous memory, where it has a tenth of memory or more.
+    pub largest_program: Option<LargestProgram>,
     /// The answer to `--for`.
     pub preflight: Option<Preflight>,
     /// Forecasts of the recorder: of the pages of `--for`, or else of huge pages. Empty without a recorder.
@@ -61,6 +63,27 @@ impl Report {
         let is_settled = refused || self.worst == Some(Severity::Critical);
         let is_blind = self.findings.is_empty() && self.quiet.is_empty();
         is_blind || (!self.unchecked.is_empty() && !is_settled)
+    }
+}
+
+/// All processes of one name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+pub struct LargestProgram {
+    /// The name of the processes.
+    pub name: String,
+    pub processes: u64,
+    /// Their anonymous memory, in bytes.
+    pub bytes: u64,
+}
+
+impl LargestProgram {
+    /// `postgres (12 processes)`.
+    #[must_use]
+    pub fn label(&self) -> String {
+        match self.processes {
+            1 => self.name.clone(),
+            count => format!("{} ({count} processes)", self.name),
+        }
     }
 }
 

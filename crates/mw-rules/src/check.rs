@@ -1,5 +1,6 @@
 //! Runs every rule and sums up.
 
+use crate::largest_holders::largest_program;
 use crate::rules::memory_exhausted::LEAST_SHARE;
 use crate::{RULES, Rule, registry};
 use mw_model::{
@@ -56,6 +57,7 @@ pub fn check_rules(
         ready_bytes,
         limited_by,
         limits_unseen,
+        largest_program: largest_program(&window.now),
         preflight,
         exhaustion: Vec::new(),
         findings,

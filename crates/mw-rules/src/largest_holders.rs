@@ -2,7 +2,7 @@
 
 use crate::share::percent;
 use crate::{arc, shared_memory};
-use mw_model::{HugePool, Process, Snapshot, derived, format_bytes};
+use mw_model::{HugePool, LargestProgram, Process, Snapshot, derived, format_bytes};
 use std::collections::BTreeMap;
 
 /// Share of memory from which on a program is named.
@@ -47,7 +47,7 @@ fn processes(snapshot: &Snapshot) -> impl Iterator<Item = LargeHolder> {
 
 /// The program with the most anonymous memory, its processes together, where that is a tenth of memory at least: a virtual
 /// machine or a worker is one process of many. None where some processes could not be read.
-pub(crate) fn largest_program(snapshot: &Snapshot) -> Option<LargeHolder> {
+pub(crate) fn largest_program(snapshot: &Snapshot) -> Option<LargestProgram> {
     let processes = snapshot.processes.value().filter(|all| all.whole().is_ok())?;
     let mut programs: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for process in &processes.list {
@@ -57,17 +57,10 @@ pub(crate) fn largest_program(snapshot: &Snapshot) -> Option<LargeHolder> {
         let own = status.rss_anon_bytes.or(status.vm_rss_bytes).unwrap_or(0);
         *bytes = bytes.saturating_add(own);
     }
-    let (name, (count, bytes)) = programs.into_iter().max_by_key(|(_, (_, bytes))| *bytes)?;
+    let (name, (processes, bytes)) = programs.into_iter().max_by_key(|(_, (_, bytes))| *bytes)?;
     let memory = derived::memory_bytes(&snapshot.sample).ok()?;
     let is_large = percent(bytes, memory) >= LARGE_PROGRAM_PERCENT;
-    is_large.then(|| LargeHolder {
-        name: match count {
-            1 => name.to_owned(),
-            _ => format!("{name} ({count} processes)"),
-        },
-        bytes,
-        source: "/proc/PID/status",
-    })
+    is_large.then(|| LargestProgram { name: name.to_owned(), processes, bytes })
 }
 
 /// The largest program, where most of it is in a cgroup with so much anonymous memory: what is outside of the cgroup has no
@@ -75,7 +68,7 @@ pub(crate) fn largest_program(snapshot: &Snapshot) -> Option<LargeHolder> {
 pub(crate) fn largest_program_within(
     snapshot: &Snapshot,
     group_anon_bytes: u64,
-) -> Option<LargeHolder> {
+) -> Option<LargestProgram> {
     let program = largest_program(snapshot)?;
     let all = snapshot.sample.meminfo.value()?.anon_pages_bytes?;
     let outside = all.saturating_sub(group_anon_bytes);
@@ -84,8 +77,8 @@ pub(crate) fn largest_program_within(
 
 /// Words for a remedy that bounds a program: the one with the most memory, which need not be the one that grew.
 pub(crate) fn program_words(snapshot: &Snapshot) -> String {
-    let words = |program: LargeHolder| {
-        format!("; {} has the most, {}", program.name, format_bytes(program.bytes))
+    let words = |program: LargestProgram| {
+        format!("; {} has the most, {}", program.label(), format_bytes(program.bytes))
     };
     largest_program(snapshot).map(words).unwrap_or_default()
 }

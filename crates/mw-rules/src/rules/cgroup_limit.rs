@@ -254,7 +254,7 @@ fn finding(group: &Cgroup, snapshot: &Snapshot, cgroups: &Cgroups) -> Option<Fin
     let program = group.stat.anon_bytes.filter(|_| part.is_none());
     let program = program.and_then(|anon| largest_program_within(snapshot, anon));
     if let Some(program) = &program {
-        headline.push_str(&format!("; {} has {}", program.name, format_bytes(program.bytes)));
+        headline.push_str(&format!("; {} has {}", program.label(), format_bytes(program.bytes)));
     }
     let mut finding = Finding::new(
         Severity::Warning,
