@@ -637,6 +637,13 @@ pub(crate) const WORKS: &[WorkRow] = &[
     ),
     work(KernelWork::Unmap, "unmapping memory", TimeClass::Population, &[kernel::UNMAP]),
     work(KernelWork::Populate, "populating memory", TimeClass::Population, &[kernel::POPULATE]),
+    // A fault in a mapped file reads, too.
+    work(
+        KernelWork::FileIo,
+        "file I/O",
+        TimeClass::Computing,
+        &[functions!["page_cache_ra_unbounded", "page_cache_ra_order"]],
+    ),
     work(KernelWork::PageFault, "page faults", TimeClass::Population, &[kernel::PAGE_FAULT]),
     work(
         KernelWork::FileIo,

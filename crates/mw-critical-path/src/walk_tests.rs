@@ -140,6 +140,10 @@ fn what_memory_costs_precedes_what_it_spins_for() {
         ("native_queued_spin_lock_slowpath < exit_mmap < do_exit", KernelWork::Exit),
         ("smp_call_function_many_cond < zap_page_range < do_madvise", KernelWork::OtherCpus),
         ("clear_page_rep < do_anonymous_page < handle_mm_fault", KernelWork::PageFault),
+        (
+            "folio_alloc < page_cache_ra_unbounded < filemap_fault < handle_mm_fault",
+            KernelWork::FileIo,
+        ),
     ] {
         let stack: Vec<String> = functions.split(" < ").map(str::to_owned).collect();
         assert_eq!(wait::work(&stack), work, "{functions}");
