@@ -165,6 +165,8 @@ pub struct GroupUse {
     pub memory_high_bytes: Option<u64>,
     pub memory_swap_high_bytes: Option<u64>,
     pub memory_current_bytes: Option<u64>,
+    /// Growth of its anonymous memory and page cache (memory.stat `anon` and `file`); 0 where they shrank.
+    pub memory_growth_bytes: Option<u64>,
     /// Page cache of it that is dirty or under writeback at the second sample.
     pub memory_dirty_bytes: Option<u64>,
     /// cpu.max: quota in each period, in microseconds.

@@ -86,6 +86,7 @@ fn difference(
         max_events: rise(|counters| counters.memory.events.max),
         swap_high_events: rise(|counters| counters.memory.swap_high_events),
         memory_dirty_bytes: now.memory.dirty_bytes,
+        memory_growth_bytes: growth(now.memory.held_bytes, was.map(|was| was.memory.held_bytes)),
         oom_kills: rise(|counters| counters.memory.events.oom_kill),
         cpu_us: rise(|counters| counters.cpu.usage_us),
         throttled_us: rise(|counters| counters.cpu.throttled_us),
@@ -116,6 +117,11 @@ pub(super) fn set_limits(group: &mut GroupUse, limits: &GroupLimits) {
     if group.io_limits.is_empty() {
         group.io_limits = io_limits(&limits.io_max);
     }
+}
+
+/// The growth of an amount: a group that is new had nothing.
+fn growth(now: Option<u64>, was: Option<Option<u64>>) -> Option<u64> {
+    Some(now?.saturating_sub(was.unwrap_or(Some(0))?))
 }
 
 /// The rise of a counter. A group that was removed and created again counts from zero.

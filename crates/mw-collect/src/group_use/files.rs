@@ -47,6 +47,8 @@ pub(super) struct Memory {
     pub(super) events: MemoryEvents,
     pub(super) swap_high_events: Option<u64>,
     pub(super) dirty_bytes: Option<u64>,
+    /// Anonymous memory and page cache.
+    pub(super) held_bytes: Option<u64>,
 }
 
 /// The limits of a group, and how much memory it has.
@@ -204,6 +206,8 @@ fn memory_stat(files: &mut GroupFileReader<'_>, into: &mut Memory) -> bool {
     set(&mut into.refault_anon, stat.refault_anon_pages);
     set(&mut into.pgscan, stat.scanned_pages);
     let unwritten = stat.file_dirty_bytes.zip(stat.file_writeback_bytes);
+    let held = stat.anon_bytes.zip(stat.file_bytes);
+    set(&mut into.held_bytes, held.map(|(anon, file)| anon.saturating_add(file)));
     set(&mut into.dirty_bytes, unwritten.map(|(dirty, written)| dirty.saturating_add(written)));
     true
 }

@@ -9,7 +9,7 @@ use crate::request::{is_limited, is_task_within, limit_events, stolen_of_cpu_per
 use crate::rules::{drop_caches, hugepage_hoard};
 use crate::stall_window::{StallWindow, is_background};
 use mw_critical_path::{PathPart, TimeClass, TimeKind};
-use mw_model::{BlameParty, GroupUse, PartyKind, ServiceProcess};
+use mw_model::{BlameParty, GroupUse, PartyKind, ServiceProcess, is_cgroup_within};
 
 /// Less memory than this that a process took is no reason for a shortage.
 const LEAST_BYTES: u64 = 16 << 20;
@@ -167,8 +167,27 @@ impl Actors<'_> {
         self.parties.of_process(share.pid, &share.task)
     }
 
-    /// The party that took at least half of all memory that processes and files took.
+    /// The party that took at least half of all memory that was taken: as processes and files tell, unless the cgroups
+    /// grew by more than twice of that, since not every process could be read.
     fn main_taker(&self) -> Option<BlameParty> {
+        let groups = &self.stall.incident.groups;
+        let has_below = |path: &str| {
+            groups.iter().any(|other| other.path != path && is_cgroup_within(&other.path, path))
+        };
+        let leaves = groups.iter().filter(|group| group.path != "/" && !has_below(&group.path));
+        let grown = leaves.map(|group| (group, group.memory_growth_bytes.unwrap_or(0)));
+        let all = grown.clone().map(|(_, bytes)| bytes).fold(0, u64::saturating_add);
+        let is_most = |bytes: u64| bytes >= LEAST_BYTES && bytes >= all.div_ceil(2);
+        if let Some((party, _)) = self.main_process().filter(|(_, bytes)| is_most(*bytes)) {
+            return Some(party);
+        }
+        let (group, _) =
+            grown.max_by_key(|(_, bytes)| *bytes).filter(|(_, bytes)| is_most(*bytes))?;
+        self.parties.of_cgroup(&group.path)
+    }
+
+    /// The party that took at least half of the memory that processes and files are known to have taken, and how much.
+    fn main_process(&self) -> Option<(BlameParty, u64)> {
         let incident = self.stall.incident;
         let grown = incident.tasks.iter().map(|task| {
             let bytes = u64::try_from(task.resident_growth_bytes).unwrap_or(0);
@@ -189,6 +208,6 @@ impl Actors<'_> {
             }
         }
         let (party, bytes) = takers.into_iter().max_by_key(|(_, bytes)| *bytes)?;
-        (bytes >= LEAST_BYTES && bytes >= all.div_ceil(2)).then_some(party)
+        (bytes >= LEAST_BYTES && bytes >= all.div_ceil(2)).then_some((party, bytes))
     }
 }

@@ -209,6 +209,16 @@ fn whoever_took_most_memory_is_to_blame_for_a_shortage() {
     assert_eq!(culprit(&made), "process java", "no cgroup is known");
     let divided = made.clone().uses((72, "ld"), 10, 800 << 20);
     assert_eq!(culprit(&divided), "unknown", "900 of 1,900 MiB");
+    let mut unread = made.clone();
+    for (path, bytes) in [(BACKUP, 3 << 30), (GROUP, 1 << 20)] {
+        let memory_growth_bytes = Some(bytes);
+        unread.incident.groups.push(GroupUse {
+            path: path.to_owned(),
+            memory_growth_bytes,
+            ..GroupUse::default()
+        });
+    }
+    assert_eq!(culprit(&unread), "backup.service", "most of its processes were not read");
     let own = made.clone().uses((812, "postgres"), 10, 9 << 30);
     let mut own = own.served_by((812, "postgres"));
     own.incident.cgroups = [(812, GROUP.to_owned())].into();
