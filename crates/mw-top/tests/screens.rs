@@ -64,11 +64,19 @@ fn press(top: &mut Top, screen: &Screen, keys: &[&str]) {
     }
 }
 
+/// A line with `##` for the number of rules that passed, which each new rule changes.
+fn without_count(line: &str) -> String {
+    match line.find(" rules pa") {
+        Some(at) if at >= 2 => format!("{}##{}", &line[..at - 2], &line[at..]),
+        _ => line.to_owned(),
+    }
+}
+
 /// Compares a screen with the one that is kept. `MW_BLESS=1` keeps it anew; look at it before you
 /// commit it.
 fn check(name: &str, lines: &[String], failures: &mut Vec<String>) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/screens/{name}.txt"));
-    let shown = lines.join("\n") + "\n";
+    let shown = lines.iter().map(|line| without_count(line) + "\n").collect::<String>();
     if std::env::var_os("MW_BLESS").is_some() {
         std::fs::write(&path, &shown).unwrap();
     }
