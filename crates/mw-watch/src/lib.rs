@@ -36,6 +36,7 @@ mod kernel_events;
 mod kill_budget;
 mod kill_scope;
 mod kills;
+mod known_upstreams;
 mod monitors;
 mod oom_detector;
 mod oom_runs;

@@ -13,11 +13,12 @@
 
 use crate::clock::thread_time_since;
 use crate::cpu_budget::{CpuBudget, SkippableWork};
+use crate::known_upstreams::KnownUpstreams;
 use crate::priority::{in_time, read_in_time};
 use crate::progress::Beat;
 use crate::task_groups::{TaskGroups, locked};
 use mw_collect::Source;
-use mw_collect::service::{family, upstreams};
+use mw_collect::service::family;
 use mw_critical_path::{Nanos, PathSummary, RequestSpan, Trace, critical_path, filled_path};
 use mw_model::{CpuUse, GroupUse, Missing};
 use mw_profile::{
@@ -59,9 +60,6 @@ const MAX_PROCESSES: usize = 64;
 /// Connections from a service to one that it depends on, followed so far.
 const MAX_DISTANCE: usize = 2;
 
-/// Time limit of the search for the upstreams of the services.
-const UPSTREAMS_LIMIT: Duration = Duration::from_millis(50);
-
 /// Time limit of the search for the commands of probes.
 const COMMANDS_LIMIT: Duration = Duration::from_millis(20);
 
@@ -81,7 +79,7 @@ pub(crate) struct SharedTrace {
     groups: TaskGroups,
     services: Mutex<TracedServices>,
     /// Upstreams of the services when a stall began, and theirs: pairs of processes.
-    upstreams: Mutex<Vec<(u32, u32)>>,
+    upstreams: KnownUpstreams,
     budget: Arc<CpuBudget>,
     stop: AtomicBool,
 }
@@ -155,7 +153,7 @@ impl SharedTrace {
             changed: Condvar::new(),
             groups,
             services: Mutex::default(),
-            upstreams: Mutex::default(),
+            upstreams: KnownUpstreams::default(),
             budget,
             stop: AtomicBool::new(false),
         }
@@ -227,7 +225,7 @@ impl SharedTrace {
         let until =
             request.to.saturating_add(AFTERWARDS.max(request.to.saturating_sub(request.from) / 8));
         let traced = self.traced((request.from, until)).filter(is_of_request);
-        let upstreams = locked(&self.upstreams).clone();
+        let upstreams = self.upstreams.pairs();
         let request = RequestSpan { upstreams, ..request };
         let (path, trace) = match (traced, polled) {
             (Some(mut trace), Some(polled)) => (filled_path(&mut trace, polled, request), trace),
@@ -301,7 +299,7 @@ impl SharedTrace {
     /// Processes of probed services, and those that they have connections to.
     pub(crate) fn with_asked(&self, processes: &[u32]) -> BTreeSet<u32> {
         let mut asked: BTreeSet<u32> = processes.iter().copied().collect();
-        let upstreams = locked(&self.upstreams).clone();
+        let upstreams = self.upstreams.pairs();
         for _ in 0..MAX_DISTANCE {
             let next = upstreams.iter().filter(|(proxy, _)| asked.contains(proxy));
             let next: Vec<u32> = next.map(|(_, upstream)| *upstream).collect();
@@ -410,7 +408,7 @@ impl SharedTrace {
                 // Most alarms are no stalls.
                 if stalls != begun && stalls > 0 {
                     self.groups.sample(&cgroups);
-                    *locked(&self.upstreams) = upstreams(&services.processes, UPSTREAMS_LIMIT);
+                    self.upstreams.find(&services.processes);
                 }
                 begun = stalls;
                 self.groups.find_those_of_running();
