@@ -3,9 +3,10 @@
 use crate::request::RequestTime;
 use crate::share::percent;
 use crate::stall_window::StallWindow;
-use mw_critical_path::{PathPart, PathTask, TimeClass};
+use mw_critical_path::{PathPart, TimeClass};
 use mw_model::{
-    Finding, PeerReply, Quantity, Remedy, ServiceConnection, Transport, format_duration_ms,
+    Finding, PeerReply, Quantity, Remedy, ServiceConnection, ServiceProcess, Transport,
+    format_duration_ms,
 };
 use std::net::SocketAddr;
 
@@ -74,9 +75,33 @@ impl<'a> AwaitedPeer<'a> {
         part: &PathPart,
     ) -> Option<Self> {
         let process = part.task.process;
-        if !UNATTENDED.contains(&spent) || process == 0 {
+        (UNATTENDED.contains(&spent) && process != 0)
+            .then(|| Self::of_process(stall, spent, part, process))
+            .flatten()
+    }
+
+    /// The peer of a client that waited for a part's task, while nobody worked on the request: its connection is known where
+    /// those of the service are not.
+    pub(crate) fn of_client(
+        stall: &StallWindow<'a>,
+        spent: TimeClass,
+        part: &PathPart,
+    ) -> Option<Self> {
+        if !UNATTENDED.contains(&spent) || part.task.process == 0 {
             return None;
         }
+        let chain = stall.incident.path.iter().flat_map(|path| &path.chain);
+        let clients = chain.filter(|link| link.other.tid == part.task.tid);
+        let mut clients = clients.map(|link| link.waiter.process).filter(|process| *process != 0);
+        clients.find_map(|client| Self::of_process(stall, spent, part, client))
+    }
+
+    fn of_process(
+        stall: &StallWindow<'a>,
+        spent: TimeClass,
+        part: &PathPart,
+        process: u32,
+    ) -> Option<Self> {
         let connections = stall.incident.connections.iter();
         let own: Vec<_> =
             connections.filter(|connection| connection.process.pid == process).collect();
@@ -201,14 +226,20 @@ impl<'a> AwaitedPeer<'a> {
         format!("{apart} {order} that of the stall")
     }
 
-    /// The command that shows the connection, in the network namespace of the task's process.
-    pub(crate) fn remedy(&self, summary: &str, task: &PathTask) -> Remedy {
+    /// The process whose connection it is.
+    pub(crate) fn process(&self) -> &ServiceProcess {
+        &self.connection.process
+    }
+
+    /// The command that shows the connection, in the network namespace of its process.
+    pub(crate) fn remedy(&self, summary: &str) -> Remedy {
         let protocol = match self.connection.transport {
             Transport::Tcp => 't',
             Transport::Udp => 'u',
         };
         let show = format!("ss -{protocol}inop dst '{}'", self.address);
-        crate::path_words::manual(summary, &format!("nsenter -t {} -n {show}", task.process))
+        let pid = self.connection.process.pid;
+        crate::path_words::manual(summary, &format!("nsenter -t {pid} -n {show}"))
     }
 }
 

@@ -87,19 +87,22 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
     })
 }
 
-/// Segments that a process of the service sent to a peer, and that were lost.
+/// Segments that a process of the service, or its client, sent to a peer, and that were lost.
 fn of_service(stall: &StallWindow<'_>) -> Option<Suspect> {
     let is_it = |spent, part: &PathPart| lost_peer(stall, spent, part).is_some();
     let time = SpentTime::of(stall.request?, is_it)?;
     let peer = lost_peer(stall, time.spent, time.part)?;
     let task = &time.part.task;
-    let headline =
-        format!("the network lost packets from {} to {}", named(stall, task), peer.label());
+    let sender = match peer.process().pid == task.process {
+        true => named(stall, task),
+        false => crate::oom_words::process(peer.process()),
+    };
+    let headline = format!("the network lost packets from {sender} to {}", peer.label());
     let finding = Finding::new(Severity::Critical, Area::Network, headline);
     let finding = peer
         .describe(finding)
         .with_impact(IMPACT)
-        .with_remedy(peer.remedy("see where packets are dropped", task));
+        .with_remedy(peer.remedy("see where packets are dropped"));
     Some(time.cause(finding, if peer.is_only_one() { CONFIRMED } else { LIKELY }))
 }
 
@@ -108,7 +111,9 @@ fn lost_peer<'a>(
     spent: TimeClass,
     part: &PathPart,
 ) -> Option<AwaitedPeer<'a>> {
-    AwaitedPeer::of_part(stall, spent, part).filter(AwaitedPeer::is_lost)
+    AwaitedPeer::of_part(stall, spent, part)
+        .or_else(|| AwaitedPeer::of_client(stall, spent, part))
+        .filter(AwaitedPeer::is_lost)
 }
 
 /// True if loss or delay on the network explains time in which no task of this machine worked on the request.

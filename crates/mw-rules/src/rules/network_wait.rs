@@ -60,7 +60,7 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
     let finding = peer
         .describe(Finding::new(Severity::Warning, Area::Network, headline))
         .with_impact("The service is as slow as the peer that it asks.")
-        .with_remedy(peer.remedy("see why the peer does not answer", task));
+        .with_remedy(peer.remedy("see why the peer does not answer"));
     let is_certain = PEER.contains(&time.spent) && peer.is_only_one();
     Ok(Some(time.cause(finding, if is_certain { CONFIRMED } else { LIKELY })))
 }

@@ -1,7 +1,7 @@
 //! Made-up stalls in which a process waits for a peer, by its connections, and similar ones of which that would be false.
 
 use crate::made::Made;
-use crate::paths::{explained, first_rule, made};
+use crate::paths::{explained, first_rule, link, made, task};
 use mw_critical_path::{RunMode, TimeKind, Wait};
 use mw_model::{Finding, ServiceConnection, ServiceProcess, Transport, TriggerKind};
 use std::net::SocketAddr;
@@ -242,6 +242,25 @@ fn lost_packets_of_clients_are_those_of_the_probes_command_alone() {
     };
     let of_probe = stall(IDLE, |made| vec![accepted(made), command(made)]);
     assert_eq!(first_rule(&of_probe), "network-loss");
+}
+
+/// Promise (Tracing: why): Packets that a probe's command lost are found where the connections of the service are not known.
+#[test]
+fn lost_packets_of_a_command_explain_why_its_server_waits() {
+    let command = |made: &Made| {
+        let process = ServiceProcess { pid: 77, name: "psql".to_owned() };
+        ServiceConnection { process, segments_sent: 1, ..lost(made) }
+    };
+    for kind in [BY_PACKET, IDLE] {
+        let mut of_server = stall(kind, |made| vec![command(made)]);
+        assert_ne!(first_rule(&of_server), "network-loss", "of somebody");
+        let path = of_server.incident.path.as_mut().unwrap();
+        let server = path.parts[0].task.clone();
+        path.chain = vec![link(&task(77, "psql"), Wait::Socket, &server)];
+        let finding = first(&of_server);
+        let headline = "the network lost packets from psql (77) to 10.0.0.5:5432 (PostgreSQL)";
+        assert_eq!((finding.rule.as_str(), finding.headline.as_str()), ("network-loss", headline));
+    }
 }
 
 #[test]
