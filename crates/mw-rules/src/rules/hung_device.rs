@@ -24,7 +24,8 @@
 //! same. A suspended device mapper device holds its requests back before they count as in flight.
 //!
 //! Or the kernel says that the disk is held still: `dm/suspended` is 1, or `device/state` of SCSI and NVMe is neither
-//! `running` nor `live`, when the connections of the service are read during the stall.
+//! `running` nor `live`, when the connections of the service are read during the stall, and it completes nothing for half of
+//! the stall: a change of its table suspends a device for a moment.
 //!
 //! ## References
 //! Linux, Documentation/block/stat.rst, `in_flight`; Documentation/scsi/scsi_eh.rst.
@@ -42,6 +43,9 @@ use mw_model::{
 /// A slow disk completes something in this time.
 const LEAST_MS: u64 = 2000;
 const LEAST_PERCENT: f64 = 80.0;
+
+/// Of the stall, the time in which a device that was held still completes nothing: requests are slow when it goes on.
+const STILL_PERCENT: f64 = 50.0;
 
 pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     Ok(match stall.request {
@@ -67,7 +71,7 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
     })
 }
 
-/// A device that was held still, of those that the task used or that one of them consists of. Where those are not known, one
+/// A device that was held still for half of the stall, of those that the task used or that one of them consists of. Where those are not known, one
 /// that is suspended, which none is for long; a disk may be offline for good.
 fn stopped<'a>(stall: &StallWindow<'a>, used: &[&str]) -> Option<&'a StoppedDevice> {
     let is_used = |device: &&StoppedDevice| {
@@ -75,7 +79,12 @@ fn stopped<'a>(stall: &StallWindow<'a>, used: &[&str]) -> Option<&'a StoppedDevi
         let is_suspended = used.is_empty() && device.mapped_name.is_some();
         is_suspended || names.any(|name| used.contains(&name.as_str()))
     };
-    stall.incident.stopped_devices.iter().find(is_used)
+    // A change of its table suspends a device for a moment.
+    let is_still = |device: &&StoppedDevice| {
+        longest_ms(stall, &device.name, |_| true)
+            .is_none_or(|ms| stall.cover_percent(ms.saturating_mul(1000)) >= STILL_PERCENT)
+    };
+    stall.incident.stopped_devices.iter().filter(is_used).find(is_still)
 }
 
 fn held_still(device: &StoppedDevice, waiter: String, source: &str) -> Finding {
@@ -142,15 +151,17 @@ fn hung(stall: &StallWindow<'_>, is_wanted: impl Fn(&str) -> bool) -> Option<Hun
         _ => None,
     });
     let hung = disks.filter(|name| is_wanted(name)).filter_map(|name| {
-        let ms = hung_ms(stall, &name).filter(|ms| *ms >= LEAST_MS)?;
+        let ms =
+            longest_ms(stall, &name, |in_flight| in_flight > 0).filter(|ms| *ms >= LEAST_MS)?;
         let is_most = stall.cover_percent(ms.saturating_mul(1000)) >= LEAST_PERCENT;
         is_most.then(|| HungDisk { name: name.to_string(), ms })
     });
     hung.max_by_key(|device| device.ms)
 }
 
-/// The longest time within the stall in which requests were in flight and none completed.
-fn hung_ms(stall: &StallWindow<'_>, name: &str) -> Option<u64> {
+/// The longest time within the stall in which so many requests were in flight and none completed. `None` where the disk was
+/// not recorded.
+fn longest_ms(stall: &StallWindow<'_>, name: &str, counts: impl Fn(u64) -> bool) -> Option<u64> {
     let table = &stall.incident.table;
     let column = |metric| -> Option<Vec<Option<u64>>> {
         Some(table.values(&Metric::Disk(name.into(), metric))?.collect())
@@ -165,9 +176,9 @@ fn hung_ms(stall: &StallWindow<'_>, name: &str) -> Option<u64> {
             began = None;
             continue;
         };
-        match began.filter(|(before, _)| *before == (read, written) && in_flight > 0) {
+        match began.filter(|(before, _)| *before == (read, written) && counts(in_flight)) {
             Some((_, from)) => longest = longest.max(at.saturating_sub(from)),
-            None => began = (in_flight > 0).then_some(((read, written), at)),
+            None => began = counts(in_flight).then_some(((read, written), at)),
         }
     }
     Some(longest)

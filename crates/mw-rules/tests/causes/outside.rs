@@ -392,6 +392,16 @@ fn a_disk_that_is_held_still_is_named_with_its_state() {
     assert_eq!(suspended.headline, "the disk dm-0 (vg-data) was suspended");
     assert!(steps(&suspended).contains("dmsetup resume vg-data"), "{}", steps(&suspended));
     assert_ne!(of("sdz", "offline", None).rule, "hung-device", "offline for long, perhaps");
+    let suspended_while = |hung: std::ops::Range<i64>| {
+        let mut made = waits(Wait::Journal).hangs("dm-0", hung);
+        let (name, state) = ("dm-0".to_owned(), "suspended".to_owned());
+        let mapped_name = Some("data".to_owned());
+        made.incident.stopped_devices =
+            vec![StoppedDevice { name, mapped_name, state, below: Vec::new() }];
+        first(&made).rule
+    };
+    assert_eq!(suspended_while(1000..6000), "hung-device");
+    assert_eq!(suspended_while(1000..2000), "journal-commit", "for a moment");
     let mut computes = made(&[(TimeKind::Running(RunMode::User), 95)]);
     computes.incident.stopped_devices = vec![StoppedDevice::default()];
     assert_eq!(first(&computes).rule, "service-itself");
