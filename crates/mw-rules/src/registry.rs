@@ -369,6 +369,7 @@ pub const RULES: &[Rule] = &[
         .by(roles::compacting)
         .explains(&[TimeClass::Compaction]),
     rule!("tmpfs-full", tmpfs_full: hazard, cause).of_failures(),
+    rule!("uneven-nodes", uneven_nodes: hazard),
     rule!("unowned-memory", unowned_memory: hazard),
     rule!("unreclaimable-ramfs", unreclaimable_ramfs: hazard, cause)
         .explains(&[TimeClass::Reclaim]),

@@ -77,6 +77,7 @@ pub(crate) mod sync_of_all;
 pub(crate) mod task_limit;
 pub(crate) mod thp_compaction;
 pub(crate) mod tmpfs_full;
+pub(crate) mod uneven_nodes;
 pub(crate) mod unowned_memory;
 pub(crate) mod unreclaimable_ramfs;
 pub(crate) mod watermark_boost;
