@@ -99,12 +99,18 @@ fn answer(
     let none = ServiceAnswer::default();
     Some(match question {
         ServiceQuestion::Begin { seen_unix_ms } => {
-            let service = services.current(probe, prober).map(|service| Service {
+            let has_failed = prober.last().is_some_and(|last| last.failed);
+            // Of a service that failed, the process that ended tells why.
+            let service = match has_failed {
+                true => services.service(probe),
+                false => services.current(probe, prober),
+            };
+            let service = service.map(|service| Service {
                 listen_queue: prober.connection().as_ref().and_then(listen_queue),
                 ..service
             });
             let known = ServiceAnswer { service, missing: services.missing(probe), ..none };
-            if prober.last().is_some_and(|last| last.failed) {
+            if has_failed {
                 let outage = services.outage(probe, prober, *seen_unix_ms);
                 ServiceAnswer { outage, ..known }
             } else {
