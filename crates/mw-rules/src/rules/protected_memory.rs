@@ -68,16 +68,18 @@ impl<'a> ProtectedGroup<'a> {
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let snapshot = &window.now;
     let cgroups = snapshot.cgroups.required()?;
-    let total = derived::memory_bytes(&snapshot.sample)?;
     let tops = cgroups.limited.iter().filter(|group| is_top(group));
     let mut groups: Vec<ProtectedGroup<'_>> = tops.map(ProtectedGroup::new).collect();
     groups.retain(|group| group.bytes() > 0);
     groups.sort_by_key(|group| std::cmp::Reverse(group.bytes()));
-    let bytes = derived::total(groups.iter().map(ProtectedGroup::bytes));
-    let share = percent(bytes, total);
-    let Some(largest) = groups.first().filter(|_| share >= NOTE_PERCENT) else {
-        return Ok(Vec::new());
+    let Some(largest) = groups.first() else {
+        return cgroups.whole().map(|()| Vec::new());
     };
+    let bytes = derived::total(groups.iter().map(ProtectedGroup::bytes));
+    let share = percent(bytes, derived::memory_bytes(&snapshot.sample)?);
+    if share < NOTE_PERCENT {
+        return cgroups.whole().map(|()| Vec::new());
+    }
     let cache = derived::total(groups.iter().map(|group| group.memory.cache));
     let available = derived::available_bytes(snapshot)?;
     let severity = match percent(cache, available) >= CACHE_PERCENT {
