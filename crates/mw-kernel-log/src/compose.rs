@@ -4,6 +4,7 @@ use crate::answer::{
     AnswerRow, GroupKind, KERNEL_LOG_SCHEMA, KernelLogAnswer, LogRequest, ReportGroup, VictimFacts,
 };
 use crate::cause::{self, JudgedReport, LogCause};
+use crate::counted_lines::CountedLines;
 use crate::own_shortages::OwnShortage;
 use crate::page::{self, Page};
 use crate::programs::{DaemonKill, ProgramFacts};
@@ -351,8 +352,9 @@ fn notes(facts: &KernelLogFacts) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if let Some(first) = &programs.first_device_error {
-        let lines = format_count(programs.device_errors, "line");
+    let CountedLines { count, first } = &programs.device_errors;
+    if *count > 0 {
+        let lines = format_count(*count, "line");
         notes.push(format!("{lines} of errors of devices or servers, the first: {first}"));
     }
     let suppressed =

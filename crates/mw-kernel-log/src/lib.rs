@@ -28,6 +28,7 @@ mod cause;
 mod cgroup_lines;
 mod cgroup_words;
 mod compose;
+mod counted_lines;
 mod failure_words;
 mod frame;
 mod gfp;

@@ -1,6 +1,7 @@
 //! Words of programs that ran out of something of their own: they look like a shortage of the machine's memory, or name a
 //! limit that has nothing to do with it.
 
+use crate::counted_lines::CountedLines;
 use crate::word_table::WordTable;
 use mw_memory::format_count;
 
@@ -47,14 +48,6 @@ pub(crate) enum OwnShortage {
     Program,
     /// A driver could not allocate something; its line has no more.
     Driver,
-}
-
-/// Lines of one kind.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ShortageLines {
-    pub(crate) count: u64,
-    /// The first of them, cut.
-    pub(crate) first: String,
 }
 
 /// Words of programs, the more particular before those that they contain.
@@ -188,7 +181,7 @@ impl OwnShortage {
     }
 
     /// A note on so many lines.
-    pub(crate) fn note(self, lines: &ShortageLines) -> String {
+    pub(crate) fn note(self, lines: &CountedLines) -> String {
         let text = self.meaning(&format_count(lines.count, "line"));
         format!("{text}. The first: {}", lines.first)
     }

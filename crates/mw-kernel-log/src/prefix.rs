@@ -27,8 +27,6 @@ const MAX_PREFIX_BYTES: usize = 200;
 /// Facilities from 1 on are programs'.
 const PRIORITIES_OF_KERNEL: u32 = 8;
 
-const MONTHS: [&str; 12] =
-    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 const LEVELS: [&str; 13] = [
     "emerg", "alert", "crit", "err", "error", "warn", "warning", "notice", "info", "debug",
@@ -357,7 +355,7 @@ fn date_at_start(text: &str) -> Option<(&str, &str)> {
     if DAYS.contains(&first) {
         (month, rest) = word(rest);
     }
-    (MONTHS.contains(&month) || may_be_month(month)).then_some(())?;
+    may_be_month(month).then_some(())?;
     let (day, mut rest) = word(rest);
     let is_number = |text: &str| text.parse::<u16>().is_ok();
     is_number(day.trim_end_matches(',')).then_some(())?;
@@ -374,8 +372,8 @@ fn date_at_start(text: &str) -> Option<(&str, &str)> {
     Some((before(text, after), after))
 }
 
-/// True for a word that may be the name of a month in another language, as `mars`, `Mär` and `11月`: a day and a time have
-/// to follow.
+/// True for a word that may be the name of a month in any language, as `Mar`, `mars` and `11月`: a day and a time have to
+/// follow.
 fn may_be_month(word: &str) -> bool {
     const MAX_CHARS: usize = 10;
     word.chars().count() <= MAX_CHARS

@@ -1,10 +1,11 @@
 //! Lines of programs: daemons that kill in place of the kernel, and words that only look like a kill.
 
+use crate::counted_lines::CountedLines;
 use crate::kernel_warnings::KernelWarnings;
 use crate::notices::{
     KillNotice, KillingProgram, evicted_pod, kill_notice, oomd_kill, pressed_cgroup,
 };
-use crate::own_shortages::{OwnShortage, ShortageLines};
+use crate::own_shortages::OwnShortage;
 use std::collections::BTreeMap;
 
 /// The most of a daemon's words on its victim.
@@ -18,10 +19,9 @@ pub(crate) struct ProgramFacts {
     pub(crate) kills: Vec<DaemonKill>,
     pub(crate) more_kills: u64,
     /// Lines of programs that ran out of memory of their own, by kind.
-    pub(crate) own_shortages: BTreeMap<OwnShortage, ShortageLines>,
-    /// Lines of devices and servers that fail, and the first.
-    pub(crate) device_errors: u64,
-    pub(crate) first_device_error: Option<String>,
+    pub(crate) own_shortages: BTreeMap<OwnShortage, CountedLines>,
+    /// Lines of devices and servers that fail.
+    pub(crate) device_errors: CountedLines,
     /// Objects of the kernel that kmemleak suspects to be lost.
     pub(crate) suspected_leaks: u64,
     /// Refusals of the kernel at limits other than memory.
@@ -103,8 +103,7 @@ impl ProgramFacts {
         } else if let Some(rest) = message.strip_prefix("[talos] ") {
             self.talos(stamp, rest);
         } else if ERRORS.iter().any(|error| message.contains(error)) {
-            self.device_errors = self.device_errors.saturating_add(1);
-            self.first_device_error.get_or_insert_with(|| message.chars().take(120).collect());
+            self.device_errors.add(message);
         } else {
             self.own_shortage(message, OwnShortage::of_kernel(message));
         }
@@ -112,10 +111,9 @@ impl ProgramFacts {
 
     /// Notes words of a shortage that is not the kernel's.
     fn own_shortage(&mut self, message: &str, kind: Option<OwnShortage>) {
-        let Some(kind) = kind else { return };
-        let none = || ShortageLines { count: 0, first: message.chars().take(120).collect() };
-        let lines = self.own_shortages.entry(kind).or_insert_with(none);
-        lines.count = lines.count.saturating_add(1);
+        if let Some(kind) = kind {
+            self.own_shortages.entry(kind).or_default().add(message);
+        }
     }
 
     fn systemd_oomd(&mut self, stamp: Option<&str>, message: &str) {
@@ -309,7 +307,7 @@ mod tests {
         facts.kernel_line(None, "lowmemorykiller: Killing 'a.b2' (12), adj 906, to free 8kB");
         assert_eq!(facts.kills[2].victim, "a.b2 (12)");
         facts.kernel_line(None, "blk_update_request: I/O error, dev sdb, sector 8");
-        assert_eq!(facts.device_errors, 1);
+        assert_eq!(facts.device_errors.count, 1);
         for line in ["kmemleak: 12 new suspected memory leaks (see /sys/kernel/debug/kmemleak)"; 2]
         {
             facts.kernel_line(None, line);
