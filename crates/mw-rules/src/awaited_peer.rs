@@ -74,10 +74,7 @@ impl<'a> AwaitedPeer<'a> {
         spent: TimeClass,
         part: &PathPart,
     ) -> Option<Self> {
-        let process = part.task.process;
-        (UNATTENDED.contains(&spent) && process != 0)
-            .then(|| Self::of_process(stall, spent, part, process))
-            .flatten()
+        Self::of_process(stall, spent, part, part.task.process)
     }
 
     /// The peer of a client that waited for a part's task, while nobody worked on the request: its connection is known where
@@ -87,13 +84,9 @@ impl<'a> AwaitedPeer<'a> {
         spent: TimeClass,
         part: &PathPart,
     ) -> Option<Self> {
-        if !UNATTENDED.contains(&spent) || part.task.process == 0 {
-            return None;
-        }
         let chain = stall.incident.path.iter().flat_map(|path| &path.chain);
-        let clients = chain.filter(|link| link.other.tid == part.task.tid);
-        let mut clients = clients.map(|link| link.waiter.process).filter(|process| *process != 0);
-        clients.find_map(|client| Self::of_process(stall, spent, part, client))
+        let mut clients = chain.filter(|link| link.other.tid == part.task.tid);
+        clients.find_map(|link| Self::of_process(stall, spent, part, link.waiter.process))
     }
 
     fn of_process(
@@ -102,6 +95,9 @@ impl<'a> AwaitedPeer<'a> {
         part: &PathPart,
         process: u32,
     ) -> Option<Self> {
+        if !UNATTENDED.contains(&spent) || [part.task.process, process].contains(&0) {
+            return None;
+        }
         let connections = stall.incident.connections.iter();
         let own: Vec<_> =
             connections.filter(|connection| connection.process.pid == process).collect();

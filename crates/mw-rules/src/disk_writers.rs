@@ -1,6 +1,7 @@
 //! The disks of the service: who else wrote to them, and whether they kept up.
 
-use crate::share::percent;
+use crate::group_kills::is_below;
+use crate::share::{is_most, percent};
 use crate::stall_window::StallWindow;
 use mw_critical_path::PathTask;
 use mw_critical_path::TimeClass;
@@ -75,12 +76,11 @@ pub(crate) fn flood_bytes(stall: &StallWindow<'_>, share: &FloodShare) -> u64 {
 /// other, the innermost.
 pub(crate) fn main_cgroup<'a>(stall: &StallWindow<'a>) -> Option<&'a str> {
     let most = other_cgroup(stall)?;
-    let is_most_of = |bytes: u64, all: u64| bytes >= all.div_ceil(2);
-    if !is_most_of(most.bytes, written_by_all(stall, most.device)) {
+    if !is_most(most.bytes, written_by_all(stall, most.device)) {
         return None;
     }
     let below = groups(stall).filter(|group| is_cgroup_within(&group.path, most.path));
-    let main = below.filter(|group| is_most_of(written(group, most.device), most.bytes));
+    let main = below.filter(|group| is_most(written(group, most.device), most.bytes));
     main.map(|group| group.path.as_str()).max_by_key(|path| path.len())
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn main_program<'a>(stall: &StallWindow<'a>) -> Option<&'a FloodShare
         own.map(|other| other.pages).fold(0, u64::saturating_add)
     };
     let all = of_disk.clone().map(|other| other.pages).fold(0, u64::saturating_add);
-    (of_process(&share.pid) >= all.div_ceil(2)).then_some(share)
+    is_most(of_process(&share.pid), all).then_some(share)
 }
 
 impl OtherWriter<'_> {
@@ -192,7 +192,6 @@ impl<'a> ServiceCgroups<'a> {
             None => groups(stall).filter(|group| group.of_service).map(|g| &*g.path).collect(),
         };
         let all = paths.clone();
-        let is_below = |path: &str, of: &str| path != of && is_cgroup_within(path, of);
         paths.retain(|path| *path != "/" && !all.iter().any(|other| is_below(other, path)));
         let mut service = Self { paths, groups: Vec::new() };
         service.groups = groups(stall).filter(|group| service.touches(&group.path)).collect();
@@ -274,11 +273,8 @@ fn written(group: &GroupUse, device: &str) -> u64 {
 /// Bytes that cgroups below the root wrote to a disk.
 fn charged(stall: &StallWindow<'_>, device: &str) -> u64 {
     // What is below another counts there as well.
-    let is_below = |group: &GroupUse| {
-        groups(stall)
-            .any(|other| other.path != group.path && is_cgroup_within(&group.path, &other.path))
-    };
-    groups(stall).filter(|group| !is_below(group)).map(|group| written(group, device)).sum()
+    let is_part = |group: &GroupUse| groups(stall).any(|other| is_below(&group.path, &other.path));
+    groups(stall).filter(|group| !is_part(group)).map(|group| written(group, device)).sum()
 }
 
 /// Bytes that were written to a disk.

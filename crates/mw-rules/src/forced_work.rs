@@ -128,10 +128,9 @@ pub(crate) fn writer<'a>(
     process: &ServiceProcess,
 ) -> Option<&'a WriterProcess> {
     let drops = incident.cache_drops.iter().map(|drop| &drop.writer);
-    let mut readings: Vec<&WriterProcess> =
-        incident.writers.iter().chain(drops).filter(|writer| writer.process == *process).collect();
-    readings.sort_by_key(|writer| writer.cgroup.is_none());
-    readings.first().copied()
+    let readings = incident.writers.iter().chain(drops);
+    let readings = readings.filter(|writer| writer.process == *process);
+    readings.min_by_key(|writer| writer.cgroup.is_none())
 }
 
 /// `sh (812), started by cron (7), in /system.slice/cron.service`.

@@ -125,7 +125,8 @@ fn limit_bytes(group: &Cgroup) -> Option<u64> {
     group.max_bytes
 }
 
-fn is_below(path: &str, other: &str) -> bool {
+/// True for the path of a cgroup below another.
+pub(crate) fn is_below(path: &str, other: &str) -> bool {
     path != other && (other == "/" || is_cgroup_within(path, other))
 }
 

@@ -12,6 +12,11 @@ pub(crate) fn percent(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
 }
 
+/// True if `part` is at least half of `whole`.
+pub(crate) fn is_most(part: u64, whole: u64) -> bool {
+    part >= whole.div_ceil(2)
+}
+
 /// Share of a window in which some task waited for a resource, in percent, by the kernel's pressure stall information.
 pub(crate) fn pressure_percent(window: &Window, resource: Resource) -> Option<f64> {
     let of = |sample: &Sample| resource.of(sample).value().map(|p| p.some.total_us);

@@ -5,11 +5,13 @@ use super::parties::Parties;
 use crate::busy_disk::busy_disk_of;
 use crate::disk_writers::{flood_bytes, main_cgroup, main_program};
 use crate::forced_work::{ForcedWork, most};
+use crate::group_kills::is_below;
 use crate::request::{is_limited, is_task_within, limit_events, stolen_of_cpu_percent};
 use crate::rules::{drop_caches, hugepage_hoard};
+use crate::share::is_most;
 use crate::stall_window::{StallWindow, is_background};
 use mw_critical_path::{PathPart, TimeClass, TimeKind};
-use mw_model::{BlameParty, GroupUse, PartyKind, ServiceProcess, is_cgroup_within};
+use mw_model::{BlameParty, GroupUse, PartyKind, ServiceProcess};
 
 /// Less memory than this that a process took is no reason for a shortage.
 const LEAST_BYTES: u64 = 16 << 20;
@@ -171,18 +173,16 @@ impl Actors<'_> {
     /// grew by more than twice of that, since not every process could be read.
     fn main_taker(&self) -> Option<BlameParty> {
         let groups = &self.stall.incident.groups;
-        let has_below = |path: &str| {
-            groups.iter().any(|other| other.path != path && is_cgroup_within(&other.path, path))
-        };
+        let has_below = |path: &str| groups.iter().any(|other| is_below(&other.path, path));
         let leaves = groups.iter().filter(|group| group.path != "/" && !has_below(&group.path));
         let grown = leaves.map(|group| (group, group.memory_growth_bytes.unwrap_or(0)));
         let all = grown.clone().map(|(_, bytes)| bytes).fold(0, u64::saturating_add);
-        let is_most = |bytes: u64| bytes >= LEAST_BYTES && bytes >= all.div_ceil(2);
-        if let Some((party, _)) = self.main_process().filter(|(_, bytes)| is_most(*bytes)) {
+        let is_it = |bytes: u64| bytes >= LEAST_BYTES && is_most(bytes, all);
+        if let Some((party, _)) = self.main_process().filter(|(_, bytes)| is_it(*bytes)) {
             return Some(party);
         }
         let (group, _) =
-            grown.max_by_key(|(_, bytes)| *bytes).filter(|(_, bytes)| is_most(*bytes))?;
+            grown.max_by_key(|(_, bytes)| *bytes).filter(|(_, bytes)| is_it(*bytes))?;
         self.parties.of_cgroup(&group.path)
     }
 
@@ -208,6 +208,6 @@ impl Actors<'_> {
             }
         }
         let (party, bytes) = takers.into_iter().max_by_key(|(_, bytes)| *bytes)?;
-        (bytes >= LEAST_BYTES && bytes >= all.div_ceil(2)).then_some((party, bytes))
+        (bytes >= LEAST_BYTES && is_most(bytes, all)).then_some((party, bytes))
     }
 }

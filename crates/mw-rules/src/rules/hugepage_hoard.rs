@@ -40,7 +40,7 @@ use crate::cause_score::{CauseScore, LATENT_MOST};
 use crate::forced_work::{ForcedWork, ForcingTask, most, named};
 use crate::roles;
 use crate::rules::memory_exhausted;
-use crate::share::percent;
+use crate::share::{is_most, percent};
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
@@ -94,7 +94,7 @@ fn kept_by_files(snapshot: &Snapshot, pools: &[HugePool]) -> Option<Finding> {
     let held = derived::total(mapped.chain(segments)).div_euclid(pool.page_bytes.max(1));
     let used = pool.total_pages.saturating_sub(pool.free_pages);
     let kept = used.saturating_sub(held);
-    if kept < used.div_ceil(2) {
+    if !is_most(kept, used) {
         return None;
     }
     let mounts = snapshot.filesystems.value().map_or(&[][..], Vec::as_slice);

@@ -71,8 +71,8 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
     })
 }
 
-/// A device that was held still for half of the stall, of those that the task used or that one of them consists of. Where those are not known, one
-/// that is suspended, which none is for long; a disk may be offline for good.
+/// A device that was held still for half of the stall, of those that the task used or that one of them consists of. Where
+/// those are not known, one that is suspended, which none is for long; a disk may be offline for good.
 fn stopped<'a>(stall: &StallWindow<'a>, used: &[&str]) -> Option<&'a StoppedDevice> {
     let is_used = |device: &&StoppedDevice| {
         let mut names = device.below.iter().chain([&device.name]);

@@ -34,7 +34,7 @@
 //! 060028bac94b ("ipc/shm.c: increase the defaults for SHMALL, SHMMAX"); Documentation/filesystems/tmpfs.rst.
 
 use crate::ipc_ids;
-use crate::share::percent;
+use crate::share::{is_most, percent};
 use crate::shared_memory::POSIX_MOUNT;
 use mw_model::{
     Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Subject, Sysctl, Window, caller,
@@ -169,7 +169,6 @@ fn with_creator(finding: Finding, snapshot: &Snapshot, segments: &[ShmSegment]) 
         *bytes = bytes.saturating_add(segment.size_bytes);
     }
     let bytes = derived::total(segments.iter().map(|segment| segment.size_bytes));
-    let is_most = |count: u64, of: u64| count >= of.div_ceil(2);
     let is_it = |(_, (count, size)): &(&u32, &(u64, u64))| {
         is_most(*count, segments.len() as u64) || is_most(*size, bytes)
     };
