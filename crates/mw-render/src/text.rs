@@ -143,7 +143,7 @@ impl TextPage {
         let verdict = self.painted(style.on_default().bold(), &report.verdict);
         self.line(&verdict);
         if let (Some(program), Some(memory)) = (&report.largest_program, report.memory_bytes) {
-            let share = program.bytes as f64 * 100.0 / memory.max(1) as f64;
+            let share = account::percent(program.bytes, memory);
             let (name, bytes) = (program.label(), format_bytes(program.bytes));
             self.folded(0, "", &format!("most memory: {name} with {bytes} ({share:.0}%)"));
         }

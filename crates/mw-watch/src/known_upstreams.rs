@@ -1,7 +1,8 @@
 //! Whom the services ask, as their connections told at any stall so far.
 
+use crate::task_groups::locked;
 use mw_collect::service::upstreams;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 /// Time limit of a search.
@@ -19,12 +20,12 @@ impl KnownUpstreams {
     /// Adds those of these processes, and of whom they ask.
     pub(crate) fn find(&self, processes: &[u32]) {
         let found = upstreams(processes, LIMIT);
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = locked(&self.0);
         *known = together(found, &known);
     }
 
     pub(crate) fn pairs(&self) -> Vec<(u32, u32)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        locked(&self.0).clone()
     }
 }
 

@@ -78,7 +78,6 @@ pub(crate) struct SharedTrace {
     changed: Condvar,
     groups: TaskGroups,
     services: Mutex<TracedServices>,
-    /// Upstreams of the services when a stall began, and theirs: pairs of processes.
     upstreams: KnownUpstreams,
     budget: Arc<CpuBudget>,
     stop: AtomicBool,

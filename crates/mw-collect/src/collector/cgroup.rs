@@ -387,10 +387,9 @@ impl LimitWalk<'_> {
             self.left -= 1;
             let protects = |file| self.hierarchy.protected_bytes(self.source, &child, file) > 0;
             let is_protected = may_protect && protects(MIN);
-            let is_version_2 = self.hierarchy.version == CgroupVersion::V2;
             let is_known = is_protected
                 || self.hierarchy.has_limit(self.source, &child)
-                || (is_version_2 && depth == 0 && protects(LOW));
+                || (may_protect && depth == 0 && protects(LOW));
             let mut limited = limited;
             if is_known {
                 let group = self.hierarchy.group(self.source, &child, &mut Vec::new());

@@ -109,7 +109,7 @@ impl TextPage {
     }
 }
 
-fn percent(bytes: u64, total_bytes: u64) -> f64 {
+pub(super) fn percent(bytes: u64, total_bytes: u64) -> f64 {
     if total_bytes == 0 { 0.0 } else { bytes as f64 * 100.0 / total_bytes as f64 }
 }
 
