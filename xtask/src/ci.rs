@@ -66,6 +66,23 @@ const TEST_PACKAGES: &[(&str, &str)] = &[
 
 type StepFn = fn() -> anyhow::Result<()>;
 
+/// What is no test, and needs no guest.
+const CHECKS: &[(&str, StepFn)] = &[
+    ("documentation", documentation),
+    ("ages of generated pages", ages::run),
+    ("links of the documentation", links::run),
+    ("words of the glossary", words::run),
+    ("picture of a report", pictures::check),
+    ("defences", defences::run),
+    ("architecture", arch::run),
+    ("circles between files", circles::run),
+    ("names of types", names::run),
+    ("names of functions in kernels", || campaign(&["kernel"])),
+    ("answers to public reports", || campaign(&["reports"])),
+    ("lock files", locks::run),
+    ("systemd units", units::run),
+];
+
 const MORE_STEPS: &[(&str, StepFn)] = &[
     ("lab: every case", || eval(&["step", "lab"])),
     ("blind trials", || campaign(&["step", "trials"])),
@@ -138,6 +155,17 @@ pub(crate) fn run(CiOptions { whole, full }: CiOptions) -> anyhow::Result<ExitCo
     Ok(if verdict.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// The format, the build with its lints, and the checks that are no test.
+pub(crate) fn checks() -> anyhow::Result<()> {
+    format()?;
+    tests::build()?;
+    let steps: Vec<CiStep> = CHECKS.iter().map(|(name, run)| simple(name, run)).collect();
+    let failed: Vec<_> =
+        steps.iter().filter(|step| step.result.is_err()).map(|step| step.name).collect();
+    anyhow::ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
+    Ok(())
+}
+
 /// Packages and programs. What the tests need is installed while the programs are built.
 fn prepared(built: &mut Option<TestPrograms>) -> anyhow::Result<Vec<CiStep>> {
     let mut steps = vec![step("packages for the build", || installed(BUILD_PACKAGES))];
@@ -203,21 +231,7 @@ fn side_by_side(
 ) -> Vec<CiStep> {
     let mut steps = Vec::new();
     let others = || {
-        steps = vec![
-            simple("documentation", documentation),
-            simple("ages of generated pages", ages::run),
-            simple("links of the documentation", links::run),
-            simple("words of the glossary", words::run),
-            simple("picture of a report", pictures::check),
-            simple("defences", defences::run),
-            simple("architecture", arch::run),
-            simple("circles between files", circles::run),
-            simple("names of types", names::run),
-            simple("names of functions in kernels", || campaign(&["kernel"])),
-            simple("answers to public reports", || campaign(&["reports"])),
-            simple("lock files", locks::run),
-            simple("systemd units", units::run),
-        ];
+        steps.extend(CHECKS.iter().map(|(name, run)| simple(name, run)));
         let (own, _) = share.divide(&SHARED_STEPS);
         steps.extend(own.into_iter().map(|(name, run)| simple(name, run)));
     };

@@ -45,6 +45,9 @@ enum XtaskCommand {
         #[arg(long)]
         full: bool,
     },
+    /// Run the part of `ci` that is no test: the format, the build with its lints, and the checks of sources and
+    /// documentation
+    Checks,
     /// Run test programs as `ci` does (all of them, or those named), and list the slowest tests
     Test {
         /// A package, as in mw-pool, or a package and a target, as in 'mw-cli watch'
@@ -121,6 +124,7 @@ fn campaigns() -> String {
 pub fn run() -> anyhow::Result<ExitCode> {
     match XtaskArgs::parse().task {
         XtaskCommand::Ci { whole, full } => return ci::run(ci::CiOptions { whole, full }),
+        XtaskCommand::Checks => ci::checks(),
         XtaskCommand::Test { names, full, slowest } => tests::chosen(&names, full, slowest),
         XtaskCommand::Dist { check: true, .. } => dist::check(),
         XtaskCommand::Dist { out, profile: Some(profile), .. } => dist::plain(&profile, out),

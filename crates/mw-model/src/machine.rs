@@ -195,6 +195,12 @@ pub fn is_cgroup_within(path: &str, of: &str) -> bool {
     of != "/" && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
+/// True for the path of a cgroup below another.
+#[must_use]
+pub fn is_cgroup_below(path: &str, of: &str) -> bool {
+    path != of && (of == "/" || is_cgroup_within(path, of))
+}
+
 impl Cgroups {
     /// The path of a group's file.
     #[must_use]

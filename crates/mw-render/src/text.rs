@@ -143,7 +143,7 @@ impl TextPage {
         let verdict = self.painted(style.on_default().bold(), &report.verdict);
         self.line(&verdict);
         if let (Some(program), Some(memory)) = (&report.largest_program, report.memory_bytes) {
-            let share = account::percent(program.bytes, memory);
+            let share = percent(program.bytes, memory);
             let (name, bytes) = (program.label(), format_bytes(program.bytes));
             self.folded(0, "", &format!("most memory: {name} with {bytes} ({share:.0}%)"));
         }
@@ -320,6 +320,10 @@ impl TextPage {
         );
         self.folded(13, "  folios     ", &text);
     }
+}
+
+fn percent(bytes: u64, total_bytes: u64) -> f64 {
+    if total_bytes == 0 { 0.0 } else { bytes as f64 * 100.0 / total_bytes as f64 }
 }
 
 fn colour(severity: Severity) -> AnsiColor {

@@ -1,11 +1,10 @@
 //! The disks of the service: who else wrote to them, and whether they kept up.
 
-use crate::group_kills::is_below;
 use crate::share::{is_most, percent};
 use crate::stall_window::StallWindow;
 use mw_critical_path::PathTask;
 use mw_critical_path::TimeClass;
-use mw_model::{DiskMetric, FloodShare, GroupUse, Metric, is_cgroup_within};
+use mw_model::{DiskMetric, FloodShare, GroupUse, Metric, is_cgroup_below, is_cgroup_within};
 use mw_proc::vmstat::Counter;
 
 /// Less is no flood.
@@ -192,7 +191,7 @@ impl<'a> ServiceCgroups<'a> {
             None => groups(stall).filter(|group| group.of_service).map(|g| &*g.path).collect(),
         };
         let all = paths.clone();
-        paths.retain(|path| *path != "/" && !all.iter().any(|other| is_below(other, path)));
+        paths.retain(|path| *path != "/" && !all.iter().any(|other| is_cgroup_below(other, path)));
         let mut service = Self { paths, groups: Vec::new() };
         service.groups = groups(stall).filter(|group| service.touches(&group.path)).collect();
         service
@@ -273,7 +272,8 @@ fn written(group: &GroupUse, device: &str) -> u64 {
 /// Bytes that cgroups below the root wrote to a disk.
 fn charged(stall: &StallWindow<'_>, device: &str) -> u64 {
     // What is below another counts there as well.
-    let is_part = |group: &GroupUse| groups(stall).any(|other| is_below(&group.path, &other.path));
+    let is_part =
+        |group: &GroupUse| groups(stall).any(|other| is_cgroup_below(&group.path, &other.path));
     groups(stall).filter(|group| !is_part(group)).map(|group| written(group, device)).sum()
 }
 

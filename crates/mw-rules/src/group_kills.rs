@@ -6,7 +6,7 @@ use crate::share::percent;
 use crate::{cgroup_parts, oom_words};
 use mw_model::{
     Cgroup, CgroupVersion, Cgroups, Finding, Quantity, Remedy, Severity, Snapshot, Step, Subject,
-    derived, format_bytes, is_cgroup_within,
+    derived, format_bytes, is_cgroup_below,
 };
 use std::cmp::Reverse;
 
@@ -35,7 +35,8 @@ pub(crate) fn at_limits(snapshot: &Snapshot) -> Vec<GroupKills<'_>> {
             CgroupVersion::V1 => counted,
             // There a group counts the kills of those below it as well.
             CgroupVersion::V2 => {
-                let below = kills.iter().filter(|kills| is_below(&kills.group.path, &group.path));
+                let below =
+                    kills.iter().filter(|kills| is_cgroup_below(&kills.group.path, &group.path));
                 counted.saturating_sub(derived::total(below.map(|kills| kills.count)))
             }
         };
@@ -123,11 +124,6 @@ fn limit_bytes(group: &Cgroup) -> Option<u64> {
         return None;
     }
     group.max_bytes
-}
-
-/// True for the path of a cgroup below another.
-pub(crate) fn is_below(path: &str, other: &str) -> bool {
-    path != other && (other == "/" || is_cgroup_within(path, other))
 }
 
 #[cfg(test)]

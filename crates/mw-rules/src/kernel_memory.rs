@@ -3,7 +3,7 @@
 use crate::share::percent;
 use mw_model::{
     Cgroup, CgroupVersion, Cgroups, Finding, Quantity, Remedy, Severity, Step, Subject, derived,
-    format_bytes, is_cgroup_within,
+    format_bytes, is_cgroup_below,
 };
 
 /// Share of the limit of kernel memory from which on requests are refused, and of the limit of memory from which on a
@@ -97,7 +97,7 @@ pub(crate) fn keep_innermost(findings: &mut Vec<Finding>) {
     findings.retain(|finding| {
         let Subject::Cgroup(Some(path)) = &finding.subject else { return true };
         let is_below = |subject: &Subject| match subject {
-            Subject::Cgroup(Some(other)) => other != path && is_cgroup_within(other, path),
+            Subject::Cgroup(Some(other)) => is_cgroup_below(other, path),
             _ => false,
         };
         !known.iter().any(|(subject, headline)| *headline == finding.headline && is_below(subject))

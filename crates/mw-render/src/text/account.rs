@@ -1,6 +1,6 @@
 //! All memory of a machine: the answer in one sentence, then a table of its parts.
 
-use super::{MIN_WIDTH, TextLayout, TextPage};
+use super::{MIN_WIDTH, TextLayout, TextPage, percent};
 use crate::visible::on_terminal;
 use anstyle::Style;
 use mw_model::{AccountEntry, MemoryAccount, format_bytes, visible};
@@ -107,10 +107,6 @@ impl TextPage {
             self.folded(9, "unknown  ", &missing.to_string());
         }
     }
-}
-
-pub(super) fn percent(bytes: u64, total_bytes: u64) -> f64 {
-    if total_bytes == 0 { 0.0 } else { bytes as f64 * 100.0 / total_bytes as f64 }
 }
 
 #[cfg(test)]

@@ -5,13 +5,12 @@ use super::parties::Parties;
 use crate::busy_disk::busy_disk_of;
 use crate::disk_writers::{flood_bytes, main_cgroup, main_program};
 use crate::forced_work::{ForcedWork, most};
-use crate::group_kills::is_below;
 use crate::request::{is_limited, is_task_within, limit_events, stolen_of_cpu_percent};
 use crate::rules::{drop_caches, hugepage_hoard};
 use crate::share::is_most;
 use crate::stall_window::{StallWindow, is_background};
 use mw_critical_path::{PathPart, TimeClass, TimeKind};
-use mw_model::{BlameParty, GroupUse, PartyKind, ServiceProcess};
+use mw_model::{BlameParty, GroupUse, PartyKind, ServiceProcess, is_cgroup_below};
 
 /// Less memory than this that a process took is no reason for a shortage.
 const LEAST_BYTES: u64 = 16 << 20;
@@ -173,7 +172,7 @@ impl Actors<'_> {
     /// grew by more than twice of that, since not every process could be read.
     fn main_taker(&self) -> Option<BlameParty> {
         let groups = &self.stall.incident.groups;
-        let has_below = |path: &str| groups.iter().any(|other| is_below(&other.path, path));
+        let has_below = |path: &str| groups.iter().any(|other| is_cgroup_below(&other.path, path));
         let leaves = groups.iter().filter(|group| group.path != "/" && !has_below(&group.path));
         let grown = leaves.map(|group| (group, group.memory_growth_bytes.unwrap_or(0)));
         let all = grown.clone().map(|(_, bytes)| bytes).fold(0, u64::saturating_add);
