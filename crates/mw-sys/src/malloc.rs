@@ -1,6 +1,7 @@
 //! Settings of the C library's allocator.
 
-/// Allocations of this size or more get a mapping of their own, which is unmapped when they are freed.
+/// Allocations of this size or more by libraries in C get a mapping of their own, which is unmapped when they are freed;
+/// those of Rust do in any case ([`Allocator`](crate::Allocator)).
 #[cfg(target_env = "gnu")]
 const MMAP_BYTES: libc::c_int = 64 << 10;
 
