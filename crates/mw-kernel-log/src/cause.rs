@@ -32,6 +32,8 @@ pub enum LogCause {
     KsmUnmerge,
     /// A task enlarges the ring buffers of ftrace (buffer_size_kb) beyond what memory has room for.
     TraceBuffers,
+    /// kswapd may reclaim no page that is younger than the multi-gen LRU protects (min_ttl_ms), on a node without older ones.
+    ProtectedAge,
     /// The zones that the request may use, while others have free memory.
     LowZone,
     /// Free memory, but no block of the order.
@@ -125,6 +127,9 @@ fn of_kill(report: &KernelReport, zones: &[ZoneVerdict], account: &LogAccount) -
     if report.has_trace("__rb_allocate_pages") {
         return LogCause::TraceBuffers;
     }
+    if is_of_kswapd(report) {
+        return LogCause::ProtectedAge;
+    }
     let is_movable = report.gfp.as_ref().is_none_or(GfpMask::is_movable);
     let only_movable = !report.memory.zones.is_empty()
         && report.memory.zones.iter().all(|zone| zone.kind() == Some(ZoneKind::Movable));
@@ -184,6 +189,12 @@ fn is_of_swapoff(report: &KernelReport) -> bool {
         victim.name == "swapoff" && victim.anon_bytes.is_some_and(|bytes| bytes < MOST_BYTES)
     };
     report.has_trace("try_to_unuse") || report.victims.iter().any(is_it)
+}
+
+/// kswapd itself starts the OOM killer in one place, since 6.1: `lru_gen_age_node()` (mm/vmscan.c).
+fn is_of_kswapd(report: &KernelReport) -> bool {
+    let name = report.requester.name.as_deref().and_then(|name| name.strip_prefix("kswapd"));
+    name.is_some_and(|node| !node.is_empty() && node.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 fn is_of_cgroup(report: &KernelReport) -> bool {

@@ -345,6 +345,16 @@ fn notes(facts: &KernelLogFacts) -> Vec<String> {
              decide (-s 100), since a machine with slow swap stops answering before it is full"
         ));
     }
+    if let Some(unit) = programs.ended_units.first() {
+        let more = match programs.ended_units.len().saturating_sub(1) {
+            0 => String::new(),
+            more => format!(" and {}", format_count(more as u64, "more unit")),
+        };
+        notes.push(format!(
+            "systemd ended the whole unit {unit}{more} because one of its processes was killed: OOMPolicy=stop, the default. With \
+             OOMPolicy=continue its other processes go on"
+        ));
+    }
     if programs.suspected_leaks > 0 {
         notes.push(
             "kmemleak reports memory of the kernel that nothing refers to any more; /sys/kernel/debug/kmemleak has the call \

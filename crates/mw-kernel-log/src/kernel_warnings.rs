@@ -33,6 +33,10 @@ pub(crate) enum KernelWarning {
     Neighbours,
     /// Per-CPU memory (mm/percpu.c).
     Percpu,
+    /// The same for a caller that may not wait, for whom no area is mapped (`pcpu_alloc()`); logged since 6.6.
+    PercpuAtomic,
+    /// A pool of ZFS whose devices failed (module/zfs/zio.c, `zio_suspend()`).
+    SuspendedPool,
     /// The machine's memory: `out_of_memory()` first asks drivers, and i915 says that it freed nothing
     /// (drivers/gpu/drm/i915/gem/i915_gem_shrinker.c). A request without __GFP_FS has no process killed after that.
     Graphics,
@@ -44,6 +48,8 @@ pub(crate) enum KernelWarning {
     UncorrectedErrors,
     /// Entries of page tables, or pages, that cannot be (mm/memory.c, `print_bad_pte()`; mm/page_alloc.c, `bad_page()`).
     CorruptPages,
+    /// The kernel itself failed (include/asm-generic/bug.h; arch/x86/mm/fault.c; arch/arm64/mm/fault.c).
+    Crash,
     /// Pages that were swapped out and cannot be read back (mm/page_io.c, `end_swap_bio_read()`).
     SwapRead,
     /// Pages that could not be written to swap (the same, `end_swap_bio_write()`); they stay in memory.
@@ -82,6 +88,21 @@ pub(crate) enum KernelWarning {
     SinglePages,
 }
 
+/// What a warning is to the reader of a log without a kill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WarningRole {
+    /// Something was refused or is faulty.
+    Refusal,
+    /// It is told when the machine starts, before there is anything to kill.
+    Boot,
+    /// The kernel itself failed.
+    Crash,
+    /// Nothing was refused and nothing is faulty.
+    Reminder,
+    /// It only tells which kernel this is.
+    Context,
+}
+
 /// Words of the kernel, and the warning that each is of.
 static WORDS: WordTable<KernelWarning> = WordTable::new(&[
     ("fork rejected by pids controller in ", KernelWarning::Tasks),
@@ -98,9 +119,11 @@ static WORDS: WordTable<KernelWarning> = WordTable::new(&[
     (" exceed data ulimit ", KernelWarning::DataSize),
     ("neighbor table overflow", KernelWarning::Neighbours),
     ("Neighbour table overflow", KernelWarning::Neighbours),
+    ("atomic alloc failed, no space left", KernelWarning::PercpuAtomic),
     // Before 4.6 with PERCPU.
     ("percpu: allocation failed, size=", KernelWarning::Percpu),
     ("PERCPU: allocation failed, size=", KernelWarning::Percpu),
+    ("I/O failure and has been suspended", KernelWarning::SuspendedPool),
     ("Purging GPU memory, 0 pages freed", KernelWarning::Graphics),
     ("unaligned hotplug range: start ", KernelWarning::UnalignedRange),
     (" CE error on ", KernelWarning::CorrectedErrors),
@@ -114,6 +137,12 @@ static WORDS: WordTable<KernelWarning> = WordTable::new(&[
     ("Bad page state in process ", KernelWarning::CorruptPages),
     ("Bad swap file entry ", KernelWarning::CorruptPages),
     ("Bad swap offset entry ", KernelWarning::CorruptPages),
+    ("kernel BUG at ", KernelWarning::Crash),
+    ("BUG: unable to handle ", KernelWarning::Crash),
+    ("Unable to handle kernel ", KernelWarning::Crash),
+    // That of a program has the address of its instruction here.
+    ("general protection fault: 0", KernelWarning::Crash),
+    ("general protection fault, probably ", KernelWarning::Crash),
     ("Read-error on swap-device (", KernelWarning::SwapRead),
     ("Write-error on swap-device (", KernelWarning::SwapWrite),
     ("Decompression failed! err=", KernelWarning::ZramRead),
@@ -158,22 +187,17 @@ pub(crate) struct WarningLines {
 pub(crate) struct KernelWarnings(BTreeMap<KernelWarning, WarningLines>);
 
 impl KernelWarning {
-    /// True if it is told when the machine starts, before there is anything to kill.
-    fn is_of_boot(self) -> bool {
-        matches!(
-            self,
-            Self::MemoryLimited | Self::NoHighMemory | Self::CrashKernel | Self::UncoveredMemory
-        )
-    }
-
-    /// True if nothing was refused and nothing is faulty.
-    fn is_reminder(self) -> bool {
-        matches!(self, Self::MemfdFlags | Self::LargeRequest | Self::SinglePages)
-    }
-
-    /// True if it only tells which kernel this is.
-    fn is_context(self) -> bool {
-        self == Self::CaptureKernel
+    fn role(self) -> WarningRole {
+        match self {
+            Self::MemoryLimited
+            | Self::NoHighMemory
+            | Self::CrashKernel
+            | Self::UncoveredMemory => WarningRole::Boot,
+            Self::MemfdFlags | Self::LargeRequest | Self::SinglePages => WarningRole::Reminder,
+            Self::CaptureKernel => WarningRole::Context,
+            Self::Crash => WarningRole::Crash,
+            _ => WarningRole::Refusal,
+        }
     }
 }
 
@@ -209,8 +233,10 @@ impl KernelWarnings {
                     after.rsplit_once(" '").and_then(|(_, name)| name.strip_suffix('\''))
                 }
                 KernelWarning::SwapArea => Some(refusal(message)),
+                KernelWarning::Crash => Some(message.trim_end_matches('!')),
                 KernelWarning::SettingsTable => after.split(' ').next(),
                 KernelWarning::SinglePages => before.rsplit(' ').next(),
+                KernelWarning::SuspendedPool => before.split('\'').nth(1),
                 _ => None,
             };
             let first = first.filter(|name| !name.is_empty());
@@ -222,6 +248,7 @@ impl KernelWarnings {
                 KernelWarning::UnalignedRange => block_size(before),
                 KernelWarning::CoherentPool => pool_size(before),
                 KernelWarning::PercpuSize => percpu_size(before),
+                KernelWarning::PercpuAtomic => percpu_request(before),
                 KernelWarning::LargeRequest => kmem_size(after),
                 KernelWarning::UncoveredMemory => megabytes(after),
                 _ => None,
@@ -232,18 +259,22 @@ impl KernelWarnings {
 
     /// The most frequent warning, in one line; a reminder is none.
     pub(crate) fn headline(&self) -> Option<String> {
-        let warnings = self.0.iter().filter(|(kind, _)| !kind.is_reminder() && !kind.is_context());
+        let is_warning = |kind: KernelWarning| {
+            !matches!(kind.role(), WarningRole::Reminder | WarningRole::Context)
+        };
+        let warnings = self.0.iter().filter(|(kind, _)| is_warning(**kind));
         let (kind, lines) = warnings.max_by_key(|(_, lines)| lines.count)?;
         let headline = kind.headline(lines);
-        Some(match kind.is_of_boot() {
-            true => headline,
-            false => format!("the kernel killed nothing: {headline}"),
+        Some(match kind.role() {
+            WarningRole::Refusal => format!("the kernel killed nothing: {headline}"),
+            _ => headline,
         })
     }
 
     /// A line that looks like a warning, and is a reminder.
     pub(crate) fn reminder(&self) -> Option<String> {
-        let (kind, lines) = self.0.iter().find(|(kind, _)| kind.is_reminder())?;
+        let is_reminder = |kind: KernelWarning| kind.role() == WarningRole::Reminder;
+        let (kind, lines) = self.0.iter().find(|(kind, _)| is_reminder(**kind))?;
         Some(format!("nothing is wrong: {}", kind.headline(lines)))
     }
 
@@ -324,6 +355,12 @@ fn percpu_size(before: &str) -> Option<String> {
     Some(format_count(bytes, "byte"))
 }
 
+/// `allocation failed, size=9352 align=8 atomic=1, `.
+fn percpu_request(before: &str) -> Option<String> {
+    let (_, rest) = before.split_once("size=")?;
+    Some(format_count(rest.split(' ').next()?.parse::<u64>().ok()?, "byte"))
+}
+
 /// `73728, 0x1000), please file an issue at:`.
 fn kmem_size(after: &str) -> Option<String> {
     let (bytes, _) = after.split_once(',')?;
@@ -369,6 +406,39 @@ mod tests {
         assert!(headline.ends_with("32760 of 32768 slots in use"), "{headline}");
         let old = read(&["DMA: Out of SW-IOMMU space for 65536 bytes at device 0000:03:00.0"]);
         assert!(old.headline().unwrap().contains("0000:03:00.0 found no free bounce buffer"));
+    }
+
+    #[test]
+    fn per_cpu_memory_for_a_request_that_may_not_wait_is_told_from_a_shortage() {
+        let line = "percpu: allocation failed, size=9352 align=8 atomic=1, atomic alloc failed, no space left";
+        let headline = read(&[line]).headline().unwrap();
+        assert!(headline.contains("a gap of 9352 bytes for a request that may not"), "{headline}");
+        let line = "percpu: allocation failed, size=8 align=8 atomic=0, failed to populate";
+        let headline = read(&[line]).headline().unwrap();
+        assert!(headline.ends_with("an allocation of per-CPU memory failed"), "{headline}");
+    }
+
+    #[test]
+    fn a_crash_of_the_kernel_is_no_kill_and_no_fault_of_a_program() {
+        let headline = |line: &str| read(&[line]).headline().unwrap();
+        let bug = "kernel BUG at include/linux/scatterlist.h:115!";
+        assert_eq!(headline(bug), format!("the kernel crashed: {}", bug.trim_end_matches('!')));
+        let line =
+            "general protection fault, probably for non-canonical address 0x1: 0000 [#1] SMP";
+        assert!(headline(line).starts_with("the kernel crashed: general protection fault"));
+        let line = "traps: web[812] general protection fault ip:7f00 sp:7f01 error:0 in libc.so.6";
+        assert!(!KernelWarnings::default().read(line));
+    }
+
+    #[test]
+    fn a_suspended_pool_is_named() {
+        let line = "WARNING: Pool 'backup' has encountered an uncorrectable I/O failure and has been suspended.";
+        assert!(
+            read(&[line])
+                .headline()
+                .unwrap()
+                .ends_with("ZFS suspended pool backup after errors of its devices")
+        );
     }
 
     #[test]

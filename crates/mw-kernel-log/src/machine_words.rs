@@ -78,6 +78,9 @@ pub(crate) fn headline(judged: &JudgedReport<'_>) -> String {
         LogCause::TraceBuffers => {
             format!("{victim}: memory has no room for the ring buffers of ftrace that it enlarged")
         }
+        LogCause::ProtectedAge => format!(
+            "{victim}: kswapd may not reclaim pages as young as those in use (min_ttl_ms of the multi-gen LRU)"
+        ),
         LogCause::LowZone => {
             let above = zones::free_above(report, &judged.zones);
             let zone = lowest(judged);
@@ -118,6 +121,12 @@ pub(crate) fn headline(judged: &JudgedReport<'_>) -> String {
         }
         _ => of_programs(judged, &victim, &total),
     }
+}
+
+/// True if what is in no counter may be the compressed pages of zram: there is no more of it than in swap.
+fn may_be_zram(judged: &JudgedReport<'_>) -> bool {
+    let uncounted = judged.account.bytes(LogMemoryPart::Uncounted);
+    in_swap(judged.report).is_some_and(|bytes| bytes >= uncounted)
 }
 
 /// What is in swap, at least: an area that is being swapped off counts neither as total nor as free (`total_swap_pages`), so
@@ -325,6 +334,16 @@ fn reason(judged: &JudgedReport<'_>, hints: &[MemoryHint]) -> String {
         LogCause::TraceBuffers => "buffer_size_kb of ftrace is taken on every CPU. The kernel kills the writer first, whatever its \
              size"
             .to_owned(),
+        LogCause::ProtectedAge => {
+            let free = match free_bytes(judged) {
+                0 => String::new(),
+                bytes => format!(", while {} are free on all nodes together", format_bytes(bytes)),
+            };
+            format!(
+                "kswapd starts the OOM killer itself where every page of its node is younger than \
+                 /sys/kernel/mm/lru_gen/min_ttl_ms{free}"
+            )
+        }
         LogCause::LowZone => format!(
             "the request may only use {}, without memory above their watermarks; the free memory is in higher zones{}",
             lowest(judged),
@@ -369,6 +388,11 @@ fn reason(judged: &JudgedReport<'_>, hints: &[MemoryHint]) -> String {
         LogCause::GraphicsMemory => "buffers that the graphics driver had pinned".to_owned(),
         LogCause::Initramfs => "no program runs yet: the root file system (rootfs) that the initramfs is unpacked into".to_owned(),
         LogCause::Unevictable => "memory that is locked (mlock, pinned) or on no list that reclaim scans".to_owned(),
+        LogCause::Uncounted if hints.is_empty() && may_be_zram(judged) => format!(
+            "a driver, a balloon or a file system took it page by page; or zram, where swap is on it: {} are in swap, and no \
+             line of the report counts its compressed pages",
+            format_bytes(in_swap(report).unwrap_or(0))
+        ),
         LogCause::Uncounted => format!("a driver, a balloon or a file system took it page by page{}", hinted(hints)),
         _ => machine_reason(judged),
     }
@@ -448,6 +472,7 @@ fn killed(judged: &JudgedReport<'_>) -> String {
         }
         LogCause::Fragmentation => "it helps only if whole blocks become free",
         LogCause::LowZone => "it helps only as far as its memory is in these zones",
+        LogCause::ProtectedAge => "it helps only as far as its memory is on that node",
         _ => "that does not release what holds the memory",
     };
     let effect = if effect.is_empty() { String::new() } else { format!(": {effect}") };
@@ -468,6 +493,7 @@ fn remedy(judged: &JudgedReport<'_>, hints: &[MemoryHint]) -> String {
         LogCause::SwapOff => "free memory first (end or restart the largest programs), then swapoff; or leave swap on".to_owned(),
         LogCause::KsmUnmerge => "free memory first, or write 0 instead, which stops merging and keeps what is merged".to_owned(),
         LogCause::TraceBuffers => "write a smaller size: it counts on every CPU".to_owned(),
+        LogCause::ProtectedAge => "write 0, the kernel's default, or a smaller number to /sys/kernel/mm/lru_gen/min_ttl_ms".to_owned(),
         LogCause::LowZone => low_zone_remedy(judged),
         LogCause::Fragmentation if is_below_high_memory(judged) => low_zone_remedy(judged),
         LogCause::Fragmentation => "a larger vm.min_free_kbytes keeps larger blocks free; vm.compact_memory makes some for now".to_owned(),
@@ -480,6 +506,7 @@ fn remedy(judged: &JudgedReport<'_>, hints: &[MemoryHint]) -> String {
         LogCause::Balloon => "give the guest a reservation at the host, or a smaller balloon".to_owned(),
         LogCause::Uncounted if hints.contains(&MemoryHint::Zfs) => "limit the ARC (zfs_arc_max)".to_owned(),
         LogCause::Uncounted if !hints.is_empty() => "look at the host or driver named above; memwright explain --all-memory on the machine lists what it can".to_owned(),
+        LogCause::Uncounted if may_be_zram(judged) => "swapon --show: a zram device has to be smaller, since pages that do not compress take as much as before, or limited (mem_limit); else memwright explain --all-memory on the machine, and /proc/allocinfo (6.10 and later), name the driver".to_owned(),
         LogCause::Uncounted => "memwright explain --all-memory on the machine, and /proc/allocinfo (6.10 and later) name the driver".to_owned(),
         LogCause::GraphicsMemory => "look at the programs that hold buffers of the graphics driver (fdinfo, debugfs dri)".to_owned(),
         LogCause::Initramfs => "start the machine or guest with more memory (-m of QEMU), or make its initramfs smaller".to_owned(),

@@ -126,9 +126,12 @@ impl OwnShortage {
     pub(crate) fn of_kernel(message: &str) -> Option<Self> {
         const WORDS: [&str; 4] =
             ["nnot allocate ", "ailed to allocate ", "nable to allocate ", "uld not allocate "];
-        let is_of_driver = || WORDS.iter().any(|word| message.contains(word));
-        Self::of(message)
-            .or_else(|| (message.contains("allocate ") && is_of_driver()).then_some(Self::Driver))
+        let is_refused =
+            message.contains("allocate ") && WORDS.iter().any(|word| message.contains(word));
+        let is_of_driver = is_refused
+            || message.contains(": memory allocation failure")
+            || message.contains("memory alloc failed");
+        Self::of(message).or(is_of_driver.then_some(Self::Driver))
     }
 
     /// The first line of the answer.

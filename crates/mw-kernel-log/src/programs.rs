@@ -6,7 +6,7 @@ use crate::notices::{
     KillNotice, KillingProgram, evicted_pod, kill_notice, oomd_kill, pressed_cgroup,
 };
 use crate::own_shortages::OwnShortage;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The most of a daemon's words on its victim.
 const MAX_DETAILS_CHARS: usize = 60;
@@ -29,6 +29,8 @@ pub(crate) struct ProgramFacts {
     candidates: Vec<Candidate>,
     /// The last line of earlyoom about memory.
     low: Option<String>,
+    /// Units that systemd ended since a process of theirs was killed for lack of memory.
+    pub(crate) ended_units: BTreeSet<String>,
     /// A line of earlyoom by which memory was nearly used up, and swap was not: it waits for both.
     pub(crate) waited_for_swap: Option<String>,
 }
@@ -74,6 +76,7 @@ impl ProgramFacts {
         let daemon = DAEMONS.iter().find(|daemon| **daemon == program);
         match daemon {
             _ if program == "kubelet" => self.kubelet(stamp, message),
+            _ if program == "systemd" => self.systemd(message),
             Some(&"systemd-oomd") => self.systemd_oomd(stamp, message),
             Some(&"earlyoom") => self.earlyoom(stamp, message),
             Some(daemon) => self.signal(daemon, stamp, message),
@@ -113,6 +116,16 @@ impl ProgramFacts {
     fn own_shortage(&mut self, message: &str, kind: Option<OwnShortage>) {
         if let Some(kind) = kind {
             self.own_shortages.entry(kind).or_default().add(message);
+        }
+    }
+
+    /// `db.service: Failed with result 'oom-kill'.` (src/core/service.c, `service_enter_dead()`).
+    fn systemd(&mut self, message: &str) {
+        match message.trim().strip_suffix(": Failed with result 'oom-kill'.") {
+            Some(unit) if self.ended_units.len() < MAX_KEPT => {
+                self.ended_units.insert(unit.to_owned());
+            }
+            _ => self.own_shortage(message, OwnShortage::of(message)),
         }
     }
 

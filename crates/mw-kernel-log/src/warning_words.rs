@@ -48,6 +48,14 @@ impl KernelWarning {
                 "the table of network neighbours is full (neigh.default.gc_thresh3)".to_owned()
             }
             Self::Percpu => "an allocation of per-CPU memory failed".to_owned(),
+            Self::PercpuAtomic => format!(
+                "no mapped area of per-CPU memory had a gap of {} for a request that may not wait",
+                lines.amount.as_deref().unwrap_or("its size")
+            ),
+            Self::SuspendedPool => format!(
+                "ZFS suspended pool {} after errors of its devices",
+                first.unwrap_or("of a failed device")
+            ),
             Self::Graphics => {
                 "memory was used up, and the graphics driver (i915) had nothing to free".to_owned()
             }
@@ -64,6 +72,9 @@ impl KernelWarning {
             ),
             Self::CorruptPages => {
                 "memory holds wrong bits: entries of page tables or pages are corrupt".to_owned()
+            }
+            Self::Crash => {
+                format!("the kernel crashed: {}", first.unwrap_or("it does not say where"))
             }
             Self::SwapRead => format!(
                 "pages in swap could not be read back from device {}",
@@ -178,6 +189,17 @@ impl KernelWarning {
             Self::Percpu => "each cgroup, BPF map and network device takes per-CPU memory on every CPU; modules have a part of \
                  fixed size (percpu_alloc= does not enlarge it)"
                 .to_owned(),
+            Self::PercpuAtomic => format!(
+                "memory is not short: such a request takes {} on every CPU in one piece from areas that are mapped already, \
+                 and the kernel maps further ones in the background. Its caller is in the lines beside; an update of it may \
+                 ask for less, or wait",
+                lines.amount.as_deref().unwrap_or("its size")
+            ),
+            Self::SuspendedPool => format!(
+                "whatever uses pool {} waits, without a time limit, until its devices answer again; connect them and run \
+                 zpool clear, or restart the machine. Memory is not short",
+                first.unwrap_or("NAME")
+            ),
             Self::Graphics => "each is a start of the OOM killer, which asks the graphics driver before it kills; the driver \
                  does not hold the memory. Where no kill follows, the requests may not use the file system (GFP_NOFS, GFP_NOIO: \
                  swap on a file system or a ZFS volume, network block devices), so that nobody ends and the machine may hang; \
@@ -198,6 +220,9 @@ impl KernelWarning {
                 .to_owned(),
             Self::CorruptPages => "the hardware is faulty or overclocked, or a driver writes where it must not; test the memory \
                  (memtest86+) at its normal speed. Memory is not short"
+                .to_owned(),
+            Self::Crash => "a defect of the kernel, a driver or the hardware, and no shortage of memory. Where each crash is at \
+                 another place, test the memory (memtest86+); else look for a newer kernel, or report it with its call trace"
                 .to_owned(),
             Self::SwapRead => "the disk, its cable or its controller fails, and the errors of the block device stand beside these \
                  lines: save the data, replace it, and move swap to another device. Programs that need such a page are killed \

@@ -339,18 +339,29 @@ fn a_limit_of_tasks_is_not_the_heap_of_a_program() {
 
 /// Kill of a task that the kernel kills first whatever its size, with the call trace that shows why.
 fn of_first_victim(name: &str, function: &str, anon_kb: u64) -> KernelLogAnswer {
+    explain(log_of_first_victim("sh", name, function, anon_kb).as_bytes())
+}
+
+fn log_of_first_victim(asker: &str, name: &str, function: &str, anon_kb: u64) -> String {
     let memory = TWO_NODES.replace("free:5600000", "free:9000").replace("22385000kB", "17000kB");
-    explain(
-        format!(
-            "sh invoked oom-killer: gfp_mask=0x280da, order=0, oom_adj=0\n\
-             Call Trace:\n out_of_memory+0x5b/0x409\n {function}+0x37/0x114\n{memory}\
-             [  pid  ]   uid  tgid total_vm      rss pgtables_bytes swapents oom_score_adj name\n\
-             [   2512]     0  2512  1204112   602112  9437184   262144             0 python3\n\
-             Out of memory: Killed process 77 ({name}) total-vm:7560kB, anon-rss:{anon_kb}kB, file-rss:2136kB, \
-             shmem-rss:0kB, UID:0 pgtables:48kB oom_score_adj:0\n"
-        )
-        .as_bytes(),
+    format!(
+        "{asker} invoked oom-killer: gfp_mask=0x280da, order=0, oom_adj=0\n\
+         Call Trace:\n out_of_memory+0x5b/0x409\n {function}+0x37/0x114\n{memory}\
+         [  pid  ]   uid  tgid total_vm      rss pgtables_bytes swapents oom_score_adj name\n\
+         [   2512]     0  2512  1204112   602112  9437184   262144             0 python3\n\
+         Out of memory: Killed process 77 ({name}) total-vm:7560kB, anon-rss:{anon_kb}kB, file-rss:2136kB, \
+         shmem-rss:0kB, UID:0 pgtables:48kB oom_score_adj:0\n"
     )
+}
+
+/// Promise (Kernel logs): A kill that kswapd starts itself is put down to the age that the multi-gen LRU protects.
+#[test]
+fn a_kill_by_kswapd_is_one_of_the_age_that_it_may_not_reclaim() {
+    let answer = |asker| explain(log_of_first_victim(asker, "a", "kswapd", 312).as_bytes());
+    let by_kswapd = answer("kswapd3");
+    assert_eq!(by_kswapd.groups[0].cause, Some(LogCause::ProtectedAge));
+    assert!(text(&by_kswapd).contains("min_ttl_ms"), "{by_kswapd:?}");
+    assert_ne!(answer("kswapdoctor").groups[0].cause, Some(LogCause::ProtectedAge));
 }
 
 /// Promise (Kernel logs): A kill because of what its victim had the kernel do is not blamed on the largest program.
