@@ -1,8 +1,9 @@
 //! The cause of a stall by the critical path of its slowest request.
 //!
-//! A cause has to explain at least half of the request; what explains less contributed. Among causes that do, one
-//! that says why a resource was short precedes one that says only that it was. Where none does, the cause is
-//! unknown, and what was ruled out is listed.
+//! A cause has to explain at least half of the request; what explains less contributed. A shortage of memory is the cause
+//! from three tenths on, where nothing explains more: a request that nothing delays waits for no memory, while it
+//! computes, and waits for CPUs and disks now and then. Among causes, one that says why a resource was short precedes
+//! one that says only that it was. Where there is none, the cause is unknown, and what was ruled out is listed.
 
 use crate::diagnosis::Diagnosis;
 use crate::registry::{Precedence, Rule};
@@ -16,6 +17,9 @@ use std::cmp::Reverse;
 
 /// A cause explains at least so much of the request, in percent.
 const CAUSE_PERCENT: u8 = 50;
+
+/// The like for a shortage of memory that explains more than anything else does, and more than was not seen.
+const SHORTAGE_PERCENT: u8 = 30;
 
 /// What explains less is not worth mentioning.
 const CONTRIBUTED_PERCENT: u8 = 10;
@@ -47,9 +51,18 @@ fn of_request(
         found.extend(suspect.map(|suspect| (rule.precedence, suspect)));
     }
     let most = found.iter().map(|(_, suspect)| suspect.explained()).max().unwrap_or(0);
-    found.sort_by_key(|(precedence, suspect)| Reverse(rank(*precedence, suspect, most)));
+    let unseen = request.percent(&[TimeClass::Untraced, TimeClass::Unknown]);
+    let is_cause = |precedence: Precedence, suspect: &Suspect| {
+        let explains = suspect.explained();
+        let is_largest = explains == most && f64::from(explains) > unseen;
+        let is_shortage = is_largest && !precedence.is_outside_memory();
+        explains >= if is_shortage { SHORTAGE_PERCENT } else { CAUSE_PERCENT }
+    };
+    found.sort_by_key(|(precedence, suspect)| {
+        Reverse((is_cause(*precedence, suspect), rank(*precedence, suspect, most)))
+    });
     let (causes, contributed): (Vec<_>, Vec<_>) =
-        found.into_iter().partition(|(_, suspect)| suspect.explained() >= CAUSE_PERCENT);
+        found.into_iter().partition(|(precedence, suspect)| is_cause(*precedence, suspect));
     let contributed = contributed.into_iter().map(|(_, suspect)| suspect).collect();
     // A condition that explains no more than the cause does adds nothing.
     let contributed = if causes.is_empty() { contributed } else { beside(&causes, contributed) };
@@ -84,12 +97,13 @@ fn suspect(
     is_enough.then_some(suspect)
 }
 
-/// Causes that explain enough first, and nearly as much as the one that explains most; among them those that say why
-/// before those that say only that a resource was short, and the better confirmed first.
-fn rank(precedence: Precedence, suspect: &Suspect, most: u8) -> (bool, bool, u8, u8, Strength) {
+/// Causes that explain nearly as much as the one that explains most first; among them those that say why before those
+/// that say only that a resource was short, and the better confirmed first.
+fn rank(precedence: Precedence, suspect: &Suspect, most: u8) -> (bool, u8, u8, Strength) {
     const NEARLY: u8 = 30;
     let explains = suspect.explained();
     let depth = match precedence {
+        Precedence::Standstill => 4,
         Precedence::Root if Score::of(suspect.strength).is_plausible() => 3,
         Precedence::Intermediate => 2,
         Precedence::Root | Precedence::Symptom => 1,
@@ -97,7 +111,7 @@ fn rank(precedence: Precedence, suspect: &Suspect, most: u8) -> (bool, bool, u8,
     };
     // Within a tenth of the request they explain the same.
     let is_nearly_most = explains.saturating_add(NEARLY) >= most;
-    (explains >= CAUSE_PERCENT, is_nearly_most, depth, explains / 10, suspect.strength)
+    (is_nearly_most, depth, explains / 10, suspect.strength)
 }
 
 /// What contributed beside a cause: not its own symptoms, which explain the same parts.
@@ -118,7 +132,7 @@ fn scored(precedence: Precedence, suspect: Suspect, request: &RequestTime<'_>) -
     const BEYOND_CONDITION: f64 = 10.0;
     let explains = f64::from(suspect.explained());
     let strength = f64::from(suspect.strength.0);
-    let by_dose = LEAST + (explains - f64::from(CAUSE_PERCENT)).max(0.0) * (MOST - LEAST) / 50.0;
+    let by_dose = LEAST + (explains - f64::from(CAUSE_PERCENT)) * (MOST - LEAST) / 50.0;
     let confirmed = (strength / CONFIRMED).min(1.0);
     let score = by_dose * (1.0 - OF_CONDITION + OF_CONDITION * confirmed) * request.reliability();
     // The path shows that a task waited, and not always for what.

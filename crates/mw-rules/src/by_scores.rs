@@ -36,14 +36,21 @@ pub(crate) fn on_request(
     Some(Diagnosis { causes, ..Diagnosis::default() })
 }
 
-/// The conditions of memory that counters show while the request's time was not traced: records are lost when memory is
-/// short. Whether the request waited for them is not known.
+/// The conditions of memory that counters show while the request's time was not traced, as records are lost when memory is
+/// short; else what they show beside memory, as when programs in real time let the recorder wait for a CPU. Whether the
+/// request waited for them is not known.
 pub(crate) fn of_untraced(stall: &StallWindow<'_>) -> Vec<ScoredSuspect> {
     const OF_UNTRACED: f64 = 0.75;
     let without_path = StallWindow { request: None, ..*stall };
     let suspects = suspects_by(of_memory(), &without_path, &mut Vec::new());
-    let plausible = suspects.into_iter().map(Suspect::by_strength).filter(is_plausible);
-    let scaled = plausible.map(|ScoredSuspect { suspect, score }| {
+    let mut plausible: Vec<ScoredSuspect> =
+        suspects.into_iter().map(Suspect::by_strength).filter(is_plausible).collect();
+    if plausible.is_empty() {
+        let other = outside_memory(&without_path, &mut Vec::new());
+        let is_shown = |cause: &ScoredSuspect| precedence(cause) != Precedence::LastResort;
+        plausible.extend(other.filter(|cause| is_plausible(cause) && is_shown(cause)));
+    }
+    let scaled = plausible.into_iter().map(|ScoredSuspect { suspect, score }| {
         suspect.scored(Score::rounded(f64::from(score.0) * OF_UNTRACED))
     });
     ranked(scaled.collect())
@@ -104,7 +111,10 @@ fn ranked(mut causes: Vec<ScoredSuspect>) -> Vec<ScoredSuspect> {
         let bonus = match precedence(cause) {
             Precedence::Root => ROOT_BONUS,
             Precedence::Intermediate => INTERMEDIATE_BONUS,
-            Precedence::Symptom | Precedence::OutsideMemory | Precedence::LastResort => 0,
+            Precedence::Symptom
+            | Precedence::Standstill
+            | Precedence::OutsideMemory
+            | Precedence::LastResort => 0,
         };
         Reverse((is_plausible(cause), cause.score.0.saturating_add(bonus)))
     });

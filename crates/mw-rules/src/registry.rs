@@ -55,6 +55,8 @@ type FindCulprits = fn(&StallWindow<'_>, &Cause) -> Vec<Role>;
 /// How far a cause explains *why* memory was short, which decides between plausible causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Precedence {
+    /// Something stood still, and whoever needed it waited for that, for whatever reason it was needed.
+    Standstill,
     /// It explains why memory was short.
     Root,
     /// It explains more than that memory was short, but has a cause of its own.
@@ -196,7 +198,8 @@ pub const RULES: &[Rule] = &[
         .of_condition(HugePagesUnavailable),
     rule!("hung-device", hung_device: cause)
         .by(roles::nobody)
-        .explains(slow_disk::COMPLETIONS)
+        .ranks(Precedence::Standstill)
+        .explains(hung_device::REQUESTS)
         .outside_memory()
         .accuses(Accusation::Device),
     rule!("hypervisor-steal", hypervisor_steal: cause)

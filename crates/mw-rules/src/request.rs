@@ -47,6 +47,10 @@ pub(crate) struct RequestTime<'a> {
     judged_ns: u64,
 }
 
+fn is_shortage(spent: TimeClass) -> bool {
+    SHORTAGES.iter().any(|forms| forms.contains(&spent))
+}
+
 /// Whether a part is of the probe that asked, and not of whom it asked.
 pub(crate) fn is_of_probe(incident: &Incident, path: &PathSummary, part: &PathPart) -> bool {
     incident.trigger.kind == TriggerKind::Probe && part.task.tid == path.task.tid
@@ -210,8 +214,16 @@ impl ConditionEvidence<'_> {
             {
                 TimeClass::Frozen
             }
+            _ if !is_shortage(spent) && self.is_held_up(path, part) => TimeClass::Untraced,
             _ => spent,
         }
+    }
+
+    /// True for a part of a thread of the recorder that the probe waited for: nothing was seen of the service meanwhile.
+    fn is_held_up(&self, path: &PathSummary, part: &PathPart) -> bool {
+        let Incident { recorder, ref trigger, .. } = *self.incident;
+        let is_probe = trigger.kind == TriggerKind::Probe;
+        is_probe && recorder != 0 && part.task.process == recorder && part.task.tid != path.task.tid
     }
 
     /// The form of a shortage of memory that most of what was traced was spent on, where the pressure of the task's

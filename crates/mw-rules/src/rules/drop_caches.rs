@@ -34,8 +34,8 @@
 //! days later. Writes to `vm.compact_memory` are another counter and do not count.
 //!
 //! A cause: at least 4 MiB were dropped within 45 s before the end of the stall, the cache had not recovered when the
-//! stall began (90% of it was back, or half of it and tasks no longer waited for disks), and in the 5 s before the drop tasks waited half as much or less for disks (I/O pressure; without it,
-//! half as much or less was read).
+//! stall began (90% of it was back, or half of it and tasks no longer waited for disks), and in the 5 s before the drop
+//! tasks waited half as much or less for disks (I/O pressure; without it, half as much or less was read).
 //!
 //! ## References
 //! Linux, Documentation/admin-guide/sysctl/vm.rst, drop_caches; fs/drop_caches.c.

@@ -32,10 +32,11 @@
 
 use crate::disk_writers::disks_of;
 use crate::path_words::named;
-use crate::rules::slow_disk::{COMPLETIONS, blocked_in_io};
+use crate::rules::slow_disk::blocked_in_io;
 use crate::spent_time::{CONFIRMED, SpentTime};
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
+use mw_critical_path::TimeClass;
 use mw_model::{
     Area, DiskMetric, Finding, Metric, Missing, Quantity, Remedy, Severity, Step, StoppedDevice,
 };
@@ -47,9 +48,21 @@ const LEAST_PERCENT: f64 = 80.0;
 /// Of the stall, the time in which a device that was held still completes nothing: requests are slow when it goes on.
 const STILL_PERCENT: f64 = 50.0;
 
+/// Waits for requests of a disk, whichever reason they have: what had been reclaimed or dropped is read from it as well.
+pub(crate) const REQUESTS: &[TimeClass] = &[
+    TimeClass::Disk,
+    TimeClass::FileRead,
+    TimeClass::Refault,
+    TimeClass::GroupRefault,
+    TimeClass::DroppingCaches,
+    TimeClass::FileWrite,
+    TimeClass::Journal,
+    TimeClass::Writeback,
+];
+
 pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     Ok(match stall.request {
-        Some(request) => SpentTime::on(request, COMPLETIONS).and_then(|time| {
+        Some(request) => SpentTime::on(request, REQUESTS).and_then(|time| {
             let used = disks_of(stall, &time.part.task);
             if let Some(device) = stopped(stall, &used) {
                 let waiter = named(stall, &time.part.task);

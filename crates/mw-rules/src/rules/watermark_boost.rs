@@ -23,7 +23,8 @@
 //! then mix more, and huge pages become rarer with time, which [fragmented-node](fragmented-node.md) watches.
 //!
 //! ## Threshold
-//! Reclaim and repeated reads take at least half of the request, and kswapd scans 1000 pages a second. An allocation of
+//! Reclaim and repeated reads take at least half of the request, and kswapd scans 1000 pages a second, while less than a
+//! hundredth of that is swapped out: memory is short then. An allocation of
 //! a high order wakes kswapd with free memory as well; that it did at the same time cannot be ruled out.
 //!
 //! ## References
@@ -34,19 +35,25 @@ use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::TimeClass;
 use mw_model::{Finding, Missing, Quantity, Remedy, Severity, Step, Subject, VmActivity};
+use mw_proc::vmstat::Counter;
 use mw_proc::zoneinfo::Zone;
 
 /// What a request spends its time on because of it.
 pub(crate) const HURT: &[TimeClass] = &[TimeClass::Reclaim, TimeClass::Refault];
 
 const SCANS_PER_S: f64 = 1000.0;
+/// Of the pages that kswapd scans, those that are swapped out where memory is short: for a boost it swaps none.
+const SWAPS_PERCENT: f64 = 1.0;
 /// Score of a request that waited for it.
 const WAITED: f64 = 70.0;
 
 pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
     let zones = &stall.window.now.sample.zoneinfo.required()?.zones;
     let Some(zone) = zones.iter().find(|zone| is_boosted_in_vain(zone)) else { return Ok(None) };
-    if stall.activity(VmActivity::KswapdScans)? < SCANS_PER_S {
+    let scans_per_s = stall.activity(VmActivity::KswapdScans)?;
+    let swaps =
+        stall.rate(&[Counter::Pswpout]).unwrap_or(0.0) * 100.0 >= scans_per_s * SWAPS_PERCENT;
+    if scans_per_s < SCANS_PER_S || swaps {
         return Ok(None);
     }
     let waited = stall.request.is_some_and(|request| request.percent(HURT) >= 10.0);

@@ -7,7 +7,7 @@ use mw_critical_path::{CpuHolder, TimeKind, Wait};
 use mw_model::{
     Area, CacheDrop, EndKind, FailureKind, GroupIo, GroupUse, Incident, MemoryHolder, OomKills,
     OomShortage, OomVictim, Outage, ProcessEnd, Service, ServiceFate, ServiceProcess, Severity,
-    Subject, TriggerKind, WriterProcess,
+    StoppedDevice, Subject, TriggerKind, WriterProcess,
 };
 use mw_proc::vmstat::Counter;
 
@@ -475,6 +475,18 @@ fn compaction_by_hand_is_no_cause_of_what_did_not_wait_for_it() {
     assert_eq!(first(&untraced).as_deref(), Some("slow-disk"));
     let moved = untraced.blocked((812, "postgres"), 'D', 9, &["migration_entry_wait_on_locked"]);
     assert_eq!(first(&moved).as_deref(), Some("proactive-compaction"));
+}
+
+#[test]
+fn a_dropped_cache_is_no_cause_while_the_disk_is_suspended() {
+    let mut made = dropped(READS);
+    made.incident.stopped_devices = vec![StoppedDevice {
+        name: "dm-0".to_owned(),
+        mapped_name: Some("data".to_owned()),
+        state: "suspended".to_owned(),
+        below: Vec::new(),
+    }];
+    assert_eq!(first(&made).as_deref(), Some("hung-device"));
 }
 
 /// The cache is dropped, nothing is read again, and the disk is slow for those who write.

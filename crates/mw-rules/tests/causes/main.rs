@@ -14,6 +14,7 @@ mod outside;
 mod paths;
 mod peers;
 mod polled;
+mod recorder;
 mod stacks;
 mod stalls;
 

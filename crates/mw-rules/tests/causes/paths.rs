@@ -227,7 +227,8 @@ fn what_strangers_wait_for_is_no_evidence() {
     }
 }
 
-/// Promise (The recorder): What explains less than half of a request contributed, and is not its cause.
+/// Promise (The recorder): What explains less than half of a request contributed, and is not its cause; a shortage of
+/// memory is from three tenths on, where nothing else takes more.
 #[test]
 fn what_explains_less_than_half_contributed() {
     let parts = [
@@ -385,65 +386,8 @@ fn what_was_not_traced_is_no_lock() {
     assert_eq!(lock(UnseenReason::NotWoken(Wait::Poll)).as_deref(), Some("lock-wait"));
 }
 
-#[test]
-fn what_memwright_takes_itself_is_subtracted() {
-    let explained = |own: u64, rest: u64| {
-        let parts = [
-            (TimeKind::Runnable(CpuHolder::Tracer), own),
-            (TimeKind::Waiting(Wait::CgroupReclaim), rest),
-        ];
-        let made = with_group(made(&parts), GroupUse { max_events: Some(900), ..group() });
-        let cause = explained(&made).causes.into_iter().next().unwrap();
-        (cause.finding.rule, cause.explains_percent, cause.finding.headline)
-    };
-    let (rule, explains, _) = explained(40, 45);
-    assert_eq!((rule.as_str(), explains), ("cgroup-limit", Some(75)));
-    let (rule, explains, headline) = explained(70, 20);
-    assert_eq!((rule.as_str(), explains), ("recorder-itself", Some(70)));
-    assert!(headline.contains("memwright itself"), "{headline}");
-}
-
 pub(crate) fn first_rule(made: &Made) -> String {
     explained(made).causes[0].finding.rule.clone()
-}
-
-/// The canary shares its address space with all threads of the recorder, and waits for those that reclaim.
-#[test]
-fn a_thread_of_the_recorder_is_no_sufferer_in_a_headline() {
-    let mut made = made(&[(TimeKind::Waiting(Wait::DirectReclaim), 95)]).trigger(
-        TriggerKind::Canary,
-        "canary",
-        13_400.0,
-    );
-    let helper = PathTask { process: 230, ..task(234, "mw-helper") };
-    made.incident.recorder = 230;
-    if let Some(path) = made.incident.path.as_mut() {
-        path.task = PathTask { process: 230, ..task(231, "mw-canary") };
-        path.parts.iter_mut().for_each(|part| part.task = helper.clone());
-    }
-    let verdict = explained(&made).verdict;
-    assert!(verdict.contains("reclaim memory directly") && !verdict.contains("mw-"), "{verdict}");
-    let beside = made.clone().waits((812, "postgres"), WaitKind::DirectReclaim, 9_000, 90);
-    let suffering = explained(&beside).suffering;
-    assert!(suffering.iter().any(|role| role.task == "postgres"), "{suffering:?}");
-    // Without a path as well.
-    let mut counted = made.clone().waits((231, "mw-canary"), WaitKind::DirectReclaim, 13_000, 9);
-    counted.incident.path = None;
-    let alone = explained(&counted);
-    assert!(
-        alone.verdict.contains("reclaim memory directly") && !alone.verdict.contains("mw-"),
-        "{}",
-        alone.verdict
-    );
-    assert_eq!(alone.suffering[0].task, "mw-canary", "nobody else did");
-    let beside = explained(&counted.waits((812, "postgres"), WaitKind::DirectReclaim, 900, 9));
-    let suffering: Vec<&str> = beside.suffering.iter().map(|role| role.task.as_str()).collect();
-    assert_eq!(suffering, ["postgres"]);
-    if let Some(path) = made.incident.path.as_mut() {
-        path.parts.iter_mut().for_each(|part| part.kind = TimeKind::Waiting(Wait::FileRead));
-    }
-    let evidence = format!("{:?}", explained(&made).causes[0].finding.evidence);
-    assert!(evidence.contains("a thread of memwright's own"), "{evidence}");
 }
 
 /// Half of the request waited for flushes of the disk, and nearly all of it for the disk.
