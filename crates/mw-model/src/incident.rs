@@ -403,6 +403,8 @@ pub struct TaskUse {
     pub resident_bytes: u64,
     /// Growth of that.
     pub resident_growth_bytes: i64,
+    /// Time since the process began, at the end.
+    pub age_ms: Option<u64>,
     /// Bytes that it caused to be written to devices, where /proc/PID/io may be read.
     pub written_bytes: Option<u64>,
     /// Delays that the kernel accounts (taskstats), where that is enabled.

@@ -71,9 +71,7 @@ impl Tasks {
     /// The processes that have spent most of their life on a CPU, a tenth at least: who takes the CPUs now, or comes and goes.
     pub fn busiest(&self, most: usize) -> Vec<u32> {
         const LEAST_PERCENT: u64 = 10;
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-        let seconds = u64::try_from(now.tv_sec).unwrap_or(0).saturating_add(1);
-        let now_ticks = seconds.saturating_mul(rustix::param::clock_ticks_per_second());
+        let now_ticks = now_ticks();
         let percent = |(pid, seen): (&u32, &ProcessSample)| {
             let stat = &seen.stat;
             let used = stat.user_ticks.saturating_add(stat.system_ticks).saturating_mul(100);
@@ -97,14 +95,17 @@ impl Tasks {
         left_out.into_iter().chain(self.no_delays.clone()).collect()
     }
 
-    /// Use of each process since `before`, the most CPU time first. What began since
-    /// counts in whole; what ended since, or used nothing, is left out.
+    /// Use of each process since `before`, the most CPU time first. What began since counts in whole; what ended since, or
+    /// used nothing and is not new, is left out.
     pub fn since(&self, before: &Self) -> Vec<TaskUse> {
+        let now_ticks = now_ticks();
         let used = |(pid, now): (&u32, &ProcessSample)| {
             let same = |was: &&ProcessSample| was.stat.started_ticks == now.stat.started_ticks;
             let was = before.seen.get(pid).filter(same);
             // One that an incomplete scan left out is not one that has just begun.
-            (was.is_some() || before.complete).then(|| now.since(*pid, was))
+            let age_ms = ticks_ms(now_ticks.saturating_sub(now.stat.started_ticks));
+            let used = TaskUse { age_ms: Some(age_ms), ..now.since(*pid, was) };
+            (was.is_some() || before.complete).then_some(used)
         };
         let mut uses: Vec<TaskUse> =
             self.seen.iter().filter_map(used).filter(|used| !is_idle(used)).collect();
@@ -134,6 +135,7 @@ impl ProcessSample {
             resident_growth_bytes: bytes(now.resident_pages) - bytes(old.resident_pages),
             written_bytes: self.written_bytes.map(written),
             delays: self.delays_since(was),
+            age_ms: None,
         }
     }
 
@@ -144,15 +146,25 @@ impl ProcessSample {
     }
 }
 
+/// Ticks since the machine started, rounded up to a second.
+fn now_ticks() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or(0).saturating_add(1);
+    seconds.saturating_mul(rustix::param::clock_ticks_per_second())
+}
+
 fn ticks_ms(ticks: u64) -> u64 {
     ticks.saturating_mul(1000) / rustix::param::clock_ticks_per_second().max(1)
 }
 
+/// True if a process used nothing, and had begun long before: of one that is new it matters how much memory it has.
 fn is_idle(used: &TaskUse) -> bool {
+    const NEW_MS: u64 = 10 * 60 * 1000;
     let TaskUse { user_ms, system_ms, minor_faults, major_faults, .. } = used;
     user_ms + system_ms + minor_faults + major_faults == 0
         && used.resident_growth_bytes == 0
         && used.written_bytes.unwrap_or(0) == 0
+        && used.age_ms.is_none_or(|age_ms| age_ms > NEW_MS)
 }
 
 #[cfg(test)]

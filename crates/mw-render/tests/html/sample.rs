@@ -402,6 +402,7 @@ fn tasks() -> Vec<TaskUse> {
         major_faults: 12,
         resident_bytes: 34_502_345_678,
         resident_growth_bytes,
+        age_ms: Some(86_400_000),
         written_bytes: Some(18_345_984),
         delays: (task == "postgres").then_some(delays),
     };

@@ -15,6 +15,10 @@ use mw_model::{BlameParty, GroupUse, PartyKind, ServiceProcess, is_cgroup_below}
 /// Less memory than this that a process took is no reason for a shortage.
 const LEAST_BYTES: u64 = 16 << 20;
 
+/// What a process has taken that began within this time before the stall has all been taken lately: once memory is short,
+/// it takes no more.
+const LATELY_MS: u64 = 60_000;
+
 /// Time of a part that a culprit took.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct BlamedTime {
@@ -189,7 +193,13 @@ impl Actors<'_> {
     fn main_process(&self) -> Option<(BlameParty, u64)> {
         let incident = self.stall.incident;
         let grown = incident.tasks.iter().map(|task| {
-            let bytes = u64::try_from(task.resident_growth_bytes).unwrap_or(0);
+            let began_lately = task
+                .age_ms
+                .is_some_and(|age_ms| age_ms < incident.duration_ms().saturating_add(LATELY_MS));
+            let bytes = match began_lately {
+                true => task.resident_bytes,
+                false => u64::try_from(task.resident_growth_bytes).unwrap_or(0),
+            };
             (task.pid, task.task.as_str(), bytes)
         });
         let brought = incident
