@@ -187,6 +187,7 @@ pub const RULES: &[Rule] = &[
         .explains(service_itself::OWN)
         .outside_memory()
         .accuses(Accusation::Nobody),
+    rule!("grown-daemon", grown_daemon: hazard),
     rule!("hardware-corrupted", hardware_corrupted: hazard),
     rule!("hugepage-hoard", hugepage_hoard: hazard, cause)
         .by(hugepage_hoard::culprits)

@@ -23,6 +23,7 @@ pub(crate) mod frozen_cgroup;
 pub(crate) mod frozen_filesystem;
 pub(crate) mod fuse_server;
 pub(crate) mod garbage_collection;
+pub(crate) mod grown_daemon;
 pub(crate) mod hardware_corrupted;
 pub(crate) mod hugepage_hoard;
 pub(crate) mod hugepage_shortage;

@@ -1,0 +1,187 @@
+//! # grown-daemon
+//!
+//! A daemon of the system has far more memory than it needs.
+//!
+//! ## What it finds
+//! A process of a system user whose program usually has tens of MiB (journald, udevd, polkitd, rsyslogd, NetworkManager,
+//! snapd, …) and now has 512 MiB of anonymous memory or more.
+//!
+//! ## Why it hurts
+//! It leaks, or keeps what it has no use for. Nobody looks for memory there; programs that need it are swapped out or
+//! killed, and the OOM killer spares many of these daemons (`OOMScoreAdjust`).
+//!
+//! ## What it looks like
+//! `top`, sorted by memory, has a daemon beside the databases. Its memory increases for days, or since its last update.
+//!
+//! ## How to fix it
+//! Restart the daemon: that frees the memory. Then look for an update of its package, and bound it meanwhile (`MemoryMax=`
+//! of its unit, where systemd starts it again). A bus daemon and a login manager are not restarted on a machine in use:
+//! plan a reboot.
+//!
+//! ## Threshold
+//! 512 MiB and 3% of memory are a note: a large directory, many devices or a flood of messages may need as much. 10% of
+//! memory is a warning. Any user can give a process such a name, so that those of other users do not count.
+//!
+//! ## References
+//! systemd.exec(5), `OOMScoreAdjust=`; systemd.resource-control(5), `MemoryMax=`.
+
+use crate::share::percent;
+use mw_model::{
+    Area, Finding, Missing, Process, Quantity, Remedy, Severity, Step, Window, derived,
+    format_bytes,
+};
+
+const LEAST_BYTES: u64 = 512 << 20;
+const NOTE_PERCENT: f64 = 3.0;
+const WARNING_PERCENT: f64 = 10.0;
+
+/// System users have lower ids (login.defs(5), `SYS_UID_MAX`).
+const FIRST_USER: u32 = 1000;
+
+/// Programs by the name that the kernel has of them, 15 bytes at most, and their units; none where a restart ends sessions.
+const DAEMONS: &[(&str, Option<&str>)] = &[
+    ("ModemManager", Some("ModemManager")),
+    ("NetworkManager", Some("NetworkManager")),
+    ("accounts-daemon", Some("accounts-daemon")),
+    ("acpid", Some("acpid")),
+    ("atd", Some("atd")),
+    ("auditd", Some("auditd")),
+    ("avahi-daemon", Some("avahi-daemon")),
+    ("bluetoothd", Some("bluetooth")),
+    ("chronyd", Some("chronyd")),
+    ("colord", Some("colord")),
+    ("cron", Some("cron")),
+    ("crond", Some("crond")),
+    ("cupsd", Some("cups")),
+    ("dbus-broker", None),
+    ("dbus-daemon", None),
+    ("fwupd", Some("fwupd")),
+    ("gssproxy", Some("gssproxy")),
+    ("irqbalance", Some("irqbalance")),
+    ("iscsid", Some("iscsid")),
+    ("lldpd", Some("lldpd")),
+    ("mcelog", Some("mcelog")),
+    ("multipathd", Some("multipathd")),
+    ("networkd-dispat", Some("networkd-dispatcher")),
+    ("nscd", Some("nscd")),
+    ("nslcd", Some("nslcd")),
+    ("ntpd", Some("ntpd")),
+    ("packagekitd", Some("packagekit")),
+    ("polkitd", Some("polkit")),
+    ("rasdaemon", Some("rasdaemon")),
+    ("rngd", Some("rngd")),
+    ("rpc.gssd", Some("rpc-gssd")),
+    ("rpc.idmapd", Some("nfs-idmapd")),
+    ("rpc.statd", Some("rpc-statd")),
+    ("rpcbind", Some("rpcbind")),
+    ("rsyslogd", Some("rsyslog")),
+    ("smartd", Some("smartd")),
+    ("snapd", Some("snapd")),
+    ("snmpd", Some("snmpd")),
+    ("sssd_be", Some("sssd")),
+    ("sssd_nss", Some("sssd")),
+    ("systemd-journal", Some("systemd-journald")),
+    ("systemd-logind", None),
+    ("systemd-network", Some("systemd-networkd")),
+    ("systemd-oomd", Some("systemd-oomd")),
+    ("systemd-resolve", Some("systemd-resolved")),
+    ("systemd-timesyn", Some("systemd-timesyncd")),
+    ("systemd-udevd", Some("systemd-udevd")),
+    ("tuned", Some("tuned")),
+    ("udisksd", Some("udisks2")),
+    ("upowerd", Some("upower")),
+    ("wpa_supplicant", Some("wpa_supplicant")),
+    ("zabbix_agentd", Some("zabbix-agent")),
+];
+
+pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
+    let snapshot = &window.now;
+    let processes = snapshot.processes.required()?;
+    let memory = derived::memory_bytes(&snapshot.sample)?;
+    let found: Vec<Finding> =
+        processes.list.iter().filter_map(|process| finding(process, memory)).collect();
+    if found.is_empty() {
+        processes.whole()?;
+    }
+    Ok(found)
+}
+
+fn finding(process: &Process, memory: u64) -> Option<Finding> {
+    let status = &process.status;
+    let (_, unit) = DAEMONS.iter().find(|(name, _)| *name == status.name)?;
+    let (pid, uid) = (status.pid?, status.uid?);
+    // Before 4.5 the kernel does not tell anonymous memory from mapped files.
+    let bytes = status.rss_anon_bytes?;
+    let share = percent(bytes, memory);
+    if uid >= FIRST_USER || bytes < LEAST_BYTES || share < NOTE_PERCENT {
+        return None;
+    }
+    let severity = if share >= WARNING_PERCENT { Severity::Warning } else { Severity::Note };
+    let headline = format!(
+        "{} ({pid}) has {}; a daemon like it usually has tens of MiB",
+        status.name,
+        format_bytes(bytes)
+    );
+    let remedy = match unit {
+        Some(unit) => Remedy::named(
+            "restart it, which frees its memory, and look for an update: it may leak",
+            vec![Step::manual(format!("systemctl restart {unit}"))],
+        ),
+        None => Remedy::named(
+            "look for an update, since it may leak, and plan a reboot: its restart ends sessions",
+            vec![Step::manual("systemctl reboot")],
+        ),
+    };
+    let finding = Finding::new(severity, Area::Memory, headline)
+        .with_evidence("RssAnon", Quantity::Bytes(bytes), format!("/proc/{pid}/status"))
+        .with_evidence("share of memory", Quantity::Percent(share), "/proc/meminfo")
+        .with_impact("Other programs lack this memory, and the OOM killer spares many daemons.")
+        .with_remedy(remedy);
+    Some(finding)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use mw_model::{Processes, Reading, Snapshot};
+    use mw_proc::meminfo::Meminfo;
+    use mw_proc::status::Status;
+
+    fn found(name: &str, uid: u32, mib: u64) -> Vec<(Severity, String)> {
+        let mut snapshot = Snapshot::default();
+        let meminfo = Meminfo { mem_total_bytes: Some(16 << 30), ..Meminfo::default() };
+        snapshot.sample.meminfo = Reading::Value(meminfo);
+        let status = Status {
+            name: name.to_owned(),
+            pid: Some(412),
+            uid: Some(uid),
+            rss_anon_bytes: Some(mib << 20),
+            ..Status::default()
+        };
+        let list = vec![Process { status, ..Process::default() }];
+        snapshot.processes = Reading::Value(Processes { list, ..Processes::default() });
+        let found = hazard(&Window::new(snapshot)).unwrap();
+        found.into_iter().map(|finding| (finding.severity, finding.headline)).collect()
+    }
+
+    /// Promise (Findings): A daemon of the system that has grown far beyond what it needs is named with its memory; a
+    /// process of a user that has such a name is not.
+    #[test]
+    fn a_daemon_that_has_grown_is_named() {
+        let headline =
+            "systemd-journal (412) has 5.7 GiB; a daemon like it usually has tens of MiB";
+        let journal = |uid, mib| found("systemd-journal", uid, mib);
+        assert_eq!(journal(0, 5847), [(Severity::Warning, headline.to_owned())]);
+        assert_eq!(journal(0, 600)[0].0, Severity::Note);
+        assert_eq!(journal(0, 500), [], "a flood of messages");
+        assert_eq!(journal(1000, 5847), [], "a user's program of that name");
+        assert_eq!(found("mysqld", 27, 5847), [], "a database may have as much");
+    }
+
+    #[test]
+    fn names_are_as_the_kernel_has_them() {
+        assert!(DAEMONS.iter().all(|(name, _)| name.len() <= 15));
+        assert!(DAEMONS.is_sorted());
+    }
+}
