@@ -69,7 +69,8 @@ impl GroupSetting {
             (Self::MemoryLow, CgroupVersion::V2) => ("memory", "memory.low"),
             (Self::CpuQuota, CgroupVersion::V2) => ("cpu", "cpu.max"),
             (Self::MemoryHigh, _) => ("memory", "memory.high"),
-            (Self::SwapMax, _) => ("memory", "memory.swap.max"),
+            (Self::SwapMax, CgroupVersion::V1) => ("memory", "memory.memsw.limit_in_bytes"),
+            (Self::SwapMax, CgroupVersion::V2) => ("memory", "memory.swap.max"),
             (Self::SwapHigh, _) => ("memory", "memory.swap.high"),
             (Self::TasksMax, _) => ("pids", "pids.max"),
         }

@@ -3,7 +3,7 @@
 //! Nearly no memory is available.
 //!
 //! ## What it finds
-//! Available memory below 1% of memory; or below 5% and 1 GiB, with as little free swap; or all that is available has to be
+//! Available memory below 1% of memory; or below 10% and 1 GiB, with as little free swap; or all that is available has to be
 //! written to disk first.
 //!
 //! ## Why it hurts
@@ -21,7 +21,7 @@
 //! 1% of memory: the largest allocation that the verdict "ready" promises. It is critical if free swap does not provide it
 //! either, otherwise a warning. MemAvailable is what is free above the watermarks, and page cache and kernel objects that
 //! reclaim frees (mm/page_alloc.c, `si_mem_available()`); a counter that cannot be right is replaced
-//! (see contradictory-counters). 5% is where earlyoom kills by default; a machine with 1 GiB left is not reported for it,
+//! (see contradictory-counters). 10% is where earlyoom ends programs by default; a machine with 1 GiB left is not reported for it,
 //! however large it is.
 //!
 //! ## References
@@ -36,8 +36,8 @@ use mw_model::{
 /// A request of this share of memory is to be served: a hundredth.
 pub(crate) const LEAST_SHARE: u64 = 100;
 
-/// Below this share of memory little is left, if it is less than [`LOW_BYTES`] as well: a twentieth.
-const LOW_SHARE: u64 = 20;
+/// Below this share of memory little is left, if it is less than [`LOW_BYTES`] as well: a tenth.
+const LOW_SHARE: u64 = 10;
 const LOW_BYTES: u64 = 1 << 30;
 
 /// Holders that are shown.

@@ -34,7 +34,8 @@
 //! machine is critical while processes are being killed (between the two samples of this check), a warning for a day,
 //! and then a note. A kill at the limit of a cgroup is a note: it concerns that group alone, and any user can bring it
 //! about. After a week a kill is not mentioned. Where the log cannot be read, a kill in a machine that has been up for
-//! less than a day, or between the two samples, is a warning, any other a note.
+//! less than a day, or between the two samples, is a warning, and so are three or more that come at least every two days, on
+//! average since boot; any other is a note.
 //!
 //! An incident is a warning where all kills were at limits of users' own cgroups (below /user.slice) and no probed
 //! service lost a process; otherwise it is critical.
@@ -56,6 +57,10 @@ use mw_model::{
 use mw_proc::vmstat::Counter;
 
 const DAY_S: f64 = 86_400.0;
+
+/// So many kills, one in so many days, come back.
+const RECURRING_KILLS: u64 = 3;
+const RECURRING_DAYS: f64 = 2.0;
 
 /// After so many days a kill is no finding.
 const FORGOTTEN_DAYS: f64 = 7.0;
@@ -89,7 +94,9 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         Some(OomHistory { of_cgroup: Some(_), .. }) => Severity::Note,
         _ if group_kills::all_at_limits(&window.now, kills) => Severity::Note,
         // The log does not have them (any more), or cannot be read: whose limit was met is unknown.
-        _ if killing || uptime_days.is_none_or(|days| days <= 1.0) => Severity::Warning,
+        _ if killing || uptime_days.is_none_or(|days| days <= 1.0 || recur(kills, days)) => {
+            Severity::Warning
+        }
         _ => Severity::Note,
     };
     let last = history.and_then(OomHistory::last);
@@ -105,7 +112,12 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     );
     let mut finding = Finding::new(severity, Area::OomKiller, headline)
         .with_evidence("oom_kill", Quantity::Count(kills), "/proc/vmstat")
-        .with_impact("The killed program needs the same memory again when it is restarted.")
+        .with_impact(match has_no_swap(window) {
+            true => {
+                "The killed program needs the same memory again when it is restarted, and there is no swap for what is idle."
+            }
+            false => "The killed program needs the same memory again when it is restarted.",
+        })
         .with_remedy(match (at_limits.first(), history) {
             (Some(kills), _) => group_kills::remedy(kills),
             (None, Some(OomHistory { of_machine: Some(_), .. })) => remedy(),
@@ -117,6 +129,16 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         finding = finding.with_evidence("uptime", uptime, "/proc/uptime");
     }
     Ok(vec![finding])
+}
+
+/// True for kills that come back: once in two days, on average since boot.
+fn recur(kills: u64, uptime_days: f64) -> bool {
+    kills >= RECURRING_KILLS && kills as f64 >= uptime_days / RECURRING_DAYS
+}
+
+fn has_no_swap(window: &Window) -> bool {
+    let meminfo = window.now.sample.meminfo.value();
+    meminfo.and_then(|meminfo| meminfo.swap_total_bytes) == Some(0)
 }
 
 fn by_machine(killing: bool, is_recent: bool) -> Severity {

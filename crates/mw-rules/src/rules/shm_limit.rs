@@ -5,13 +5,15 @@
 //! ## What it finds
 //! `kernel.shmmax` (one segment) or `kernel.shmall` (all segments) is less than half of memory; or
 //! nearly all of `shmall` or of the number of segments (`kernel.shmmni`) is in use. For POSIX shared memory:
-//! /dev/shm has room for less than 1% of the memory that is available to the caller.
+//! /dev/shm has room for less than 1% of the memory that is available to the caller. And segments that no process has
+//! attached, which together hold 5% of memory.
 //!
 //! ## Why it hurts
 //! `shmget` of a database's segment fails with EINVAL or ENOSPC although memory is free. Oracle, Sybase,
 //! DB2, SAP and PostgreSQL (with `shared_memory_type = sysv`) do not start. A small /dev/shm, which is a
 //! default of containers (64 MiB), ends programs that share memory between processes: workers of PyTorch,
-//! NCCL, inference servers, parallel queries of PostgreSQL, browsers.
+//! NCCL, inference servers, parallel queries of PostgreSQL, browsers. A segment outlives the program that made it: what a
+//! job or a server leaves behind that was killed holds its memory until it is removed.
 //!
 //! ## What it looks like
 //! "could not create shared memory segment: Invalid argument" in the database's log; for /dev/shm "could not
@@ -21,7 +23,8 @@
 //! `memwright fix` sets the kernel's defaults where a limit is low. Where a limit is nearly used up, only `memwright fix
 //! shm-limit` does, because any user can use it up (for the number of segments: twice the present value). These limits protect nothing; cgroups do. /dev/shm is enlarged by `mount -o remount,size=50%
 //! /dev/shm`; in a container it is set when that is created: `--shm-size=16g` of Docker and Podman, in Kubernetes an
-//! `emptyDir` with `medium: Memory` that is mounted there.
+//! `emptyDir` with `medium: Memory` that is mounted there. A segment that nobody attaches any more is removed by `ipcrm -m
+//! ID`; see first that its program has ended, and does not attach it again.
 //!
 //! ## Threshold
 //! Since 3.16 the kernel's defaults are practically unlimited; smaller values come from old sysctl
@@ -37,8 +40,8 @@ use crate::ipc_ids;
 use crate::share::{is_most, percent};
 use crate::shared_memory::POSIX_MOUNT;
 use mw_model::{
-    Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Subject, Sysctl, Window, caller,
-    derived, format_bytes, format_count,
+    Area, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Subject, Sysctl, Window,
+    caller, derived, format_bytes, format_count,
 };
 use mw_proc::sysvipc_shm::ShmSegment;
 use std::collections::BTreeMap;
@@ -51,6 +54,9 @@ const SHMMNI: &str = "kernel.shmmni";
 const DEFAULT_LIMIT: u64 = u64::MAX - (1 << 24);
 const MEMORY_PERCENT: u64 = 50;
 const USED_PERCENT: f64 = 90.0;
+
+/// Of memory, what segments without a process may hold.
+const UNATTACHED_PERCENT: f64 = 5.0;
 
 /// Of available memory, what /dev/shm has room for at least.
 const POSIX_PERCENT: f64 = 1.0;
@@ -70,7 +76,42 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     // A limit that is used up is not also reported as low.
     let subjects: Vec<Subject> = used.iter().map(|finding| finding.subject.clone()).collect();
     let low = low.filter(|finding| !subjects.contains(&finding.subject));
-    Ok(low.chain(used).chain(small_mount(snapshot)).collect())
+    Ok(low.chain(used).chain(small_mount(snapshot)).chain(unattached(snapshot)).collect())
+}
+
+/// Segments that no process has attached, where they hold much memory: those of programs that ended, mostly.
+fn unattached(snapshot: &Snapshot) -> Option<Finding> {
+    let unattached = snapshot.shm.value()?.iter().filter(|segment| segment.attached == 0);
+    let held = |segment: &ShmSegment| segment.rss_bytes.unwrap_or(segment.size_bytes);
+    let largest = unattached.clone().max_by_key(|segment| held(segment))?;
+    let bytes = derived::total(unattached.clone().map(held));
+    if percent(bytes, derived::memory_bytes(&snapshot.sample).ok()?) < UNATTACHED_PERCENT {
+        return None;
+    }
+    let headline = match unattached.count() {
+        1 => format!(
+            "no process has SysV segment {} attached, which holds {}",
+            largest.shmid,
+            format_bytes(bytes)
+        ),
+        count => format!(
+            "no process has {count} SysV segments attached, which hold {}; segment {} holds {}",
+            format_bytes(bytes),
+            largest.shmid,
+            format_bytes(held(largest))
+        ),
+    };
+    let remedy = Remedy::named(
+        "remove it if its program has ended, and attaches it no more",
+        vec![Step::manual(format!("ipcrm -m {}", largest.shmid))],
+    );
+    let creator = format!("process {}, user {}", largest.creator_pid, largest.uid);
+    let finding = Finding::new(Severity::Note, Area::SharedMemory, headline)
+        .with_evidence("held", Quantity::Bytes(bytes), "/proc/sysvipc/shm")
+        .with_evidence("created by", Quantity::Text(creator), "/proc/sysvipc/shm")
+        .with_impact("Its memory stays in use until it is removed, or the machine is restarted.")
+        .with_remedy(remedy);
+    Some(finding)
 }
 
 /// A /dev/shm that is small beside what the caller could have.
@@ -216,6 +257,32 @@ mod tests {
         assert!(small.starts_with("/dev/shm has room for 64 MiB, while 3"), "{small}");
         assert_eq!(headline("tmpfs", 1 << 30), None);
         assert_eq!(headline("ramfs", 64 << 20), None, "it has no limit");
+    }
+
+    /// Promise (Findings): Shared memory that no process has attached is reported with the command that frees it.
+    #[test]
+    fn a_segment_without_a_process_is_named_where_it_holds_much() {
+        let found = |attached, gib: &[u64]| {
+            let mut snapshot = Snapshot::default();
+            let meminfo = b"MemTotal: 67108864 kB\nMemFree: 33554432 kB\n";
+            snapshot.sample.meminfo = Reading::Value(Meminfo::parse(meminfo).ok()?);
+            let segment = |(shmid, gib): (u32, &u64)| ShmSegment {
+                shmid,
+                attached,
+                size_bytes: gib << 30,
+                ..ShmSegment::default()
+            };
+            snapshot.shm = Reading::Value((7..).zip(gib).map(segment).collect());
+            unattached(&snapshot)
+        };
+        let one = found(0, &[5]).map(|finding| (finding.headline, format!("{:?}", finding.remedy)));
+        let (headline, remedy) = one.unwrap_or_default();
+        assert_eq!(headline, "no process has SysV segment 7 attached, which holds 5 GiB");
+        assert!(remedy.contains("ipcrm -m 7"), "{remedy}");
+        let two = found(0, &[2, 3]).map(|finding| finding.headline).unwrap_or_default();
+        assert!(two.ends_with("which hold 5 GiB; segment 8 holds 3 GiB"), "{two}");
+        assert_eq!(found(0, &[2]), None, "3%");
+        assert_eq!(found(1, &[5]), None, "in use");
     }
 
     #[test]

@@ -29,7 +29,8 @@
 //! huge pages, all of them with both limits, and none without any. Swap settings only move the problem.
 //!
 //! Where a cgroup has most of what is in swap, and with it more than its limit, while the machine has room, its own limit
-//! swaps: raise it, or forbid the cgroup swap (`memory.swap.max`), which a limit of memory does not bound in version 2.
+//! swaps: raise it, or forbid the cgroup swap (`memory.swap.max`; in version 1 `memory.memsw.limit_in_bytes`, of memory and
+//! swap together), which a limit of memory does not bound.
 //!
 //! ## Threshold
 //! Traffic in one direction is harmless: idle pages are swapped out, or come back after a peak. 1 MiB/s
@@ -277,16 +278,16 @@ struct LimitedSwap<'a> {
 }
 
 /// The cgroup that has most of what is in swap, and with it more than its limit, where the machine itself has room: its own
-/// reclaim swaps. A limit of memory does not bound swap (version 2: memory.swap.max).
+/// reclaim swaps. A limit of memory does not bound swap: memory.swap.max does, and in version 1 the limit of both together.
 fn limited(snapshot: &Snapshot) -> Option<LimitedSwap<'_>> {
     if !outlook::is_served(snapshot) {
         return None;
     }
     let meminfo = snapshot.sample.meminfo.value()?;
     let used = meminfo.swap_total_bytes?.saturating_sub(meminfo.swap_free_bytes?);
-    let groups = snapshot.cgroups.value().filter(|groups| groups.version == CgroupVersion::V2)?;
+    let groups = snapshot.cgroups.value()?;
     let limited = groups.limited.iter().filter_map(|group| {
-        let (limit_bytes, swap_bytes) = (group.max_bytes?, group.swap_current_bytes?);
+        let (limit_bytes, swap_bytes) = (group.max_bytes?, in_swap(group, groups.version)?);
         let wants = group.current_bytes?.saturating_add(swap_bytes);
         let is_it = wants > limit_bytes && percent(swap_bytes, used) >= USED_PERCENT;
         is_it.then_some(LimitedSwap { groups, group, limit_bytes, swap_bytes })
@@ -294,25 +295,41 @@ fn limited(snapshot: &Snapshot) -> Option<LimitedSwap<'_>> {
     limited.max_by_key(|swapping| swapping.swap_bytes)
 }
 
+/// What a cgroup has in swap, in bytes. Version 1 counts memory and swap together.
+fn in_swap(group: &Cgroup, version: CgroupVersion) -> Option<u64> {
+    match version {
+        CgroupVersion::V1 => group.swap_current_bytes?.checked_sub(group.current_bytes?),
+        CgroupVersion::V2 => group.swap_current_bytes,
+    }
+}
+
 impl LimitedSwap<'_> {
     fn complete(&self, finding: Finding) -> Finding {
         let (limit, swap) = (format_bytes(self.limit_bytes), format_bytes(self.swap_bytes));
+        let (file, or) = match self.groups.version {
+            CgroupVersion::V1 => ("memory.memsw.usage_in_bytes", "limit memory and swap together"),
+            CgroupVersion::V2 => ("memory.swap.current", "forbid it swap"),
+        };
+        let settings = [GroupSetting::MemoryMax, GroupSetting::SwapMax];
+        let set = |setting| set(setting, None, Some(&self.group.path), Some(self.groups));
         finding
             .with_evidence(
                 format!("in swap of {}", self.group.path),
                 Quantity::Bytes(self.swap_bytes),
-                "memory.swap.current",
+                file,
             )
-            .with_evidence("its limit", Quantity::Bytes(self.limit_bytes), "memory.max")
+            .with_evidence(
+                "its limit",
+                Quantity::Bytes(self.limit_bytes),
+                self.groups.limit_file(self.group, self.limit_bytes),
+            )
             .with_remedy(Remedy::named(
                 format!(
-                    "raise the memory limit of cgroup {} ({limit}), which has {swap} in swap beside it; or forbid it swap, \
-                     so that it is killed at its limit",
+                    "raise the memory limit of cgroup {} ({limit}), which has {swap} in swap beside it; or {or}, so that it \
+                     is killed at its limit",
                     self.group.path
                 ),
-                [GroupSetting::MemoryMax, GroupSetting::SwapMax]
-                    .map(|setting| set(setting, None, Some(&self.group.path), Some(self.groups)))
-                    .into(),
+                settings.map(set).into(),
             ))
     }
 }
@@ -361,5 +378,12 @@ mod tests {
         assert!(!remedy(&snapshot(60, 2, 5000)).contains("/app"), "others have the swap");
         assert!(!remedy(&snapshot(20, 40, 5000)).contains("/app"), "all of it fits");
         assert!(!remedy(&snapshot(60, 200, 50)).contains("/app"), "the machine is short");
+        let mut old = snapshot(60, 260, 5000);
+        if let Reading::Value(cgroups) = &mut old.cgroups {
+            cgroups.version = CgroupVersion::V1;
+        }
+        let remedy = remedy(&old);
+        assert!(remedy.contains("/app (64 MiB), which has 200 MiB in swap"), "{remedy}");
+        assert!(remedy.contains("memory.memsw.limit_in_bytes"), "{remedy}");
     }
 }

@@ -105,8 +105,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
         .with_evidence("compact_stall since boot", Quantity::Count(stalls), "/proc/vmstat")
         .with_evidence("compact_fail since boot", Quantity::Count(failed), "/proc/vmstat")
         .with_impact(
-            "Threads block in page faults while the kernel moves pages, for seconds when memory is \
-             fragmented.",
+            "Threads block in page faults while the kernel moves pages: for seconds, where free memory is in small pieces.",
         );
     Ok(vec![finding.with_remedy(remedy(thp))])
 }

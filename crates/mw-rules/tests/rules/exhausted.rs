@@ -64,7 +64,8 @@ fn little_memory_and_no_swap_are_reported() {
         found(&window, "memory-exhausted").map(|finding| finding.severity)
     };
     assert_eq!(left(974, 30, 0), Some(Severity::Warning));
-    assert_eq!(left(974, 60, 0), None);
+    assert_eq!(left(974, 60, 0), Some(Severity::Warning), "6%");
+    assert_eq!(left(974, 110, 0), None);
     assert_eq!(left(974, 30, 500), None);
     assert_eq!(left(48 << 10, 1025, 0), None, "enough for most requests");
     assert_eq!(left(48 << 10, 900, 0), Some(Severity::Warning));
