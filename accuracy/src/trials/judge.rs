@@ -211,22 +211,24 @@ impl ExpectedCause {
 }
 
 /// The incident of a play: the longest of the service's probe, or else the longest of all that fall into it. Of a
-/// service that failed, its failure: it may be slow once more when it starts again.
+/// service that failed, its failure: it may be slow once more when it starts again, or have been slow before it failed.
 pub(super) fn incident_of<'a>(
     play: &Play,
     times: &RunTimes,
     incidents: &'a [Incident],
 ) -> Option<(&'a Incident, bool)> {
     let (begin, end) = (times.begin_ms? - BEFORE_MS, times.end_ms? + AFTER_MS);
+    let fails = play.conditions().any(|condition| matches!(condition.truth, Truth::Failure(_)));
+    let has_failed = |incident: &Incident| fails && incident.trigger.failure_kind.is_some();
     // One that is still open from an earlier play says nothing of this one.
-    let began_in_it =
-        |incident: &&Incident| (begin..end).contains(&(incident.started_unix_ms as f64));
+    let began_in_it = |incident: &&Incident| {
+        let quiet_ms = if has_failed(incident) { play.quiet_s as f64 * 1000.0 } else { 0.0 };
+        (begin - quiet_ms..end).contains(&(incident.started_unix_ms as f64))
+    };
     let probe = probe_of(play);
     let own = |incident: &&Incident| {
         incident.trigger.kind == TriggerKind::Probe && incident.trigger.name == probe
     };
-    let fails = play.conditions().any(|condition| matches!(condition.truth, Truth::Failure(_)));
-    let has_failed = |incident: &Incident| fails && incident.trigger.failure_kind.is_some();
     let worst = |a: &&Incident, b: &&Incident| {
         let slower = a.trigger.worst_ms.total_cmp(&b.trigger.worst_ms);
         has_failed(a).cmp(&has_failed(b)).then(slower)
