@@ -5,7 +5,7 @@
  *   load write FILE MIB PAUSE_US   write MIB to FILE over and over, in pieces of 64 kB with a pause between
  *   load save FILE KIB PAUSE_US    write KIB to FILE and sync it, over and over
  *   load read FILE                 read FILE over and over, past the page cache's readahead
- *   load tell SOCKET LINE...       send lines to a Unix socket, and wait for an answer to each
+ *   load tell SOCKET LINE...       wait for the greeting of a Unix socket, and for the answer to each line sent to it
  *   load touch MIB                 write to so much memory
  *   load evict DIRECTORY           have the kernel forget the clean pages of the files below it
  *   load now                       print the milliseconds since 1970
@@ -195,6 +195,9 @@ static int run_tell(char **argv)
 
 	strncpy(address.sun_path, argv[0], sizeof address.sun_path - 1);
 	if (connect(to, (struct sockaddr *)&address, sizeof address))
+		die(argv[0]);
+	/* Who closes the connection before the answer has the line forgotten. */
+	if (read(to, answer, sizeof answer) <= 0)
 		die(argv[0]);
 	while (*++argv)
 		if (write(to, *argv, strlen(*argv)) < 0 || read(to, answer, sizeof answer) <= 0)

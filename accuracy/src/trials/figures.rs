@@ -85,15 +85,15 @@ pub(super) fn figures(records: &[TrialRecord]) -> Vec<GoalFigure> {
         .collect();
     let all = counted.len();
     vec![
-        figure("first cause right", "at least 90%", has(PlayVerdict::Right), all, |p| p >= 90.0),
+        figure("first cause right", "at least 92%", has(PlayVerdict::Right), all, |p| p >= 92.0),
         figure("first cause partly right", "", has(PlayVerdict::Partly), all, |_| true),
         figure("first cause wrong", "", has(PlayVerdict::Wrong), all, |_| true),
         figure(
             "wrong, with a confidence of at least 70%",
-            "at most 2%",
+            "at most 1%",
             wrong_and_sure,
             all,
-            |p| p <= 2.0,
+            |p| p <= 1.0,
         ),
         figure("cause unknown", "at most 10%", has(PlayVerdict::Unknown), all, |p| p <= 10.0),
         figure("stall not reported", "", has(PlayVerdict::Missed), all, |_| true),

@@ -3,7 +3,7 @@
 use crate::rules::{service_failure, service_itself};
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
-use mw_critical_path::TimeClass;
+use mw_critical_path::{PathPart, TimeClass};
 use mw_model::{Finding, ReachedLimit, ReachedLimitKind};
 
 /// Confidence where the service failed: it may have failed for another reason.
@@ -31,6 +31,9 @@ pub(crate) fn suspect(stall: &StallWindow<'_>, finding: Finding) -> Suspect {
         service_itself::OWN.contains(&spent)
             || matches!(spent, TimeClass::Network | TimeClass::Unknown)
     };
-    let share = request.percent_where(|spent, _| is_free(spent));
-    Suspect::new(finding, OF_SLOWNESS).explaining(share)
+    // A task that is only inferred need not have had the request: at its limit it tries again and again, and waits for CPUs.
+    let is_of_limit = |spent: TimeClass, part: &PathPart| {
+        is_free(spent) || (part.inferred && spent == TimeClass::CpuContention)
+    };
+    Suspect::new(finding, OF_SLOWNESS).explaining(request.percent_where(is_of_limit))
 }

@@ -10,7 +10,8 @@ use crate::{forced, paths, stacks};
 use mw_critical_path::{CpuHolder, HolderTime, PathTask, TimeKind, Wait};
 use mw_model::{
     BlameShare, CpuUse, EndKind, FailureKind, GroupUse, Incident, KillParty, Killer, Outage,
-    PartyKind, ProcessEnd, ProcessKill, Service, ServiceProcess, TriggerKind, WriterProcess,
+    PartyKind, ProcessEnd, ProcessKill, Service, ServiceProcess, TaskUse, TriggerKind,
+    WriterProcess,
 };
 use mw_proc::vmstat::Counter;
 use mw_rules::blame;
@@ -219,6 +220,15 @@ fn whoever_took_most_memory_is_to_blame_for_a_shortage() {
         });
     }
     assert_eq!(culprit(&unread), "backup.service", "most of its processes were not read");
+    // It began shortly before, has taken all that there was, and reclaims itself by now.
+    let mut before = made.clone();
+    let taken = TaskUse { pid: 73, task: "batch".to_owned(), ..TaskUse::default() };
+    let taken = TaskUse { resident_bytes: 3 << 30, age_ms: Some(20_000), ..taken };
+    before.incident.tasks.push(taken.clone());
+    assert_eq!(culprit(&before), "process batch");
+    let Some(last) = before.incident.tasks.last_mut() else { panic!("no task") };
+    *last = TaskUse { age_ms: Some(86_400_000), ..taken };
+    assert_eq!(culprit(&before), "process java", "it has had that since yesterday");
     let own = made.clone().uses((812, "postgres"), 10, 9 << 30);
     let mut own = own.served_by((812, "postgres"));
     own.incident.cgroups = [(812, GROUP.to_owned())].into();

@@ -349,6 +349,24 @@ fn a_limit_that_the_service_was_at_is_named_with_its_number() {
     }
 }
 
+/// It accepts no connection, tries again and again, and shares its CPU with another program.
+#[test]
+fn a_service_at_its_limit_explains_also_what_an_inferred_task_waits_for_cpus() {
+    let of = |inferred: bool| {
+        let parts = [
+            (TimeKind::Runnable(CpuHolder::Task(77)), 49),
+            (TimeKind::Running(RunMode::Kernel(KernelWork::Other)), 47),
+        ];
+        let mut made = at_limit(made(&parts), ReachedLimitKind::OpenFiles, "web (6306)");
+        let path = made.incident.path.as_mut().unwrap();
+        path.parts.iter_mut().for_each(|part| part.inferred = inferred);
+        let cause = explained(&made).causes.into_iter().next();
+        cause.map(|cause| (cause.finding.rule, cause.explains_percent))
+    };
+    assert_eq!(of(true), Some(("file-limit".to_owned(), Some(96))));
+    assert_eq!(of(false), None, "neither takes half of the request");
+}
+
 /// Promise (Tracing: why): Time that the recorder took from a task which only may have had the request is no cause.
 #[test]
 fn the_recorder_is_not_blamed_for_the_time_of_an_inferred_task() {
