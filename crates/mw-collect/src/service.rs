@@ -163,6 +163,12 @@ impl ServiceTracker {
         self.known.as_ref().is_some_and(|known| !known.runs())
     }
 
+    /// True if the processes have ended, and a search for others is due.
+    pub fn may_be_found_again(&self) -> bool {
+        let rests = |(until, _): &(Instant, Option<Connection>)| Instant::now() < *until;
+        self.has_ended() && !self.rest_until.as_ref().is_some_and(rests)
+    }
+
     /// Notes what a search found.
     pub fn note(&mut self, ServiceSearchResult { found, connection, took }: ServiceSearchResult) {
         match found {

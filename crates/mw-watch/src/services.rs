@@ -12,10 +12,13 @@ use mw_model::{Missing, Outage, Reading, Service, ServiceFate, ServiceView};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Between two looks at whether the services are still the same.
 const REFRESH: Duration = Duration::from_secs(10);
+
+/// Between two looks at whether a service that ended answers again.
+const LOOK_APART: Duration = Duration::from_secs(1);
 
 /// Until the first, when the probes have connected.
 const FIRST_REFRESH: Duration = Duration::from_secs(1);
@@ -84,7 +87,7 @@ impl Services {
         beat: &Beat,
     ) {
         let mut rest = FIRST_REFRESH;
-        while self.rest(rest) {
+        while self.rest(rest, monitors) {
             beat.step();
             rest = REFRESH;
             for (probe, prober) in monitors.probers.iter().enumerate() {
@@ -210,13 +213,32 @@ impl Services {
         self.changed.notify_all();
     }
 
-    /// Lets time pass, or none where a service was found elsewhere; `false` when the recorder stops.
-    fn rest(&self, time: Duration) -> bool {
-        let waits = |known: &mut KnownServices| !self.is_stopped() && !known.is_new;
-        let waited = self.changed.wait_timeout_while(self.known(), time, waits);
-        let (mut known, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        known.is_new = false;
-        !self.is_stopped()
+    /// Lets time pass, less where a service was found elsewhere or answers again; `false` when the recorder stops.
+    fn rest(&self, time: Duration, monitors: &Monitors) -> bool {
+        let until = Instant::now() + time;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let waits = |known: &mut KnownServices| !self.is_stopped() && !known.is_new;
+            let waited = self.changed.wait_timeout_while(self.known(), left.min(LOOK_APART), waits);
+            let (mut known, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            let is_new = std::mem::take(&mut known.is_new);
+            drop(known);
+            if self.is_stopped() {
+                return false;
+            }
+            if is_new || left.is_zero() || self.is_back(monitors) {
+                return true;
+            }
+        }
+    }
+
+    /// True if a service that ended answers again: what fails next is not the end of its former process.
+    fn is_back(&self, monitors: &Monitors) -> bool {
+        let is_back = |(probe, prober): (usize, &mw_probe::Prober)| {
+            self.tracker(probe, |tracker| tracker.may_be_found_again()) == Some(true)
+                && prober.last().is_some_and(|last| !last.failed)
+        };
+        monitors.probers.iter().enumerate().any(is_back)
     }
 
     fn is_stopped(&self) -> bool {
