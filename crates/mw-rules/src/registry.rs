@@ -259,7 +259,6 @@ pub const RULES: &[Rule] = &[
     rule!("network-loss", network_loss: cause)
         .ranks(OutsideMemory)
         .by(roles::nobody)
-        .explains(UNATTENDED)
         .outside_memory()
         .accuses(Accusation::Nobody),
     rule!("network-or-service", network_or_service: cause)

@@ -23,7 +23,8 @@
 //! ## Threshold
 //! The probe waited for 30% of the request's time in waits during which a segment was sent again (answers may be lost as
 //! well, which the other end sends again), or a round trip takes 40% of it. With a critical path, at least half of the
-//! request is time in which no task of this machine worked on it.
+//! request is time in which no task of this machine worked on it; while segments were sent again for 80% of its time, a
+//! task that only may have had the request did not work on it.
 //! Where the listen queue was full, the kernel drops packets itself, and that is the cause (`listen-queue-full`).
 //!
 //! Of the connections of the service, of those that it asks on this machine and of a probe's command, the process in which
@@ -44,6 +45,8 @@ use mw_model::{Area, Finding, Missing, Quantity, SegmentDelivery, Severity};
 /// Of the request's time, the share of waits with retransmissions, and of one round trip.
 const LEAST_RETRANSMITTING_PERCENT: f64 = 30.0;
 const LEAST_ROUND_TRIP_PERCENT: f64 = 40.0;
+/// Waits with retransmissions that are nearly all of the request.
+const THROUGHOUT_PERCENT: f64 = 80.0;
 
 const IMPACT: &str =
     "Nobody answers a request that does not arrive; the kernel sends it again later and later.";
@@ -80,9 +83,8 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
     .with_impact(IMPACT)
     .with_remedy(manual("see where packets are dropped", &command));
     Ok(match stall.request {
-        Some(request) => {
-            SpentTime::of(request, is_unattended).map(|time| time.cause(finding, CONFIRMED))
-        }
+        Some(request) => SpentTime::of(request, |spent, part| is_unattended(stall, spent, part))
+            .map(|time| time.cause(finding, CONFIRMED)),
         None => Some(Suspect::of_score(finding, LIKELY.into())),
     })
 }
@@ -118,13 +120,25 @@ fn lost_peer<'a>(
 
 /// True if loss or delay on the network explains time in which no task of this machine worked on the request.
 pub(crate) fn explains(stall: &StallWindow<'_>, time: &SpentTime<'_>) -> bool {
-    is_unattended(time.spent, time.part) && delayed_delivery(stall).is_some()
+    is_unattended(stall, time.spent, time.part) && delayed_delivery(stall).is_some()
         || lost_peer(stall, time.spent, time.part).is_some()
 }
 
-/// The request need not have arrived at a task that is inferred: what the recorder took from it is no work on the request.
-fn is_unattended(spent: TimeClass, part: &PathPart) -> bool {
-    UNATTENDED.contains(&spent) || part.inferred && spent == TimeClass::Memwright
+/// The request need not have arrived at a task that is inferred: what the recorder took from it is no work on the request,
+/// and nothing is that it did itself while the request's own segments were sent again.
+fn is_unattended(stall: &StallWindow<'_>, spent: TimeClass, part: &PathPart) -> bool {
+    let is_no_work = || spent == TimeClass::Memwright || is_lost_throughout(stall);
+    UNATTENDED.contains(&spent) || part.inferred && is_no_work()
+}
+
+/// True if segments of the request were sent again for nearly all of its time: a machine acknowledges what arrives, however
+/// slow its programs are.
+fn is_lost_throughout(stall: &StallWindow<'_>) -> bool {
+    let worst_ms = stall.incident.trigger.worst_ms;
+    stall.incident.delivery.as_ref().is_some_and(|delivery| {
+        delivery.retransmitted > 0
+            && delivery.retransmitting_ms as f64 * 100.0 >= worst_ms * THROUGHOUT_PERCENT
+    })
 }
 
 /// Delivery of the slowest request, where loss or delay took a large part of its time.

@@ -313,6 +313,19 @@ fn a_service_that_waits_for_work_is_not_blamed() {
     let mut computing = made(&[(TimeKind::Running(RunMode::User), 95)]);
     computing.incident.delivery = lost();
     assert_eq!(first(&computing).rule, "service-itself");
+    // The client of a proxy sent its request again and again, and a thread that answers others is inferred to have it.
+    let mut throughout = made(&[(TimeKind::Running(RunMode::User), 95)]);
+    throughout.incident.trigger.worst_ms = 8200.0;
+    let of = |retransmitting_ms, inferred: bool| {
+        let mut made = throughout.clone();
+        made.incident.delivery = Some(SegmentDelivery { retransmitting_ms, ..lost().unwrap() });
+        made.incident.path.as_mut().unwrap().parts[0].inferred = inferred;
+        let first = explained(&made).causes.into_iter().next();
+        first.map(|cause| cause.finding.rule)
+    };
+    assert_eq!(of(8000, true).as_deref(), Some("network-loss"));
+    assert_ne!(of(2000, true).as_deref(), Some("network-loss"), "for a quarter of its time");
+    assert_eq!(of(8000, false).as_deref(), Some("service-itself"), "it certainly had the request");
     let mut queued = unanswered(lost());
     queued.incident.service = self::queued(129).incident.service;
     assert_eq!(first(&queued).rule, "network-or-service");
