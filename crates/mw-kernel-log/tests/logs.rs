@@ -354,7 +354,7 @@ fn log_of_first_victim(asker: &str, name: &str, function: &str, anon_kb: u64) ->
     )
 }
 
-/// Promise (Kernel logs): A kill that kswapd starts itself is put down to the age that the multi-gen LRU protects.
+/// Promise (Kernel logs): A kill that kswapd starts itself is attributed to the age that the multi-gen LRU protects.
 #[test]
 fn a_kill_by_kswapd_is_one_of_the_age_that_it_may_not_reclaim() {
     let answer = |asker| explain(log_of_first_victim(asker, "a", "kswapd", 312).as_bytes());
