@@ -98,7 +98,9 @@ fn scrapes_get_the_format_they_ask_for_and_cost_no_memory() {
     assert!(open.ends_with("# EOF\n"), "{open}");
     assert!(get(recorder.port, "/other", "").starts_with("HTTP/1.1 404 "));
 
-    // The recorder has just started, and its threads come and go: growth has to end, at 256 bytes a scrape.
+    // The recorder finds the service a second after its start, and its trace takes 10 MiB then. Its threads come and go:
+    // growth has to end, at 256 bytes a scrape.
+    std::thread::sleep(Duration::from_secs(3));
     let pid = recorder.spoken.child.0.id();
     let grown = |_| {
         let before = resident_kib(pid);
