@@ -145,10 +145,7 @@ impl ServiceTracker {
                 return None;
             }
         }
-        let rests = |(until, of): &(Instant, Option<Connection>)| {
-            Instant::now() < *until && of.as_ref() == connection
-        };
-        if self.rest_until.as_ref().is_some_and(rests) {
+        if self.resting_for().is_some_and(|of| of.as_ref() == connection) {
             return None;
         }
         Some(ServiceSearch {
@@ -165,8 +162,13 @@ impl ServiceTracker {
 
     /// True if the processes have ended, and a search for others is due.
     pub fn may_be_found_again(&self) -> bool {
-        let rests = |(until, _): &(Instant, Option<Connection>)| Instant::now() < *until;
-        self.has_ended() && !self.rest_until.as_ref().is_some_and(rests)
+        self.has_ended() && self.resting_for().is_none()
+    }
+
+    /// The connection for which no search is due yet, after one that found nothing.
+    fn resting_for(&self) -> Option<&Option<Connection>> {
+        let (until, of) = self.rest_until.as_ref()?;
+        (Instant::now() < *until).then_some(of)
     }
 
     /// Notes what a search found.

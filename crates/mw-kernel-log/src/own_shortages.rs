@@ -124,14 +124,18 @@ impl OwnShortage {
 
     /// Reads a line of the kernel: a driver says that it could not allocate in words of its own.
     pub(crate) fn of_kernel(message: &str) -> Option<Self> {
-        const WORDS: [&str; 4] =
-            ["nnot allocate ", "ailed to allocate ", "nable to allocate ", "uld not allocate "];
-        let is_refused =
-            message.contains("allocate ") && WORDS.iter().any(|word| message.contains(word));
-        let is_of_driver = is_refused
-            || message.contains(": memory allocation failure")
-            || message.contains("memory alloc failed");
-        Self::of(message).or(is_of_driver.then_some(Self::Driver))
+        const WORDS: [&str; 6] = [
+            "nnot allocate ",
+            "ailed to allocate ",
+            "nable to allocate ",
+            "uld not allocate ",
+            ": memory allocation failure",
+            "memory alloc failed",
+        ];
+        // Lines without it are the rule.
+        let is_of_driver =
+            || message.contains("alloc") && WORDS.iter().any(|word| message.contains(word));
+        Self::of(message).or_else(|| is_of_driver().then_some(Self::Driver))
     }
 
     /// The first line of the answer.

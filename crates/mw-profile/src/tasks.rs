@@ -103,9 +103,7 @@ impl Tasks {
             let same = |was: &&ProcessSample| was.stat.started_ticks == now.stat.started_ticks;
             let was = before.seen.get(pid).filter(same);
             // One that an incomplete scan left out is not one that has just begun.
-            let age_ms = ticks_ms(now_ticks.saturating_sub(now.stat.started_ticks));
-            let used = TaskUse { age_ms: Some(age_ms), ..now.since(*pid, was) };
-            (was.is_some() || before.complete).then_some(used)
+            (was.is_some() || before.complete).then(|| now.since(*pid, was, now_ticks))
         };
         let mut uses: Vec<TaskUse> =
             self.seen.iter().filter_map(used).filter(|used| !is_idle(used)).collect();
@@ -118,7 +116,7 @@ impl Tasks {
 }
 
 impl ProcessSample {
-    fn since(&self, pid: u32, was: Option<&Self>) -> TaskUse {
+    fn since(&self, pid: u32, was: Option<&Self>, now_ticks: u64) -> TaskUse {
         let (now, zero) = (&self.stat, Stat::default());
         let old = was.map_or(&zero, |was| &was.stat);
         let page = mw_sys::page_bytes() as u64;
@@ -135,7 +133,7 @@ impl ProcessSample {
             resident_growth_bytes: bytes(now.resident_pages) - bytes(old.resident_pages),
             written_bytes: self.written_bytes.map(written),
             delays: self.delays_since(was),
-            age_ms: None,
+            age_ms: Some(ticks_ms(now_ticks.saturating_sub(now.started_ticks))),
         }
     }
 
@@ -148,8 +146,7 @@ impl ProcessSample {
 
 /// Ticks since the machine started, rounded up to a second.
 fn now_ticks() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    let seconds = u64::try_from(now.tv_sec).unwrap_or(0).saturating_add(1);
+    let seconds = mw_sys::boot_time_ms() / 1000 + 1;
     seconds.saturating_mul(rustix::param::clock_ticks_per_second())
 }
 
