@@ -208,3 +208,17 @@ fn whom_a_command_asked_is_followed_where_the_command_was_given_up() {
     let chain: Vec<_> = path.chain(share.hop).iter().map(|hop| (hop.task, hop.inferred)).collect();
     assert_eq!(chain, [(CLIENT, false), (SERVER, true), (OTHER, true)]);
 }
+
+/// A child that was created just before records were lost, and was not seen after them, seems to wait for a CPU.
+#[test]
+fn a_child_that_may_have_ended_in_a_gap_holds_nothing() {
+    let kind = |gaps: &[(Nanos, Nanos)]| {
+        let mut traced = unanswered();
+        traced.runs(210, 1, SERVER);
+        traced.event(250, 1, EventKind::Fork { parent: SERVER, child: OTHER });
+        traced.trace.gaps = gaps.to_vec();
+        largest(&traced, &[SERVER]).0
+    };
+    assert!(matches!(kind(&[]), TimeKind::Runnable(_)), "it gets no CPU");
+    assert!(matches!(kind(&[(260, 300)]), TimeKind::Running(_)), "{:?}", kind(&[(260, 300)]));
+}

@@ -405,7 +405,7 @@ impl Builder<'_> {
     fn finish(mut self) -> Timelines {
         for (task, mut line) in std::mem::take(&mut self.lines) {
             if let Some(open) = line.open.filter(|_| task != 0) {
-                line.close(open, self.trace.to);
+                line.close(open, self.last_seen(task, open));
             }
             // What ended before then may have had an end that is not recorded.
             let complete_from = self.complete_from(task);
@@ -422,6 +422,16 @@ impl Builder<'_> {
         self.built.reclaimers = self.reclaimers();
         self.built.copies = Copies::new(self.trace, &self.built.samples);
         self.built
+    }
+
+    /// Time until which the last state of a task is told. A process that was created shortly before records were lost, and
+    /// of which there is none after them, has likely ended: it would seem to wait for a CPU ever since.
+    fn last_seen(&self, task: Tid, open: OpenInterval) -> Nanos {
+        let may_have_ended = self.built.births.contains_key(&task)
+            && matches!(open.now, PresentState::Running | PresentState::Runnable);
+        let gaps = self.trace.gaps.iter().filter(|_| may_have_ended);
+        let lost_from = gaps.map(|(begin, _)| *begin).filter(|begin| *begin >= open.since).min();
+        lost_from.unwrap_or(self.trace.to).min(self.trace.to)
     }
 
     /// Tasks whose samples are mostly of freeing memory, and the memory manager's own threads.
