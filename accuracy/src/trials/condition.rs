@@ -601,15 +601,15 @@ impl TrialCondition {
     }
 }
 
-/// Conditions that would reach beyond the trials' own cgroups there, or need swap.
+/// Conditions that would reach beyond the trials' own cgroups there, need swap, or need a machine whose limit of dirty
+/// memory is near.
 const NOT_ON_HOST: &[&str] = &[
     "anon-limit",
     "allocator",
-    "cpu-hogs",
+    "flood",
     "net-delay",
     "net-loss",
     "realtime-hogs",
-    "crowded-cpu",
     "folder-limit",
     "other-flood",
     "other-swap",

@@ -65,6 +65,8 @@ impl TrialStage {
             ("TABLE_MIB", images::TABLE_MIB.to_string()),
             ("APPEND", append.to_owned()),
             // Of the host's disk, a second.
+            ("READ_KBPS", boot.read_kbps.to_string()),
+            ("WRITE_KBPS", boot.write_kbps.to_string()),
             ("READ_IOPS", (boot.read_kbps / 40).to_string()),
             ("WRITE_IOPS", (boot.write_kbps / 20).to_string()),
         ];
