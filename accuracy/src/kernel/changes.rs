@@ -98,7 +98,11 @@ fn alike(one: &str, other: &str) -> f64 {
 }
 
 fn keys(new: &StoredKernel, old: &StoredKernel) -> Vec<String> {
-    let files = new.files.keys().chain(old.files.keys()).filter(|file| *file != "waits");
+    let files = new
+        .files
+        .keys()
+        .chain(old.files.keys())
+        .filter(|file| !["waits", "traces"].contains(&file.as_str()));
     let files: BTreeSet<&String> = files.collect();
     let mut lines = Vec::new();
     for file in files {

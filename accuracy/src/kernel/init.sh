@@ -51,7 +51,8 @@ if [ -x /bin/waits ]; then
 	losetup /dev/loop0 /disk
 	losetup /dev/loop1 /swap
 	# What hangs does not keep the rest from being printed.
-	timeout -s KILL 300 waits | frame waits
+	timeout -s KILL 300 waits /tmp/traces | frame waits
+	frame traces </tmp/traces
 fi
 echo | frame end
 poweroff -n -f

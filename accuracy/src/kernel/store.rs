@@ -191,7 +191,7 @@ fn reduced(file: &str, text: &str) -> String {
         let lines = text.lines().filter(is_kept).map(|line| line.trim_start().to_owned() + "\n");
         return lines.collect();
     }
-    if file == "waits" {
+    if file == "waits" || file == "traces" {
         return text.to_owned();
     }
     let text = if file == "zoneinfo" { first_populated_zone(text) } else { text };

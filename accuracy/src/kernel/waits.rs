@@ -111,7 +111,28 @@ const KINDS: &[(&str, &[Wait])] = &[
     ("writeback", &[Wait::Writeback]),
 ];
 
-/// Kinds that /proc/PID/stack does not tell on every kernel, with the reason.
+/// Where a stack is from.
+struct StackSource {
+    /// The file of a stored kernel.
+    file: &'static str,
+    name: &'static str,
+    /// Kinds that it does not tell on every kernel, with the reason.
+    untold: &'static [(&'static str, &'static str)],
+}
+
+const PROC: StackSource = StackSource { file: "waits", name: "/proc/PID/stack", untold: UNTOLD };
+/// The scheduler's tracepoint, which the recorder takes its stacks from.
+const TRACE: StackSource = StackSource { file: "traces", name: "the trace", untold: UNTRACED };
+
+const UNTRACED: &[(&str, &str)] = &[
+    ("cpu-quota", "the task is preempted, wherever it runs; counters of its cgroup tell"),
+    (
+        "fuse-read-ahead",
+        "the reader waits for the page, as for a disk; whose wake-up ends the wait tells",
+    ),
+    ("io-limit", "the request is delayed and not the task; whose wake-up ends the wait tells"),
+];
+
 const UNTOLD: &[(&str, &str)] = &[
     (
         "fuse-read-ahead",
@@ -152,51 +173,85 @@ impl WaitOutcome {
     }
 }
 
-/// Kinds of which a kernel has stacks, and their functions, a line each.
-fn asked(kernel: &StoredKernel) -> impl Iterator<Item = (&str, &str)> {
-    kernel.file("waits").split("== ").filter_map(|section| section.split_once('\n'))
-}
-
-fn stack_of(kernel: &StoredKernel, kind: &str) -> Option<Vec<String>> {
-    let (_, functions) = asked(kernel).find(|(name, _)| *name == kind)?;
-    Some(functions.lines().map(str::to_owned).collect())
-}
-
-fn outcome(kernel: &StoredKernel, kind: &str, expected: &[Wait]) -> WaitOutcome {
-    let Some(stack) = stack_of(kernel, kind) else { return WaitOutcome::NotAsked };
-    if stack.is_empty() {
-        return WaitOutcome::NotThere;
+impl StackSource {
+    /// Kinds of which a kernel has stacks, and their functions, a line each.
+    fn asked<'a>(&self, kernel: &'a StoredKernel) -> impl Iterator<Item = (&'a str, &'a str)> {
+        kernel.file(self.file).split("== ").filter_map(|section| section.split_once('\n'))
     }
-    match wait_of(&stack) {
-        Some(wait) if expected.contains(&wait) => WaitOutcome::Right,
-        _ if UNTOLD.iter().any(|(untold, _)| *untold == kind) => WaitOutcome::NotTold,
-        _ => WaitOutcome::Wrong,
+
+    fn stack_of(&self, kernel: &StoredKernel, kind: &str) -> Option<Vec<String>> {
+        let (_, functions) = self.asked(kernel).find(|(name, _)| *name == kind)?;
+        Some(functions.lines().map(str::to_owned).collect())
+    }
+
+    fn outcome(&self, kernel: &StoredKernel, kind: &str, expected: &[Wait]) -> WaitOutcome {
+        let Some(stack) = self.stack_of(kernel, kind) else { return WaitOutcome::NotAsked };
+        if stack.is_empty() {
+            return WaitOutcome::NotThere;
+        }
+        match wait_of(&stack) {
+            Some(wait) if expected.contains(&wait) => WaitOutcome::Right,
+            _ if self.untold.iter().any(|(untold, _)| *untold == kind) => WaitOutcome::NotTold,
+            _ => WaitOutcome::Wrong,
+        }
+    }
+
+    fn of_kind(&self, kernel: &StoredKernel, kind: &str) -> WaitOutcome {
+        let known = KINDS.iter().find(|(name, _)| *name == kind);
+        known.map_or(WaitOutcome::NotAsked, |(_, expected)| self.outcome(kernel, kind, expected))
+    }
+
+    /// Waits that the table takes for others, and what is no longer true of the declarations.
+    fn problems(&self, kernels: &[StoredKernel]) -> Vec<String> {
+        let mut problems = Vec::new();
+        for kernel in kernels {
+            for (kind, expected) in KINDS {
+                if self.outcome(kernel, kind, expected) == WaitOutcome::Wrong {
+                    let stack = self.stack_of(kernel, kind).unwrap_or_default();
+                    problems.push(format!(
+                        "{}: by {}, a wait of kind {kind} is {:?}, not {expected:?}: {}",
+                        kernel.name,
+                        self.name,
+                        wait_of(&stack),
+                        stack.join(" < ")
+                    ));
+                }
+            }
+            problems.extend(self.strangers(kernel));
+        }
+        for (kind, _) in self.untold {
+            let is_untold = |kernel| self.of_kind(kernel, kind) == WaitOutcome::NotTold;
+            if !kernels.iter().any(is_untold) {
+                let name = self.name;
+                problems.push(format!("{kind}: declared untold by {name}, and every kernel tells"));
+            }
+        }
+        problems
+    }
+
+    /// Kinds of the program for which nothing is expected.
+    fn strangers(&self, kernel: &StoredKernel) -> Vec<String> {
+        let is_known = |name: &str| KINDS.iter().any(|(kind, _)| *kind == name);
+        let unknown = self.asked(kernel).filter(|(name, _)| !is_known(name));
+        unknown.map(|(name, _)| format!("{}: unknown kind of wait {name}", kernel.name)).collect()
+    }
+
+    /// The share that is right of those that waited.
+    fn total(&self, kernel: &StoredKernel) -> Option<String> {
+        let outcomes: Vec<WaitOutcome> =
+            KINDS.iter().map(|(kind, expected)| self.outcome(kernel, kind, expected)).collect();
+        let count =
+            |which: WaitOutcome| outcomes.iter().filter(|outcome| **outcome == which).count();
+        let right = count(WaitOutcome::Right);
+        let all = right + count(WaitOutcome::NotTold) + count(WaitOutcome::Wrong);
+        (all > 0).then(|| format!("{right} of {all}"))
     }
 }
 
 /// Waits that the table takes for others, and what is no longer true of the declarations and of the page.
 pub(crate) fn problems(kernels: &[StoredKernel]) -> anyhow::Result<Vec<String>> {
-    let mut problems = Vec::new();
-    for kernel in kernels {
-        for (kind, expected) in KINDS {
-            if outcome(kernel, kind, expected) == WaitOutcome::Wrong {
-                let stack = stack_of(kernel, kind).unwrap_or_default();
-                problems.push(format!(
-                    "{}: a wait of kind {kind} is {:?}, not {expected:?}: {}",
-                    kernel.name,
-                    wait_of(&stack),
-                    stack.join(" < ")
-                ));
-            }
-        }
-        problems.extend(strangers(kernel));
-    }
-    for (kind, _) in UNTOLD {
-        let is_untold = |kernel| of_kind(kernel, kind) == WaitOutcome::NotTold;
-        if !kernels.iter().any(is_untold) {
-            problems.push(format!("{kind}: declared untold, and every kernel tells it"));
-        }
-    }
+    let mut problems = PROC.problems(kernels);
+    problems.extend(TRACE.problems(kernels));
     let table = table(kernels);
     if !read(&root().join(PAGE))?.contains(&table) {
         problems.push(format!("{PAGE}: the table of waits should be\n{table}"));
@@ -204,22 +259,11 @@ pub(crate) fn problems(kernels: &[StoredKernel]) -> anyhow::Result<Vec<String>> 
     Ok(problems)
 }
 
-fn of_kind(kernel: &StoredKernel, kind: &str) -> WaitOutcome {
-    let known = KINDS.iter().find(|(name, _)| *name == kind);
-    known.map_or(WaitOutcome::NotAsked, |(_, expected)| outcome(kernel, kind, expected))
-}
-
-/// Kinds of the program for which nothing is expected.
-fn strangers(kernel: &StoredKernel) -> Vec<String> {
-    let unknown = asked(kernel).filter(|(name, _)| !KINDS.iter().any(|(kind, _)| kind == name));
-    unknown.map(|(name, _)| format!("{}: unknown kind of wait {name}", kernel.name)).collect()
-}
-
 /// Kernels that were stored before some kinds existed, a line each.
 pub(crate) fn unasked(kernels: &[StoredKernel]) -> Vec<String> {
     let mut lines = Vec::new();
     for kernel in kernels {
-        let is_unasked = |kind: &&str| of_kind(kernel, kind) == WaitOutcome::NotAsked;
+        let is_unasked = |kind: &&str| PROC.of_kind(kernel, kind) == WaitOutcome::NotAsked;
         let kinds: Vec<&str> = KINDS.iter().map(|(kind, _)| *kind).filter(is_unasked).collect();
         if !kinds.is_empty() {
             lines.push(format!("{}: {} kinds of waits not asked", kernel.name, kinds.len()));
@@ -231,30 +275,34 @@ pub(crate) fn unasked(kernels: &[StoredKernel]) -> Vec<String> {
 /// Outcomes by kind and kernel, in Markdown. Kernels that have no stacks are left out.
 fn table(kernels: &[StoredKernel]) -> String {
     let kernels: Vec<&StoredKernel> =
-        kernels.iter().filter(|kernel| !kernel.file("waits").is_empty()).collect();
+        kernels.iter().filter(|kernel| !kernel.file(PROC.file).is_empty()).collect();
     let names: Vec<String> = kernels.iter().map(|kernel| column(&kernel.name)).collect();
     let mut lines = vec![format!("| | {} |", names.join(" | "))];
     lines.push(format!("|---{}|", "|---".repeat(kernels.len())));
     for (kind, expected) in KINDS {
-        let cells: Vec<&str> =
-            kernels.iter().map(|kernel| outcome(kernel, kind, expected).label()).collect();
+        let cells: Vec<String> =
+            kernels.iter().map(|kernel| cell(kernel, kind, expected)).collect();
         lines.push(format!("| {kind} | {} |", cells.join(" | ")));
     }
-    let totals: Vec<String> = kernels.iter().map(|kernel| total(kernel)).collect();
-    lines.push(format!("| right of those that waited | {} |", totals.join(" | ")));
+    for source in [PROC, TRACE] {
+        let totals = kernels.iter().map(|kernel| source.total(kernel));
+        let totals: Vec<String> = totals.map(|total| total.unwrap_or("–".to_owned())).collect();
+        lines.push(format!("| right by {} | {} |", source.name, totals.join(" | ")));
+    }
     lines.join("\n")
+}
+
+/// What /proc/PID/stack tells, and after it what the trace does where that differs.
+fn cell(kernel: &StoredKernel, kind: &str, expected: &[Wait]) -> String {
+    let [told, traced] = [PROC, TRACE].map(|source| source.outcome(kernel, kind, expected));
+    if told == traced || traced == WaitOutcome::NotAsked {
+        return told.label().to_owned();
+    }
+    format!("{}; traced: {}", told.label(), traced.label())
 }
 
 fn column(name: &KernelName) -> String {
     name.to_string().replace("-amd64", "")
-}
-
-fn total(kernel: &StoredKernel) -> String {
-    let outcomes: Vec<WaitOutcome> =
-        KINDS.iter().map(|(kind, expected)| outcome(kernel, kind, expected)).collect();
-    let count = |which: WaitOutcome| outcomes.iter().filter(|outcome| **outcome == which).count();
-    let right = count(WaitOutcome::Right);
-    format!("{right} of {}", right + count(WaitOutcome::NotTold) + count(WaitOutcome::Wrong))
 }
 
 #[cfg(test)]
@@ -267,7 +315,7 @@ mod tests {
         let names: Vec<&str> = KINDS.iter().map(|(kind, _)| *kind).collect();
         assert!(names.is_sorted());
         assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
-        for (kind, _) in UNTOLD {
+        for (kind, _) in UNTOLD.iter().chain(UNTRACED) {
             assert!(names.contains(kind), "{kind}");
         }
     }

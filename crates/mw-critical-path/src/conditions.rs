@@ -541,6 +541,15 @@ pub(crate) const WAITS: &[WaitRow] = &[
         "synchronize_srcu",
         "rcu_barrier"
     ]]),
+    // Who dumps core waits for the other threads as for a worker.
+    wait(Wait::Exit, "a core dump or exit", TimeClass::Unknown).by(&[functions![
+        "do_coredump",
+        "vfs_coredump",
+        "coredump_",
+        // Starting another program ends the other threads.
+        "begin_new_exec",
+        "do_exit"
+    ]]),
     wait(Wait::Worker, "a kernel worker", TimeClass::Unknown).held_in_kernel().by(&[functions![
         "worker_thread",
         "kthread_worker_fn",
@@ -551,14 +560,6 @@ pub(crate) const WAITS: &[WaitRow] = &[
         "smpboot_thread_fn",
         "rcu_",
         "kthread"
-    ]]),
-    wait(Wait::Exit, "a core dump or exit", TimeClass::Unknown).by(&[functions![
-        "do_coredump",
-        "vfs_coredump",
-        "coredump_",
-        // Starting another program ends the other threads.
-        "begin_new_exec",
-        "do_exit"
     ]]),
     // The freezer's wait is inlined from 6.12 on. What else waits there is stopped.
     wait(Wait::CgroupFrozen, "frozen by its cgroup", TimeClass::Frozen)
