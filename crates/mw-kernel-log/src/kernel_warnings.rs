@@ -490,7 +490,7 @@ mod tests {
         assert!(headline(line).ends_with("a boundary of 1 GiB"));
         assert!(read(&[line]).notes().next().unwrap().contains("put this at 0xc8000000. "));
         let line = "BUG: Bad page map in process a  pte:806a0000 pmd:387c2831";
-        assert!(headline(line).contains("wrong bits"));
+        assert!(headline(line).contains("memory is corrupt"));
     }
 
     #[test]

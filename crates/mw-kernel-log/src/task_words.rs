@@ -9,6 +9,33 @@ use mw_memory::format_count;
 /// Tasks that are named.
 const MAX_NAMED: usize = 4;
 
+/// Functions of a trace that are shown.
+const MAX_FUNCTIONS: usize = 4;
+
+/// Functions with which every wait begins.
+const SCHEDULER: &[&str] = &[
+    "__switch_to",
+    "__schedule",
+    "schedule",
+    "schedule_timeout",
+    "schedule_preempt_disabled",
+    "io_schedule",
+    "io_schedule_timeout",
+];
+
+/// File systems, whose functions begin with their names.
+const FILE_SYSTEMS: &[&str] = &[
+    "bcachefs", "btrfs", "ceph", "cifs", "ext4", "f2fs", "fuse", "gfs2", "jfs", "nfs", "ntfs3",
+    "ocfs2", "ubifs", "xfs", "zfs",
+];
+
+/// The file system that a task is in.
+fn file_system(report: &KernelReport) -> Option<&'static str> {
+    let functions = report.trace.iter();
+    let mut prefixes = functions.filter_map(|function| function.split_once('_')).map(|(of, _)| of);
+    prefixes.find_map(|prefix| FILE_SYSTEMS.iter().find(|name| **name == prefix).copied())
+}
+
 /// The task of a group that says most of the cause: it waits for a device, not for another task.
 pub(crate) fn most_telling<'a, 'b>(group: &'b [JudgedReport<'a>]) -> Option<&'b JudgedReport<'a>> {
     group.iter().min_by_key(|judged| {
@@ -39,7 +66,10 @@ fn waited_for(judged: &JudgedReport<'_>) -> String {
     let device = name(judged.report).and_then(waits::device_of);
     match (wait_of(judged), device) {
         (BlockedOn::Device, Some(device)) => format!("I/O of the device {device}"),
-        (BlockedOn::Device, None) => "I/O of a block device".to_owned(),
+        (BlockedOn::Device, None) => match file_system(judged.report) {
+            Some(name) => format!("I/O of {name}"),
+            None => "I/O of a block device".to_owned(),
+        },
         (BlockedOn::NetworkFileSystem, _) => "the server of a network file system".to_owned(),
         (BlockedOn::Fuse, _) => "the program that serves a FUSE file system".to_owned(),
         (BlockedOn::Reclaim, _) => "memory to be reclaimed".to_owned(),
@@ -54,7 +84,9 @@ fn waited_for(judged: &JudgedReport<'_>) -> String {
 }
 
 pub(crate) fn hung_rows(judged: &JudgedReport<'_>, group: &[JudgedReport<'_>], page: &mut Page) {
-    let functions: Vec<&str> = judged.report.trace.iter().take(4).map(String::as_str).collect();
+    let functions = judged.report.trace.iter().map(String::as_str);
+    let functions = functions.skip_while(|function| SCHEDULER.contains(function));
+    let functions: Vec<&str> = functions.take(MAX_FUNCTIONS).collect();
     if !functions.is_empty() {
         page.row(
             "reason",

@@ -71,7 +71,7 @@ impl KernelWarning {
                 first.unwrap_or("a module")
             ),
             Self::CorruptPages => {
-                "memory holds wrong bits: entries of page tables or pages are corrupt".to_owned()
+                "memory is corrupt: entries of page tables or page states are wrong".to_owned()
             }
             Self::Crash => {
                 format!("the kernel crashed: {}", first.unwrap_or("it does not say where"))
