@@ -64,6 +64,7 @@ const FILES: &[&str] = &[
     "/proc/loadavg",
     "/proc/cgroups",
     "/proc/key-users",
+    "/proc/user_beancounters",
     "/proc/spl/kstat/zfs/arcstats",
     "/proc/version",
     "/proc/pressure/*",

@@ -188,6 +188,8 @@ fn fill(source: &Source, snapshot: &mut Snapshot) {
     snapshot.sockets = source.reading("/proc/net/sockstat", Sockstat::parse);
     snapshot.tasks = source.reading("/proc/loadavg", mw_proc::loadavg::parse_tasks);
     snapshot.keys = source.reading("/proc/key-users", mw_proc::key_users::parse);
+    snapshot.beancounters =
+        source.reading("/proc/user_beancounters", mw_proc::user_beancounters::parse);
     let pools = snapshot.hugepages.value().map_or(&[][..], Vec::as_slice);
     let page_bytes: Vec<u64> = pools.iter().map(|pool| pool.page_bytes).collect();
     snapshot.cgroups = cgroup::collect(source, &page_bytes).into();

@@ -154,10 +154,20 @@ impl Processes {
 pub struct Process {
     pub status: status::Status,
     /// Its limits, if they could be read; only for processes that lock or pin memory or have [`Process::open_files`], and
-    /// of users with many tasks for the one with most threads.
+    /// of people and of users with many tasks for the one with most threads.
     pub limits: Option<limits::Rlimits>,
     /// Its open files; only where they reach the limit ([`crate::open_files::reaches_limit`]).
     pub open_files: Option<u64>,
+}
+
+impl Process {
+    /// True if its user is a person and no service (`UID_MIN` of login.defs).
+    #[must_use]
+    pub fn is_of_person(&self) -> bool {
+        const FIRST: u32 = 1000;
+        const NOBODY: u32 = 65534;
+        self.status.uid.is_some_and(|uid| (FIRST..NOBODY).contains(&uid))
+    }
 }
 
 /// Memory cgroups.

@@ -42,6 +42,8 @@ pub struct Report {
     pub limits_unseen: Vec<Missing>,
     /// The program with the most anonymous memory, where it has a tenth of memory or more.
     pub largest_program: Option<LargestProgram>,
+    /// What has most memory beside programs and the page cache, where that is a tenth of memory or more.
+    pub largest_other: Option<LargestOther>,
     /// The answer to `--for`.
     pub preflight: Option<Preflight>,
     /// Forecasts of the recorder: of the pages of `--for`, or else of huge pages. Empty without a recorder.
@@ -85,6 +87,14 @@ impl LargestProgram {
             count => format!("{} ({count} processes)", self.name),
         }
     }
+}
+
+/// Memory that is no program's.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+pub struct LargestOther {
+    /// Files of tmpfs and shared memory, kernel objects, or a pool of huge pages.
+    pub name: String,
+    pub bytes: u64,
 }
 
 /// A rule that could not be checked, and why.

@@ -19,6 +19,7 @@ use mw_proc::sockstat::Sockstat;
 use mw_proc::swaps::Swap;
 use mw_proc::sysvipc_sem::Semaphores;
 use mw_proc::sysvipc_shm::ShmSegment;
+use mw_proc::user_beancounters::Beancounter;
 use mw_proc::version::KernelVersion;
 use mw_proc::vmstat::Vmstat;
 use mw_proc::zoneinfo::Zoneinfo;
@@ -68,6 +69,8 @@ pub struct Snapshot {
     pub tasks: Reading<u64>,
     /// Keys by user.
     pub keys: Reading<Vec<KeyUser>>,
+    /// Limits of containers of OpenVZ.
+    pub beancounters: Reading<Vec<Beancounter>>,
     pub cgroups: Reading<Cgroups>,
     /// Cgroups that have at least half of the tasks that their limit allows, the fullest first; a bounded number.
     pub task_limits: Reading<Vec<GroupTasks>>,

@@ -68,6 +68,7 @@ pub mod sysvipc_msg;
 pub mod sysvipc_sem;
 pub mod sysvipc_shm;
 pub mod uptime;
+pub mod user_beancounters;
 pub mod version;
 pub mod vmstat;
 pub mod zoneinfo;

@@ -142,10 +142,17 @@ impl TextPage {
         };
         let verdict = self.painted(style.on_default().bold(), &report.verdict);
         self.line(&verdict);
-        if let (Some(program), Some(memory)) = (&report.largest_program, report.memory_bytes) {
-            let share = percent(program.bytes, memory);
-            let (name, bytes) = (program.label(), format_bytes(program.bytes));
-            self.folded(0, "", &format!("most memory: {name} with {bytes} ({share:.0}%)"));
+        let program = report.largest_program.as_ref().map(|of| (of.label(), of.bytes));
+        let other = report.largest_other.as_ref().map(|of| (of.name.clone(), of.bytes));
+        let mut holders: Vec<(String, u64)> = [program, other].into_iter().flatten().collect();
+        holders.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+        let memory = report.memory_bytes.filter(|_| !holders.is_empty());
+        if let Some(memory) = memory {
+            let words = holders.iter().map(|(name, bytes)| {
+                format!("{name} with {} ({:.0}%)", format_bytes(*bytes), percent(*bytes, memory))
+            });
+            let words: Vec<String> = words.collect();
+            self.folded(0, "", &format!("most memory: {}", words.join(", ")));
         }
     }
 

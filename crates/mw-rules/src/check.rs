@@ -1,6 +1,6 @@
 //! Runs every rule and sums up.
 
-use crate::largest_holders::largest_program;
+use crate::largest_holders::{largest_other, largest_program};
 use crate::rules::memory_exhausted::LEAST_SHARE;
 use crate::{RULES, Rule, registry};
 use mw_model::{
@@ -58,6 +58,7 @@ pub fn check_rules(
         limited_by,
         limits_unseen,
         largest_program: largest_program(&window.now),
+        largest_other: largest_other(&window.now),
         preflight,
         exhaustion: Vec::new(),
         findings,

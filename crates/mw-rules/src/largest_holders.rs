@@ -2,11 +2,11 @@
 
 use crate::share::percent;
 use crate::{arc, shared_memory};
-use mw_model::{HugePool, LargestProgram, Process, Snapshot, derived, format_bytes};
+use mw_model::{HugePool, LargestOther, LargestProgram, Process, Snapshot, derived, format_bytes};
 use std::collections::BTreeMap;
 
-/// Share of memory from which on a program is named.
-const LARGE_PROGRAM_PERCENT: f64 = 10.0;
+/// Share of memory from which on a holder is named.
+const LARGE_PERCENT: f64 = 10.0;
 
 /// A holder: what it is, its memory, and the file that says so.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,9 +58,28 @@ pub(crate) fn largest_program(snapshot: &Snapshot) -> Option<LargestProgram> {
         *bytes = bytes.saturating_add(own);
     }
     let (name, (processes, bytes)) = programs.into_iter().max_by_key(|(_, (_, bytes))| *bytes)?;
+    // A forked process has the memory of its parent once more, although both share it.
+    let all = snapshot.sample.meminfo.value().and_then(|meminfo| meminfo.anon_pages_bytes);
+    let bytes = if processes > 1 { bytes.min(all.unwrap_or(bytes)) } else { bytes };
     let memory = derived::memory_bytes(&snapshot.sample).ok()?;
-    let is_large = percent(bytes, memory) >= LARGE_PROGRAM_PERCENT;
+    let is_large = percent(bytes, memory) >= LARGE_PERCENT;
     is_large.then(|| LargestProgram { name: name.to_owned(), processes, bytes })
+}
+
+/// What has most memory beside programs and the page cache, where that is a tenth of memory at least.
+pub(crate) fn largest_other(snapshot: &Snapshot) -> Option<LargestOther> {
+    let meminfo = snapshot.sample.meminfo.value()?;
+    let slab = meminfo.slab_bytes.unwrap_or(0).saturating_sub(arc::parts(snapshot).slab);
+    let of_kernel = [
+        ("files of tmpfs and shared memory", meminfo.shmem_bytes.unwrap_or(0)),
+        ("kernel objects", slab),
+    ];
+    let of_kernel = of_kernel.map(|(name, bytes)| (name.to_owned(), bytes));
+    let others = of_kernel.into_iter().chain(pools(snapshot).map(|pool| (pool.name, pool.bytes)));
+    let (name, bytes) = others.max_by_key(|(_, bytes)| *bytes)?;
+    let memory = derived::memory_bytes(&snapshot.sample).ok()?;
+    let is_large = percent(bytes, memory) >= LARGE_PERCENT;
+    is_large.then_some(LargestOther { name, bytes })
 }
 
 /// The largest program, where most of it is in a cgroup with so much anonymous memory: what is outside of the cgroup has no

@@ -23,6 +23,7 @@ mod cgroup_parts;
 mod check;
 mod condition_state;
 mod confidence;
+mod container_counters;
 mod counted;
 mod diagnosis;
 mod disk_writers;

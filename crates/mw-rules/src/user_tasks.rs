@@ -52,6 +52,39 @@ pub(crate) fn at_limits(snapshot: &Snapshot) -> Vec<Finding> {
     reached.values().map(finding).collect()
 }
 
+/// The user whose limit is the lowest of those below the number of CPUs: a program with a thread for each CPU does not start.
+/// Those of services are often set so that they cannot fork.
+pub(crate) fn below_cpus(snapshot: &Snapshot) -> Option<Finding> {
+    /// Less than that is set so that a program cannot fork.
+    const FEW: u64 = 8;
+    let cpus = u64::from(snapshot.origin.cpus?);
+    let of_people =
+        snapshot.processes.value()?.list.iter().filter(|process| process.is_of_person());
+    let limits = of_people.filter_map(|process| {
+        let uid = process.status.uid?;
+        let limit = process.limits?.max_processes?.soft?;
+        (FEW..cpus).contains(&limit).then_some((limit, uid, process))
+    });
+    let (limit, uid, process) = limits.min_by_key(|(limit, uid, _)| (*limit, *uid))?;
+    let pid = process.status.pid.unwrap_or_default();
+    let headline =
+        format!("user {uid} may have {limit} tasks on {cpus} CPUs (ulimit -u of pid {pid})");
+    let finding = Finding::new(Severity::Note, Subject::Process(process.status.name.clone()), headline)
+        .with_evidence("limit", Quantity::Count(limit), format!("/proc/{pid}/limits"))
+        .with_evidence("CPUs", Quantity::Count(cpus), "/sys/devices/system/cpu/online")
+        .with_impact(
+            "A program that starts a thread for each CPU is refused with EAGAIN (\"Resource temporarily unavailable\"), \
+             although memory is free.",
+        );
+    let raised = cpus.saturating_mul(4);
+    let hard = process.limits.and_then(|limits| limits.max_processes?.hard);
+    let rlimit = Rlimit { soft: Some(limit), hard };
+    Some(finding.with_remedy(Remedy::named(
+        "have the program start fewer threads, or raise the limit (nproc of limits.conf)",
+        vec![raise_rlimit(pid, "nproc", rlimit, raised)],
+    )))
+}
+
 fn finding(of: &UserTaskLimit<'_>) -> Finding {
     let UserTaskLimit { uid, limit, hard, tasks, .. } = *of;
     let status = &of.process.status;
@@ -100,6 +133,24 @@ mod tests {
         let processes = Processes { present: list.len(), unseen: 0, list };
         let snapshot = Snapshot { processes: Reading::Value(processes), ..Snapshot::default() };
         at_limits(&snapshot).into_iter().map(|finding| finding.headline).collect()
+    }
+
+    /// Promise (Findings): A person who may have fewer tasks than there are CPUs is told so; a service is not.
+    #[test]
+    fn a_person_with_fewer_tasks_than_cpus_is_found() {
+        let found = |uid, limit| {
+            let list = vec![process(7, uid, 2, Some(limit))];
+            let processes = Processes { present: 1, unseen: 0, list };
+            let mut snapshot =
+                Snapshot { processes: Reading::Value(processes), ..Snapshot::default() };
+            snapshot.origin.cpus = Some(104);
+            below_cpus(&snapshot).map(|finding| finding.headline)
+        };
+        let expected = "user 2204 may have 40 tasks on 104 CPUs (ulimit -u of pid 7)";
+        assert_eq!(found(2204, 40).as_deref(), Some(expected));
+        for (uid, limit) in [(2204, 104), (2204, 1), (33, 40), (65534, 40), (0, 40)] {
+            assert_eq!(found(uid, limit), None, "{uid} {limit}");
+        }
     }
 
     /// Promise (Findings): A user at the limit of tasks of a process is reported; root and limits that forbid to fork are not.

@@ -79,25 +79,33 @@ fn candidates(list: &[Process]) -> Vec<u32> {
 
 /// The open files of a process and their limit, where none is left.
 pub(crate) fn at_limit(source: &Source, pid: u32) -> Option<(u64, u64)> {
-    let directory = format!("/proc/{pid}/fd");
-    let size = source.directory_size(&directory)?;
-    let limit = limits(source, pid)?.open_files?.soft?;
-    let left = AtomicUsize::new(MAX_ENTRIES);
-    let open = if size > 0 { size } else { count_entries(source, &directory, limit, &left)? };
-    (open >= limit).then_some((open, limit))
+    let files = count(source, pid, &AtomicUsize::new(MAX_ENTRIES), |_| true)?;
+    let limit = files.limits.open_files?.soft?;
+    (files.open >= limit).then_some((files.open, limit))
 }
 
 fn look(source: &Source, pid: u32, entries_left: &AtomicUsize) -> Option<LimitedFiles> {
+    let files = count(source, pid, entries_left, reaches_least_limit)?;
+    reaches_limit(files.open, files.limits.open_files?.soft?).then_some(files)
+}
+
+/// The open files of a process. Where the kernel reports their number, the limits are read only if that is of interest.
+fn count(
+    source: &Source,
+    pid: u32,
+    entries_left: &AtomicUsize,
+    is_of_interest: fn(u64) -> bool,
+) -> Option<LimitedFiles> {
     let directory = format!("/proc/{pid}/fd");
     let size = source.directory_size(&directory)?;
-    if size > 0 && !reaches_least_limit(size) {
+    if size > 0 && !is_of_interest(size) {
         return None;
     }
     let limits = limits(source, pid)?;
     let limit = limits.open_files?.soft?;
     let open =
         if size > 0 { size } else { count_entries(source, &directory, limit, entries_left)? };
-    reaches_limit(open, limit).then_some(LimitedFiles { open, limits })
+    Some(LimitedFiles { open, limits })
 }
 
 /// The entries of a directory whose size the kernel does not report.

@@ -17,7 +17,7 @@ pub(crate) const MAX_PROCESSES: usize = 4096;
 /// much as two.
 const BATCH: usize = 32;
 
-/// Users whose limit of tasks is read, and the fewest tasks of such a user.
+/// Users whose limit of tasks is read, and the fewest tasks of such a user, where it is no person.
 const MAX_USERS: usize = 8;
 const MANY_TASKS: u64 = 128;
 
@@ -61,12 +61,17 @@ fn collect_within(source: &Source, budget: Duration, first: &[u32]) -> Result<Pr
     Ok(Processes { present: pids.len(), unseen: pids.len() - seen, list })
 }
 
-/// Reads the limits of the process with most threads of each user with many tasks.
+/// Reads the limits of the process with most threads of each person, and of each user with many tasks.
 fn add_limits_of_users(source: &Source, list: &mut [Process]) -> Result<(), Missing> {
     // Tasks of the user, the largest process's threads and its place.
     let mut users: BTreeMap<u32, (u64, u64, usize)> = BTreeMap::new();
-    for (at, status) in list.iter().map(|process| &process.status).enumerate() {
+    let mut people = BTreeSet::new();
+    for (at, process) in list.iter().enumerate() {
+        let status = &process.status;
         let Some(uid) = status.uid.filter(|uid| *uid != 0) else { continue };
+        if process.is_of_person() {
+            people.insert(uid);
+        }
         let threads = status.threads.unwrap_or(1);
         let user = users.entry(uid).or_default();
         user.0 = user.0.saturating_add(threads);
@@ -74,7 +79,10 @@ fn add_limits_of_users(source: &Source, list: &mut [Process]) -> Result<(), Miss
             (user.1, user.2) = (threads, at);
         }
     }
-    let mut most: Vec<_> = users.into_values().filter(|(tasks, ..)| *tasks >= MANY_TASKS).collect();
+    let is_read = |(uid, (tasks, ..)): &(u32, (u64, u64, usize))| {
+        *tasks >= MANY_TASKS || people.contains(uid)
+    };
+    let mut most: Vec<_> = users.into_iter().filter(is_read).map(|(_, user)| user).collect();
     most.sort_unstable_by_key(|(tasks, ..)| Reverse(*tasks));
     most.truncate(MAX_USERS);
     if most.is_empty() {

@@ -23,6 +23,7 @@ use mw_proc::zoneinfo::Zoneinfo;
 use mw_proc::{
     ParseError, cgroups, cmdline, cpulist, df, diskstats, key_users, loadavg, maps, mounts,
     numa_maps, number, slabinfo, swaps, sysctl, sysvipc_msg, sysvipc_sem, sysvipc_shm, uptime,
+    user_beancounters,
 };
 
 /// A parser that is fed anything.
@@ -99,6 +100,7 @@ parsers! {
     "sysvipc_shm" include_bytes!("../data/sysvipc_shm"), sysvipc_shm::parse;
     "uptime" b"552.79 1063.44\n", uptime::parse;
     "version" include_bytes!("../data/version"), KernelVersion::parse;
+    "user_beancounters" b"Version: 2.5\n  uid resource\n 7: numproc 9 9 10 10 3\n", user_beancounters::parse;
     "vmstat" include_bytes!("../data/vmstat"), vmstat;
     "zoneinfo" include_bytes!("../data/zoneinfo"), zoneinfo;
 }

@@ -13,7 +13,11 @@
 //! `TasksMax=` of systemd); of the tasks of a user, at the limit of the user's process with most threads (`RLIMIT_NPROC`,
 //! `ulimit -u`) unless that is below 256, which is set to forbid forking; of the timers and queued signals of a user
 //! (`RLIMIT_SIGPENDING`, `ulimit -i`), with the same exception; or of the addresses for vmalloc (`VmallocTotal`), which
-//! are few on 32-bit machines.
+//! are few on 32-bit machines. Or a limit of a container of OpenVZ or Virtuozzo at which requests were refused
+//! (`failcnt` of /proc/user_beancounters); where less than 95% of it is held by now, it is a note.
+//!
+//! As a note, a person (a user with a number of 1000 or above) who may have fewer tasks than the machine has CPUs: a program
+//! that starts a thread for each CPU, as compilers and servers do, is refused the last of them.
 //!
 //! Or a process at its limit of open files (`RLIMIT_NOFILE`, `ulimit -n`): fewer than five descriptors are free. A limit
 //! below 512 is set on purpose, and so is one that is smaller than what is open. At most 128 processes are looked at, those
@@ -72,7 +76,9 @@
 //! Documentation/admin-guide/sysctl/kernel.rst, threads-max, sem, msgmni.
 
 use crate::share::{LIMIT_PERCENT, percent};
-use crate::{cgroup_counts, ipc_ids, open_files, user_signals, user_tasks, vmalloc_space};
+use crate::{
+    cgroup_counts, container_counters, ipc_ids, open_files, user_signals, user_tasks, vmalloc_space,
+};
 use mw_model::{
     Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Subject, Sysctl, Window,
     format_bytes,
@@ -114,6 +120,8 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     others.extend(open_files::at_limits(snapshot));
     others.extend(user_signals::at_limits(snapshot));
     others.extend(vmalloc_space::at_its_end(snapshot));
+    others.extend(container_counters::refused(snapshot));
+    others.extend(user_tasks::below_cpus(snapshot));
     if uses.is_empty() && numbers.is_none() && others.is_empty() {
         return Err(Missing::absent("/proc/sys/fs/file-nr", "no limit of the kernel was read"));
     }

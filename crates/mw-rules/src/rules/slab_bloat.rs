@@ -3,8 +3,8 @@
 //! Kernel objects take a large part of memory.
 //!
 //! ## What it finds
-//! Unreclaimable slab memory of at least 15% of memory, or reclaimable slab (mostly cached dentries and
-//! inodes) of at least half of memory.
+//! Unreclaimable slab memory of at least 15% of memory; of at least 10% where all slab takes 30%; or reclaimable slab (mostly
+//! cached dentries and inodes) of at least half of memory.
 //!
 //! Unreclaimable slab is `SUnreclaim` plus the objects of `SReclaimable` that are in use: every file of
 //! a tmpfs or ramfs keeps its dentry in memory, a ramfs its inodes as well, and so do sockets and open
@@ -31,7 +31,8 @@
 //!
 //! ## Threshold
 //! A healthy machine has 1 to 5% of unreclaimable slab, a file server up to 10%. From 15% on it is a
-//! warning, from 30% on critical. Half of memory in dentries and inodes is usual after a backup or a
+//! warning, from 30% on critical. Long names of files are unreclaimable and belong to dentries, which are reclaimable
+//! (fs/dcache.c, `__d_alloc()`): where both are many, the whole counts. Half of memory in dentries and inodes is usual after a backup or a
 //! `find`; it is a note.
 //!
 //! ## References
@@ -51,6 +52,9 @@ use mw_proc::slabinfo::Slab;
 
 const WARNING_PERCENT: f64 = 15.0;
 const CRITICAL_PERCENT: f64 = 30.0;
+/// Share of unreclaimable slab that is a warning where all slab takes as much as the second.
+const BESIDE_PERCENT: f64 = 10.0;
+const ALL_PERCENT: f64 = 30.0;
 const RECLAIMABLE_PERCENT: f64 = 50.0;
 
 /// Below this value reclaim prefers page cache to dentries and inodes, and at 0 it frees none of them (fs/super.c,
@@ -88,7 +92,8 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let counted = part(meminfo, meminfo.sreclaimable_bytes, "SReclaimable")?;
     let reclaimable = counted.saturating_sub(pinned.max_bytes);
     let share = percent(slab.bytes(), total);
-    if share >= WARNING_PERCENT {
+    let all = percent(slab.bytes().saturating_add(reclaimable), total);
+    if share >= WARNING_PERCENT || (share >= BESIDE_PERCENT && all >= ALL_PERCENT) {
         let severity =
             if share >= CRITICAL_PERCENT { Severity::Critical } else { Severity::Warning };
         return Ok(vec![unreclaimable_finding(snapshot, severity, &slab, share)]);

@@ -8,6 +8,7 @@ use mw_proc::cgroups::CgroupCount;
 use mw_proc::key_users::KeyUser;
 use mw_proc::limits::Rlimit;
 use mw_proc::sysvipc_sem::Semaphores;
+use mw_proc::user_beancounters::Beancounter;
 use mw_proc::version::KernelVersion;
 
 fn window(fixture: &str) -> Window {
@@ -48,6 +49,21 @@ fn each_limit_is_found_by_its_own_setting() {
     *keys =
         vec![KeyUser { uid: 0, bytes: 24_999_000, max_bytes: 25_000_000, ..KeyUser::default() }];
     assert_eq!(found(&of_root, "kernel-limit")[0].subject.to_string(), "kernel.keys.root_maxbytes");
+    let mut container = window("kernel-limit/quiet");
+    let privvmpages = Beancounter {
+        container: 3580,
+        resource: "privvmpages".to_owned(),
+        held: 128_000,
+        barrier: 131_072,
+        limit: 131_072,
+        refused: 1021,
+    };
+    let idle = Beancounter { resource: "numproc".to_owned(), refused: 0, ..privvmpages.clone() };
+    container.now.beancounters = Reading::Value(vec![privvmpages, idle]);
+    let refused = found(&container, "kernel-limit");
+    let expected =
+        "OpenVZ refused container 3580 1021 requests: privvmpages has 500 MiB of 512 MiB";
+    assert_eq!(refused.iter().map(|of| of.headline.as_str()).collect::<Vec<_>>(), [expected]);
     let mut window = window("kernel-limit/quiet");
     set(&mut window, "fs.aio-nr", "65000");
     assert_eq!(found(&window, "kernel-limit")[0].subject.to_string(), "fs.aio-max-nr");
