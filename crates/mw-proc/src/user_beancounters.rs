@@ -52,7 +52,9 @@ pub fn parse(text: &[u8]) -> Result<Vec<Beancounter>, ParseError> {
 
 fn counter(container: u64, text: &[u8]) -> Result<Beancounter, Problem> {
     let mut fields = scan::fields(text);
-    let resource = fields.next().ok_or(Problem::Expected("a resource"))?;
+    // Commands for the reader are made of it.
+    let is_name = |field: &&[u8]| field.iter().all(u8::is_ascii_lowercase);
+    let resource = fields.next().filter(is_name).ok_or(Problem::Expected("a resource"))?;
     let mut number = || scan::parse_u64(fields.next().ok_or(Problem::Truncated)?);
     let (held, _, barrier, limit, refused) =
         (number()?, number()?, number()?, number()?, number()?);
@@ -82,6 +84,8 @@ mod tests {
         assert_eq!(counters[2].container, 0);
         let problem = |text: &[u8]| parse(text).unwrap_err().problem;
         assert_eq!(problem(b"7: numproc 1 2 3\n"), Problem::Truncated);
-        assert_eq!(problem(b"7:\n"), Problem::Expected("a resource"));
+        for text in [&b"7:\n"[..], b"7: $(reboot) 1 2 3 4 5\n"] {
+            assert_eq!(problem(text), Problem::Expected("a resource"));
+        }
     }
 }
