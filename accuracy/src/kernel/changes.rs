@@ -2,7 +2,7 @@
 
 use super::package::KernelName;
 use super::sets::listed_sets;
-use super::store::StoredKernel;
+use super::store::{STACKS, StoredKernel};
 use mw_critical_path::FunctionName;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -98,11 +98,8 @@ fn alike(one: &str, other: &str) -> f64 {
 }
 
 fn keys(new: &StoredKernel, old: &StoredKernel) -> Vec<String> {
-    let files = new
-        .files
-        .keys()
-        .chain(old.files.keys())
-        .filter(|file| !["waits", "traces"].contains(&file.as_str()));
+    let all = new.files.keys().chain(old.files.keys());
+    let files = all.filter(|file| !STACKS.contains(&file.as_str()));
     let files: BTreeSet<&String> = files.collect();
     let mut lines = Vec::new();
     for file in files {

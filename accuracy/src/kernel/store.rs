@@ -43,6 +43,9 @@ const WORDS: &[&str] = &[
 /// Modules of which only functions that the tables name are stored: drivers of GPUs wait for hardware.
 const DRIVERS: &[&str] = &["amdgpu", "drm_gpusvm_helper", "nouveau", "xe"];
 
+/// Files of stacks: those of /proc/PID/stack, and those of the scheduler's tracepoint.
+pub(crate) const STACKS: [&str; 2] = ["waits", "traces"];
+
 /// Functions that are stored for a name which many begin with (`ext4_`).
 const OF_BEGINNING: usize = 4;
 
@@ -191,7 +194,7 @@ fn reduced(file: &str, text: &str) -> String {
         let lines = text.lines().filter(is_kept).map(|line| line.trim_start().to_owned() + "\n");
         return lines.collect();
     }
-    if file == "waits" || file == "traces" {
+    if STACKS.contains(&file) {
         return text.to_owned();
     }
     let text = if file == "zoneinfo" { first_populated_zone(text) } else { text };

@@ -1,7 +1,7 @@
 //! Stacks of processes that wait by construction (lab/waits), recorded in each kernel and judged by the table of waits.
 
 use super::package::KernelName;
-use super::store::StoredKernel;
+use super::store::{STACKS, StoredKernel};
 use mw_critical_path::{Wait, wait_of};
 use xtask::workspace::{read, root};
 
@@ -120,9 +120,9 @@ struct StackSource {
     untold: &'static [(&'static str, &'static str)],
 }
 
-const PROC: StackSource = StackSource { file: "waits", name: "/proc/PID/stack", untold: UNTOLD };
+const PROC: StackSource = StackSource { file: STACKS[0], name: "/proc/PID/stack", untold: UNTOLD };
 /// The scheduler's tracepoint, which the recorder takes its stacks from.
-const TRACE: StackSource = StackSource { file: "traces", name: "the trace", untold: UNTRACED };
+const TRACE: StackSource = StackSource { file: STACKS[1], name: "the trace", untold: UNTRACED };
 
 const UNTRACED: &[(&str, &str)] = &[
     ("cpu-quota", "the task is preempted, wherever it runs; counters of its cgroup tell"),

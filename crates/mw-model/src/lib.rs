@@ -87,7 +87,7 @@ pub use killed::{
 pub use machine::{
     Cgroup, CgroupVersion, Cgroups, Disk, GroupTasks, HugepagesWanted, HugetlbLimit, MemoryBlocks,
     MemoryFilesystem, Node, Process, Processes, Sysctl, Thp, ThpSize, Zram, is_cgroup_below,
-    is_cgroup_within,
+    is_cgroup_within, is_person,
 };
 pub use map_count::{MapCount, MapCounts};
 pub use metric::{

@@ -160,14 +160,12 @@ pub struct Process {
     pub open_files: Option<u64>,
 }
 
-impl Process {
-    /// True if its user is a person and no service (`UID_MIN` of login.defs).
-    #[must_use]
-    pub fn is_of_person(&self) -> bool {
-        const FIRST: u32 = 1000;
-        const NOBODY: u32 = 65534;
-        self.status.uid.is_some_and(|uid| (FIRST..NOBODY).contains(&uid))
-    }
+/// True if a user is a person and no service (`UID_MIN` of login.defs).
+#[must_use]
+pub fn is_person(uid: u32) -> bool {
+    const FIRST: u32 = 1000;
+    const NOBODY: u32 = 65534;
+    (FIRST..NOBODY).contains(&uid)
 }
 
 /// Memory cgroups.

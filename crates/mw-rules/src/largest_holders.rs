@@ -61,9 +61,13 @@ pub(crate) fn largest_program(snapshot: &Snapshot) -> Option<LargestProgram> {
     // A forked process has the memory of its parent once more, although both share it.
     let all = snapshot.sample.meminfo.value().and_then(|meminfo| meminfo.anon_pages_bytes);
     let bytes = if processes > 1 { bytes.min(all.unwrap_or(bytes)) } else { bytes };
-    let memory = derived::memory_bytes(&snapshot.sample).ok()?;
-    let is_large = percent(bytes, memory) >= LARGE_PERCENT;
-    is_large.then(|| LargestProgram { name: name.to_owned(), processes, bytes })
+    is_large(snapshot, bytes).then(|| LargestProgram { name: name.to_owned(), processes, bytes })
+}
+
+/// False also where the memory of the machine is not known.
+fn is_large(snapshot: &Snapshot, bytes: u64) -> bool {
+    derived::memory_bytes(&snapshot.sample)
+        .is_ok_and(|memory| percent(bytes, memory) >= LARGE_PERCENT)
 }
 
 /// What has most memory beside programs and the page cache, where that is a tenth of memory at least.
@@ -77,9 +81,7 @@ pub(crate) fn largest_other(snapshot: &Snapshot) -> Option<LargestOther> {
     let of_kernel = of_kernel.map(|(name, bytes)| (name.to_owned(), bytes));
     let others = of_kernel.into_iter().chain(pools(snapshot).map(|pool| (pool.name, pool.bytes)));
     let (name, bytes) = others.max_by_key(|(_, bytes)| *bytes)?;
-    let memory = derived::memory_bytes(&snapshot.sample).ok()?;
-    let is_large = percent(bytes, memory) >= LARGE_PERCENT;
-    is_large.then_some(LargestOther { name, bytes })
+    is_large(snapshot, bytes).then_some(LargestOther { name, bytes })
 }
 
 /// The largest program, where most of it is in a cgroup with so much anonymous memory: what is outside of the cgroup has no

@@ -2,7 +2,7 @@
 
 use crate::raised_rlimit::raise_rlimit;
 use crate::share::{LIMIT_PERCENT, percent};
-use mw_model::{Finding, Process, Quantity, Remedy, Severity, Snapshot, Subject};
+use mw_model::{Finding, Process, Quantity, Remedy, Severity, Snapshot, Subject, is_person};
 use mw_proc::limits::Rlimit;
 use std::collections::BTreeMap;
 
@@ -58,14 +58,13 @@ pub(crate) fn below_cpus(snapshot: &Snapshot) -> Option<Finding> {
     /// Less than that is set so that a program cannot fork.
     const FEW: u64 = 8;
     let cpus = u64::from(snapshot.origin.cpus?);
-    let of_people =
-        snapshot.processes.value()?.list.iter().filter(|process| process.is_of_person());
-    let limits = of_people.filter_map(|process| {
-        let uid = process.status.uid?;
-        let limit = process.limits?.max_processes?.soft?;
-        (FEW..cpus).contains(&limit).then_some((limit, uid, process))
+    let limited = snapshot.processes.value()?.list.iter().filter_map(|process| {
+        let uid = process.status.uid.filter(|uid| is_person(*uid))?;
+        let rlimit = process.limits?.max_processes?;
+        let limit = rlimit.soft.filter(|limit| (FEW..cpus).contains(limit))?;
+        Some((limit, uid, rlimit, process))
     });
-    let (limit, uid, process) = limits.min_by_key(|(limit, uid, _)| (*limit, *uid))?;
+    let (limit, uid, rlimit, process) = limited.min_by_key(|(limit, uid, ..)| (*limit, *uid))?;
     let pid = process.status.pid.unwrap_or_default();
     let headline =
         format!("user {uid} may have {limit} tasks on {cpus} CPUs (ulimit -u of pid {pid})");
@@ -77,8 +76,6 @@ pub(crate) fn below_cpus(snapshot: &Snapshot) -> Option<Finding> {
              although memory is free.",
         );
     let raised = cpus.saturating_mul(4);
-    let hard = process.limits.and_then(|limits| limits.max_processes?.hard);
-    let rlimit = Rlimit { soft: Some(limit), hard };
     Some(finding.with_remedy(Remedy::named(
         "have the program start fewer threads, or raise the limit (nproc of limits.conf)",
         vec![raise_rlimit(pid, "nproc", rlimit, raised)],

@@ -3,7 +3,7 @@
 use crate::collector::open_files;
 use crate::collector::process_files::{limits, reader};
 use crate::source::Source;
-use mw_model::{Missing, Process, Processes};
+use mw_model::{Missing, Process, Processes, is_person};
 use mw_proc::pid_stat::PidStat;
 use mw_proc::status::Status;
 use std::cmp::Reverse;
@@ -65,13 +65,8 @@ fn collect_within(source: &Source, budget: Duration, first: &[u32]) -> Result<Pr
 fn add_limits_of_users(source: &Source, list: &mut [Process]) -> Result<(), Missing> {
     // Tasks of the user, the largest process's threads and its place.
     let mut users: BTreeMap<u32, (u64, u64, usize)> = BTreeMap::new();
-    let mut people = BTreeSet::new();
-    for (at, process) in list.iter().enumerate() {
-        let status = &process.status;
+    for (at, status) in list.iter().map(|process| &process.status).enumerate() {
         let Some(uid) = status.uid.filter(|uid| *uid != 0) else { continue };
-        if process.is_of_person() {
-            people.insert(uid);
-        }
         let threads = status.threads.unwrap_or(1);
         let user = users.entry(uid).or_default();
         user.0 = user.0.saturating_add(threads);
@@ -79,9 +74,8 @@ fn add_limits_of_users(source: &Source, list: &mut [Process]) -> Result<(), Miss
             (user.1, user.2) = (threads, at);
         }
     }
-    let is_read = |(uid, (tasks, ..)): &(u32, (u64, u64, usize))| {
-        *tasks >= MANY_TASKS || people.contains(uid)
-    };
+    let is_read =
+        |(uid, (tasks, ..)): &(u32, (u64, u64, usize))| *tasks >= MANY_TASKS || is_person(*uid);
     let mut most: Vec<_> = users.into_iter().filter(is_read).map(|(_, user)| user).collect();
     most.sort_unstable_by_key(|(tasks, ..)| Reverse(*tasks));
     most.truncate(MAX_USERS);
