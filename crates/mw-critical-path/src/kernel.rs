@@ -349,6 +349,12 @@ function_sets! {
     /// Stopped by a debugger.
     pub const TRACED_STOP = ["ptrace_stop"];
 
+    /// Writing back a file's pages for fsync(2), fdatasync(2) or a synchronous write.
+    pub const FILE_SYNC = [
+        "file_write_and_wait_range",
+        "vfs_fsync",
+    ];
+
     /// Functions that wait for a block device or a journal on it.
     pub const BLOCK_LAYER = [
         "blk_",

@@ -2,10 +2,11 @@
 
 use crate::share::{is_most, percent};
 use crate::stall_window::StallWindow;
-use mw_critical_path::PathTask;
-use mw_critical_path::TimeClass;
+use mw_critical_path::kernel::FILE_SYNC;
+use mw_critical_path::{PathTask, TimeClass};
 use mw_model::{DiskMetric, FloodShare, GroupUse, Metric, is_cgroup_below, is_cgroup_within};
 use mw_proc::vmstat::Counter;
+use std::collections::BTreeMap;
 
 /// Less is no flood.
 const LEAST_BYTES: u64 = 4 << 20;
@@ -15,6 +16,12 @@ const BACKLOG_S: f64 = 2.0;
 
 /// The same of pages that are dirty throughout the stall and not yet under writeback.
 const PILED_UP_S: f64 = 1.0;
+
+/// The same where the writer waits in fsync(2) most of the time: what it has dirtied since the last one is no flood.
+const PILED_UP_UNSYNCED_S: f64 = 5.0;
+
+/// From which share of the looks on a writer syncs what it writes.
+const SYNCING_PERCENT: f64 = 50.0;
 
 /// A disk that makes progress completes no writes for less than this share of the stall: one that hangs does not. A
 /// slow disk completes many at once.
@@ -99,18 +106,44 @@ impl OtherWriter<'_> {
     /// True if what it wrote holds others up: see [`is_flooded`].
     pub(crate) fn floods(&self, stall: &StallWindow<'_>, unwritten_bytes: u64) -> bool {
         // Where the disk was not recorded, what the group wrote stands for it.
-        is_flooded(stall, self.device, unwritten_bytes)
+        let within = |pid: u32| {
+            let group = stall.incident.cgroups.get(&pid);
+            group.is_some_and(|group| is_cgroup_within(group, self.path))
+        };
+        is_flooded(stall, self.device, unwritten_bytes, piled_up_s(stall, within))
             .unwrap_or(unwritten_bytes as f64 >= self.bytes_per_s * BACKLOG_S)
     }
+}
+
+/// Time that the disk needs at least for what piles up in a flood by these tasks.
+fn piled_up_s(stall: &StallWindow<'_>, is_writer: impl Fn(u32) -> bool) -> f64 {
+    let mut looks: BTreeMap<u32, f64> = BTreeMap::new();
+    let blocked = stall.incident.blocked.iter().filter(|task| is_writer(task.pid));
+    for task in blocked.filter(|task| FILE_SYNC.are_in(&task.stack)) {
+        *looks.entry(task.pid).or_default() += task.seen_percent();
+    }
+    let syncs = looks.values().any(|percent| *percent >= SYNCING_PERCENT);
+    if syncs { PILED_UP_UNSYNCED_S } else { PILED_UP_S }
+}
+
+/// True if a program's pages are a backlog of its disk: see [`is_flooded`].
+pub(crate) fn is_flooded_by(
+    stall: &StallWindow<'_>,
+    share: &FloodShare,
+    unwritten_bytes: u64,
+) -> bool {
+    let piled_up_s = piled_up_s(stall, |pid| pid == share.pid);
+    is_flooded(stall, &share.device, unwritten_bytes, piled_up_s).unwrap_or(false)
 }
 
 /// True if a disk works off a backlog of dirty pages: it completes writes throughout, more than before or from when the
 /// kernel writes because too much is dirty, and needs two seconds for what waits. A disk that became slow completes
 /// less. `None` where the disk was not recorded.
-pub(crate) fn is_flooded(
+fn is_flooded(
     stall: &StallWindow<'_>,
     device: &str,
     unwritten_bytes: u64,
+    piled_up_s: f64,
 ) -> Option<bool> {
     let incident = stall.incident;
     let rates = incident.table.rates_per_s(&Metric::Disk(device.into(), DiskMetric::Written))?;
@@ -129,7 +162,7 @@ pub(crate) fn is_flooded(
     let is_over_background = exceeds_background(stall, unwritten_bytes);
     // Pages that a program writes and syncs are soon under writeback: they do not pile up.
     let piles_up = is_over_background
-        || dirty_throughout(stall).is_none_or(|bytes| bytes as f64 >= rate * PILED_UP_S);
+        || dirty_throughout(stall).is_none_or(|bytes| bytes as f64 >= rate * piled_up_s);
     let has_backlog = unwritten_bytes as f64 >= rate * BACKLOG_S && piles_up;
     let has_grown = rate >= before * FLOOD_GROWTH || is_over_background;
     Some(makes_progress && has_backlog && has_grown)

@@ -16,7 +16,8 @@
 //! second as before (or more was dirty than vm.dirty_background_ratio allows), and the kernel held more
 //! unwritten pages than the disk writes in 2 s, of which throughout the stall more than it writes in 1 s were
 //! not yet under writeback. A disk that hangs or became slow is no flood, and neither are programs that sync
-//! what they write: their pages are under writeback at once. Pages that are only read do not count then, and
+//! what they write: their pages are under writeback at once, and of a writer that waits in fsync(2) in half of the
+//! samples, more than the disk writes in 5 s has to pile up. Pages that are only read do not count then, and
 //! neither do pages that are being swapped out.
 //!
 //! ## Why it hurts
@@ -63,7 +64,7 @@
 //! Linux, Documentation/admin-guide/sysctl/vm.rst; Documentation/ABI/testing/sysfs-class-bdi.
 
 use crate::cause_score::CauseScore;
-use crate::disk_writers::{flood_bytes, is_flooded, other_cgroup, other_program};
+use crate::disk_writers::{flood_bytes, is_flooded_by, other_cgroup, other_program};
 use crate::outlook;
 use crate::preflight::disk_bytes_per_s;
 use crate::share::{field, high_watermark_bytes, percent};
@@ -252,8 +253,7 @@ fn by_program(stall: &StallWindow<'_>, unwritten: u64) -> Option<Suspect> {
     const SURE: u8 = 75;
     let share = other_program(stall)?;
     let headline = flood_headline(&share.task, flood_bytes(stall, share));
-    let is_flooded = is_flooded(stall, &share.device, unwritten).unwrap_or(false);
-    is_flooded.then(|| backlog(stall, headline, unwritten, SURE))
+    is_flooded_by(stall, share, unwritten).then(|| backlog(stall, headline, unwritten, SURE))
 }
 
 fn flood_headline(task: &str, bytes: u64) -> String {

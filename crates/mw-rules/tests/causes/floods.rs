@@ -205,6 +205,25 @@ fn programs_that_sync_what_they_write_are_no_flood() {
     assert_eq!(first((1 << 10, 3 << 10), 0), "page-cache-flood");
 }
 
+/// What a writer has dirtied since its last fsync is not yet under writeback.
+///
+/// Promise (Tracing: why): A writer that waits in fsync most of the time is no flood, unless more piles up than the
+/// disk writes in 5 s.
+#[test]
+fn a_writer_in_fsync_is_no_flood_until_much_piles_up() {
+    const SYNC: &[&str] = &["folio_wait_writeback", "file_write_and_wait_range", "ext4_sync_file"];
+    let first = |group: &str, seen, dirty| {
+        let made = flooded(0, |at| if at > 0 { 400 << 10 } else { 100 << 10 });
+        let mut made = made.level("nr_dirty", 0, dirty).level("nr_writeback", 0, 4 << 10);
+        made.incident.cgroups.insert(4000, group.to_owned());
+        first_rule(&made.blocked((4000, "load"), 'D', seen, SYNC))
+    };
+    assert_eq!(first("/writer", 8, 2 << 10), "slow-disk");
+    assert_eq!(first("/writer", 3, 2 << 10), "page-cache-flood", "seldom");
+    assert_eq!(first("/other", 8, 2 << 10), "page-cache-flood", "another cgroup than the writer's");
+    assert_eq!(first("/writer", 8, 20 << 10), "page-cache-flood", "much piles up");
+}
+
 /// A file was read before programs allocated far more.
 #[test]
 fn who_allocates_more_than_files_bring_is_no_flood() {
