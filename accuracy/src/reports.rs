@@ -1,19 +1,24 @@
 //! Public reports of people who had trouble with memory, rebuilt in fixtures/reports: what their threads found is compared
 //! with the first screen that memwright shows.
 
+use crate::campaign;
 use anyhow::Context;
 use fancy_regex::Regex;
 use mw_collect::text_archive::TextArchive;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use xtask::ages;
 use xtask::workspace::{self, built, root};
 
 /// Lines of output that a reader sees first.
 const SCREEN_LINES: usize = 25;
+
+/// Reports that are judged at once.
+const JOBS: usize = 2;
 
 const FOLDER: &str = "fixtures/reports";
 /// The verdicts that CI holds memwright to, and those when a report was first opened.
@@ -77,6 +82,14 @@ struct KnownVerdict {
     now: ReportVerdict,
 }
 
+/// A report and where it is.
+struct ReportCase {
+    name: String,
+    report: PublicReport,
+    archive: TextArchive,
+    path: PathBuf,
+}
+
 /// The outcome of one report.
 #[derive(Debug)]
 struct ReportOutcome {
@@ -106,18 +119,18 @@ pub(crate) struct ReportSelection {
 /// Judges reports; fails where a verdict is worse than the stored one.
 pub(crate) fn run(selection: &ReportSelection) -> anyhow::Result<()> {
     let mut known = known()?;
-    let mut judged = Vec::new();
-    for (name, path) in archives()? {
-        let is_named = selection.names.iter().any(|chosen| name.starts_with(chosen.as_str()));
-        if selection.names.is_empty() || is_named {
-            let archive = TextArchive::load(&path)?;
-            let report = description(&archive).with_context(|| name.clone())?;
-            let is_opened = known.contains_key(&name);
-            if is_opened || !report.set_aside || selection.set_aside {
-                judged.push(judge(name, report, &archive, &path)?);
-            }
-        }
-    }
+    let chosen = chosen(selection, &known)?;
+    let done = Mutex::new(Vec::new());
+    campaign::each(chosen, JOBS, |one| {
+        let outcome = judge(one);
+        done.lock().unwrap_or_else(PoisonError::into_inner).push(outcome);
+    });
+    let mut judged = done
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner)
+        .into_iter()
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    judged.sort_by(|one, other| one.name.cmp(&other.name));
     judged.iter().for_each(|one| println!("{}", one.line(selection.show)));
     println!("{}", counts(judged.iter().map(|one| one.verdict)));
     let is_worse =
@@ -133,6 +146,25 @@ pub(crate) fn run(selection: &ReportSelection) -> anyhow::Result<()> {
     }
     anyhow::ensure!(worse.is_empty(), "worse than before: {}", worse.join(", "));
     Ok(())
+}
+
+/// The reports that are named and opened, or set aside and asked for.
+fn chosen(
+    selection: &ReportSelection,
+    known: &BTreeMap<String, KnownVerdict>,
+) -> anyhow::Result<Vec<ReportCase>> {
+    let mut chosen = Vec::new();
+    for (name, path) in archives()? {
+        let is_named = selection.names.iter().any(|chosen| name.starts_with(chosen.as_str()));
+        if selection.names.is_empty() || is_named {
+            let archive = TextArchive::load(&path)?;
+            let report = description(&archive).with_context(|| name.clone())?;
+            if known.contains_key(&name) || !report.set_aside || selection.set_aside {
+                chosen.push(ReportCase { name, report, archive, path });
+            }
+        }
+    }
+    Ok(chosen)
 }
 
 fn known() -> anyhow::Result<BTreeMap<String, KnownVerdict>> {
@@ -156,18 +188,14 @@ fn description(archive: &TextArchive) -> anyhow::Result<PublicReport> {
     Ok(toml::from_str(std::str::from_utf8(text)?)?)
 }
 
-fn judge(
-    name: String,
-    report: PublicReport,
-    archive: &TextArchive,
-    path: &Path,
-) -> anyhow::Result<ReportOutcome> {
+fn judge(case: ReportCase) -> anyhow::Result<ReportOutcome> {
+    let ReportCase { name, report, archive, path } = case;
     let log = tempfile::NamedTempFile::new()?;
     let mut command = Command::new(built("memwright"));
     command.env("NO_COLOR", "1");
     match report.command.strip_prefix("check") {
         Some(request) => {
-            command.arg("check").args(request.split_whitespace()).arg("--root").arg(path)
+            command.arg("check").args(request.split_whitespace()).arg("--root").arg(&path)
         }
         None => {
             let text = archive.tree.file("kernel.log").context("no kernel.log")?;
