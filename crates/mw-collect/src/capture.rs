@@ -80,6 +80,7 @@ const FILES: &[&str] = &[
     "/sys/block/*/dev",
     "/sys/block/*/disksize",
     "/sys/block/*/mm_stat",
+    "/sys/block/*/queue/read_ahead_kb",
     "/sys/block/*/queue/rotational",
     "/sys/class/bdi/*/max_ratio",
     "/sys/class/bdi/*/max_ratio_fine",

@@ -36,6 +36,8 @@ pub enum LogCause {
     ProtectedAge,
     /// The zones that the request may use, while others have free memory.
     LowZone,
+    /// The request asks for zones that have no pages on this machine.
+    EmptyZone,
     /// Free memory, but no block of the order.
     Fragmentation,
     /// Blocks or pages of CMA only.
@@ -105,10 +107,18 @@ pub(crate) fn judge(report: &KernelReport) -> JudgedReport<'_> {
     let cause = match report.kind {
         ReportKind::Kill => of_kill(report, &zones, &account),
         ReportKind::AllocationFailure => of_failure(report, &zones, &account),
+        ReportKind::AllocationStall if is_of_khugepaged(report) => LogCause::OptionalRequest,
         ReportKind::AllocationStall => of_holders(report, &account),
         ReportKind::HungTask | ReportKind::Lockup => LogCause::Blocked(BlockedOn::of(report)),
     };
     JudgedReport { report, cause, zones, account }
+}
+
+/// khugepaged makes huge pages of small ones in the background, at nice 19, and tries again later where it gets none
+/// (mm/khugepaged.c, `khugepaged_do_scan()`).
+fn is_of_khugepaged(report: &KernelReport) -> bool {
+    report.requester.name.as_deref() == Some("khugepaged")
+        && report.order.is_some_and(|order| order >= 9)
 }
 
 fn of_kill(report: &KernelReport, zones: &[ZoneVerdict], account: &LogAccount) -> LogCause {
@@ -299,11 +309,14 @@ fn of_failure(report: &KernelReport, zones: &[ZoneVerdict], account: &LogAccount
         }
     }
     let Some(gfp) = &report.gfp else { return LogCause::Unknown };
+    if zones::candidates(zones).next().is_none() && zones::free_above(report, zones) > 0 {
+        return LogCause::EmptyZone;
+    }
     if let Some(cause) = of_zones(report, zones, account) {
         return cause;
     }
     let order = report.order.unwrap_or(0);
-    if gfp.is_optional() {
+    if gfp.is_optional() || is_of_khugepaged(report) {
         LogCause::OptionalRequest
     } else if order > 0 && zones.is_empty() {
         LogCause::Fragmentation

@@ -10,6 +10,7 @@ use crate::page::{self, Page};
 use crate::programs::{DaemonKill, ProgramFacts};
 use crate::reader::{self, KernelLogFacts, MemoryHint};
 use crate::report::{KernelReport, ReportKind};
+use crate::waits::BlockedOn;
 use crate::{cgroup_words, failure_words, holders, machine_words, task_words};
 use mw_memory::format_count;
 
@@ -39,7 +40,8 @@ pub fn explain(log: &[u8]) -> KernelLogAnswer {
 
 fn rank(group: &ReportGroup) -> (u8, std::cmp::Reverse<u64>) {
     let rank = match (group.kind, group.cause) {
-        (_, Some(LogCause::OptionalRequest)) => 7,
+        (_, Some(LogCause::OptionalRequest | LogCause::EmptyZone)) => 7,
+        (_, Some(LogCause::Blocked(BlockedOn::ThreadStart))) => 7,
         (GroupKind::OomKill, Some(LogCause::CgroupLimit)) => 1,
         (GroupKind::OomKill, _) => 0,
         (GroupKind::DaemonKill, _) => 2,

@@ -2,6 +2,7 @@
 
 use crate::cause::{JudgedReport, LogCause};
 use crate::holders::LogMemoryPart;
+use crate::machine_words::low_zone_remedy;
 use crate::page::{Page, may_wait, size_bytes};
 use crate::reader::MemoryHint;
 use crate::report::{KernelReport, ReportKind};
@@ -19,7 +20,11 @@ pub(crate) fn headline(judged: &JudgedReport<'_>) -> String {
     };
     if report.kind == ReportKind::AllocationStall {
         let seconds = report.waited_ms.unwrap_or_default().checked_div(1000).unwrap_or_default();
-        return format!("{name} waited {seconds} s for {pages}: reclaim freed memory too slowly");
+        return if judged.cause == LogCause::OptionalRequest {
+            format!("{name} waited {seconds} s for {pages}: harmless, it works in the background")
+        } else {
+            format!("{name} waited {seconds} s for {pages}: reclaim freed memory too slowly")
+        };
     }
     let waiting = if may_wait(report) { "" } else { " without waiting" };
     match judged.cause {
@@ -58,6 +63,9 @@ pub(crate) fn headline(judged: &JudgedReport<'_>) -> String {
         LogCause::LowZone => {
             format!("{name} could not get {pages}: its zone had no memory left, others had")
         }
+        LogCause::EmptyZone => {
+            format!("{name} could not get {pages}: the zone that it asks for has no pages")
+        }
         LogCause::OptionalRequest => {
             format!("{name} did not get {pages} at once: harmless, the caller has another way")
         }
@@ -88,9 +96,16 @@ fn is_absurd(report: &KernelReport) -> bool {
     report.vmalloc.is_some_and(|request| request.is_absurd())
 }
 
-/// The task, or the cache that could not grow.
+fn is_by_khugepaged(report: &KernelReport) -> bool {
+    report.requester.name.as_deref() == Some("khugepaged")
+}
+
+/// The task, the driver that starts with the kernel, or the cache that could not grow.
 fn requester(report: &KernelReport) -> String {
     match (&report.requester.name, &report.slab_cache) {
+        (Some(name), _) if name.starts_with("swapper") => {
+            report.initcall().map_or_else(|| name.clone(), |call| format!("{call} (at boot)"))
+        }
         (Some(name), _) => name.clone(),
         (None, Some(cache)) if !cache.is_empty() => format!("the slab cache {cache}"),
         _ => "a task".to_owned(),
@@ -141,6 +156,12 @@ fn reason(judged: &JudgedReport<'_>, hints: &[MemoryHint]) -> String {
             "an atomic request (interrupt context, or a task that may not sleep) takes pages that are free at once; \
              kswapd had not freed enough{could}"
         ),
+        LogCause::OptionalRequest if is_by_khugepaged(report) => {
+            "khugepaged collects huge pages at the lowest priority (nice 19); no program waits for it".to_owned()
+        }
+        LogCause::EmptyZone => "the kernel of a dump (kdump) and some machines have no memory below 16 MiB or 4 GiB; other zones \
+                                have free memory, which this request may not use"
+            .to_owned(),
         LogCause::OptionalRequest => {
             "the flags ask the kernel not to try hard; such callers fall back to smaller or later requests".to_owned()
         }
@@ -219,7 +240,10 @@ fn remedy(judged: &JudgedReport<'_>) -> String {
         LogCause::AtomicReserve => {
             format!("raise vm.min_free_kbytes{now}: such requests live from this reserve")
         }
+        LogCause::OptionalRequest if is_by_khugepaged(report) => "none needed".to_owned(),
         LogCause::OptionalRequest => "none needed unless the program reports errors".to_owned(),
+        LogCause::EmptyZone => "none needed unless a device fails: kernels before 5.17 fill a pool for DMA from this zone at each start"
+            .to_owned(),
         LogCause::Cma if report.remarks.cma_pages.is_some() => {
             "a larger cma= at boot, or earlier use of the device".to_owned()
         }
@@ -239,7 +263,7 @@ fn remedy(judged: &JudgedReport<'_>) -> String {
             Some(module) => format!("update the module {module}, or what configures it; more memory does not help"),
             None => "update the driver that asks (in the call trace), or what configures it; more memory does not help".to_owned(),
         },
-        LogCause::LowZone => "let the driver use a higher zone, or free the low one".to_owned(),
+        LogCause::LowZone => low_zone_remedy(judged),
         _ if report.kind == ReportKind::AllocationStall => {
             "look at swap and dirty page cache: reclaim waits for the device".to_owned()
         }

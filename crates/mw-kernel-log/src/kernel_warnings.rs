@@ -83,6 +83,8 @@ pub(crate) enum KernelWarning {
     MemfdFlags,
     /// A request of ZFS that its authors want to know of, and that was served (module/os/linux/spl/spl-kmem.c).
     LargeRequest,
+    /// Addresses behind a PCI bridge (drivers/pci/setup-res.c, `pci_assign_resource()`).
+    BusAddresses,
     /// A table that did not find its memory in one piece and took single pages (net/netfilter/nf_conntrack_core.c before
     /// 4.13).
     SinglePages,
@@ -168,6 +170,8 @@ static WORDS: WordTable<KernelWarning> = WordTable::new(&[
     ("Large kmem_alloc(", KernelWarning::LargeRequest),
     ("Large kmem_zalloc(", KernelWarning::LargeRequest),
     (": falling back to vmalloc", KernelWarning::SinglePages),
+    ("no space for [mem size ", KernelWarning::BusAddresses),
+    (": can't assign; no space", KernelWarning::BusAddresses),
     ("memfd_create() without MFD_EXEC", KernelWarning::MemfdFlags),
     ("memfd_create() called without MFD_EXEC", KernelWarning::MemfdFlags),
 ]);
@@ -192,6 +196,7 @@ impl KernelWarning {
             Self::MemoryLimited
             | Self::NoHighMemory
             | Self::CrashKernel
+            | Self::BusAddresses
             | Self::UncoveredMemory => WarningRole::Boot,
             Self::MemfdFlags | Self::LargeRequest | Self::SinglePages => WarningRole::Reminder,
             Self::CaptureKernel => WarningRole::Context,
@@ -235,6 +240,7 @@ impl KernelWarnings {
                 KernelWarning::SwapArea => Some(refusal(message)),
                 KernelWarning::Crash => Some(message.trim_end_matches('!')),
                 KernelWarning::SettingsTable => after.split(' ').next(),
+                KernelWarning::BusAddresses => before.split(": ").next(),
                 KernelWarning::SinglePages => before.rsplit(' ').next(),
                 KernelWarning::SuspendedPool => before.split('\'').nth(1),
                 _ => None,
@@ -406,6 +412,18 @@ mod tests {
         assert!(headline.ends_with("32760 of 32768 slots in use"), "{headline}");
         let old = read(&["DMA: Out of SW-IOMMU space for 65536 bytes at device 0000:03:00.0"]);
         assert!(old.headline().unwrap().contains("0000:03:00.0 found no free bounce buffer"));
+    }
+
+    #[test]
+    fn addresses_of_the_pci_bus_are_no_memory() {
+        for line in [
+            "pci 0000:05:00.0: BAR 6: no space for [mem size 0x00100000 pref]",
+            "pci 0000:05:00.0: ROM [mem size 0x00100000 pref]: can't assign; no space",
+        ] {
+            let headline = read(&[line]).headline().unwrap();
+            assert!(headline.starts_with("the bridge above pci 0000:05:00.0 has no"), "{headline}");
+            assert!(headline.ends_with("no memory is missing"), "{headline}");
+        }
     }
 
     #[test]

@@ -534,7 +534,7 @@ fn is_below_high_memory(judged: &JudgedReport<'_>) -> bool {
     judged.zones.iter().any(|zone| zone.zone == "HighMem") && judged.account.is_at_least(above, 3)
 }
 
-fn low_zone_remedy(judged: &JudgedReport<'_>) -> String {
+pub(crate) fn low_zone_remedy(judged: &JudgedReport<'_>) -> String {
     let has_free = |name: &str| {
         judged
             .zones

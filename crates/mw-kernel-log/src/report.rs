@@ -312,6 +312,12 @@ impl KernelReport {
         nodes.split(',').any(is_within)
     }
 
+    /// The function with which a built-in driver or a module starts (init/main.c, `do_one_initcall()`).
+    pub(crate) fn initcall(&self) -> Option<&str> {
+        let at = self.trace.iter().position(|function| function == "do_one_initcall")?;
+        self.trace.get(at.checked_sub(1)?).map(String::as_str)
+    }
+
     pub(crate) fn has_trace(&self, function: &str) -> bool {
         self.trace.iter().any(|found| found.starts_with(function))
     }

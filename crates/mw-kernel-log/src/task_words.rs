@@ -12,17 +12,6 @@ const MAX_NAMED: usize = 4;
 /// Functions of a trace that are shown.
 const MAX_FUNCTIONS: usize = 4;
 
-/// Functions with which every wait begins.
-const SCHEDULER: &[&str] = &[
-    "__switch_to",
-    "__schedule",
-    "schedule",
-    "schedule_timeout",
-    "schedule_preempt_disabled",
-    "io_schedule",
-    "io_schedule_timeout",
-];
-
 /// File systems, whose functions begin with their names.
 const FILE_SYSTEMS: &[&str] = &[
     "bcachefs", "btrfs", "ceph", "cifs", "ext4", "f2fs", "fuse", "gfs2", "jfs", "nfs", "ntfs3",
@@ -78,14 +67,14 @@ fn waited_for(judged: &JudgedReport<'_>) -> String {
         (BlockedOn::Journal, None) => "the journal of a file system".to_owned(),
         (BlockedOn::Lock, _) => "a lock that another task held".to_owned(),
         (BlockedOn::Rcu, _) => "an RCU grace period".to_owned(),
+        (BlockedOn::ThreadStart, _) => "the driver that made it and has not started it".to_owned(),
         (BlockedOn::Unknown, Some(device)) => format!("the device {device}, as its name says"),
         (BlockedOn::Unknown, None) => "something that the call trace does not show".to_owned(),
     }
 }
 
 pub(crate) fn hung_rows(judged: &JudgedReport<'_>, group: &[JudgedReport<'_>], page: &mut Page) {
-    let functions = judged.report.trace.iter().map(String::as_str);
-    let functions = functions.skip_while(|function| SCHEDULER.contains(function));
+    let functions = waits::waiting_functions(judged.report);
     let functions: Vec<&str> = functions.take(MAX_FUNCTIONS).collect();
     if !functions.is_empty() {
         page.row(
@@ -112,6 +101,9 @@ pub(crate) fn hung_rows(judged: &JudgedReport<'_>, group: &[JudgedReport<'_>], p
         }
         BlockedOn::Lock | BlockedOn::Rcu => {
             "find the holder: SysRq w lists all blocked tasks with their traces"
+        }
+        BlockedOn::ThreadStart => {
+            "none needed: a kernel thread that nobody uses; newer kernels may not make it"
         }
         BlockedOn::Unknown => "SysRq w on the machine lists all blocked tasks with their traces",
     };

@@ -24,6 +24,8 @@ pub enum BlockedOn {
     Lock,
     /// An RCU grace period.
     Rcu,
+    /// A kernel thread that was made and never woken (kernel/kthread.c, `kthread()`).
+    ThreadStart,
     /// The call trace does not say.
     Unknown,
 }
@@ -122,10 +124,33 @@ impl BlockedOn {
         let found = FUNCTIONS.iter().find(|(_, names)| is_in(names)).map(|(wait, _)| *wait);
         match found {
             Some(wait) if report.kind == ReportKind::HungTask => wait,
+            None if is_thread_start(report) => Self::ThreadStart,
             Some(Self::Reclaim) => Self::Reclaim,
             _ => Self::Unknown,
         }
     }
+}
+
+/// The functions with which each wait begins.
+pub(crate) const SCHEDULER: &[&str] = &[
+    "__switch_to",
+    "__schedule",
+    "schedule",
+    "schedule_timeout",
+    "schedule_preempt_disabled",
+    "io_schedule",
+    "io_schedule_timeout",
+];
+
+/// Functions of a trace above the scheduler's, the innermost first.
+pub(crate) fn waiting_functions(report: &KernelReport) -> impl Iterator<Item = &str> {
+    let functions = report.trace.iter().map(String::as_str);
+    functions.skip_while(|function| SCHEDULER.contains(function))
+}
+
+/// `kthread()` itself waits, and not the function of the thread.
+fn is_thread_start(report: &KernelReport) -> bool {
+    report.kind == ReportKind::HungTask && waiting_functions(report).next() == Some("kthread")
 }
 
 /// The device that the name of a kernel thread has: `jbd2/sda1-8`, `kworker/u8:1+flush-8:16`, `xfsaild/dm-0`.

@@ -126,6 +126,10 @@ impl KernelWarning {
                 "a table of {} found no free block in one piece, and is in single pages instead (vmalloc)",
                 first.unwrap_or("a module")
             ),
+            Self::BusAddresses => format!(
+                "the bridge above {} has no room for its addresses; no memory is missing",
+                first.unwrap_or("a PCI device")
+            ),
             Self::UncoveredMemory => format!(
                 "the kernel gave up {} of memory at boot: the CPU's MTRRs do not cover it",
                 lines.amount.as_deref().unwrap_or("a part")
@@ -269,6 +273,10 @@ impl KernelWarning {
                 .to_owned(),
             Self::SinglePages => "the request for one block failed, was made another way and succeeded: harmless. A table that is set \
                  larger than is needed (nf_conntrack_max, its hashsize) asks for such blocks"
+                .to_owned(),
+            Self::BusAddresses => "these are addresses on the PCI bus, and the firmware gave the bridge too small a window. BAR 6 is \
+                 the ROM of a card, which a driver hardly ever needs; where another BAR is missing, the device does not work: \
+                 pci=realloc on the kernel's command line, newer firmware, or 'above 4G decoding' in its settings"
                 .to_owned(),
             Self::UncoveredMemory => "the memory is not faulty, and nothing has taken it. Firmware or the hypervisor sets memory type \
                  registers (MTRRs) that leave it out, or an old kernel reads them wrongly: update firmware, hypervisor and \

@@ -5,11 +5,11 @@
 pub(crate) struct WordTable<T: 'static> {
     words: &'static [(&'static str, T)],
     /// The words that begin with each byte, a bit each.
-    by_first_byte: [u64; 256],
+    by_first_byte: [u128; 256],
 }
 
 impl<T: Copy> WordTable<T> {
-    /// Of at most 64 words, none of them empty: a longer table does not compile.
+    /// Of at most 128 words, none of them empty: a longer table does not compile.
     #[allow(
         clippy::indexing_slicing,
         clippy::arithmetic_side_effects,

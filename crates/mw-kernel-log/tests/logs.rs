@@ -382,3 +382,36 @@ fn what_swaps_off_or_unmerges_is_killed_for_what_it_does() {
     assert_eq!(cause(&of_first_victim("sh", "__rb_allocate_pages", 312)), LogCause::TraceBuffers);
     assert_eq!(cause(&of_first_victim("sh", "filemap_fault", 312)), LogCause::Uncounted);
 }
+
+/// Promise (Kernel logs): A request that hurts nobody is said to be harmless: one for a zone without pages, khugepaged's in the
+/// background, a kernel thread that was never started.
+#[test]
+fn what_hurts_nobody_is_said_to_be_harmless() {
+    let summary = |log: &str| explain(log.as_bytes()).summary;
+    let stalled = "khugepaged: page allocation stalls for 10273ms, order:10, mode:0x4340ca(__GFP_HIGHMEM|__GFP_IO), \
+                   nodemask=(null)\n";
+    assert_eq!(
+        summary(stalled),
+        "khugepaged waited 10 s for 4 MiB: harmless, it works in the background"
+    );
+    assert!(summary(&stalled.replace("khugepaged", "postgres")).contains("too slowly"));
+    let empty = "swapper/0: page allocation failure: order:5, mode:0xcc1(GFP_KERNEL|GFP_DMA), nodemask=(null)\n\
+                 CPU: 0 PID: 1 Comm: swapper/0 Not tainted 5.13.0 #1\n\
+                 Call Trace:\n alloc_page_interleave+0x13/0xb0\n dma_atomic_pool_init+0xdb/0x176\n do_one_initcall+0x67/0x320\n\
+                 Mem-Info:\n\
+                 Node 0 DMA free:0kB min:0kB low:0kB high:0kB present:636kB managed:0kB\n\
+                 lowmem_reserve[]: 0 193 193 193 193\n\
+                 Node 0 DMA32 free:165604kB min:2020kB low:2524kB high:3028kB present:260636kB managed:201620kB\n\
+                 lowmem_reserve[]: 0 0 0 0 0\n";
+    assert_eq!(
+        summary(empty),
+        "dma_atomic_pool_init (at boot) could not get 128 KiB: the zone that it asks for has no pages"
+    );
+    let hung = "INFO: task vchiq-keep/0:85 blocked for more than 120 seconds.\n\
+                task:vchiq-keep/0    state:D stack:0     pid:85    tgid:85    ppid:2      flags:0x00000008\n\
+                Call trace:\n __switch_to+0x188/0x230\n __schedule+0xa54/0xb28\n schedule+0x80/0x120\n \
+                schedule_preempt_disabled+0x30/0x50\n kthread+0xd4/0x1a0\n ret_from_fork+0x10/0x20\n";
+    assert!(summary(hung).ends_with("the driver that made it and has not started it"));
+    let works = hung.replace(" kthread+", " vchiq_keepalive_thread_func+0x10/0x20\n kthread+");
+    assert!(summary(&works).ends_with("something that the call trace does not show"));
+}

@@ -4,6 +4,7 @@ use crate::{Missing, Step};
 use mw_memory::HugePool;
 use mw_proc::choice::Choice;
 use mw_proc::mm_stat::MmStat;
+use mw_proc::pressure::Pressure;
 use mw_proc::{bdi, cgroup, limits, status};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -312,6 +313,9 @@ pub struct Cgroup {
     /// How often that limit refused memory: `memory.kmem.failcnt`.
     pub kernel_failures: Option<u64>,
     pub stat: cgroup::MemoryStat,
+    /// Time that its tasks waited for memory (`memory.pressure`): of groups of version 2 whose memory has reached
+    /// memory.max.
+    pub pressure: Option<Pressure>,
     /// Its events: of its own limits, and processes killed in it and below. Version 1 fills `max` (failcnt) and
     /// `oom_kill` alone.
     pub events: cgroup::MemoryEvents,
@@ -342,6 +346,8 @@ pub struct Disk {
     /// True if its share is a limit by itself; without, the kernel lets all writers run until the whole machine has much
     /// dirty (kernel 6.2).
     pub strict_limit: Option<bool>,
+    /// The most that the kernel reads ahead of a program (`queue/read_ahead_kb`).
+    pub read_ahead_bytes: Option<u64>,
 }
 
 impl Disk {

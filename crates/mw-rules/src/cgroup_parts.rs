@@ -1,6 +1,6 @@
 //! What the memory of a cgroup at its limit consists of.
 
-use crate::group_settings::{GroupSetting, set};
+use crate::group_settings::{GroupSetting, raised, set};
 use crate::kernel_memory::FULL_PERCENT;
 use crate::share::percent;
 use mw_model::{
@@ -14,6 +14,10 @@ const MOST_PERCENT: f64 = 50.0;
 /// Share of the limit that waits to be written, above what the kernel lets writers have on file systems that it throttles by
 /// cgroup (vm.dirty_ratio of the cgroup's memory).
 const DIRTY_PERCENT: f64 = 50.0;
+
+/// Share of the last 10 s and of the last minute in which every task of a cgroup at its limit waited for memory. A task that
+/// reclaims page cache for what it reads waits far shorter.
+const PRESSED_PERCENT: f64 = 50.0;
 
 /// A part of a cgroup's memory that its reclaim cannot free.
 pub(crate) struct HardPart {
@@ -144,6 +148,41 @@ pub(crate) fn unwritten(group: &Cgroup, cgroups: &Cgroups, hard_bytes: u64) -> O
 }
 
 /// A finding with how often the cgroup was at its limits.
+/// A full cgroup whose tasks do little but wait for its reclaim, whatever it could free in the end: it scans its lists
+/// again and again, waits for writeback, or reads back what it has dropped.
+pub(crate) fn pressed(group: &Cgroup, cgroups: &Cgroups) -> Option<Finding> {
+    const FILE: &str = "memory.pressure";
+    let full = group.pressure?.full?;
+    let limit = group.max_bytes?;
+    if full.avg10_percent < PRESSED_PERCENT || full.avg60_percent < PRESSED_PERCENT {
+        return None;
+    }
+    let headline = format!(
+        "its tasks waited for memory for {:.0}% of the last minute, at its limit of {} (memory.max)",
+        full.avg60_percent,
+        format_bytes(limit)
+    );
+    let lists = [group.stat.inactive_file_bytes, group.stat.active_file_bytes];
+    let cache = derived::total(lists.into_iter().flatten());
+    let subject = Subject::Cgroup(Some(group.path.clone()));
+    let finding = Finding::new(Severity::Warning, subject, headline)
+        .with_evidence("memory.max", Quantity::Bytes(limit), "memory.max")
+        .with_evidence("full, 10 s", Quantity::Percent(full.avg10_percent), FILE)
+        .with_evidence("full, 60 s", Quantity::Percent(full.avg60_percent), FILE)
+        .with_evidence("page cache", Quantity::Bytes(cache), "memory.stat")
+        .with_impact("Each allocation and each read or write of files in this cgroup waits for reclaim within the limit.")
+        .with_remedy(Remedy::named(
+            "raise the limit, or start what fills it in a cgroup of its own",
+            vec![set(
+                GroupSetting::of_limit(group, limit, cgroups.version),
+                Some(raised(limit)),
+                Some(&group.path),
+                Some(cgroups),
+            )],
+        ));
+    Some(with_events(finding, group))
+}
+
 pub(crate) fn with_events(finding: Finding, group: &Cgroup) -> Finding {
     let events = [("limit reached", group.events.max), ("OOM kills", group.events.oom_kill)];
     events.into_iter().fold(finding, |finding, (what, count)| match count {

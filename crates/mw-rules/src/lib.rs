@@ -51,6 +51,7 @@ pub mod profiles;
 mod protection;
 mod raised_rlimit;
 mod reached_limit;
+mod read_ahead;
 mod registry;
 mod request;
 mod roles;

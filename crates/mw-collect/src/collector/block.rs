@@ -40,6 +40,10 @@ fn disk(source: &Source, name: String) -> Disk {
             .number(&format!("/sys/class/bdi/{device}/strict_limit"))
             .ok()
             .map(|strict| strict != 0),
+        read_ahead_bytes: source
+            .number(&format!("/sys/block/{name}/queue/read_ahead_kb"))
+            .ok()
+            .map(|kib| kib.saturating_mul(1024)),
         name,
         device,
     }

@@ -13,6 +13,7 @@ use hierarchy::{Hierarchy, ancestry};
 pub(crate) use memories::{memories, memories_within};
 use mw_model::{Absence, Cgroup, CgroupVersion, Cgroups, Missing, OriginKind};
 use mw_proc::cgroup::{self, MemoryEvents, MemoryStat};
+use mw_proc::pressure::Pressure;
 use mw_sys::thread_time;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -152,6 +153,9 @@ pub(crate) struct GroupFile {
 /// The file of every group of version 2 that counts the groups below it.
 const STAT: &str = "cgroup.stat";
 
+/// The file of a group of version 2 with the time that its tasks waited for memory.
+const PRESSURE: &str = "memory.pressure";
+
 /// The files of a group of version 2 with what reclaim leaves to it.
 const MIN: &str = "memory.min";
 const LOW: &str = "memory.low";
@@ -180,6 +184,7 @@ const FILES_V2: &[&str] = &[
     "memory.events",
     "memory.events.local",
     "memory.stat",
+    PRESSURE,
     "cgroup.controllers",
     STAT,
 ];
@@ -273,6 +278,7 @@ impl Hierarchy {
                     .flatten(),
                 kernel_failures: number("memory.kmem.failcnt"),
                 stat,
+                pressure: None,
                 events: MemoryEvents {
                     max: number("memory.failcnt"),
                     oom_kill: kills_v1(source, &dir),
@@ -294,9 +300,11 @@ impl Hierarchy {
                 kernel_limit_bytes: None,
                 kernel_failures: None,
                 stat,
+                pressure: None,
                 events: events_v2(source, &dir),
             },
         })
+        .map(|group| Cgroup { pressure: pressure_of_full(source, &dir, &group), ..group })
     }
 
     /// The reason that a group of ours is absent; none where it merely lacks the controller.
@@ -340,6 +348,14 @@ fn add_undetermined(missing: Missing, unseen: &mut Vec<Missing>) {
         let why = format!("{NOT_DETERMINED}: {}", missing.why);
         unseen.push(Missing { why, ..missing });
     }
+}
+
+/// Pressure of a group whose memory has reached memory.max, but for what the kernel charges ahead for each CPU.
+fn pressure_of_full(source: &Source, dir: &str, group: &Cgroup) -> Option<Pressure> {
+    const AHEAD_BYTES: u64 = 16 << 20;
+    let is_full = group.current_bytes?.saturating_add(AHEAD_BYTES) >= group.max_bytes?;
+    let read = || source.parse(&format!("{dir}/{PRESSURE}"), Pressure::parse).ok();
+    is_full.then(read).flatten()
 }
 
 fn events_v2(source: &Source, dir: &str) -> MemoryEvents {

@@ -16,6 +16,7 @@ pub(crate) const NAMES: &[&str] = &[
     "vm.dirty_expire_centisecs",
     "vm.dirty_ratio",
     "vm.extfrag_threshold",
+    "vm.hugetlb_shm_group",
     "vm.max_map_count",
     "vm.min_free_kbytes",
     "vm.min_slab_ratio",

@@ -9,7 +9,8 @@
 //! half of its limit in kernel objects that reclaim frees one by one (cached dentries and inodes); or a group of version 1
 //! at its limit of kernel memory (`memory.kmem.limit_in_bytes`), which counts apart. Or a group that is full and has half of
 //! its limit in page cache that has to be written before it can be freed. Or a group in which the OOM killer has killed
-//! processes at the group's own limit, and that is full again, whatever swap would take.
+//! processes at the group's own limit, and that is full again, whatever swap would take. Or a group at `memory.max` whose
+//! memory.pressure was `full` for half of the last 10 s and of the last minute.
 //!
 //! As the cause of a stall: tasks reclaimed within a cgroup's limit or were blocked there, or a cgroup
 //! reached its limit more often than before. The machine and the canary may have been calm throughout.
@@ -82,6 +83,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
                     let hard = hard_bytes(group, &window.now, cgroups.version)?;
                     cgroup_parts::unwritten(group, cgroups, hard)
                 })
+                .or_else(|| cgroup_parts::pressed(group, cgroups))
         })
         .collect();
     kernel_memory::keep_innermost(&mut found);

@@ -48,7 +48,7 @@ use mw_memory::huge_pool_dir;
 use mw_model::visible::shell_word;
 use mw_model::{
     Area, Cause, Finding, HugePool, Missing, Process, Quantity, Remedy, Role, Severity, Snapshot,
-    Step, Subject, Window, derived, format_bytes, format_count,
+    Step, Subject, Sysctl, Window, derived, format_bytes, format_count,
 };
 use mw_proc::sysvipc_shm::ShmSegment;
 use mw_proc::vmstat::Counter;
@@ -187,7 +187,27 @@ fn with_plan(mut finding: Finding, snapshot: &Snapshot, pool: &HugePool) -> Find
         );
         remedy.summary.push_str(&question);
     }
-    finding.with_evidence("configured", Quantity::Count(planned.pages), planned.source.as_str())
+    let finding = finding.with_evidence(
+        "configured",
+        Quantity::Count(planned.pages),
+        planned.source.as_str(),
+    );
+    with_group(finding, snapshot)
+}
+
+/// Adds the group that may make System V segments of huge pages: without it and CAP_IPC_LOCK, a server that asks for one
+/// gets EPERM, however large the pool is (`can_do_hugetlb_shm()`, fs/hugetlbfs/inode.c).
+fn with_group(mut finding: Finding, snapshot: &Snapshot) -> Finding {
+    const GROUP: &str = "vm.hugetlb_shm_group";
+    if snapshot.sysctl.number(GROUP) != Ok(0) {
+        return finding;
+    }
+    if let Some(remedy) = &mut finding.remedy {
+        remedy.summary.push_str(&format!(
+            "; if it asks for System V shared memory and is not permitted, {GROUP} has to be its group, 0 now"
+        ));
+    }
+    finding.with_evidence(GROUP, Quantity::Count(0), Sysctl::path(GROUP))
 }
 
 /// What a request spends its time on because memory became huge pages.

@@ -28,6 +28,10 @@
 //! report a finding at the same time. A larger distance between the watermarks
 //! (`vm.watermark_scale_factor` 100) makes kswapd start earlier.
 //!
+//! With `vm.swappiness` 0 the kernel swaps nothing out while it finds page cache (mm/vmscan.c, `get_scan_count()`): 1 lets
+//! it use swap late. Where faults on mapped files read 512 KiB and more each, and a quarter of what is read had been in the
+//! page cache before, lower the device's read-ahead (`/sys/block/DEVICE/queue/read_ahead_kb`).
+//!
 //! ## Threshold
 //! 10,000 pages a second is a rate to look at, no more: heartbeats were missed at it in the field report "The Case
 //! of the RAM Starved Cluster", on another kernel. On Linux a program that reads 41 MB/s through a full page cache
@@ -54,7 +58,8 @@
 use crate::cause_score::CauseScore;
 use crate::largest_holders::program_words;
 use crate::outlook;
-use crate::share::high_watermark_bytes;
+use crate::read_ahead;
+use crate::share::{high_watermark_bytes, percent};
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_model::{
@@ -199,7 +204,34 @@ fn storm(window: &Window) -> Result<Storm, Missing> {
     })
 }
 
+const SWAPPINESS: &str = "vm.swappiness";
+
+/// Free swap that the kernel may not use while it finds page cache, in bytes: with a swappiness of 0 it scans anonymous
+/// pages only when free memory and page cache together are down at the high watermarks (mm/vmscan.c, `get_scan_count()`).
+fn forbidden_swap_bytes(window: &Window) -> Option<u64> {
+    const ANON_PERCENT: f64 = 50.0;
+    let meminfo = window.now.sample.meminfo.value()?;
+    let total = derived::memory_bytes(&window.now.sample).ok()?;
+    let free = meminfo.swap_free_bytes.filter(|free| *free > 0)?;
+    let is_anonymous = percent(meminfo.anon_pages_bytes?, total) >= ANON_PERCENT;
+    (window.now.sysctl.number(SWAPPINESS) == Ok(0) && is_anonymous).then_some(free)
+}
+
 fn remedy(window: &Window) -> Remedy {
+    if let Some(free) = forbidden_swap_bytes(window) {
+        return Remedy::named(
+            format!(
+                "set {SWAPPINESS} to 1: with 0 the kernel swaps nothing out while it finds page cache, and may kill instead, although \
+                 {} of swap are free; or have programs use less memory{}",
+                format_bytes(free),
+                program_words(&window.now)
+            ),
+            vec![Step::write(Sysctl::path(SWAPPINESS), 1)],
+        );
+    }
+    if let Some(remedy) = read_ahead::remedy(window) {
+        return remedy;
+    }
     match window.now.sysctl.number(SCALE_FACTOR) {
         Ok(factor) if factor < WIDER_SCALE_FACTOR => Remedy::named(
             format!("set {SCALE_FACTOR} to {WIDER_SCALE_FACTOR}, so that kswapd starts earlier"),

@@ -38,6 +38,7 @@
 
 use crate::group_settings::{GroupSetting, raised, set};
 use crate::outlook;
+use crate::read_ahead;
 use crate::request::{is_limited, limit_events};
 use crate::share::percent;
 use crate::stall_window::StallWindow;
@@ -113,7 +114,11 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
             Quantity::Percent(pressure),
             "/proc/pressure/memory",
         );
-    Ok(vec![complete(finding, step)])
+    let finding = complete(finding, step);
+    Ok(vec![match read_ahead::remedy(window) {
+        Some(remedy) if full.is_none() => finding.with_remedy(remedy),
+        _ => finding,
+    }])
 }
 
 /// A group that is full and has read most of the pages again.

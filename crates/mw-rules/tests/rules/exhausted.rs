@@ -300,3 +300,21 @@ fn a_request_is_refused_where_addresses_end() {
     meminfo.vmalloc_total_bytes = Some(GIB << 10);
     assert!(!words(&window, "3G").contains("AddressSpace"));
 }
+
+/// Promise (Findings): A cgroup at memory.max whose tasks did nothing but wait for memory in half of the last minute is named.
+#[test]
+fn a_cgroup_at_its_limit_whose_tasks_only_wait_is_named() {
+    let mut window = window("reports/bb04-a-dump-of-41-gib-through-five-gib-of-slice");
+    let finding = found(&window, "cgroup-limit").unwrap();
+    assert_eq!(finding.subject.to_string(), "cgroup /system.slice");
+    let said = &finding.headline;
+    assert!(said.starts_with("its tasks waited for memory for 87% of the last minute"), "{said}");
+    let Reading::Value(cgroups) = &mut window.now.cgroups else { panic!("cgroups") };
+    for group in &mut cgroups.limited {
+        let full = group.pressure.as_mut().and_then(|pressure| pressure.full.as_mut());
+        if let Some(full) = full {
+            full.avg60_percent = 30.0;
+        }
+    }
+    assert!(found(&window, "cgroup-limit").is_none(), "a program that reads through its limit");
+}

@@ -153,3 +153,29 @@ fn parts_of_huge_pages_are_not_pinned() {
     assert!(!names_pinned(500, 0));
     assert!(names_pinned(500, 1 << 20));
 }
+
+fn report(name: &str) -> Window {
+    let archive = mw_test::fixture(&format!("reports/{name}"));
+    mw_collect::window(&input::open(&archive).unwrap())
+}
+
+/// Promise (Findings): Where faults on mapped files read far more than a page and drop what is read again, the read-ahead
+/// of the device is named; so is a swappiness of 0 where swap is free.
+#[test]
+fn reclaim_names_the_setting_that_causes_it() {
+    let mut window = report("aa07-reads-two-megabytes-for-every-page");
+    let said = remedy(&window, "reclaim-storm").summary;
+    assert!(said.starts_with("lower the read-ahead of dm-1 to 128 KiB"), "{said}");
+    let Reading::Value(disks) = &mut window.now.disks else { panic!("disks") };
+    disks.iter_mut().for_each(|disk| disk.read_ahead_bytes = Some(128 << 10));
+    let said = remedy(&window, "reclaim-storm").summary;
+    assert!(!said.contains("read-ahead"), "{said}");
+
+    let mut window = report("aa06-swap-that-may-not-be-used");
+    let said = remedy(&window, "reclaim-storm").summary;
+    assert!(said.starts_with("set vm.swappiness to 1"), "{said}");
+    let Reading::Value(meminfo) = &mut window.now.sample.meminfo else { panic!("meminfo") };
+    meminfo.swap_free_bytes = Some(0);
+    let said = remedy(&window, "reclaim-storm").summary;
+    assert!(!said.contains("swappiness"), "no swap is free: {said}");
+}
