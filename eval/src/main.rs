@@ -11,6 +11,7 @@ mod fleet;
 mod huge_pages;
 mod kubernetes;
 mod lab;
+mod oomanalyser;
 mod peers;
 mod plots;
 mod recorders;
@@ -162,6 +163,19 @@ enum Task {
         #[arg(long)]
         program: Option<PathBuf>,
     },
+    /// Give logs to OOMAnalyser and to `explain --log`, and compare the answers
+    #[command(name = "oomanalyser")]
+    OomAnalyser {
+        /// OOMAnalyser.py of its repository
+        #[arg(long, value_name = "FILE")]
+        source: PathBuf,
+        /// The `memwright` to run [default: built here, optimised]
+        #[arg(long)]
+        program: Option<PathBuf>,
+        /// Write eval/results/oomanalyser.md from it
+        #[arg(long)]
+        write: bool,
+    },
     /// Measure how others get, touch and lock large memory, beside memwright (needs root; at most 10 minutes)
     Peers {
         /// Number of measurements of each
@@ -235,6 +249,7 @@ fn main() -> anyhow::Result<()> {
         Task::Environments { names, program } => environments::run(&names, program),
         Task::Ceilings { write } => ceilings::run(write),
         Task::Operate { operation, seconds } => ceilings::operate(operation, seconds),
+        Task::OomAnalyser { source, program, write } => oomanalyser::run(&source, program, write),
         Task::Peers { rounds, size, write } => peers::run(rounds, size, write),
         Task::Recorders { seconds, write } => recorders::run(seconds, write),
         Task::Step { step } => step::run(step),

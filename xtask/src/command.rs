@@ -21,6 +21,7 @@ pub const CAMPAIGNS: &[&str] = &[
     "kubernetes",
     "lab",
     "lab-plots",
+    "oomanalyser",
     "peers",
     "recorders",
     "suites",
