@@ -95,7 +95,7 @@ impl GroupSampler {
                 }
             }
             if let Some(group) = walk.groups.get_mut(path) {
-                (group.of_service, group.limits) = (true, Some(limits));
+                (group.of_service, group.limits) = (true, vec![limits]);
             }
         }
         for (number, hierarchy) in self.hierarchies.iter().enumerate() {
@@ -104,6 +104,25 @@ impl GroupSampler {
         let GroupWalk { groups, complete, .. } = walk;
         self.remember(&groups);
         GroupSample { at, groups, complete }
+    }
+
+    /// Reads the limits of the `service`'s groups and of those above them that a sample lacks: a limit may be set after it and
+    /// lifted before the next.
+    pub fn add_limits(&mut self, sample: &mut GroupSample, service: &[String]) {
+        for path in service.iter().flat_map(|path| ancestry(path)).take(MAX_SERVICE_GROUPS) {
+            let limits = self.limits(path);
+            sample.add_limits(path, limits);
+        }
+    }
+
+    fn limits(&mut self, path: &str) -> GroupLimits {
+        let mut limits = GroupLimits::default();
+        for hierarchy in &self.hierarchies {
+            if let Some(dir) = open_group(&hierarchy.dir, path) {
+                files::limits(&dir, hierarchy.controllers, &mut self.buffers, &mut limits);
+            }
+        }
+        limits
     }
 
     fn remember(&mut self, groups: &BTreeMap<String, GroupReading>) {
@@ -115,17 +134,22 @@ impl GroupSampler {
     /// Use of the groups from `earlier` to `later`: those of the service, and others in which something
     /// happened, [`MAX_USES`] at most. Those of the service come first, then those that waited or were
     /// limited most. A group's numbers include those of the groups below it, but for throttling. Limits are
-    /// those of now; of a service's group that is gone, those that it had.
-    pub fn difference(&mut self, earlier: &GroupSample, later: &GroupSample) -> Vec<GroupUse> {
+    /// those of now; of a service's group that is gone or had its limit lifted, those that a sample has, `between` the two, too.
+    pub fn difference(
+        &mut self,
+        earlier: &GroupSample,
+        between: &[&GroupSample],
+        later: &GroupSample,
+    ) -> Vec<GroupUse> {
         let mut uses = later.since(earlier);
-        for group in uses.iter_mut().filter(|group| !group.of_service && group.path != "/") {
-            let mut limits = GroupLimits::default();
-            for hierarchy in &self.hierarchies {
-                if let Some(dir) = open_group(&hierarchy.dir, &group.path) {
-                    files::limits(&dir, hierarchy.controllers, &mut self.buffers, &mut limits);
-                }
+        for group in &mut uses {
+            let is_other = !group.of_service && group.path != "/";
+            let path = group.path.clone();
+            let now = is_other.then(|| self.limits(&group.path));
+            let before = between.iter().rev().flat_map(|sample| sample.limits(&path));
+            for limits in now.iter().chain(before) {
+                difference::set_limits(group, limits);
             }
-            difference::set_limits(group, &limits);
         }
         uses
     }

@@ -182,11 +182,18 @@ impl GroupUse {
     /// The period of cpu.max where it was not read: the kernel's default.
     const USUAL_PERIOD_US: u64 = 100_000;
 
+    /// The longest period that the kernel allows (kernel/sched/core.c, `max_cfs_quota_period`): a quota that was lifted since
+    /// may have had it.
+    const LONGEST_PERIOD_US: u64 = 1_000_000;
+
     /// Longest time on the clock that a task of the group can have been throttled. The kernel adds up the throttled time
     /// of each CPU (kernel/sched/fair.c, `unthrottle_cfs_rq()`), and no throttling outlasts its period.
     pub fn throttled_wall_us(&self) -> u64 {
         let added = self.throttled_us.unwrap_or(0);
-        let period_us = self.cpu_period_us.unwrap_or(Self::USUAL_PERIOD_US);
+        let period_us = match (self.cpu_quota_us, self.cpu_period_us) {
+            (None, Some(_)) => Self::LONGEST_PERIOD_US,
+            (_, period_us) => period_us.unwrap_or(Self::USUAL_PERIOD_US),
+        };
         self.throttled_periods.map_or(added, |periods| added.min(periods.saturating_mul(period_us)))
     }
 }

@@ -83,13 +83,15 @@ impl TaskGroups {
         locked(&self.known).clear();
     }
 
-    /// Reads the counters of all cgroups, `first` before others, unless that was done shortly before.
+    /// Reads the counters of all cgroups, `first` before others; where that was done shortly before, the limits of `first` alone.
     pub(crate) fn sample(&self, first: &[String]) {
         let mut groups = locked(&self.samples);
         let Some(GroupSamples { sampler, samples, cpus }) = groups.as_mut() else { return };
         let now = mw_sys::unix_ms();
-        if samples.back().is_some_and(|(at, _)| at.saturating_add(SAMPLES_APART_MS) > now) {
-            return;
+        if let Some((at, sample)) = samples.back_mut()
+            && at.saturating_add(SAMPLES_APART_MS) > now
+        {
+            return sampler.add_limits(sample, first);
         }
         if cpus.len() >= MAX_SAMPLES {
             cpus.pop_front();
@@ -117,11 +119,12 @@ impl TaskGroups {
         let earlier = samples.partition_point(|(at, _)| *at <= seen_unix_ms);
         let last = earlier.checked_sub(1).and_then(|last| samples.get(last));
         let recent = last.filter(|(at, _)| at.saturating_add(SAMPLES_APART_MS) >= seen_unix_ms);
-        let Some((_, before)) = recent.or_else(|| samples.get(earlier)).or(last) else {
+        let Some((begun, before)) = recent.or_else(|| samples.get(earlier)).or(last) else {
             return Vec::new();
         };
+        let between = samples.iter().filter(|(at, _)| at > begun).map(|(_, sample)| sample);
         let now = sampler.sample(GROUPS_LIMIT, cgroups);
-        let mut uses = sampler.difference(before, &now);
+        let mut uses = sampler.difference(before, &between.collect::<Vec<_>>(), &now);
         for group in &mut uses {
             // The groups of all probed services were sampled as such.
             let is_above = |path: &String| Path::new(path).starts_with(&group.path);

@@ -46,7 +46,7 @@ impl WaitSums {
             let paths: Vec<String> = groups.iter().cloned().collect();
             let now = sampler.sample_services(&paths);
             if let Some(before) = &before {
-                let uses = sampler.difference(before, &now);
+                let uses = sampler.difference(before, &[], &now);
                 for group in groups {
                     let waits = divide_waits(&group, &uses);
                     self.state().add(group, &waits);

@@ -10,6 +10,9 @@ use std::time::Duration;
 /// The most groups of a difference.
 pub const MAX_USES: usize = 64;
 
+/// Readings of the limits of a group within one sample.
+const MOST_LIMITS: usize = 4;
+
 /// A group that used at least this share of a CPU did something.
 const LEAST_CPU_SHARE: u64 = 50;
 /// Waits below this are of no interest: some task of a busy group always waits a little.
@@ -46,13 +49,27 @@ impl GroupSample {
         uses.sort_by_cached_key(|group| std::cmp::Reverse((group.of_service, weight(group))));
         uses.truncate(MAX_USES);
         for group in &mut uses {
-            let of = |sample: &Self| sample.groups.get(&group.path)?.limits.clone();
             // A limit that was lifted meanwhile held until then.
-            for limits in [of(self), of(earlier)].into_iter().flatten() {
-                set_limits(group, &limits);
+            let path = group.path.clone();
+            for limits in self.limits(&path).chain(earlier.limits(&path)) {
+                set_limits(group, limits);
             }
         }
         uses
+    }
+
+    /// Limits of a group of a service, the latest first.
+    pub(super) fn limits(&self, path: &str) -> impl Iterator<Item = &GroupLimits> {
+        self.groups.get(path).into_iter().flat_map(|group| group.limits.iter().rev())
+    }
+
+    /// Adds limits that were read later.
+    pub(super) fn add_limits(&mut self, path: &str, limits: GroupLimits) {
+        if let Some(group) =
+            self.groups.get_mut(path).filter(|group| group.limits.len() < MOST_LIMITS)
+        {
+            group.limits.push(limits);
+        }
     }
 
     /// Number of groups that were read.

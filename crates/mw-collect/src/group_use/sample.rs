@@ -17,8 +17,8 @@ pub struct GroupSample {
 pub(super) struct GroupReading {
     pub(super) of_service: bool,
     pub(super) counters: CgroupCounters,
-    /// Read of the service's groups, which may go with the service.
-    pub(super) limits: Option<GroupLimits>,
+    /// Those of a service's group, which may go with the service, each time that they were read.
+    pub(super) limits: Vec<GroupLimits>,
     /// Hierarchies in which it was read, one bit each.
     pub(super) read: u32,
 }

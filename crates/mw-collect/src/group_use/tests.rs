@@ -45,7 +45,29 @@ fn unified() -> Made {
 
 fn since(sampler: &mut GroupSampler, earlier: &GroupSample, service: &[String]) -> Vec<GroupUse> {
     let later = sampler.sample(PATIENCE, service);
-    sampler.difference(earlier, &later)
+    sampler.difference(earlier, &[], &later)
+}
+
+/// Promise (The recorder): A limit that is set after the alarm's sample and lifted before the stall ends is known.
+#[test]
+fn a_limit_that_was_set_and_lifted_meanwhile_is_known() {
+    let made = unified();
+    let service = ["/db".to_owned()];
+    let limit = |quota: &str| made.write("db/cpu.max", &format!("{quota}\n"));
+    made.write("db/cpu.stat", "usage_usec 100\nnr_throttled 0\nthrottled_usec 0\n");
+    limit("max 100000");
+    let mut sampler = sampler(&[&made]);
+    let mut earlier = sampler.sample(PATIENCE, &service);
+    limit("4000 1000000");
+    sampler.add_limits(&mut earlier, &service);
+    limit("max 100000");
+    made.write("db/cpu.stat", "usage_usec 900\nnr_throttled 5\nthrottled_usec 9000000\n");
+    let uses = since(&mut sampler, &earlier, &service);
+    let db = uses.iter().find(|group| group.path == "/db").unwrap();
+    assert_eq!((db.cpu_quota_us, db.cpu_period_us), (Some(4000), Some(1_000_000)));
+    assert_eq!(db.throttled_wall_us(), 5_000_000);
+    let lifted = GroupUse { cpu_quota_us: None, cpu_period_us: Some(100_000), ..db.clone() };
+    assert_eq!(lifted.throttled_wall_us(), 5_000_000, "its period is not known");
 }
 
 fn paths(uses: &[GroupUse]) -> Vec<&str> {
