@@ -42,6 +42,8 @@ pub enum LogCause {
     Fragmentation,
     /// Blocks or pages of CMA only.
     Cma,
+    /// Blocks that are reserved for atomic requests only.
+    AtomicBlocks,
     HugePages,
     UnreclaimableSlab,
     SharedMemory,
@@ -177,12 +179,23 @@ fn of_zones(
     if has_cma && !zones::could_serve(zones) {
         return Some(LogCause::Cma);
     }
+    if is_of_atomic_blocks(zones, account) {
+        return Some(LogCause::AtomicBlocks);
+    }
     if report.order.is_some_and(|order| order > 0) && zones::is_for_order(zones) {
         return Some(LogCause::Fragmentation);
     }
     let above = zones::free_above(report, zones);
     let is_much = account.is_at_least(above, 3) && above > 8 << 20;
     (is_much && !zones::could_serve(zones)).then_some(LogCause::LowZone)
+}
+
+/// A tenth of memory is free, and reserved for atomic requests: the reserve, 1% of a zone, has at least one block of pages,
+/// which a kernel may have made as large as half of a small machine (mm/page_alloc.c, `reserve_highatomic_pageblock()`).
+fn is_of_atomic_blocks(zones: &[ZoneVerdict], account: &LogAccount) -> bool {
+    let of_atomic = zones::candidates(zones).filter(|z| z.obstacle == ZoneObstacle::OnlyAtomic);
+    let free = of_atomic.fold(0_u64, |sum, zone| sum.saturating_add(zone.free_bytes));
+    !zones::could_serve(zones) && account.is_at_least(free, 10)
 }
 
 /// The kernel's first task, before it becomes the init of user space: it unpacks the initramfs into the root file system,

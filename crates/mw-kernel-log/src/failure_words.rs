@@ -44,6 +44,9 @@ pub(crate) fn headline(judged: &JudgedReport<'_>) -> String {
             format!("a driver could not get {size} of CMA: pages there are in use")
         }
         LogCause::Cma => format!("{name} could not get {pages}{waiting}: free memory was in CMA"),
+        LogCause::AtomicBlocks => format!(
+            "{name} could not get {pages}{waiting}: free memory was in the reserve for atomic requests"
+        ),
         LogCause::VmallocSpace => {
             let bytes = vmalloc_size(report);
             format!("the kernel could not map {bytes}: its vmalloc range of addresses is full")

@@ -83,6 +83,12 @@ pub(crate) enum KernelWarning {
     MemfdFlags,
     /// A request of ZFS that its authors want to know of, and that was served (module/os/linux/spl/spl-kmem.c).
     LargeRequest,
+    /// The memory that an NVMe drive wants for its tables (drivers/nvme/host/pci.c, `nvme_setup_host_mem()`).
+    HostMemoryBuffer,
+    /// A file system that an error has made read-only (fs/ext4/super.c, `ext4_handle_error()`).
+    ReadOnly,
+    /// A limit of a network adapter's own (drivers/net/ethernet/mellanox/mlx5/core/cmd.c, MLX5_CMD_STAT_LIM_ERR).
+    AdapterLimit,
     /// Addresses behind a PCI bridge (drivers/pci/setup-res.c, `pci_assign_resource()`).
     BusAddresses,
     /// A table that did not find its memory in one piece and took single pages (net/netfilter/nf_conntrack_core.c before
@@ -170,6 +176,9 @@ static WORDS: WordTable<KernelWarning> = WordTable::new(&[
     ("Large kmem_alloc(", KernelWarning::LargeRequest),
     ("Large kmem_zalloc(", KernelWarning::LargeRequest),
     (": falling back to vmalloc", KernelWarning::SinglePages),
+    ("min host memory (", KernelWarning::HostMemoryBuffer),
+    ("Remounting filesystem read-only", KernelWarning::ReadOnly),
+    (" failed, status limits exceeded(", KernelWarning::AdapterLimit),
     ("no space for [mem size ", KernelWarning::BusAddresses),
     (": can't assign; no space", KernelWarning::BusAddresses),
     ("memfd_create() without MFD_EXEC", KernelWarning::MemfdFlags),
@@ -240,7 +249,12 @@ impl KernelWarnings {
                 KernelWarning::SwapArea => Some(refusal(message)),
                 KernelWarning::Crash => Some(message.trim_end_matches('!')),
                 KernelWarning::SettingsTable => after.split(' ').next(),
-                KernelWarning::BusAddresses => before.split(": ").next(),
+                KernelWarning::BusAddresses
+                | KernelWarning::HostMemoryBuffer
+                | KernelWarning::AdapterLimit => before.split(": ").next(),
+                KernelWarning::ReadOnly => {
+                    before.split_once('(').and_then(|(_, rest)| rest.split(')').next())
+                }
                 KernelWarning::SinglePages => before.rsplit(' ').next(),
                 KernelWarning::SuspendedPool => before.split('\'').nth(1),
                 _ => None,
@@ -257,6 +271,8 @@ impl KernelWarnings {
                 KernelWarning::PercpuAtomic => percpu_request(before),
                 KernelWarning::LargeRequest => kmem_size(after),
                 KernelWarning::UncoveredMemory => megabytes(after),
+                KernelWarning::HostMemoryBuffer => host_memory(after),
+                KernelWarning::AdapterLimit => command_of(before),
                 _ => None,
             };
         }
@@ -379,6 +395,23 @@ fn megabytes(after: &str) -> Option<String> {
     Some(format_bytes(number.checked_mul(1 << 20)?))
 }
 
+/// `64 MiB) above limit (32 MiB).`
+fn host_memory(after: &str) -> Option<String> {
+    let (wanted, rest) = after.split_once(" MiB)")?;
+    let (_, limit) = rest.split_once("limit (")?;
+    let mib = |number: &str| number.parse::<u64>().ok();
+    Some(format!("{} MiB of {} MiB", mib(wanted)?, mib(limit.split(' ').next()?)?))
+}
+
+/// `… mlx5_cmd_check:795:(pid 53945): ALLOC_UAR(0x802) op_mod(0x0)`.
+fn command_of(before: &str) -> Option<String> {
+    let name = before.rsplit(": ").next()?.split('(').next()?;
+    let is_name = |name: &&str| {
+        !name.is_empty() && name.bytes().all(|byte| byte == b'_' || byte.is_ascii_alphanumeric())
+    };
+    Some(name).filter(is_name).map(str::to_owned)
+}
+
 /// `total 32768 (slots), used 32766 (slots)`.
 fn slots(text: &str) -> Option<String> {
     let number = |key: &str| {
@@ -412,6 +445,29 @@ mod tests {
         assert!(headline.ends_with("32760 of 32768 slots in use"), "{headline}");
         let old = read(&["DMA: Out of SW-IOMMU space for 65536 bytes at device 0000:03:00.0"]);
         assert!(old.headline().unwrap().contains("0000:03:00.0 found no free bounce buffer"));
+    }
+
+    #[test]
+    fn limits_of_devices_name_the_device() {
+        let line = "nvme nvme0: min host memory (64 MiB) above limit (32 MiB).";
+        let headline = read(&[line]).headline().unwrap();
+        assert!(
+            headline.contains("nvme nvme0 got no host memory buffer: 64 MiB of 32 MiB"),
+            "{headline}"
+        );
+        let line = "mlx5_core 0000:61:00.0: mlx5_cmd_check:795:(pid 53945): ALLOC_UAR(0x802) op_mod(0x0) failed, status \
+                    limits exceeded(0x8), syndrome (0x5a7939)";
+        let headline = read(&[line]).headline().unwrap();
+        assert!(
+            headline.contains("mlx5_core 0000:61:00.0 is at a limit of its own: ALLOC_UAR"),
+            "{headline}"
+        );
+        let line = "EXT4-fs (xvda9): Remounting filesystem read-only";
+        let headline = read(&[line]).headline().unwrap();
+        assert!(
+            headline.ends_with("the file system on xvda9 became read-only after an error"),
+            "{headline}"
+        );
     }
 
     #[test]

@@ -63,5 +63,6 @@ pub use gfp::GfpMask;
 pub use holders::{LogMemoryPart, LogShare, TaskShare};
 pub use lines::MAX_LOG_BYTES;
 pub use notices::{KillNotice, KillingProgram, OomdReason, UnitEvent, kill_notice};
+pub use page::memory_setting;
 pub use waits::BlockedOn;
 pub use zones::{ZoneObstacle, ZoneVerdict};

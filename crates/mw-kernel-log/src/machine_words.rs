@@ -93,6 +93,9 @@ pub(crate) fn headline(judged: &JudgedReport<'_>) -> String {
             format!("{victim}: no free block of {} in one piece", format_bytes(size_bytes(report)))
         }
         LogCause::Cma => format!("{victim}: free memory was in CMA, which the request may not use"),
+        LogCause::AtomicBlocks => {
+            format!("{victim}: free memory was in the reserve for atomic requests (highatomic)")
+        }
         LogCause::HugePages => huge_pages(judged, &victim, &total),
         LogCause::UnreclaimableSlab => {
             let cache = holders::slabs(report).first().map(|(name, _)| format!(", mostly {name}"));
@@ -344,6 +347,10 @@ fn reason(judged: &JudgedReport<'_>, hints: &[MemoryHint]) -> String {
                  /sys/kernel/mm/lru_gen/min_ttl_ms{free}"
             )
         }
+        LogCause::AtomicBlocks => format!(
+            "{} are free, in whole blocks that the kernel reserves for atomic requests and gives to no other",
+            format_bytes(free_bytes(judged))
+        ),
         LogCause::LowZone => format!(
             "the request may only use {}, without memory above their watermarks; the free memory is in higher zones{}",
             lowest(judged),
@@ -495,6 +502,9 @@ fn remedy(judged: &JudgedReport<'_>, hints: &[MemoryHint]) -> String {
         LogCause::TraceBuffers => "write a smaller size: it counts on every CPU".to_owned(),
         LogCause::ProtectedAge => "write 0, the kernel's default, or a smaller number to /sys/kernel/mm/lru_gen/min_ttl_ms".to_owned(),
         LogCause::LowZone => low_zone_remedy(judged),
+        LogCause::AtomicBlocks => "build the kernel with the default MAX_ORDER (ARCH_FORCE_MAX_ORDER, FORCE_MAX_ZONEORDER before 6.4): the \
+                                   reserve has at least one block of pages, whose size follows from it"
+            .to_owned(),
         LogCause::Fragmentation if is_below_high_memory(judged) => low_zone_remedy(judged),
         LogCause::Fragmentation => "a larger vm.min_free_kbytes keeps larger blocks free; vm.compact_memory makes some for now".to_owned(),
         LogCause::Cma => "reserve less for CMA (cma= at boot), or less memory for movable use only".to_owned(),

@@ -119,7 +119,7 @@ impl MemoryCursor {
             return true;
         }
         let (name, after) = rest.split_once(' ').unwrap_or((rest, ""));
-        if let Some(zone) = name.strip_suffix(':').filter(|zone| zone_kind(zone).is_some()) {
+        if let Some(zone) = zone_of_list(name, after) {
             self.section = MemorySection::FreeList;
             let is_new = !memory.free_lists.iter().any(|l| l.node == self.node && l.zone == zone);
             if is_new {
@@ -215,6 +215,12 @@ fn push<T>(rows: &mut Vec<T>, row: T) {
     if rows.len() < MAX_ROWS {
         rows.push(row);
     }
+}
+
+/// The zone of a free list, whose blocks may be in the next line; drivers name DMA as well, and go on with words.
+fn zone_of_list<'a>(name: &'a str, after: &str) -> Option<&'a str> {
+    let is_list = after.is_empty() || after.starts_with(|c: char| c.is_ascii_digit());
+    name.strip_suffix(':').filter(|zone| is_list && zone_kind(zone).is_some())
 }
 
 /// Pairs of `key:12kB`, `key: 12kB`, in bytes.

@@ -185,6 +185,9 @@ fn zone_text(report: &KernelReport, zone: &ZoneVerdict, wanted: u64) -> String {
             "{free} free, {} of it in CMA and not usable by {name}; below {needed} without it",
             format_bytes(zone.free_cma_bytes)
         ),
+        ZoneObstacle::OnlyAtomic => format!(
+            "{free} free, in blocks reserved for atomic requests (highatomic); below {needed} without them"
+        ),
         ZoneObstacle::NoBlock => {
             format!(
                 "{free} free, above {needed}; largest block {}, needed {}",
@@ -230,8 +233,8 @@ pub(crate) fn named(report: &KernelReport) -> String {
     names.join(", ")
 }
 
-/// How a program's memory is bounded.
-pub(crate) fn bound(name: &str) -> String {
+/// Settings that bound the memory of a program, by the name of its process.
+pub fn memory_setting(name: &str) -> Option<&'static str> {
     let own = [
         ("java", "-Xmx or -XX:MaxRAMPercentage: the heap and the rest of the JVM must fit"),
         ("postgres", "work_mem times the connections, and shared_buffers"),
@@ -250,8 +253,13 @@ pub(crate) fn bound(name: &str) -> String {
         ("qemu-system-x86", "the memory of the guests"),
         ("qemu-kvm", "the memory of the guests"),
     ];
-    match own.iter().find(|(program, _)| name.starts_with(program)) {
-        Some((_, setting)) => format!("bound {name} ({setting})"),
+    own.iter().find(|(program, _)| name.starts_with(program)).map(|(_, setting)| *setting)
+}
+
+/// How a program's memory is bounded.
+pub(crate) fn bound(name: &str) -> String {
+    match memory_setting(name) {
+        Some(setting) => format!("bound {name} ({setting})"),
         None => format!("bound the memory of {name}"),
     }
 }

@@ -155,5 +155,13 @@ pub(crate) fn lockup_rows(judged: &JudgedReport<'_>, page: &mut Page) {
         "the kernel ran on this CPU without scheduling (soft lockup)"
     };
     page.row("reason", format!("{kind}; in a virtual machine the host may not have run the CPU"));
+    let remedy = match wait_of(judged) {
+        BlockedOn::Reclaim => "find what uses the memory: memwright check",
+        _ => {
+            "where the trace is the same each time, a defect of this kernel or driver: try a newer one, or the one before its \
+             last update"
+        }
+    };
+    page.row("remedy", remedy);
     page.row("killed", "no process");
 }

@@ -126,6 +126,23 @@ impl KernelWarning {
                 "a table of {} found no free block in one piece, and is in single pages instead (vmalloc)",
                 first.unwrap_or("a module")
             ),
+            Self::HostMemoryBuffer => format!(
+                "{} got no host memory buffer: {}",
+                first.unwrap_or("an NVMe drive"),
+                lines.amount.as_deref().unwrap_or("it wants more than its limit")
+            ),
+            Self::ReadOnly => format!(
+                "the file system on {} became read-only after an error",
+                first.unwrap_or("a device")
+            ),
+            Self::AdapterLimit => format!(
+                "{} is at a limit of its own{}",
+                first.unwrap_or("a network adapter"),
+                lines
+                    .amount
+                    .as_ref()
+                    .map_or(String::new(), |command| format!(": {command} failed"))
+            ),
             Self::BusAddresses => format!(
                 "the bridge above {} has no room for its addresses; no memory is missing",
                 first.unwrap_or("a PCI device")
@@ -273,6 +290,17 @@ impl KernelWarning {
                 .to_owned(),
             Self::SinglePages => "the request for one block failed, was made another way and succeeded: harmless. A table that is set \
                  larger than is needed (nf_conntrack_max, its hashsize) asks for such blocks"
+                .to_owned(),
+            Self::HostMemoryBuffer => "the drive wants its tables in the machine's memory (a host memory buffer), more than it may have: it is slow, or \
+                 some hang after hours. Raise nvme.max_host_mem_size_mb= on the kernel's command line; memory is not short"
+                .to_owned(),
+            Self::ReadOnly => "the lines before it name the error. Where a task of a full cgroup met it (ENOMEM), the disk is sound, and \
+                 the kernel takes a shortage for damage: check the file system (fsck), restart, and update the kernel; raise the \
+                 cgroup's limit"
+                .to_owned(),
+            Self::AdapterLimit => "programs see ENOMEM ('Cannot allocate memory'), although memory is not short: the adapter has no more \
+                 of such resources. Fewer processes for each adapter, or a larger window of its firmware (for UARs: mlxconfig, \
+                 LOG_BAR_SIZE), then a restart"
                 .to_owned(),
             Self::BusAddresses => "these are addresses on the PCI bus, and the firmware gave the bridge too small a window. BAR 6 is \
                  the ROM of a card, which a driver hardly ever needs; where another BAR is missing, the device does not work: \

@@ -31,6 +31,8 @@ pub enum ZoneObstacle {
     BelowMin,
     /// The same, after the memory of CMA is left out.
     OnlyCma,
+    /// The same, after the blocks that are reserved for atomic requests (highatomic) are left out.
+    OnlyAtomic,
     /// No free block of the order.
     NoBlock,
     /// Blocks of the order are those of CMA or of the atomic reserve only.
@@ -95,6 +97,8 @@ fn verdict(report: &KernelReport, zone: &ReportZone) -> Option<ZoneVerdict> {
         ZoneObstacle::TooHigh
     } else if usable <= needed && free_bytes > needed && cma > 0 {
         ZoneObstacle::OnlyCma
+    } else if usable <= needed && free_bytes > needed && atomic > free_bytes.div_euclid(2) {
+        ZoneObstacle::OnlyAtomic
     } else if usable <= needed || falls_by_order(report, list, order, usable, needed) {
         ZoneObstacle::BelowMin
     } else if order > 0 && usable_block.is_some_and(|block| block < wanted) {

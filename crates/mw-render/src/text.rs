@@ -142,7 +142,9 @@ impl TextPage {
         };
         let verdict = self.painted(style.on_default().bold(), &report.verdict);
         self.line(&verdict);
-        let program = report.largest_program.as_ref().map(|of| (of.label(), of.bytes));
+        let program = report.largest_program.as_ref();
+        let threads = program.and_then(|program| program.threads_in_huge_pages);
+        let program = program.map(|of| (of.label(), of.bytes));
         let other = report.largest_other.as_ref().map(|of| (of.name.clone(), of.bytes));
         let mut holders: Vec<(String, u64)> = [program, other].into_iter().flatten().collect();
         holders.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
@@ -152,7 +154,13 @@ impl TextPage {
                 format!("{name} with {} ({:.0}%)", format_bytes(*bytes), percent(*bytes, memory))
             });
             let words: Vec<String> = words.collect();
-            self.folded(0, "", &format!("most memory: {}", words.join(", ")));
+            let stacks = threads.map_or(String::new(), |threads| {
+                format!(
+                    "; its {threads} threads may have a transparent huge page of stack each: madvise in \
+                     transparent_hugepage/enabled, or smaller stacks, keep them small"
+                )
+            });
+            self.folded(0, "", &format!("most memory: {}{stacks}", words.join(", ")));
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::share::percent;
 use crate::{arc, shared_memory};
+use mw_kernel_log::memory_setting;
 use mw_model::{HugePool, LargestOther, LargestProgram, Process, Snapshot, derived, format_bytes};
 use std::collections::BTreeMap;
 
@@ -14,12 +15,14 @@ pub(crate) struct LargeHolder {
     pub(crate) name: String,
     pub(crate) bytes: u64,
     pub(crate) source: &'static str,
+    /// What bounds it, of a program with a setting that is known.
+    pub(crate) setting: Option<&'static str>,
 }
 
 /// The largest first. A cgroup and its processes hold the same memory: they add up to nothing.
 pub(crate) fn largest(snapshot: &Snapshot, most: usize) -> Vec<LargeHolder> {
     let mut holders: Vec<LargeHolder> = processes(snapshot).collect();
-    let of = |source| move |(name, bytes)| LargeHolder { name, bytes, source };
+    let of = |source| move |(name, bytes)| LargeHolder { name, bytes, source, setting: None };
     holders.extend(shared_memory::mounts(snapshot).into_iter().map(of("statfs")));
     holders.extend(shared_memory::segments(snapshot).into_iter().map(of("/proc/sysvipc/shm")));
     holders.extend(groups(snapshot));
@@ -40,6 +43,7 @@ fn processes(snapshot: &Snapshot) -> impl Iterator<Item = LargeHolder> {
             // Before 4.5 the kernel does not tell anonymous memory from mapped files.
             bytes: status.rss_anon_bytes.or(status.vm_rss_bytes)?,
             source: "/proc/PID/status",
+            setting: memory_setting(&status.name),
         })
     };
     list.iter().filter_map(of)
@@ -50,7 +54,8 @@ fn processes(snapshot: &Snapshot) -> impl Iterator<Item = LargeHolder> {
 pub(crate) fn largest_program(snapshot: &Snapshot) -> Option<LargestProgram> {
     let processes = snapshot.processes.value().filter(|all| all.whole().is_ok())?;
     let mut programs: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
-    for process in &processes.list {
+    let processes_of = &processes.list;
+    for process in processes_of {
         let status = &process.status;
         let (count, bytes) = programs.entry(status.name.as_str()).or_default();
         *count = count.saturating_add(1);
@@ -61,7 +66,31 @@ pub(crate) fn largest_program(snapshot: &Snapshot) -> Option<LargestProgram> {
     // A forked process has the memory of its parent once more, although both share it.
     let all = snapshot.sample.meminfo.value().and_then(|meminfo| meminfo.anon_pages_bytes);
     let bytes = if processes > 1 { bytes.min(all.unwrap_or(bytes)) } else { bytes };
-    is_large(snapshot, bytes).then(|| LargestProgram { name: name.to_owned(), processes, bytes })
+    let of_program = processes_of.iter().filter(|process| process.status.name == name);
+    let threads = derived::total(of_program.filter_map(|process| process.status.threads));
+    let threads_in_huge_pages =
+        has_stacks_in_huge_pages(snapshot, bytes, threads).then_some(threads);
+    let name = name.to_owned();
+    is_large(snapshot, bytes).then_some(LargestProgram {
+        name,
+        processes,
+        bytes,
+        threads_in_huge_pages,
+    })
+}
+
+/// True if a program has about a huge page of memory for each of many threads, and the kernel makes huge pages of memory that
+/// nobody asked for: the first fault on a stack that is aligned to one, or khugepaged later, takes a whole one.
+fn has_stacks_in_huge_pages(snapshot: &Snapshot, bytes: u64, threads: u64) -> bool {
+    const MANY_THREADS: u64 = 1000;
+    const MOST_PAGE_BYTES: u64 = 2 << 20;
+    let Some(thp) = snapshot.thp.value() else { return false };
+    let page = derived::huge_page_bytes(snapshot);
+    let share = percent(bytes, threads.saturating_mul(page));
+    thp.enabled.selected() == Some("always")
+        && page <= MOST_PAGE_BYTES
+        && threads >= MANY_THREADS
+        && (40.0..=120.0).contains(&share)
 }
 
 /// False also where the memory of the machine is not known.
@@ -112,6 +141,7 @@ fn groups(snapshot: &Snapshot) -> impl Iterator<Item = LargeHolder> {
             name: format!("cgroup {}", group.path),
             bytes: group.stat.anon_bytes?.saturating_add(group.stat.shmem_bytes.unwrap_or(0)),
             source: "memory.stat",
+            setting: None,
         })
     })
 }
@@ -122,6 +152,7 @@ fn pools(snapshot: &Snapshot) -> impl Iterator<Item = LargeHolder> {
         name: format!("the pool of {} huge pages", format_bytes(pool.page_bytes)),
         bytes: pool.total_pages.saturating_mul(pool.page_bytes),
         source: "/sys/kernel/mm/hugepages",
+        setting: None,
     })
 }
 
@@ -137,5 +168,10 @@ fn kernel(snapshot: &Snapshot) -> impl Iterator<Item = LargeHolder> {
         ("the ZFS ARC", arc, "/proc/spl/kstat/zfs/arcstats"),
     ]
     .into_iter()
-    .map(|(name, bytes, source)| LargeHolder { name: name.to_owned(), bytes, source })
+    .map(|(name, bytes, source)| LargeHolder {
+        name: name.to_owned(),
+        bytes,
+        source,
+        setting: None,
+    })
 }

@@ -3,8 +3,8 @@
 //! A daemon of the system has far more memory than it needs.
 //!
 //! ## What it finds
-//! A process of a system user whose program usually has tens of MiB (journald, udevd, polkitd, rsyslogd, NetworkManager,
-//! snapd, …) and now has 512 MiB of anonymous memory or more.
+//! A process of a system user whose program usually has tens of MiB (systemd as process 1, journald, udevd, polkitd, rsyslogd,
+//! NetworkManager, snapd, …) and now has 512 MiB of anonymous memory or more.
 //!
 //! ## Why it hurts
 //! It leaks, or keeps what it has no use for. Nobody looks for memory there; programs that need it are swapped out or
@@ -37,6 +37,9 @@ const WARNING_PERCENT: f64 = 10.0;
 
 /// System users have lower ids (login.defs(5), `SYS_UID_MAX`).
 const FIRST_USER: u32 = 1000;
+
+/// The service manager; another process of this name is that of a user.
+const FIRST_PROCESS: &str = "systemd";
 
 /// Programs by the name that the kernel has of them, 15 bytes at most, and their units; none where a restart ends sessions.
 const DAEMONS: &[(&str, Option<&str>)] = &[
@@ -80,6 +83,7 @@ const DAEMONS: &[(&str, Option<&str>)] = &[
     ("snmpd", Some("snmpd")),
     ("sssd_be", Some("sssd")),
     ("sssd_nss", Some("sssd")),
+    (FIRST_PROCESS, None),
     ("systemd-journal", Some("systemd-journald")),
     ("systemd-logind", None),
     ("systemd-network", Some("systemd-networkd")),
@@ -110,6 +114,9 @@ fn finding(process: &Process, memory: u64) -> Option<Finding> {
     let status = &process.status;
     let (_, unit) = DAEMONS.iter().find(|(name, _)| *name == status.name)?;
     let (pid, uid) = (status.pid?, status.uid?);
+    if status.name == FIRST_PROCESS && pid != 1 {
+        return None;
+    }
     // Before 4.5 the kernel does not tell anonymous memory from mapped files.
     let bytes = status.rss_anon_bytes?;
     let share = percent(bytes, memory);
@@ -123,6 +130,10 @@ fn finding(process: &Process, memory: u64) -> Option<Finding> {
         format_bytes(bytes)
     );
     let remedy = match unit {
+        None if status.name == FIRST_PROCESS => Remedy::named(
+            "re-execute it, which frees its memory, and look for an update: it may leak",
+            vec![Step::manual("systemctl daemon-reexec")],
+        ),
         Some(unit) => Remedy::named(
             "restart it, which frees its memory, and look for an update: it may leak",
             vec![Step::manual(format!("systemctl restart {unit}"))],

@@ -4,7 +4,8 @@
 //!
 //! ## What it finds
 //! Available memory below 1% of memory; or below 10% and 1 GiB, with as little free swap; or all that is available has to be
-//! written to disk first.
+//! written to disk first; or available memory below 10%, while programs have more anonymous memory than the machine has, a
+//! tenth of it in swap on a disk.
 //!
 //! ## Why it hurts
 //! A process that allocates waits until other pages are swapped out. Without free swap the kernel reclaims the pages of
@@ -21,7 +22,8 @@
 //! 1% of memory: the largest allocation that the verdict "ready" promises. It is critical if free swap does not provide it
 //! either, otherwise a warning. MemAvailable is what is free above the watermarks, and page cache and kernel objects that
 //! reclaim frees (mm/page_alloc.c, `si_mem_available()`); a counter that cannot be right is replaced
-//! (see contradictory-counters). 10% is where earlyoom ends programs by default; a machine with 1 GiB left is not reported for it,
+//! (see contradictory-counters). Swap in use is harmless while memory is left for what comes back: a machine whose programs
+//! fit into memory is not reported for it, nor one with 10% available. 10% is where earlyoom ends programs by default; a machine with 1 GiB left is not reported for it,
 //! however large it is.
 //!
 //! ## References
@@ -32,6 +34,7 @@ use mw_model::{
     Area, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Window, derived,
     format_bytes,
 };
+use mw_proc::meminfo::Meminfo;
 
 /// A request of this share of memory is to be served: a hundredth.
 pub(crate) const LEAST_SHARE: u64 = 100;
@@ -50,6 +53,9 @@ struct RemainingMemory {
     ready: u64,
     swap_free: u64,
     swap_total: u64,
+    /// Anonymous memory of programs, and the part of it that is only in swap on a disk.
+    anonymous: u64,
+    swapped: u64,
 }
 
 impl RemainingMemory {
@@ -61,6 +67,8 @@ impl RemainingMemory {
             ready: derived::ready_bytes(snapshot)?,
             swap_free: meminfo.swap_free_bytes.unwrap_or(0),
             swap_total: meminfo.swap_total_bytes.unwrap_or(0),
+            anonymous: meminfo.anon_pages_bytes.unwrap_or(0),
+            swapped: swapped_bytes(snapshot, meminfo),
         })
     }
 
@@ -77,6 +85,23 @@ impl RemainingMemory {
         let low = (self.total / LOW_SHARE).min(LOW_BYTES);
         self.available.saturating_add(self.swap_free) < low
     }
+
+    /// Programs have more than memory has room for, and little is left: what is in swap comes back only in place of other
+    /// pages.
+    const fn is_overcommitted(&self) -> bool {
+        self.available < self.total / LOW_SHARE
+            && self.swapped >= self.total / LOW_SHARE
+            && self.anonymous.saturating_add(self.swapped) > self.total
+    }
+}
+
+/// Pages that are in swap and not in memory. Those that zram or zswap hold are in memory, compressed.
+fn swapped_bytes(snapshot: &Snapshot, meminfo: &Meminfo) -> u64 {
+    let areas = snapshot.swaps.value().map_or(&[][..], Vec::as_slice);
+    let on_disk = areas.iter().filter(|area| !area.path.starts_with("/dev/zram"));
+    let used = derived::total(on_disk.map(|area| area.used_bytes));
+    let cached = meminfo.swap_cached_bytes.unwrap_or(0);
+    used.saturating_sub(cached).saturating_sub(meminfo.zswapped_bytes.unwrap_or(0))
 }
 
 /// True if next to no memory is available.
@@ -92,7 +117,7 @@ pub(crate) fn is_used_up(snapshot: &Snapshot) -> bool {
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let snapshot = &window.now;
     let left = RemainingMemory::read(snapshot)?;
-    if !left.is_used_up() && !left.is_low() {
+    if !left.is_used_up() && !left.is_low() && !left.is_overcommitted() {
         return Ok(Vec::new());
     }
     let holders = largest(snapshot, MAX_SHOWN);
@@ -119,7 +144,15 @@ fn judged(left: &RemainingMemory) -> Finding {
         (0, _) => "no swap".to_owned(),
         (_, free) => format!("{} of swap free", format_bytes(free)),
     };
-    let (severity, headline, impact) = if !left.is_used_up() {
+    let (severity, headline, impact) = if !left.is_used_up() && !left.is_low() {
+        let headline = format!(
+            "programs have {}, more than memory, {} of it in swap: {of} available",
+            format_bytes(left.anonymous.saturating_add(left.swapped)),
+            format_bytes(left.swapped)
+        );
+        let impact = "A program that needs its pages in swap again waits for the disk, and takes those of another.";
+        (Severity::Warning, headline, impact)
+    } else if !left.is_used_up() {
         let headline = format!("memory is nearly used up: {of} available, {swap}");
         let impact = "A larger allocation, or a few programs more, meet the OOM killer.";
         (Severity::Warning, headline, impact)
@@ -152,8 +185,9 @@ fn remedy(left: &RemainingMemory, largest: Option<&LargeHolder>) -> Remedy {
         );
     };
     let after = left.available.saturating_add(holder.bytes).min(left.total);
+    let setting = holder.setting.map_or(String::new(), |setting| format!(": {setting}"));
     let summary = format!(
-        "reduce what {} holds ({} are available without it)",
+        "reduce what {} holds ({} are available without it){setting}",
         holder.name,
         format_bytes(after)
     );

@@ -318,3 +318,30 @@ fn a_cgroup_at_its_limit_whose_tasks_only_wait_is_named() {
     }
     assert!(found(&window, "cgroup-limit").is_none(), "a program that reads through its limit");
 }
+
+/// Promise (Findings): A machine whose programs have more than memory, a part of it in swap, is not "ready".
+#[test]
+fn programs_with_more_than_memory_are_named() {
+    let mut window = window("reports/x08-what-the-guest-freed-lies-in-the-swap-of-the-host");
+    let finding = found(&window, "memory-exhausted").unwrap();
+    assert_eq!(finding.severity, Severity::Warning);
+    let said = &finding.headline;
+    assert!(said.starts_with("programs have 66.8 GiB, more than memory"), "{said}");
+    let Reading::Value(areas) = &mut window.now.swaps else { panic!("swaps") };
+    areas.iter_mut().for_each(|area| area.path = "/dev/zram0".to_owned());
+    assert!(found(&window, "memory-exhausted").is_none(), "zram holds its pages in memory");
+}
+
+/// Promise (Checking): Threads whose stacks may be huge pages are named beside the program with the most memory.
+#[test]
+fn threads_with_a_huge_page_of_stack_each_are_named() {
+    let mut window = window("reports/dd01-stacks-of-ten-thousand-threads-in-huge-pages");
+    let threads = |window: &Window| {
+        let program = mw_rules::check(window, None).largest_program.unwrap();
+        program.threads_in_huge_pages
+    };
+    assert_eq!(threads(&window), Some(10_058));
+    let Reading::Value(thp) = &mut window.now.thp else { panic!("thp") };
+    thp.enabled = mw_proc::choice::Choice::parse(b"always [madvise] never\n").unwrap();
+    assert_eq!(threads(&window), None);
+}
