@@ -28,7 +28,8 @@ const HEAD: &str = "\
 
 [OOMAnalyser](https://git.sr.ht/~carstengrohmann/OOMAnalyser) is a web page that explains an out-of-memory report of the
 kernel. Its analysis is a Python program, translated for the browser; here CPython runs it. *Reason* is what it says of
-why the allocation failed, *values* are the values that it shows in its table.
+why the allocation failed, *values* are the values that it shows in its table. Its time is that of one analysis within
+CPython; that of memwright is the median of 11 runs of its process, from start to end.
 ";
 
 /// The result of OOMAnalyser for a log, as oomanalyser.py prints it.
@@ -91,7 +92,7 @@ pub(crate) fn run(source: &Path, program: Option<PathBuf>, write: bool) -> anyho
     let analyses: Vec<Analysis> =
         lines.lines().map(serde_json::from_str).collect::<Result<_, _>>().context("OOMAnalyser")?;
     let mut text = format!("{HEAD}\n## Its examples\n\n");
-    text += "Its four examples, and a report of a memory cgroup of version 1 of ours.\n\n";
+    text += "Its examples, and a report of a memory cgroup of version 1 of ours.\n\n";
     text += "| log | OOMAnalyser | `memwright explain --log` |\n|---|---|---|\n";
     let is_shown = |name: &str| name == VERSION_1 || !reports.contains(&name.to_owned());
     for one in analyses.iter().filter(|one| is_shown(&one.name)) {

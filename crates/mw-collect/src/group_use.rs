@@ -22,6 +22,7 @@ use rustix::fs::{Mode, OFlags, openat};
 use sample::GroupReading;
 pub use sample::GroupSample;
 use std::collections::BTreeMap;
+use std::iter;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -143,11 +144,13 @@ impl GroupSampler {
     ) -> Vec<GroupUse> {
         let mut uses = later.since(earlier);
         for group in &mut uses {
-            let is_other = !group.of_service && group.path != "/";
             let path = group.path.clone();
-            let now = is_other.then(|| self.limits(&group.path));
-            let before = between.iter().rev().flat_map(|sample| sample.limits(&path));
-            for limits in now.iter().chain(before) {
+            let is_other = !group.of_service && path != "/";
+            let now = is_other.then(|| self.limits(&path));
+            // The latest first: a limit that was lifted meanwhile held until then.
+            let of_samples = iter::once(later).chain(between.iter().rev().copied());
+            let of_samples = of_samples.chain(iter::once(earlier));
+            for limits in now.iter().chain(of_samples.flat_map(|sample| sample.limits(&path))) {
                 difference::set_limits(group, limits);
             }
         }

@@ -118,9 +118,11 @@ pub(crate) fn judge(report: &KernelReport) -> JudgedReport<'_> {
 
 /// khugepaged makes huge pages of small ones in the background, at nice 19, and tries again later where it gets none
 /// (mm/khugepaged.c, `khugepaged_do_scan()`).
-fn is_of_khugepaged(report: &KernelReport) -> bool {
+pub(crate) fn is_of_khugepaged(report: &KernelReport) -> bool {
+    /// Of a huge page: 8 on s390, 9 on most machines.
+    const LEAST_ORDER: i32 = 8;
     report.requester.name.as_deref() == Some("khugepaged")
-        && report.order.is_some_and(|order| order >= 9)
+        && report.order.is_some_and(|order| order >= LEAST_ORDER)
 }
 
 fn of_kill(report: &KernelReport, zones: &[ZoneVerdict], account: &LogAccount) -> LogCause {
@@ -322,7 +324,7 @@ fn of_failure(report: &KernelReport, zones: &[ZoneVerdict], account: &LogAccount
         }
     }
     let Some(gfp) = &report.gfp else { return LogCause::Unknown };
-    if zones::candidates(zones).next().is_none() && zones::free_above(report, zones) > 0 {
+    if zones::candidates(zones).next().is_none() && zones::are_empty(report) {
         return LogCause::EmptyZone;
     }
     if let Some(cause) = of_zones(report, zones, account) {

@@ -320,6 +320,8 @@ fn nothing(facts: &KernelLogFacts) -> String {
         format!("the kernel killed nothing: {}", shortage.headline())
     } else if facts.kernel_lines == 0 {
         "unknown: the log has no line of the kernel".to_owned()
+    } else if let Some(aside) = facts.programs.warnings.aside() {
+        aside
     } else if let Some(reminder) = facts.programs.warnings.reminder() {
         reminder
     } else {

@@ -1,8 +1,8 @@
 //! Failed and slow allocations, in words.
 
-use crate::cause::{JudgedReport, LogCause};
+use crate::cause::{self, JudgedReport, LogCause};
 use crate::holders::LogMemoryPart;
-use crate::machine_words::low_zone_remedy;
+use crate::machine_words::{ATOMIC_BLOCKS_REMEDY, low_zone_remedy};
 use crate::page::{Page, may_wait, size_bytes};
 use crate::reader::MemoryHint;
 use crate::report::{KernelReport, ReportKind};
@@ -99,10 +99,6 @@ fn is_absurd(report: &KernelReport) -> bool {
     report.vmalloc.is_some_and(|request| request.is_absurd())
 }
 
-fn is_by_khugepaged(report: &KernelReport) -> bool {
-    report.requester.name.as_deref() == Some("khugepaged")
-}
-
 /// The task, the driver that starts with the kernel, or the cache that could not grow.
 fn requester(report: &KernelReport) -> String {
     match (&report.requester.name, &report.slab_cache) {
@@ -159,7 +155,7 @@ fn reason(judged: &JudgedReport<'_>, hints: &[MemoryHint]) -> String {
             "an atomic request (interrupt context, or a task that may not sleep) takes pages that are free at once; \
              kswapd had not freed enough{could}"
         ),
-        LogCause::OptionalRequest if is_by_khugepaged(report) => {
+        LogCause::OptionalRequest if cause::is_of_khugepaged(report) => {
             "khugepaged collects huge pages at the lowest priority (nice 19); no program waits for it".to_owned()
         }
         LogCause::EmptyZone => "the kernel of a dump (kdump) and some machines have no memory below 16 MiB or 4 GiB; other zones \
@@ -194,6 +190,7 @@ fn reason(judged: &JudgedReport<'_>, hints: &[MemoryHint]) -> String {
             let total = format_bytes(judged.account.total_bytes);
             format!("the kernel refuses at once what is larger than all memory ({total}); memory was not short")
         }
+        LogCause::AtomicBlocks => "the free memory is in whole blocks of pages that the kernel has reserved for atomic requests".to_owned(),
         LogCause::LowZone => "the request may only use low zones; free memory is in zones above".to_owned(),
         _ => match judged.account.largest_held() {
             Some(share) => {
@@ -243,7 +240,7 @@ fn remedy(judged: &JudgedReport<'_>) -> String {
         LogCause::AtomicReserve => {
             format!("raise vm.min_free_kbytes{now}: such requests live from this reserve")
         }
-        LogCause::OptionalRequest if is_by_khugepaged(report) => "none needed".to_owned(),
+        LogCause::OptionalRequest if cause::is_of_khugepaged(report) => "none needed".to_owned(),
         LogCause::OptionalRequest => "none needed unless the program reports errors".to_owned(),
         LogCause::EmptyZone => "none needed unless a device fails: kernels before 5.17 fill a pool for DMA from this zone at each start"
             .to_owned(),
@@ -267,6 +264,7 @@ fn remedy(judged: &JudgedReport<'_>) -> String {
             None => "update the driver that asks (in the call trace), or what configures it; more memory does not help".to_owned(),
         },
         LogCause::LowZone => low_zone_remedy(judged),
+        LogCause::AtomicBlocks => ATOMIC_BLOCKS_REMEDY.to_owned(),
         _ if report.kind == ReportKind::AllocationStall => {
             "look at swap and dirty page cache: reclaim waits for the device".to_owned()
         }

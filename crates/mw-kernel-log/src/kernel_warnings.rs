@@ -107,6 +107,8 @@ enum WarningRole {
     Crash,
     /// Nothing was refused and nothing is faulty.
     Reminder,
+    /// Something else than memory was refused, which matters where nothing else was.
+    Aside,
     /// It only tells which kernel this is.
     Context,
 }
@@ -205,8 +207,8 @@ impl KernelWarning {
             Self::MemoryLimited
             | Self::NoHighMemory
             | Self::CrashKernel
-            | Self::BusAddresses
             | Self::UncoveredMemory => WarningRole::Boot,
+            Self::BusAddresses => WarningRole::Aside,
             Self::MemfdFlags | Self::LargeRequest | Self::SinglePages => WarningRole::Reminder,
             Self::CaptureKernel => WarningRole::Context,
             Self::Crash => WarningRole::Crash,
@@ -219,6 +221,10 @@ impl KernelWarnings {
     /// Reads a line of the kernel; false if it is none of the warnings.
     pub(crate) fn read(&mut self, message: &str) -> bool {
         let Some((words, kind)) = WORDS.find(message) else { return false };
+        let is_window = message.contains("bridge window") || !message.contains("[mem size ");
+        if kind == KernelWarning::BusAddresses && is_window {
+            return false;
+        }
         let lines = self.0.entry(kind).or_default();
         lines.count = lines.count.saturating_add(1);
         if lines.count == 1 {
@@ -282,7 +288,10 @@ impl KernelWarnings {
     /// The most frequent warning, in one line; a reminder is none.
     pub(crate) fn headline(&self) -> Option<String> {
         let is_warning = |kind: KernelWarning| {
-            !matches!(kind.role(), WarningRole::Reminder | WarningRole::Context)
+            !matches!(
+                kind.role(),
+                WarningRole::Reminder | WarningRole::Aside | WarningRole::Context
+            )
         };
         let warnings = self.0.iter().filter(|(kind, _)| is_warning(**kind));
         let (kind, lines) = warnings.max_by_key(|(_, lines)| lines.count)?;
@@ -291,6 +300,12 @@ impl KernelWarnings {
             WarningRole::Refusal => format!("the kernel killed nothing: {headline}"),
             _ => headline,
         })
+    }
+
+    /// A refusal of something else than memory.
+    pub(crate) fn aside(&self) -> Option<String> {
+        let mut asides = self.0.iter().filter(|(kind, _)| kind.role() == WarningRole::Aside);
+        asides.next().map(|(kind, lines)| kind.headline(lines))
     }
 
     /// A line that looks like a warning, and is a reminder.
@@ -400,7 +415,7 @@ fn host_memory(after: &str) -> Option<String> {
     let (wanted, rest) = after.split_once(" MiB)")?;
     let (_, limit) = rest.split_once("limit (")?;
     let mib = |number: &str| number.parse::<u64>().ok();
-    Some(format!("{} MiB of {} MiB", mib(wanted)?, mib(limit.split(' ').next()?)?))
+    Some(format!("it wants {} MiB, and may have {}", mib(wanted)?, mib(limit.split(' ').next()?)?))
 }
 
 /// `… mlx5_cmd_check:795:(pid 53945): ALLOC_UAR(0x802) op_mod(0x0)`.
@@ -452,7 +467,8 @@ mod tests {
         let line = "nvme nvme0: min host memory (64 MiB) above limit (32 MiB).";
         let headline = read(&[line]).headline().unwrap();
         assert!(
-            headline.contains("nvme nvme0 got no host memory buffer: 64 MiB of 32 MiB"),
+            headline
+                .contains("nvme nvme0 got no host memory buffer: it wants 64 MiB, and may have 32"),
             "{headline}"
         );
         let line = "mlx5_core 0000:61:00.0: mlx5_cmd_check:795:(pid 53945): ALLOC_UAR(0x802) op_mod(0x0) failed, status \
@@ -476,10 +492,15 @@ mod tests {
             "pci 0000:05:00.0: BAR 6: no space for [mem size 0x00100000 pref]",
             "pci 0000:05:00.0: ROM [mem size 0x00100000 pref]: can't assign; no space",
         ] {
-            let headline = read(&[line]).headline().unwrap();
-            assert!(headline.starts_with("the bridge above pci 0000:05:00.0 has no"), "{headline}");
-            assert!(headline.ends_with("no memory is missing"), "{headline}");
+            let warnings = read(&[line]);
+            assert_eq!(warnings.headline(), None, "other warnings come first");
+            let aside = warnings.aside().unwrap();
+            assert!(aside.starts_with("the bridge above pci 0000:05:00.0 has no"), "{aside}");
+            assert!(aside.ends_with("no memory is missing"), "{aside}");
         }
+        let window =
+            "pcieport 0000:00:1c.0: bridge window [io size 0x1000]: can't assign; no space";
+        assert!(!KernelWarnings::default().read(window), "usual at ports without a device");
     }
 
     #[test]

@@ -348,7 +348,7 @@ fn reason(judged: &JudgedReport<'_>, hints: &[MemoryHint]) -> String {
             )
         }
         LogCause::AtomicBlocks => format!(
-            "{} are free, in whole blocks that the kernel reserves for atomic requests and gives to no other",
+            "{} are free, in whole blocks of pages that the kernel has reserved for atomic requests",
             format_bytes(free_bytes(judged))
         ),
         LogCause::LowZone => format!(
@@ -502,9 +502,7 @@ fn remedy(judged: &JudgedReport<'_>, hints: &[MemoryHint]) -> String {
         LogCause::TraceBuffers => "write a smaller size: it counts on every CPU".to_owned(),
         LogCause::ProtectedAge => "write 0, the kernel's default, or a smaller number to /sys/kernel/mm/lru_gen/min_ttl_ms".to_owned(),
         LogCause::LowZone => low_zone_remedy(judged),
-        LogCause::AtomicBlocks => "build the kernel with the default MAX_ORDER (ARCH_FORCE_MAX_ORDER, FORCE_MAX_ZONEORDER before 6.4): the \
-                                   reserve has at least one block of pages, whose size follows from it"
-            .to_owned(),
+        LogCause::AtomicBlocks => ATOMIC_BLOCKS_REMEDY.to_owned(),
         LogCause::Fragmentation if is_below_high_memory(judged) => low_zone_remedy(judged),
         LogCause::Fragmentation => "a larger vm.min_free_kbytes keeps larger blocks free; vm.compact_memory makes some for now".to_owned(),
         LogCause::Cma => "reserve less for CMA (cma= at boot), or less memory for movable use only".to_owned(),
@@ -543,6 +541,10 @@ fn is_below_high_memory(judged: &JudgedReport<'_>) -> bool {
     let above = zones::free_above(judged.report, &judged.zones);
     judged.zones.iter().any(|zone| zone.zone == "HighMem") && judged.account.is_at_least(above, 3)
 }
+
+/// A block of pages has MAX_ORDER's size: the reserve, 1% of a zone, has at least one.
+pub(crate) const ATOMIC_BLOCKS_REMEDY: &str = "a newer kernel, or one that is built with the default MAX_ORDER (CONFIG_ARCH_FORCE_MAX_ORDER, formerly \
+     FORCE_MAX_ZONEORDER): the reserve has at least one block of pages, whose size follows from it";
 
 pub(crate) fn low_zone_remedy(judged: &JudgedReport<'_>) -> String {
     let has_free = |name: &str| {

@@ -129,7 +129,7 @@ impl KernelWarning {
             Self::HostMemoryBuffer => format!(
                 "{} got no host memory buffer: {}",
                 first.unwrap_or("an NVMe drive"),
-                lines.amount.as_deref().unwrap_or("it wants more than its limit")
+                lines.amount.as_deref().unwrap_or("it wants more than it may have")
             ),
             Self::ReadOnly => format!(
                 "the file system on {} became read-only after an error",
@@ -294,9 +294,9 @@ impl KernelWarning {
             Self::HostMemoryBuffer => "the drive wants its tables in the machine's memory (a host memory buffer), more than it may have: it is slow, or \
                  some hang after hours. Raise nvme.max_host_mem_size_mb= on the kernel's command line; memory is not short"
                 .to_owned(),
-            Self::ReadOnly => "the lines before it name the error. Where a task of a full cgroup met it (ENOMEM), the disk is sound, and \
-                 the kernel takes a shortage for damage: check the file system (fsck), restart, and update the kernel; raise the \
-                 cgroup's limit"
+            Self::ReadOnly => "the lines before it name the error: after errors of the disk, check the disk. Where it was ENOMEM (error \
+                 -12, or a kill in a cgroup at that moment), the disk is sound, and some kernels take a shortage for damage: \
+                 update the kernel. In either case check the file system (fsck) before it is mounted again"
                 .to_owned(),
             Self::AdapterLimit => "programs see ENOMEM ('Cannot allocate memory'), although memory is not short: the adapter has no more \
                  of such resources. Fewer processes for each adapter, or a larger window of its firmware (for UARs: mlxconfig, \

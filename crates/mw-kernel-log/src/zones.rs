@@ -172,6 +172,14 @@ pub(crate) fn candidates(zones: &[ZoneVerdict]) -> impl Iterator<Item = &ZoneVer
     zones.iter().filter(|zone| zone.obstacle != ZoneObstacle::TooHigh)
 }
 
+/// True if the report has zones that the request may use, and none of them has pages.
+pub(crate) fn are_empty(report: &KernelReport) -> bool {
+    let highest = report.gfp.as_ref().map_or(ZoneKind::Movable, GfpMask::highest_zone);
+    let is_usable = |zone: &&ReportZone| zone.kind().is_some_and(|kind| kind <= highest);
+    let mut usable = report.memory.zones.iter().filter(is_usable).peekable();
+    usable.peek().is_some() && usable.all(|zone| zone.of("managed") == Some(0))
+}
+
 /// True if each zone that the request may use lacked a block, and at least one was above its watermark.
 pub(crate) fn is_for_order(zones: &[ZoneVerdict]) -> bool {
     let lacks_block = |zone: &ZoneVerdict| {

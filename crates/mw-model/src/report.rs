@@ -76,7 +76,7 @@ pub struct LargestProgram {
     pub processes: u64,
     /// Their anonymous memory, in bytes.
     pub bytes: u64,
-    /// Their threads, where these may have most of the memory: a transparent huge page each on their stacks.
+    /// Threads of one of them, where these may have most of its memory: a transparent huge page each on their stacks.
     pub threads_in_huge_pages: Option<u64>,
 }
 

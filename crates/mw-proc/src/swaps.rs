@@ -20,6 +20,14 @@ pub struct Swap {
     pub priority: i64,
 }
 
+impl Swap {
+    /// True for compressed memory.
+    #[must_use]
+    pub fn is_zram(&self) -> bool {
+        ["/dev/zram", "/dev/block/zram"].iter().any(|prefix| self.path.starts_with(prefix))
+    }
+}
+
 /// Reads the swap areas below the heading.
 ///
 /// # Errors

@@ -143,7 +143,8 @@ impl TextPage {
         let verdict = self.painted(style.on_default().bold(), &report.verdict);
         self.line(&verdict);
         let program = report.largest_program.as_ref();
-        let threads = program.and_then(|program| program.threads_in_huge_pages);
+        let threads =
+            program.and_then(|of| of.threads_in_huge_pages.map(|threads| (&of.name, threads)));
         let program = program.map(|of| (of.label(), of.bytes));
         let other = report.largest_other.as_ref().map(|of| (of.name.clone(), of.bytes));
         let mut holders: Vec<(String, u64)> = [program, other].into_iter().flatten().collect();
@@ -154,9 +155,9 @@ impl TextPage {
                 format!("{name} with {} ({:.0}%)", format_bytes(*bytes), percent(*bytes, memory))
             });
             let words: Vec<String> = words.collect();
-            let stacks = threads.map_or(String::new(), |threads| {
+            let stacks = threads.map_or(String::new(), |(name, threads)| {
                 format!(
-                    "; its {threads} threads may have a transparent huge page of stack each: madvise in \
+                    "; {threads} threads of {name} may have a transparent huge page of stack each: madvise in \
                      transparent_hugepage/enabled, or smaller stacks, keep them small"
                 )
             });

@@ -239,9 +239,13 @@ impl<'a> AwaitedPeer<'a> {
     }
 }
 
-/// True if the processes of the request waited for peers for most of its time.
+/// True if the processes of the request waited for peers on the network for most of its time. A peer at an address of the
+/// loopback device is a process of this machine, which may be the one that was stopped.
 pub(crate) fn explains_most(stall: &StallWindow<'_>, request: &RequestTime<'_>) -> bool {
-    let waits = |spent, part: &PathPart| AwaitedPeer::of_part(stall, spent, part).is_some();
+    let waits = |spent, part: &PathPart| {
+        let peer = AwaitedPeer::of_part(stall, spent, part);
+        peer.is_some_and(|peer| !peer.address.ip().is_loopback())
+    };
     request.percent_where(waits) >= LEAST_PERCENT
 }
 

@@ -4,8 +4,8 @@ use crate::group_settings::{GroupSetting, raised, set};
 use crate::kernel_memory::FULL_PERCENT;
 use crate::share::percent;
 use mw_model::{
-    Cgroup, CgroupVersion, Cgroups, Finding, Quantity, Remedy, Severity, Subject, derived,
-    format_bytes,
+    Cgroup, CgroupVersion, Cgroups, Finding, Quantity, Remedy, Severity, Snapshot, Subject,
+    derived, format_bytes,
 };
 
 /// Share of the unreclaimable memory from which on a part is what fills the cgroup.
@@ -147,14 +147,21 @@ pub(crate) fn unwritten(group: &Cgroup, cgroups: &Cgroups, hard_bytes: u64) -> O
     Some(with_events(finding, group))
 }
 
-/// A finding with how often the cgroup was at its limits.
 /// A full cgroup whose tasks do little but wait for its reclaim, whatever it could free in the end: it scans its lists
 /// again and again, waits for writeback, or reads back what it has dropped.
-pub(crate) fn pressed(group: &Cgroup, cgroups: &Cgroups) -> Option<Finding> {
+pub(crate) fn pressed(group: &Cgroup, snapshot: &Snapshot, cgroups: &Cgroups) -> Option<Finding> {
     const FILE: &str = "memory.pressure";
     let full = group.pressure?.full?;
     let limit = group.max_bytes?;
-    if full.avg10_percent < PRESSED_PERCENT || full.avg60_percent < PRESSED_PERCENT {
+    // What all tasks of the machine wait for is no limit of this group.
+    let of_machine = snapshot.sample.pressure.memory.value()?.full?;
+    let is_pressed =
+        |of_group: f64, of_machine: f64| of_group >= PRESSED_PERCENT && of_machine < of_group / 2.0;
+    let has_met_limit = group.events.max.is_some_and(|times| times > 0);
+    if !has_met_limit
+        || !is_pressed(full.avg10_percent, of_machine.avg10_percent)
+        || !is_pressed(full.avg60_percent, of_machine.avg60_percent)
+    {
         return None;
     }
     let headline = format!(
@@ -183,6 +190,7 @@ pub(crate) fn pressed(group: &Cgroup, cgroups: &Cgroups) -> Option<Finding> {
     Some(with_events(finding, group))
 }
 
+/// A finding with how often the cgroup was at its limits.
 pub(crate) fn with_events(finding: Finding, group: &Cgroup) -> Finding {
     let events = [("limit reached", group.events.max), ("OOM kills", group.events.oom_kill)];
     events.into_iter().fold(finding, |finding, (what, count)| match count {

@@ -2,7 +2,7 @@
 
 use crate::share::{is_most, percent};
 use crate::stall_window::StallWindow;
-use mw_critical_path::kernel::FILE_SYNC;
+use mw_critical_path::kernel::{DIRTY_THROTTLING, FILE_SYNC};
 use mw_critical_path::{PathTask, TimeClass};
 use mw_model::{DiskMetric, FloodShare, GroupUse, Metric, is_cgroup_below, is_cgroup_within};
 use mw_proc::vmstat::Counter;
@@ -20,7 +20,7 @@ const PILED_UP_S: f64 = 1.0;
 /// The same where the writer waits in fsync(2) most of the time: what it has dirtied since the last one is no flood.
 const PILED_UP_UNSYNCED_S: f64 = 5.0;
 
-/// From which share of the looks on a writer syncs what it writes.
+/// Share of the samples from which on a writer syncs what it writes.
 const SYNCING_PERCENT: f64 = 50.0;
 
 /// A disk that makes progress completes no writes for less than this share of the stall: one that hangs does not. A
@@ -115,14 +115,19 @@ impl OtherWriter<'_> {
     }
 }
 
-/// Time that the disk needs at least for what piles up in a flood by these tasks.
+/// Least time for writing what piles up in a flood by these threads, in seconds: longer where one of them waits in fsync(2) in
+/// most samples and none is throttled for what it dirties.
 fn piled_up_s(stall: &StallWindow<'_>, is_writer: impl Fn(u32) -> bool) -> f64 {
-    let mut looks: BTreeMap<u32, f64> = BTreeMap::new();
-    let blocked = stall.incident.blocked.iter().filter(|task| is_writer(task.pid));
-    for task in blocked.filter(|task| FILE_SYNC.are_in(&task.stack)) {
-        *looks.entry(task.pid).or_default() += task.seen_percent();
+    let mut syncing: BTreeMap<u32, f64> = BTreeMap::new();
+    for task in stall.incident.blocked.iter().filter(|task| is_writer(task.pid)) {
+        if DIRTY_THROTTLING.are_in(&task.stack) {
+            return PILED_UP_S;
+        }
+        if FILE_SYNC.are_in(&task.stack) {
+            *syncing.entry(task.pid).or_default() += task.seen_percent();
+        }
     }
-    let syncs = looks.values().any(|percent| *percent >= SYNCING_PERCENT);
+    let syncs = syncing.values().any(|percent| *percent >= SYNCING_PERCENT);
     if syncs { PILED_UP_UNSYNCED_S } else { PILED_UP_S }
 }
 
@@ -132,7 +137,11 @@ pub(crate) fn is_flooded_by(
     share: &FloodShare,
     unwritten_bytes: u64,
 ) -> bool {
-    let piled_up_s = piled_up_s(stall, |pid| pid == share.pid);
+    let cgroups = &stall.incident.cgroups;
+    let group = cgroups.get(&share.pid).filter(|group| *group != "/");
+    let is_writer =
+        |tid: u32| tid == share.pid || group.is_some_and(|group| cgroups.get(&tid) == Some(group));
+    let piled_up_s = piled_up_s(stall, is_writer);
     is_flooded(stall, &share.device, unwritten_bytes, piled_up_s).unwrap_or(false)
 }
 

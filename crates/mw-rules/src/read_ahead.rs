@@ -1,4 +1,5 @@
-//! Read-ahead that fills the page cache with pages that nobody uses.
+//! Read-ahead that fills the page cache with pages that nobody uses. A program keeps the read-ahead that a file had when it
+//! was opened (mm/readahead.c, `file_ra_state_init()`).
 
 use mw_model::visible::shell_word;
 use mw_model::{Disk, Remedy, Step, Window, format_bytes};
@@ -19,22 +20,26 @@ const FAULTS_PER_S: f64 = 50.0;
 /// Share of the pages read that had been in the page cache shortly before, in percent.
 const AGAIN_PERCENT: f64 = 25.0;
 
-/// Remedy where faults on mapped files read far more than a page, and the page cache loses for it what is read again: a
-/// fault reads as much as the device's read-ahead (mm/filemap.c, `do_sync_mmap_readahead()`).
+/// Remedy where faults read far more than a page, and the page cache loses for it what is read again: a fault on a mapped file
+/// reads as much as the device's read-ahead (mm/filemap.c, `do_sync_mmap_readahead()`). What read(2) and swap bring in is in the
+/// same counters: the amount for a fault has to be near that of the device.
 pub(crate) fn remedy(window: &Window) -> Option<Remedy> {
     let faults = window.rate(Counter::Pgmajfault).ok().filter(|rate| *rate >= FAULTS_PER_S)?;
     let read_kib = window.rate(Counter::Pgpgin).ok()?;
+    if window.rate(Counter::Pswpin).is_ok_and(|pages| pages > 0.0) {
+        return None;
+    }
     let page_kib = window.now.origin.page_bytes as f64 / 1024.0;
     let again_kib = window.rate(Counter::WorkingsetRefaultFile).ok()? * page_kib;
     let is_excess =
         read_kib >= faults * KIB_PER_FAULT && again_kib * 100.0 >= read_kib * AGAIN_PERCENT;
-    let (disk, bytes) = most(window.now.disks.value()?).filter(|_| is_excess)?;
+    let kib_per_fault = read_kib / faults;
+    let (disk, bytes) = nearest(window.now.disks.value()?, kib_per_fault).filter(|_| is_excess)?;
     let summary = format!(
-        "lower the read-ahead of {} to {DEFAULT_KIB} KiB: each fault on a mapped file reads up to {} now, {:.0} KiB on average, and \
-         what is in use is dropped for it",
+        "if the mapped files are on {}, lower its read-ahead of {} to {DEFAULT_KIB} KiB, and restart their programs: each fault reads \
+         {kib_per_fault:.0} KiB, and what is in use is dropped for it",
         disk.name,
-        format_bytes(bytes),
-        read_kib / faults
+        format_bytes(bytes)
     );
     let step = shell_word(&disk.name).map(|name| {
         Step::manual(format!("echo {DEFAULT_KIB} > /sys/block/{name}/queue/read_ahead_kb"))
@@ -42,11 +47,12 @@ pub(crate) fn remedy(window: &Window) -> Option<Remedy> {
     Some(Remedy::named(summary, step.into_iter().collect()))
 }
 
-/// The device with the largest read-ahead: one that is made of others (dm, md) before those.
-fn most(disks: &[Disk]) -> Option<(&Disk, u64)> {
-    let sizes = disks.iter().filter_map(|disk| Some((disk, disk.read_ahead_bytes?)));
+/// The device whose read-ahead is nearest to what a fault reads, at most twice as much or as little: one that is made of others
+/// (dm, md) before those.
+fn nearest(disks: &[Disk], kib_per_fault: f64) -> Option<(&Disk, u64)> {
+    let is_near = |bytes: u64| (0.5..=2.0).contains(&(bytes as f64 / 1024.0 / kib_per_fault));
     let is_stacked = |disk: &Disk| ["dm-", "md"].iter().any(|prefix| disk.name.starts_with(prefix));
-    sizes
-        .filter(|(_, bytes)| *bytes >= MUCH_BYTES)
-        .max_by_key(|(disk, bytes)| (*bytes, is_stacked(disk)))
+    let sizes = disks.iter().filter_map(|disk| Some((disk, disk.read_ahead_bytes?)));
+    let near = sizes.filter(|(_, bytes)| *bytes >= MUCH_BYTES && is_near(*bytes));
+    near.max_by_key(|(disk, bytes)| (is_stacked(disk), *bytes))
 }

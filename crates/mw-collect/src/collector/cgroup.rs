@@ -350,10 +350,12 @@ fn add_undetermined(missing: Missing, unseen: &mut Vec<Missing>) {
     }
 }
 
-/// Pressure of a group whose memory has reached memory.max, but for what the kernel charges ahead for each CPU.
+/// Pressure of a group whose memory has reached memory.max: reclaim leaves it a little below.
 fn pressure_of_full(source: &Source, dir: &str, group: &Cgroup) -> Option<Pressure> {
-    const AHEAD_BYTES: u64 = 16 << 20;
-    let is_full = group.current_bytes?.saturating_add(AHEAD_BYTES) >= group.max_bytes?;
+    const MOST_BELOW_BYTES: u64 = 16 << 20;
+    let limit = group.max_bytes?;
+    let below = limit.saturating_sub(group.current_bytes?);
+    let is_full = below <= MOST_BELOW_BYTES.min(limit / 64);
     let read = || source.parse(&format!("{dir}/{PRESSURE}"), Pressure::parse).ok();
     is_full.then(read).flatten()
 }

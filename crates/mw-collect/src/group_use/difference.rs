@@ -20,7 +20,7 @@ const LEAST_PRESSURE_US: u64 = 1_000;
 
 impl GroupSample {
     /// Use of the groups since `earlier`: those of the service, and others in which something happened,
-    /// the most eventful first; without limits but those of the service's groups.
+    /// the most eventful first; without limits.
     pub(super) fn since(&self, earlier: &Self) -> Vec<GroupUse> {
         let over = self.at.saturating_duration_since(earlier.at);
         let present = self.groups.iter().filter_map(|(path, group)| {
@@ -48,13 +48,6 @@ impl GroupSample {
         let mut uses: Vec<GroupUse> = present.chain(gone).collect();
         uses.sort_by_cached_key(|group| std::cmp::Reverse((group.of_service, weight(group))));
         uses.truncate(MAX_USES);
-        for group in &mut uses {
-            // A limit that was lifted meanwhile held until then.
-            let path = group.path.clone();
-            for limits in self.limits(&path).chain(earlier.limits(&path)) {
-                set_limits(group, limits);
-            }
-        }
         uses
     }
 
@@ -129,7 +122,9 @@ pub(super) fn set_limits(group: &mut GroupUse, limits: &GroupLimits) {
     group.memory_current_bytes = group.memory_current_bytes.or(limits.memory_current_bytes);
     if group.cpu_quota_us.is_none() {
         group.cpu_quota_us = limits.cpu_max.quota_us;
-        group.cpu_period_us = limits.cpu_max.period_us;
+        let period_us = limits.cpu_max.period_us;
+        let is_of_quota = group.cpu_quota_us.is_some();
+        group.cpu_period_us = group.cpu_period_us.filter(|_| !is_of_quota).or(period_us);
     }
     if group.io_limits.is_empty() {
         group.io_limits = io_limits(&limits.io_max);

@@ -66,6 +66,15 @@ fn a_limit_that_was_set_and_lifted_meanwhile_is_known() {
     let db = uses.iter().find(|group| group.path == "/db").unwrap();
     assert_eq!((db.cpu_quota_us, db.cpu_period_us), (Some(4000), Some(1_000_000)));
     assert_eq!(db.throttled_wall_us(), 5_000_000);
+    limit("400000 100000");
+    let first = sampler.sample(PATIENCE, &service);
+    limit("4000 1000000");
+    let between = sampler.sample(PATIENCE, &service);
+    limit("max 100000");
+    let last = sampler.sample(PATIENCE, &service);
+    let uses = sampler.difference(&first, &[&between], &last);
+    let latest = uses.iter().find(|group| group.path == "/db").unwrap();
+    assert_eq!((latest.cpu_quota_us, latest.cpu_period_us), (Some(4000), Some(1_000_000)));
     let lifted = GroupUse { cpu_quota_us: None, cpu_period_us: Some(100_000), ..db.clone() };
     assert_eq!(lifted.throttled_wall_us(), 5_000_000, "its period is not known");
 }

@@ -10,7 +10,7 @@
 //! at its limit of kernel memory (`memory.kmem.limit_in_bytes`), which counts apart. Or a group that is full and has half of
 //! its limit in page cache that has to be written before it can be freed. Or a group in which the OOM killer has killed
 //! processes at the group's own limit, and that is full again, whatever swap would take. Or a group at `memory.max` whose
-//! memory.pressure was `full` for half of the last 10 s and of the last minute.
+//! memory.pressure was `full` for half of the last 10 s and of the last minute, twice that of the machine.
 //!
 //! As the cause of a stall: tasks reclaimed within a cgroup's limit or were blocked there, or a cgroup
 //! reached its limit more often than before. The machine and the canary may have been calm throughout.
@@ -83,7 +83,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
                     let hard = hard_bytes(group, &window.now, cgroups.version)?;
                     cgroup_parts::unwritten(group, cgroups, hard)
                 })
-                .or_else(|| cgroup_parts::pressed(group, cgroups))
+                .or_else(|| cgroup_parts::pressed(group, &window.now, cgroups))
         })
         .collect();
     kernel_memory::keep_innermost(&mut found);

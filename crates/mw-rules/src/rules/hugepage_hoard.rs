@@ -196,7 +196,8 @@ fn with_plan(mut finding: Finding, snapshot: &Snapshot, pool: &HugePool) -> Find
 }
 
 /// Adds the group that may make System V segments of huge pages: without it and CAP_IPC_LOCK, a server that asks for one
-/// gets EPERM, however large the pool is (`can_do_hugetlb_shm()`, fs/hugetlbfs/inode.c).
+/// gets EPERM, however large the pool is (`can_do_hugetlb_shm()`, fs/hugetlbfs/inode.c); before 5.16 a limit of locked memory
+/// that suffices was enough as well.
 fn with_group(mut finding: Finding, snapshot: &Snapshot) -> Finding {
     const GROUP: &str = "vm.hugetlb_shm_group";
     if snapshot.sysctl.number(GROUP) != Ok(0) {

@@ -4,7 +4,7 @@
 //!
 //! ## What it finds
 //! Available memory below 1% of memory; or below 10% and 1 GiB, with as little free swap; or all that is available has to be
-//! written to disk first; or available memory below 10%, while programs have more anonymous memory than the machine has, a
+//! written to disk first; or available memory below 10%, while programs and tmpfs have 5% more than the machine's memory, a
 //! tenth of it in swap on a disk.
 //!
 //! ## Why it hurts
@@ -24,7 +24,7 @@
 //! reclaim frees (mm/page_alloc.c, `si_mem_available()`); a counter that cannot be right is replaced
 //! (see contradictory-counters). Swap in use is harmless while memory is left for what comes back: a machine whose programs
 //! fit into memory is not reported for it, nor one with 10% available. 10% is where earlyoom ends programs by default; a machine with 1 GiB left is not reported for it,
-//! however large it is.
+//! however large it is, unless its programs have more than its memory.
 //!
 //! ## References
 //! Linux, Documentation/filesystems/proc.rst, meminfo; mm/oom_kill.c.
@@ -43,6 +43,9 @@ pub(crate) const LEAST_SHARE: u64 = 100;
 const LOW_SHARE: u64 = 10;
 const LOW_BYTES: u64 = 1 << 30;
 
+/// From which share of memory on programs and tmpfs have more than memory: a twentieth.
+const OVER_SHARE: u64 = 20;
+
 /// Holders that are shown.
 const MAX_SHOWN: usize = 4;
 
@@ -53,8 +56,8 @@ struct RemainingMemory {
     ready: u64,
     swap_free: u64,
     swap_total: u64,
-    /// Anonymous memory of programs, and the part of it that is only in swap on a disk.
-    anonymous: u64,
+    /// Memory of programs and tmpfs, and what of theirs is only in swap on a disk.
+    resident: u64,
     swapped: u64,
 }
 
@@ -67,7 +70,9 @@ impl RemainingMemory {
             ready: derived::ready_bytes(snapshot)?,
             swap_free: meminfo.swap_free_bytes.unwrap_or(0),
             swap_total: meminfo.swap_total_bytes.unwrap_or(0),
-            anonymous: meminfo.anon_pages_bytes.unwrap_or(0),
+            resident: derived::total(
+                [meminfo.anon_pages_bytes, meminfo.shmem_bytes].into_iter().flatten(),
+            ),
             swapped: swapped_bytes(snapshot, meminfo),
         })
     }
@@ -86,19 +91,24 @@ impl RemainingMemory {
         self.available.saturating_add(self.swap_free) < low
     }
 
+    const fn swappable(&self) -> u64 {
+        self.resident.saturating_add(self.swapped)
+    }
+
     /// Programs have more than memory has room for, and little is left: what is in swap comes back only in place of other
     /// pages.
     const fn is_overcommitted(&self) -> bool {
         self.available < self.total / LOW_SHARE
             && self.swapped >= self.total / LOW_SHARE
-            && self.anonymous.saturating_add(self.swapped) > self.total
+            && self.swappable() > self.total.saturating_add(self.total / OVER_SHARE)
     }
 }
 
-/// Pages that are in swap and not in memory. Those that zram or zswap hold are in memory, compressed.
+/// Pages that are in swap and not in memory. Those that zram or zswap hold are in memory, compressed; kernels before 5.19 do not
+/// tell those of zswap.
 fn swapped_bytes(snapshot: &Snapshot, meminfo: &Meminfo) -> u64 {
     let areas = snapshot.swaps.value().map_or(&[][..], Vec::as_slice);
-    let on_disk = areas.iter().filter(|area| !area.path.starts_with("/dev/zram"));
+    let on_disk = areas.iter().filter(|area| !area.is_zram());
     let used = derived::total(on_disk.map(|area| area.used_bytes));
     let cached = meminfo.swap_cached_bytes.unwrap_or(0);
     used.saturating_sub(cached).saturating_sub(meminfo.zswapped_bytes.unwrap_or(0))
@@ -146,8 +156,8 @@ fn judged(left: &RemainingMemory) -> Finding {
     };
     let (severity, headline, impact) = if !left.is_used_up() && !left.is_low() {
         let headline = format!(
-            "programs have {}, more than memory, {} of it in swap: {of} available",
-            format_bytes(left.anonymous.saturating_add(left.swapped)),
+            "programs and tmpfs have {}, more than memory, {} of it in swap: {of} available",
+            format_bytes(left.swappable()),
             format_bytes(left.swapped)
         );
         let impact = "A program that needs its pages in swap again waits for the disk, and takes those of another.";

@@ -210,11 +210,17 @@ const SWAPPINESS: &str = "vm.swappiness";
 /// pages only when free memory and page cache together are down at the high watermarks (mm/vmscan.c, `get_scan_count()`).
 fn forbidden_swap_bytes(window: &Window) -> Option<u64> {
     const ANON_PERCENT: f64 = 50.0;
+    const AVAILABLE_PERCENT: f64 = 10.0;
+    const FREE_SWAP_PERCENT: f64 = 1.0;
     let meminfo = window.now.sample.meminfo.value()?;
     let total = derived::memory_bytes(&window.now.sample).ok()?;
-    let free = meminfo.swap_free_bytes.filter(|free| *free > 0)?;
-    let is_anonymous = percent(meminfo.anon_pages_bytes?, total) >= ANON_PERCENT;
-    (window.now.sysctl.number(SWAPPINESS) == Ok(0) && is_anonymous).then_some(free)
+    let free = meminfo.swap_free_bytes?;
+    let available = derived::available_bytes(&window.now).ok()?;
+    // With much page cache left, the setting does what it is for.
+    let is_short = percent(meminfo.anon_pages_bytes?, total) >= ANON_PERCENT
+        && percent(available, total) < AVAILABLE_PERCENT
+        && percent(free, total) >= FREE_SWAP_PERCENT;
+    (window.now.sysctl.number(SWAPPINESS) == Ok(0) && is_short).then_some(free)
 }
 
 fn remedy(window: &Window) -> Remedy {

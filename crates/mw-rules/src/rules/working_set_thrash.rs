@@ -23,7 +23,7 @@
 //! ## How to fix it
 //! Give the cgroup (`systemctl set-property UNIT MemoryMax=SIZE`) or the machine more memory, or protect
 //! the service's working set with `MemoryLow=`. Keep large copies out of the page cache (`memwright
-//! run --direct-io 64k`).
+//! run --direct-io 64k`). Where each fault reads MBs, lower the read-ahead of the device (see reclaim-storm).
 //!
 //! ## Threshold
 //! A hazard: refaults alone are harmless, and a backup that reads each file once has none. It is a

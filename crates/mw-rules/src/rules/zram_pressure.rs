@@ -69,7 +69,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
 /// A zram device that the kernel turns to only when a slower area is full (mm/swapfile.c, `swap_alloc_slow()`).
 fn used_last(snapshot: &Snapshot) -> Option<Finding> {
     let swaps = snapshot.swaps.value()?;
-    let is_zram = |swap: &&Swap| swap.path.starts_with("/dev/zram");
+    let is_zram = |swap: &&Swap| swap.is_zram();
     let zram = swaps.iter().filter(is_zram).max_by_key(|swap| swap.priority)?;
     let slower = swaps.iter().filter(|swap| !is_zram(swap));
     let first = slower.max_by_key(|swap| swap.priority).filter(|s| s.priority > zram.priority)?;

@@ -221,6 +221,12 @@ fn a_stopped_process_of_others_does_not_excuse_a_known_peer() {
     assert_eq!(stopped("editor", |made| vec![asked(made)]), "network-wait");
     assert_eq!(stopped("editor", |_| Vec::new()), "stopped-process");
     assert_eq!(stopped("postgres", |made| vec![asked(made)]), "stopped-process");
+    let local = |made: &Made| {
+        let (local, peer) = (at("127.0.0.1:51000"), at("127.0.0.1:8000"));
+        vec![ServiceConnection { local, peer, ..asked(made) }]
+    };
+    assert_eq!(stopped("backend", local), "stopped-process", "it may be the peer itself");
+    assert_eq!(first_rule(&stall(IDLE, local)), "network-wait");
 }
 
 /// What a vanished client of another connection does not acknowledge delays no request of the probe.

@@ -326,7 +326,7 @@ fn programs_with_more_than_memory_are_named() {
     let finding = found(&window, "memory-exhausted").unwrap();
     assert_eq!(finding.severity, Severity::Warning);
     let said = &finding.headline;
-    assert!(said.starts_with("programs have 66.8 GiB, more than memory"), "{said}");
+    assert!(said.starts_with("programs and tmpfs have 66.9 GiB, more than memory"), "{said}");
     let Reading::Value(areas) = &mut window.now.swaps else { panic!("swaps") };
     areas.iter_mut().for_each(|area| area.path = "/dev/zram0".to_owned());
     assert!(found(&window, "memory-exhausted").is_none(), "zram holds its pages in memory");
@@ -340,8 +340,24 @@ fn threads_with_a_huge_page_of_stack_each_are_named() {
         let program = mw_rules::check(window, None).largest_program.unwrap();
         program.threads_in_huge_pages
     };
-    assert_eq!(threads(&window), Some(10_058));
+    assert_eq!(threads(&window), Some(10_020));
+    let kernel = window.now.origin.kernel;
+    window.now.origin.kernel = Some(mw_proc::version::KernelVersion::new(6, 12, 0));
+    assert_eq!(threads(&window), None, "such stacks get no huge pages there");
+    window.now.origin.kernel = kernel;
     let Reading::Value(thp) = &mut window.now.thp else { panic!("thp") };
     thp.enabled = mw_proc::choice::Choice::parse(b"always [madvise] never\n").unwrap();
     assert_eq!(threads(&window), None);
+}
+
+/// Promise (Findings): A systemd that has grown is re-executed; one of a user is none of the system's daemons.
+#[test]
+fn a_systemd_that_has_grown_is_re_executed() {
+    let mut window = window("reports/ee04-the-first-process-remembers-every-question");
+    let finding = found(&window, "grown-daemon").unwrap();
+    assert!(format!("{:?}", finding.remedy).contains("daemon-reexec"));
+    let Reading::Value(processes) = &mut window.now.processes else { panic!("processes") };
+    let first = processes.list.iter_mut().find(|process| process.status.pid == Some(1)).unwrap();
+    first.status.pid = Some(1001);
+    assert!(found(&window, "grown-daemon").is_none());
 }
