@@ -2,7 +2,7 @@
 
 use crate::copies;
 use crate::java::{MachineOperation, machine_time};
-use crate::path::{CriticalPath, RunMode, TimeKind, TimeShare, UnseenReason};
+use crate::path::{CriticalPath, RunMode, TimeKind, TimeShare};
 use crate::run_time::RunTimeWork;
 use crate::trace::{Basis, Nanos, StackId, Tid, Trace, outside_number};
 use crate::user_place::{RecordedPlaces, UserPlace};
@@ -131,11 +131,12 @@ pub struct WaitLink {
 }
 
 impl PathSummary {
-    /// Time of the request of which the trace tells.
-    pub fn traced_ns(&self) -> Nanos {
-        let is_untraced = |part: &&PathPart| part.kind == TimeKind::Unseen(UnseenReason::Untraced);
-        let untraced = self.parts.iter().filter(is_untraced).map(|part| part.total_ns);
-        self.total_ns.saturating_sub(untraced.sum())
+    /// Time of the request of which the path says what it was spent on. Of a request that lasts, the wait that has not ended
+    /// is unseen.
+    pub fn seen_ns(&self) -> Nanos {
+        let is_unseen = |part: &&PathPart| matches!(part.kind, TimeKind::Unseen(_));
+        let unseen = self.parts.iter().filter(is_unseen).map(|part| part.total_ns);
+        self.total_ns.saturating_sub(unseen.sum())
     }
 
     /// Work of a virtual machine for itself that took at least half of the request.

@@ -478,6 +478,20 @@ fn what_the_trace_does_not_show_is_said() {
     assert_eq!(traced.shares(100, 1100), [(unseen, 1000)]);
 }
 
+/// The recorder explains a stall while it lasts, and again at its end: less of that may be traced, but it is known.
+///
+/// Promise (Tracing: why): The path of a request that has ended is shown, and not the one from before its answer.
+#[test]
+fn a_wait_that_has_not_ended_is_not_seen() {
+    let mut traced = TraceBuilder::new(2000);
+    traced.runs(0, 0, CLIENT).blocks(100, 0, CLIENT, "schedule < unix_stream_read_generic");
+    assert_eq!(traced.path(100, 1100).summary(&traced.trace).seen_ns(), 0);
+    is_answered(&mut traced);
+    traced.runs(300, 1, SERVER);
+    let answered = traced.path(100, 1100).summary(&traced.trace);
+    assert!(answered.seen_ns() > 0, "{answered:?}");
+}
+
 #[test]
 fn a_state_that_was_found_begins_the_first_interval() {
     let mut traced = TraceBuilder::new(2000);

@@ -216,7 +216,7 @@ impl OpenIncident {
         let Some(request) = self.request(with) else { return };
         let Some(path) = with.tracing.path(request, names) else { return };
         // Where the recorder was late, others may have taken the room of what was traced.
-        let knows_more = |known: &PathSummary| known.traced_ns() > path.traced_ns();
+        let knows_more = |known: &PathSummary| known.seen_ns() > path.seen_ns();
         if !self.known.path.as_ref().is_some_and(knows_more) {
             self.known.path = Some(path);
         }
