@@ -107,8 +107,8 @@ impl GroupSampler {
         GroupSample { at, groups, complete }
     }
 
-    /// Reads the limits of the `service`'s groups and of those above them that a sample lacks: a limit may be set after it and
-    /// lifted before the next.
+    /// Reads the limits of the `service`'s groups and of those above them once more: one may be set after a sample and lifted
+    /// before the next.
     pub fn add_limits(&mut self, sample: &mut GroupSample, service: &[String]) {
         for path in service.iter().flat_map(|path| ancestry(path)).take(MAX_SERVICE_GROUPS) {
             let limits = self.limits(path);

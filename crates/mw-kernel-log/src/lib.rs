@@ -49,6 +49,7 @@ mod task_table;
 mod task_words;
 mod vmalloc;
 mod waits;
+mod warning_parts;
 mod warning_words;
 mod word_table;
 mod zones;

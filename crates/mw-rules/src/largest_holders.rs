@@ -55,8 +55,8 @@ fn processes(snapshot: &Snapshot) -> impl Iterator<Item = LargeHolder> {
 pub(crate) fn largest_program(snapshot: &Snapshot) -> Option<LargestProgram> {
     let processes = snapshot.processes.value().filter(|all| all.whole().is_ok())?;
     let mut programs: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
-    let processes_of = &processes.list;
-    for process in processes_of {
+    let list = &processes.list;
+    for process in list {
         let status = &process.status;
         let (count, bytes) = programs.entry(status.name.as_str()).or_default();
         *count = count.saturating_add(1);
@@ -67,7 +67,7 @@ pub(crate) fn largest_program(snapshot: &Snapshot) -> Option<LargestProgram> {
     // A forked process has the memory of its parent once more, although both share it.
     let all = snapshot.sample.meminfo.value().and_then(|meminfo| meminfo.anon_pages_bytes);
     let bytes = if processes > 1 { bytes.min(all.unwrap_or(bytes)) } else { bytes };
-    let of_program = processes_of.iter().filter(|process| process.status.name == name);
+    let of_program = list.iter().filter(|process| process.status.name == name);
     let threads_in_huge_pages =
         of_program.filter_map(|process| threads_in_huge_pages(snapshot, process)).max();
     let name = name.to_owned();

@@ -285,26 +285,28 @@ impl Hierarchy {
                     ..MemoryEvents::default()
                 },
             },
-            CgroupVersion::V2 => Cgroup {
-                path,
-                current_bytes: number("memory.current"),
-                max_bytes: limit("memory.max"),
-                high_bytes: limit("memory.high"),
-                min_bytes: self.protected_bytes(source, below, MIN),
-                low_bytes: self.protected_bytes(source, below, LOW),
-                is_leaf: false,
-                swap_max_bytes: limit("memory.swap.max"),
-                swap_high_bytes: limit("memory.swap.high"),
-                swap_current_bytes: number("memory.swap.current"),
-                kernel_bytes: None,
-                kernel_limit_bytes: None,
-                kernel_failures: None,
-                stat,
-                pressure: None,
-                events: events_v2(source, &dir),
-            },
+            CgroupVersion::V2 => {
+                let (current_bytes, max_bytes) = (number("memory.current"), limit("memory.max"));
+                Cgroup {
+                    path,
+                    current_bytes,
+                    max_bytes,
+                    high_bytes: limit("memory.high"),
+                    min_bytes: self.protected_bytes(source, below, MIN),
+                    low_bytes: self.protected_bytes(source, below, LOW),
+                    is_leaf: false,
+                    swap_max_bytes: limit("memory.swap.max"),
+                    swap_high_bytes: limit("memory.swap.high"),
+                    swap_current_bytes: number("memory.swap.current"),
+                    kernel_bytes: None,
+                    kernel_limit_bytes: None,
+                    kernel_failures: None,
+                    stat,
+                    pressure: pressure_of_full(source, &dir, current_bytes, max_bytes),
+                    events: events_v2(source, &dir),
+                }
+            }
         })
-        .map(|group| Cgroup { pressure: pressure_of_full(source, &dir, &group), ..group })
     }
 
     /// The reason that a group of ours is absent; none where it merely lacks the controller.
@@ -351,10 +353,15 @@ fn add_undetermined(missing: Missing, unseen: &mut Vec<Missing>) {
 }
 
 /// Pressure of a group whose memory has reached memory.max: reclaim leaves it a little below.
-fn pressure_of_full(source: &Source, dir: &str, group: &Cgroup) -> Option<Pressure> {
+fn pressure_of_full(
+    source: &Source,
+    dir: &str,
+    current_bytes: Option<u64>,
+    max_bytes: Option<u64>,
+) -> Option<Pressure> {
     const MOST_BELOW_BYTES: u64 = 16 << 20;
-    let limit = group.max_bytes?;
-    let below = limit.saturating_sub(group.current_bytes?);
+    let limit = max_bytes?;
+    let below = limit.saturating_sub(current_bytes?);
     let is_full = below <= MOST_BELOW_BYTES.min(limit / 64);
     let read = || source.parse(&format!("{dir}/{PRESSURE}"), Pressure::parse).ok();
     is_full.then(read).flatten()

@@ -56,11 +56,10 @@ impl GroupSample {
         self.groups.get(path).into_iter().flat_map(|group| group.limits.iter().rev())
     }
 
-    /// Adds limits that were read later.
+    /// Adds limits that were read later, where they differ from those before.
     pub(super) fn add_limits(&mut self, path: &str, limits: GroupLimits) {
-        if let Some(group) =
-            self.groups.get_mut(path).filter(|group| group.limits.len() < MOST_LIMITS)
-        {
+        let Some(group) = self.groups.get_mut(path) else { return };
+        if group.limits.len() < MOST_LIMITS && group.limits.last() != Some(&limits) {
             group.limits.push(limits);
         }
     }
@@ -122,9 +121,10 @@ pub(super) fn set_limits(group: &mut GroupUse, limits: &GroupLimits) {
     group.memory_current_bytes = group.memory_current_bytes.or(limits.memory_current_bytes);
     if group.cpu_quota_us.is_none() {
         group.cpu_quota_us = limits.cpu_max.quota_us;
-        let period_us = limits.cpu_max.period_us;
-        let is_of_quota = group.cpu_quota_us.is_some();
-        group.cpu_period_us = group.cpu_period_us.filter(|_| !is_of_quota).or(period_us);
+        // That of the quota; without one, the latest that was read.
+        if group.cpu_quota_us.is_some() || group.cpu_period_us.is_none() {
+            group.cpu_period_us = limits.cpu_max.period_us;
+        }
     }
     if group.io_limits.is_empty() {
         group.io_limits = io_limits(&limits.io_max);
