@@ -15,6 +15,13 @@ const MAX_FILE_BYTES: u64 = 8 << 30;
 /// Longest section that is read, decompressed.
 const MAX_SECTION_BYTES: u64 = 64 << 20;
 
+/// Symbols that distributions leave in stripped files: a compressed ELF file with a symbol table alone.
+const STRIPPED_SYMBOLS: &str = ".gnu_debugdata";
+/// Longest such file. That of a large library has some hundred kilobytes.
+const MAX_STRIPPED_SYMBOLS_BYTES: u64 = 16 << 20;
+/// The most memory for its dictionary, in KiB: `xz` needs 9 MiB unless told otherwise.
+const MAX_XZ_KIB: u32 = 10 << 10;
+
 /// Mappings begin at multiples of the smallest page.
 const SEGMENT_ALIGNMENT: u64 = 4096;
 /// Parts of a file that are loaded; most have four.
@@ -183,8 +190,30 @@ pub(crate) fn section(
     Some((section.address(), bytes))
 }
 
+/// Names of the functions at these addresses by [`STRIPPED_SYMBOLS`]; none where the file has no such section.
+pub(crate) fn stripped_symbol_names(
+    elf: &ParsedElf<'_>,
+    addresses: &[u64],
+    budget: &ReadBudget,
+) -> Vec<Option<String>> {
+    let symbols = elf.section_by_name(STRIPPED_SYMBOLS).and_then(|section| {
+        let compressed = section.data().ok()?;
+        let unpacked = lzma_rust2::XzReader::new_mem_limit(compressed, false, MAX_XZ_KIB);
+        let longest = budget.left_bytes().min(MAX_STRIPPED_SYMBOLS_BYTES);
+        let mut bytes = Vec::new();
+        unpacked.take(longest).read_to_end(&mut bytes).ok()?;
+        budget.take(bytes.len() as u64).ok()?;
+        let symbols = ElfFile64::<Endianness, _>::parse(bytes.as_slice()).ok()?;
+        Some(symbol_names(&symbols, addresses))
+    });
+    symbols.unwrap_or_else(|| vec![None; addresses.len()])
+}
+
 /// Names of the functions at these addresses, by the symbols that the file has.
-pub(crate) fn symbol_names(elf: &ParsedElf<'_>, addresses: &[u64]) -> Vec<Option<String>> {
+pub(crate) fn symbol_names<'a, R: ReadRef<'a>>(
+    elf: &ElfFile64<'a, Endianness, R>,
+    addresses: &[u64],
+) -> Vec<Option<String>> {
     let mut order: Vec<(u64, usize)> =
         addresses.iter().enumerate().map(|(at, address)| (*address, at)).collect();
     order.sort_unstable();

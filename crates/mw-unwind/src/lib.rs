@@ -1,7 +1,7 @@
 //! User stacks: from addresses, registers and a copy of the stack to names of functions.
 //!
 //! ```text
-//! UserStack ─ frames (.eh_frame, else frame pointers) ─ addresses ─┬─ files ─ symbols (.symtab, .dynsym), .gopclntab, DWARF
+//! UserStack ─ frames (.eh_frame, else frame pointers) ─ addresses ─┬─ files ─ symbols (.symtab, .dynsym, .gnu_debugdata), .gopclntab, DWARF
 //!                │                                                 └─ perf-PID.map of run-times
 //!                └─ code: mappings of the process, while it lives from /proc, afterwards as they were traced
 //! ```

@@ -104,9 +104,16 @@ impl ProgramFile {
         for source in self.debug.iter().chain([&self.elf]) {
             let Some(elf) = source.parse() else { continue };
             fill(&mut names, inlined_names(&elf, addresses, source.budget()));
-            for found in [elf::symbol_names, go_names].map(|find| find(&elf, addresses)) {
-                let found = found.into_iter();
-                fill(&mut names, found.map(|name| name.into_iter().collect()).collect());
+            let finders: [&dyn Fn() -> Vec<Option<String>>; 3] = [
+                &|| elf::symbol_names(&elf, addresses),
+                &|| elf::stripped_symbol_names(&elf, addresses, source.budget()),
+                &|| go_names(&elf, addresses),
+            ];
+            for find in finders {
+                if names.iter().any(Vec::is_empty) {
+                    let found = find().into_iter();
+                    fill(&mut names, found.map(|name| name.into_iter().collect()).collect());
+                }
             }
         }
         names

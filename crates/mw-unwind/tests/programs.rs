@@ -127,6 +127,27 @@ fn a_program_without_symbols_says_so() {
     assert!(missing.unwrap().contains("no symbols of program"), "{missing:?}");
 }
 
+/// As Fedora's packages are made: what `strip` leaves has the names of its functions in a compressed section.
+#[test]
+fn a_stripped_program_has_names_in_its_compressed_symbols() {
+    const STRIP: &str = "objcopy --strip-debug program symbols && strip program &&
+        objcopy --remove-section=.comment symbols && xz symbols &&
+        objcopy --add-section .gnu_debugdata=symbols.xz program";
+    if !is_root() {
+        return;
+    }
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let mut program = compiled(dir.path(), PROGRAM, &[]);
+    let mut strip = Command::new("sh");
+    assert!(strip.args(["-ec", STRIP]).current_dir(dir.path()).status().unwrap().success());
+    let (trace, task) = traced(&mut program, TraceOptions::COMMAND);
+    let path = named(&trace, task);
+    let (found, missing) = place(&path);
+    let functions = ["rest", "handle_get", "main"];
+    assert!(found.windows(functions.len()).any(|of| of == functions), "{found:?} {missing:?}");
+}
+
 /// Its frame pointer is none.
 #[cfg(target_arch = "x86_64")]
 #[test]
