@@ -79,13 +79,16 @@ pub(crate) fn run(choice: &TrialSelection) -> anyhow::Result<()> {
     if let Some(name) = among.iter().find(|name| TrialCondition::named(name).is_none()) {
         anyhow::bail!("there is no condition {name} (accuracy/src/trials/condition.rs)");
     }
-    let boots = match choice.only {
+    let mut boots = match choice.only {
         Some((seed, index)) => {
             let play = play::draw(place, seed, index, among).context("no condition suits it")?;
             vec![(Boot::of(place, seed, index), vec![play])]
         }
         None => boots(place, choice.seed, choice.count, among),
     };
+    if choice.on_host {
+        boots.iter_mut().for_each(|(boot, _)| boot.cgroup = TrialCgroup::of_host());
+    }
     campaign::each(boots, choice.jobs, |(boot, plays)| {
         if let Err(error) = play_boot(&stage, &boot, &plays, &path) {
             eprintln!("{error:#}");

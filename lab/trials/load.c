@@ -5,7 +5,6 @@
  *   load write FILE MIB PAUSE_US   write MIB to FILE over and over, in pieces of 64 kB with a pause between
  *   load save FILE KIB PAUSE_US    write KIB to FILE and sync it, over and over
  *   load read FILE                 read FILE over and over, past the page cache's readahead
- *   load tell SOCKET LINE...       wait for the greeting of a Unix socket, and for the answer to each line sent to it
  *   load touch MIB                 write to so much memory
  *   load evict DIRECTORY           have the kernel forget the clean pages of the files below it
  *   load now                       print the milliseconds since 1970
@@ -28,10 +27,8 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -187,24 +184,6 @@ static int evict(const char *path, const struct stat *stat, int kind, struct FTW
 	return 0;
 }
 
-static int run_tell(char **argv)
-{
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	int to = socket(AF_UNIX, SOCK_STREAM, 0);
-	char answer[4096];
-
-	strncpy(address.sun_path, argv[0], sizeof address.sun_path - 1);
-	if (connect(to, (struct sockaddr *)&address, sizeof address))
-		die(argv[0]);
-	/* Who closes the connection before the answer has the line forgotten. */
-	if (read(to, answer, sizeof answer) <= 0)
-		die(argv[0]);
-	while (*++argv)
-		if (write(to, *argv, strlen(*argv)) < 0 || read(to, answer, sizeof answer) <= 0)
-			die(*argv);
-	return 0;
-}
-
 static int run_in(char **argv)
 {
 	int uid = atoi(argv[0]);
@@ -261,8 +240,6 @@ int main(int argc, char **argv)
 		run_touch(atol(argv[2]));
 	else if (argc == 3 && !strcmp(argv[1], "evict"))
 		return nftw(argv[2], evict, 16, FTW_PHYS);
-	else if (argc > 3 && !strcmp(argv[1], "tell"))
-		return run_tell(argv + 2);
 	else if (argc > 4 && !strcmp(argv[1], "in"))
 		return run_in(argv + 2);
 	else {

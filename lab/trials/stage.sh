@@ -1,7 +1,7 @@
-# stage.sh DIRECTORY PREFIX: the part of host.sh in namespaces of its own. Files that it changes are in a tmpfs above
+# stage.sh DIRECTORY PREFIX CGROUP: the part of host.sh in namespaces of its own. Files that it changes are in a tmpfs above
 # the host's.
 dir=$1
-export PREFIX=$2 CGROUP=v1 PATH=/lab/bin:/usr/sbin:/usr/bin:/sbin:/bin
+export PREFIX=$2 CGROUP=$3 PATH=/lab/bin:/usr/sbin:/usr/bin:/sbin:/bin
 PATH=$PATH:$(echo /usr/lib/postgresql/*/bin | sed 's/.* //')
 set -e
 mount --make-rprivate /
@@ -25,10 +25,9 @@ mount --bind "$dir/bin" lab/bin
 mount --bind "$dir/keep" run/keep
 mount --bind "$dir/svc" svc
 # All that is started here ends with the group.
-for controller in cpu memory blkio freezer; do
-	mkdir -p "/sys/fs/cgroup/$controller/${PREFIX}driver"
-	echo $$ >"/sys/fs/cgroup/$controller/${PREFIX}driver/cgroup.procs"
-done
+. "$dir/lab/groups"
+group driver
+for group in $(dirs driver); do echo $$ >"$group/cgroup.procs"; done
 exec chroot . sh -c '
 mark() { echo "$1"; }
 finish() { echo "$1" >/run/keep/outcome; exit 1; }

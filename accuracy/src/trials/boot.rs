@@ -23,6 +23,8 @@ pub(super) enum TrialService {
 pub(super) enum TrialCgroup {
     V1,
     V2,
+    /// The memory controller is on version 1, and the others are on version 2.
+    Hybrid,
 }
 
 /// Place of a run.
@@ -78,6 +80,23 @@ impl TrialCgroup {
         match self {
             Self::V1 => "v1",
             Self::V2 => "v2",
+            Self::Hybrid => "hybrid",
+        }
+    }
+
+    /// Of this machine.
+    pub(super) fn of_host() -> Self {
+        let has_cpu = |path| {
+            std::fs::read_to_string(path)
+                .is_ok_and(|text: String| text.split_whitespace().any(|name| name == "cpu"))
+        };
+        match (
+            has_cpu("/sys/fs/cgroup/cgroup.controllers"),
+            has_cpu("/sys/fs/cgroup/unified/cgroup.controllers"),
+        ) {
+            (true, _) => Self::V2,
+            (false, true) => Self::Hybrid,
+            (false, false) => Self::V1,
         }
     }
 }

@@ -10,7 +10,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Programs in C of the scripts, and where they are from.
-const SOURCES: &[&str] = &["trials/ask.c", "trials/serve.c", "trials/load.c", "guest/hold.c"];
+const SOURCES: &[&str] =
+    &["trials/ask.c", "trials/serve.c", "trials/load.c", "trials/disk.c", "guest/hold.c"];
 /// Longer waits end all.
 const LIMIT_S: u64 = 900;
 
@@ -45,7 +46,7 @@ pub(super) fn play(
         .args(["--kill-after=30", &LIMIT_S.to_string(), "sh"])
         .arg(at("lab/host.sh"))
         .arg(dir.path())
-        .arg(prefix)
+        .args([&prefix, boot.cgroup.name()])
         .stdin(Stdio::piped())
         .stdout(log.try_clone()?)
         .stderr(log)
