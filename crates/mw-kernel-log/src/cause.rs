@@ -210,10 +210,13 @@ fn is_of_boot(report: &KernelReport) -> bool {
 /// another task ran out of memory. It has next to no memory of its own.
 fn is_of_swapoff(report: &KernelReport) -> bool {
     const MOST_BYTES: u64 = 16 << 20;
+    const LEAST_LEFT_BYTES: u64 = 1 << 20;
     let is_it = |victim: &LogVictim| {
         victim.name == "swapoff" && victim.anon_bytes.is_some_and(|bytes| bytes < MOST_BYTES)
     };
-    report.has_trace("try_to_unuse") || report.victims.iter().any(is_it)
+    report.has_trace("try_to_unuse")
+        || report.memory.swapping_off_bytes.is_some_and(|bytes| bytes >= LEAST_LEFT_BYTES)
+        || report.victims.iter().any(is_it)
 }
 
 /// kswapd itself starts the OOM killer in one place, since 6.1: `lru_gen_age_node()` (mm/vmscan.c).

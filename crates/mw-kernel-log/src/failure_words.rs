@@ -41,7 +41,9 @@ pub(crate) fn headline(judged: &JudgedReport<'_>) -> String {
             None => format!("{name} could not get {size} in one piece{waiting}"),
         },
         LogCause::Cma if report.remarks.cma_pages.is_some() => {
-            format!("a driver could not get {size} of CMA: pages there are in use")
+            let driver = report.requester.name.as_deref().unwrap_or("a driver");
+            let why = if report.remarks.cma_is_busy { "could not be moved" } else { "are in use" };
+            format!("{driver} could not get {size} of CMA: pages there {why}")
         }
         LogCause::Cma => format!("{name} could not get {pages}{waiting}: free memory was in CMA"),
         LogCause::AtomicBlocks => format!(
@@ -164,6 +166,11 @@ fn reason(judged: &JudgedReport<'_>, hints: &[MemoryHint]) -> String {
         LogCause::OptionalRequest => {
             "the flags ask the kernel not to try hard; such callers fall back to smaller or later requests".to_owned()
         }
+        LogCause::Cma if report.remarks.cma_is_busy => format!(
+            "the contiguous range has room for the request, but pages there that others use could not be moved elsewhere (error -16, \
+             EBUSY): they are pinned, or this kernel takes them for pages that cannot be moved{}",
+            if report.remarks.cma_pages == Some(1) { "; the size of the range is no matter where one page is refused" } else { "" }
+        ),
         LogCause::Cma if report.remarks.cma_pages.is_some() => format!(
             "the contiguous range holds pages that cannot be moved, or is smaller than the request{}",
             if hints.contains(&MemoryHint::HostMemoryBuffer) {
@@ -244,6 +251,10 @@ fn remedy(judged: &JudgedReport<'_>) -> String {
         LogCause::OptionalRequest => "none needed unless the program reports errors".to_owned(),
         LogCause::EmptyZone => "none needed unless a device fails: kernels before 5.17 fill a pool for DMA from this zone at each start"
             .to_owned(),
+        LogCause::Cma if report.remarks.cma_is_busy => {
+            "where it fails at each boot, another kernel; else find who pins pages (page_owner=on, /sys/kernel/debug/cma)"
+                .to_owned()
+        }
         LogCause::Cma if report.remarks.cma_pages.is_some() => {
             "a larger cma= at boot, or earlier use of the device".to_owned()
         }

@@ -77,8 +77,16 @@ fn cma_failure(line: &str) -> Option<KernelReport> {
     let pages: u64 = rest.split(' ').next()?.parse().ok()?;
     let mut report = KernelReport::new(ReportKind::AllocationFailure);
     report.remarks.cma_pages = Some(pages);
+    report.remarks.cma_is_busy = rest.contains("ret: -16");
     report.order = i32::try_from(pages.next_power_of_two().trailing_zeros()).ok();
     Some(report)
+}
+
+/// The driver that reports what its device lacks: `xhci-hcd xhci-hcd.0.auto: can't setup: -12`.
+pub(crate) fn driver_without_memory(line: &str) -> Option<&str> {
+    let before = line.strip_suffix("-12")?.split_once(": ")?.0;
+    let driver = before.split(' ').next().filter(|name| !name.is_empty())?;
+    Some(driver)
 }
 
 /// `XFS: java(123) possible memory allocation deadlock size 65552 in kmem_alloc (mode:0x250)`.

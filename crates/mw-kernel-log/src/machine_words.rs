@@ -136,7 +136,10 @@ fn may_be_zram(judged: &JudgedReport<'_>) -> bool {
 /// that only the rows of processes have its pages, without those of shared memory.
 fn in_swap(report: &KernelReport) -> Option<u64> {
     let memory = &report.memory;
-    let counted = memory.swap_total_bytes?.saturating_sub(memory.swap_free_bytes?);
+    let counted = match memory.swapping_off_bytes {
+        Some(left) => left,
+        None => memory.swap_total_bytes?.saturating_sub(memory.swap_free_bytes?),
+    };
     let of_tasks = processes(report).into_iter().map(|task| task.swapped_bytes);
     let bytes = counted.max(of_tasks.fold(0, u64::saturating_add));
     (bytes > 0).then_some(bytes)

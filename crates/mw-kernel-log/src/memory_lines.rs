@@ -336,6 +336,13 @@ fn allocation(line: &str, memory: &mut ReportMemory) -> bool {
 /// Lines with one number: `12 pages RAM`, `Free swap  = 12kB`.
 fn total(line: &str, memory: &mut ReportMemory) -> bool {
     if let Some((name, value)) = line.split_once('=') {
+        if name.trim() == "Free swap"
+            && let Some(below_zero) = value.trim().strip_prefix('-')
+        {
+            memory.swapping_off_bytes = memory.swapping_off_bytes.or(kib(below_zero));
+            memory.swap_free_bytes = memory.swap_free_bytes.or(Some(0));
+            return true;
+        }
         let place = match name.trim() {
             "Free swap" => &mut memory.swap_free_bytes,
             "Total swap" => &mut memory.swap_total_bytes,

@@ -247,7 +247,7 @@ pub fn memory_setting(name: &str) -> Option<&'static str> {
             "clamd",
             "ConcurrentDatabaseReload no: it loads its signatures twice while it reloads them",
         ),
-        ("php-fpm", "pm.max_children"),
+        ("php-fpm", "pm.max_children, and pm.max_spare_servers for those that idle"),
         ("httpd", "MaxRequestWorkers"),
         ("apache2", "MaxRequestWorkers"),
         ("qemu-system-x86", "the memory of the guests"),

@@ -398,6 +398,11 @@ impl KernelReport {
     fn remark(&mut self, message: &str) -> bool {
         if message.starts_with("COMPACTION is disabled") {
             self.remarks.has_no_compaction = true;
+        } else if self.remarks.cma_pages.is_some()
+            && self.requester.name.is_none()
+            && let Some(driver) = heads::driver_without_memory(message)
+        {
+            self.requester.name = Some(driver.to_owned());
         } else if let Some(rest) = message.strip_prefix("cache: ") {
             if let Some(cache) = self.slab_cache.as_mut().filter(|cache| cache.is_empty()) {
                 rest.split(',').next().unwrap_or_default().clone_into(cache);

@@ -81,6 +81,8 @@ pub(crate) struct ReportMemory {
     pub(crate) node_bytes: BTreeMap<&'static str, u64>,
     pub(crate) swap_free_bytes: Option<u64>,
     pub(crate) swap_total_bytes: Option<u64>,
+    /// What swapoff has still to read back: it subtracts the whole area first, so that free swap is below zero meanwhile.
+    pub(crate) swapping_off_bytes: Option<u64>,
     pub(crate) ram_pages: Option<u64>,
     pub(crate) reserved_pages: Option<u64>,
     pub(crate) slabs: Vec<SlabRow>,
@@ -104,6 +106,8 @@ pub(crate) struct Remarks {
     pub(crate) suppressed: u64,
     /// Pages that a driver asked CMA for: any number, not a power of two.
     pub(crate) cma_pages: Option<u64>,
+    /// CMA has room for them, but pages there could not be moved (EBUSY of mm/cma.c, `cma_alloc()`).
+    pub(crate) cma_is_busy: bool,
     /// A request that the kernel repeats for ever (XFS).
     pub(crate) is_repeated: bool,
     pub(crate) is_hard_lockup: bool,

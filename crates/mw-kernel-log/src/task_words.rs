@@ -66,6 +66,9 @@ fn waited_for(judged: &JudgedReport<'_>) -> String {
         (BlockedOn::Journal, Some(device)) => format!("the journal on the device {device}"),
         (BlockedOn::Journal, None) => "the journal of a file system".to_owned(),
         (BlockedOn::Lock, _) => "a lock that another task held".to_owned(),
+        (BlockedOn::OwnLock, _) => {
+            "the network configuration, whose lock it held itself".to_owned()
+        }
         (BlockedOn::Rcu, _) => "an RCU grace period".to_owned(),
         (BlockedOn::ThreadStart, _) => "the driver that made it and has not started it".to_owned(),
         (BlockedOn::Unknown, Some(device)) => format!("the device {device}, as its name says"),
@@ -87,7 +90,13 @@ pub(crate) fn hung_rows(judged: &JudgedReport<'_>, group: &[JudgedReport<'_>], p
         page.row("lock", format!("likely owned by {owner}"));
     }
     page.row("blocked", tasks(group));
+    page.row("remedy", hung_remedy(judged));
+    page.row("killed", "no process: a blocked task is reported, not killed");
+}
+
+fn hung_remedy(judged: &JudgedReport<'_>) -> String {
     let remedy = match wait_of(judged) {
+        BlockedOn::OwnLock => return own_lock_remedy(judged.report),
         BlockedOn::Device | BlockedOn::Journal => {
             "check the storage below: its errors in this log, iostat -x, the backend of a network device"
         }
@@ -107,8 +116,21 @@ pub(crate) fn hung_rows(judged: &JudgedReport<'_>, group: &[JudgedReport<'_>], p
         }
         BlockedOn::Unknown => "SysRq w on the machine lists all blocked tasks with their traces",
     };
-    page.row("remedy", remedy);
-    page.row("killed", "no process: a blocked task is reported, not killed");
+    remedy.to_owned()
+}
+
+/// The driver that asks for the lock once more, and what avoids that where it resumes a device.
+fn own_lock_remedy(report: &KernelReport) -> String {
+    let driver = report.modules.first().map_or_else(String::new, |module| format!(" {module}"));
+    let resumes = report.has_trace("rpm_resume") || report.has_trace("__pm_runtime_resume");
+    let meanwhile = if resumes {
+        "; until then no runtime power management for the device (on in its power/control in /sys)"
+    } else {
+        ""
+    };
+    format!(
+        "a deadlock in the kernel's driver{driver}: restart, and look for a newer kernel{meanwhile}"
+    )
 }
 
 /// `fio (22470) for a journal, …`.

@@ -22,6 +22,8 @@ pub enum BlockedOn {
     Journal,
     /// A lock that another task holds.
     Lock,
+    /// A lock that the task holds itself.
+    OwnLock,
     /// An RCU grace period.
     Rcu,
     /// A kernel thread that was made and never woken (kernel/kthread.c, `kthread()`).
@@ -117,12 +119,31 @@ const FUNCTIONS: &[(BlockedOn, &[&str])] = &[
     ),
 ];
 
+/// Functions that are called with the lock of the network configuration held (`ASSERT_RTNL()` in net/core).
+const WITH_RTNL: &[&str] = &[
+    "__dev_change_flags",
+    "__dev_close_many",
+    "__dev_open",
+    "do_setlink",
+    "register_netdevice",
+    "unregister_netdevice_many",
+];
+
+/// True for a task that asks for the lock of the network configuration once more.
+fn asks_twice(report: &KernelReport) -> bool {
+    let mut outwards = waiting_functions(report).skip_while(|function| *function != "rtnl_lock");
+    outwards.any(|function| WITH_RTNL.contains(&function))
+}
+
 impl BlockedOn {
     /// The wait of a task. For a CPU that does not schedule, its work.
     pub(crate) fn of(report: &KernelReport) -> Self {
         let is_in = |names: &[&str]| names.iter().any(|name| report.has_trace(name));
         let found = FUNCTIONS.iter().find(|(_, names)| is_in(names)).map(|(wait, _)| *wait);
         match found {
+            Some(Self::Lock) if report.kind == ReportKind::HungTask && asks_twice(report) => {
+                Self::OwnLock
+            }
             Some(wait) if report.kind == ReportKind::HungTask => wait,
             None if is_thread_start(report) => Self::ThreadStart,
             Some(Self::Reclaim) => Self::Reclaim,
@@ -216,5 +237,9 @@ mod tests {
         assert_eq!(wait(&["schedule", "rwsem_down_write_slowpath"]), BlockedOn::Lock);
         assert_eq!(wait(&["schedule", "shrink_node"]), BlockedOn::Reclaim);
         assert_eq!(wait(&["schedule"]), BlockedOn::Unknown);
+        let network = |outer| wait(&["schedule", "__mutex_lock", "rtnl_lock", "igb_resume", outer]);
+        assert_eq!(network("__dev_open"), BlockedOn::OwnLock);
+        assert_eq!(network("pci_pm_resume"), BlockedOn::Lock);
+        assert_eq!(wait(&["schedule", "__mutex_lock", "__dev_open"]), BlockedOn::Lock);
     }
 }
