@@ -131,7 +131,9 @@ pub(crate) fn largest_program_within(
 /// Words for a remedy that bounds a program: the one with the most memory, which need not be the one that grew.
 pub(crate) fn program_words(snapshot: &Snapshot) -> String {
     let words = |program: LargestProgram| {
-        format!("; {} has the most, {}", program.label(), format_bytes(program.bytes))
+        let setting = memory_setting(&program.name);
+        let setting = setting.map_or(String::new(), |setting| format!(" ({setting})"));
+        format!("; {} has the most, {}{setting}", program.label(), format_bytes(program.bytes))
     };
     largest_program(snapshot).map(words).unwrap_or_default()
 }

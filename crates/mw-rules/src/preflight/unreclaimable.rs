@@ -44,7 +44,7 @@ pub(super) fn shares(snapshot: &Snapshot, meminfo: &Meminfo, part: &NodePart) ->
     let no_swap = match swap.map(|m| (of_swap(m.swap_total_bytes), of_swap(m.swap_free_bytes))) {
         None | Some((0, _)) => "no swap",
         Some((_, 0)) => "swap is full",
-        Some(_) => "more than fits into free swap",
+        Some(_) => "more than free swap has room for",
     };
     add(format!("anonymous memory of processes ({no_swap})"), anon_kept);
     for (holder, bytes) in shared(snapshot, shmem_kept, is_only) {

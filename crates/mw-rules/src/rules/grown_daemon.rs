@@ -1,10 +1,13 @@
 //! # grown-daemon
 //!
-//! A daemon of the system has far more memory than it needs.
+//! A daemon of the system, or one worker of many, has far more memory than it needs.
 //!
 //! ## What it finds
 //! A process of a system user whose program usually has tens of MiB (systemd as process 1, journald, udevd, polkitd, rsyslogd,
 //! NetworkManager, snapd, …) and now has 512 MiB of anonymous memory or more.
+//!
+//! A process that has a fifth of memory, and 16 times as much as each of at least three others of its name and its parent: one
+//! session or worker of a server that has grown.
 //!
 //! ## Why it hurts
 //! It leaks, or keeps what it has no use for. Nobody looks for memory there; programs that need it are swapped out or
@@ -15,12 +18,13 @@
 //!
 //! ## How to fix it
 //! Restart the daemon: that frees the memory. Then look for an update of its package, and bound it meanwhile (`MemoryMax=`
-//! of its unit, where systemd starts it again). A bus daemon and a login manager are not restarted on a machine in use:
+//! of its unit, where systemd starts it again). Of a worker find out what it does before you end it alone: its server starts
+//! another. A bus daemon and a login manager are not restarted on a machine in use:
 //! plan a reboot.
 //!
 //! ## Threshold
 //! 512 MiB and 3% of memory are a note: a large directory, many devices or a flood of messages may need as much. 10% of
-//! memory is a warning. Any user can give a process such a name, so that those of other users do not count.
+//! memory is a warning. For a worker a fifth of memory is a note, since a large query may need it, and 40% are a warning. Any user can give a process such a name, so that those of other users do not count.
 //!
 //! ## References
 //! systemd.exec(5), `OOMScoreAdjust=`; systemd.resource-control(5), `MemoryMax=`.
@@ -34,6 +38,12 @@ use mw_model::{
 const LEAST_BYTES: u64 = 512 << 20;
 const NOTE_PERCENT: f64 = 3.0;
 const WARNING_PERCENT: f64 = 10.0;
+
+/// Shares of memory of a worker, how many times the memory of the next one it has, and its fellows.
+const WORKER_NOTE_PERCENT: f64 = 20.0;
+const WORKER_WARNING_PERCENT: f64 = 40.0;
+const WORKER_TIMES: u64 = 16;
+const LEAST_FELLOWS: usize = 3;
 
 /// System users have lower ids (login.defs(5), `SYS_UID_MAX`).
 const FIRST_USER: u32 = 1000;
@@ -102,8 +112,9 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let snapshot = &window.now;
     let processes = snapshot.processes.required()?;
     let memory = derived::memory_bytes(&snapshot.sample)?;
-    let found: Vec<Finding> =
+    let mut found: Vec<Finding> =
         processes.list.iter().filter_map(|process| finding(process, memory)).collect();
+    found.extend(grown_worker(&processes.list, memory));
     if found.is_empty() {
         processes.whole()?;
     }
@@ -151,6 +162,49 @@ fn finding(process: &Process, memory: u64) -> Option<Finding> {
     Some(finding)
 }
 
+/// The process with most memory, where it is one of many of its parent that have little.
+fn grown_worker(processes: &[Process], memory: u64) -> Option<Finding> {
+    let bytes_of = |process: &Process| process.status.rss_anon_bytes;
+    let worker = processes.iter().max_by_key(|process| bytes_of(process))?;
+    let (status, bytes) = (&worker.status, bytes_of(worker)?);
+    let pid = status.pid?;
+    let parent = status.ppid.filter(|parent| *parent > 1)?;
+    let is_fellow = |other: &&Process| {
+        let other = &other.status;
+        other.ppid == Some(parent) && other.name == status.name && other.pid != Some(pid)
+    };
+    let fellows: Vec<u64> = processes.iter().filter(is_fellow).filter_map(bytes_of).collect();
+    let next = *fellows.iter().max()?;
+    let share = percent(bytes, memory);
+    let is_alone = next.saturating_mul(WORKER_TIMES) <= bytes && fellows.len() >= LEAST_FELLOWS;
+    if !is_alone || share < WORKER_NOTE_PERCENT {
+        return None;
+    }
+    let is_most = share >= WORKER_WARNING_PERCENT;
+    let severity = if is_most { Severity::Warning } else { Severity::Note };
+    let headline = format!(
+        "{} ({pid}) has {}; each of the {} others of its parent has at most {}",
+        status.name,
+        format_bytes(bytes),
+        fellows.len(),
+        format_bytes(next)
+    );
+    let mut steps = vec![Step::manual(format!("ps -o pid,etime,rss,args -p {pid}"))];
+    if status.name == "postgres" {
+        steps.push(Step::manual(format!("psql -c 'SELECT pg_terminate_backend({pid})'")));
+    }
+    let finding = Finding::new(severity, Area::Memory, headline)
+        .with_evidence("RssAnon", Quantity::Bytes(bytes), format!("/proc/{pid}/status"))
+        .with_evidence("share of memory", Quantity::Percent(share), "/proc/meminfo")
+        .with_evidence("of the next one", Quantity::Bytes(next), "/proc/PID/status")
+        .with_impact("One session or worker uses the memory that all of them share: it leaks, or its work is large.")
+        .with_remedy(Remedy::named(
+            "find out what it does, and end it alone: that frees its memory, and its server goes on",
+            steps,
+        ));
+    Some(finding)
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
@@ -188,6 +242,33 @@ mod tests {
         assert_eq!(journal(0, 500), [], "a flood of messages");
         assert_eq!(journal(1000, 5847), [], "a user's program of that name");
         assert_eq!(found("mysqld", 27, 5847), [], "a database may have as much");
+    }
+
+    /// Promise (Findings): One worker of a server that has grown far beyond the others is named; several large ones, and a
+    /// process without others, are not.
+    #[test]
+    fn a_worker_that_has_grown_is_named() {
+        let worker = |pid: u32, mib: u64| {
+            let status = Status {
+                name: "postgres".to_owned(),
+                pid: Some(pid),
+                ppid: Some(612),
+                rss_anon_bytes: Some(mib << 20),
+                ..Status::default()
+            };
+            Process { status, ..Process::default() }
+        };
+        let found = |mib: &[u64]| {
+            let list: Vec<Process> = (700..).zip(mib).map(|(pid, mib)| worker(pid, *mib)).collect();
+            grown_worker(&list, 16 << 30).map(|finding| (finding.severity, finding.headline))
+        };
+        let headline =
+            "postgres (702) has 9 GiB; each of the 3 others of its parent has at most 40 MiB";
+        assert_eq!(found(&[20, 40, 9216, 30]), Some((Severity::Warning, headline.to_owned())));
+        assert_eq!(found(&[20, 40, 4096, 30]).unwrap().0, Severity::Note);
+        assert_eq!(found(&[20, 900, 9216, 30]), None, "another is large");
+        assert_eq!(found(&[20, 40, 9216]), None, "few others");
+        assert_eq!(found(&[20, 40, 1024, 30]), None, "little of memory");
     }
 
     #[test]

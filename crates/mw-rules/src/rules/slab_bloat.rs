@@ -3,8 +3,12 @@
 //! Kernel objects take a large part of memory.
 //!
 //! ## What it finds
-//! Unreclaimable slab memory of at least 15% of memory; of at least 10% where all slab takes 30%; or reclaimable slab (mostly
-//! cached dentries and inodes) of at least half of memory.
+//! Unreclaimable slab memory of at least 15% of memory and 32 MiB; of at least 10% where all slab takes 30%; or reclaimable slab
+//! (mostly cached dentries and inodes) of at least half of memory.
+//!
+//! Also reclaimable slab of a tenth of memory, of which the kernel has looked at nothing since boot (`slabs_scanned` of
+//! /proc/vmstat) while it scanned 100,000 pages and more of programs and files: it does not call the functions that would free
+//! it, which is a defect. 4.19 before 4.19.65 has it where cgroups of memory are off (`cgroup_disable=memory`).
 //!
 //! Unreclaimable slab is `SUnreclaim` plus the objects of `SReclaimable` that are in use: every file of
 //! a tmpfs or ramfs keeps its dentry in memory, a ramfs its inodes as well, and so do sockets and open
@@ -25,7 +29,8 @@
 //! `Slab` in /proc/meminfo is large and no process accounts for it; `slabtop` names the cache.
 //!
 //! ## How to fix it
-//! Find the owner by the cache's name. `memwright fix slab-bloat` drops cached dentries and inodes once
+//! Find the owner by the cache's name; that of `kmalloc-*` says only the size, and `alloc_traces` below
+//! /sys/kernel/debug/slab who allocated, where the kernel was booted with `slab_debug=U`. `memwright fix slab-bloat` drops cached dentries and inodes once
 //! (`vm.drop_caches` 2). That takes time, and what is dropped has to be read again, so it is done only if
 //! you name the rule. With `vm.vfs_cache_pressure` below 100 the kernel keeps them longer than page cache; set it back.
 //!
@@ -49,6 +54,7 @@ use mw_model::{
     format_bytes,
 };
 use mw_proc::slabinfo::Slab;
+use mw_proc::vmstat::Counter;
 
 const WARNING_PERCENT: f64 = 15.0;
 const CRITICAL_PERCENT: f64 = 30.0;
@@ -56,6 +62,11 @@ const CRITICAL_PERCENT: f64 = 30.0;
 const BESIDE_PERCENT: f64 = 10.0;
 const ALL_PERCENT: f64 = 30.0;
 const RECLAIMABLE_PERCENT: f64 = 50.0;
+/// The kernel of a small machine has so much at least.
+const LEAST_BYTES: u64 = 32 << 20;
+/// Reclaimable slab that reclaim never looks at, and the pages that it looked at meanwhile.
+const NEVER_SCANNED_PERCENT: f64 = 10.0;
+const SCANNED_PAGES: u64 = 100_000;
 
 /// Below this value reclaim prefers page cache to dentries and inodes, and at 0 it frees none of them (fs/super.c,
 /// `super_cache_count()`).
@@ -93,12 +104,18 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let reclaimable = counted.saturating_sub(pinned.max_bytes);
     let share = percent(slab.bytes(), total);
     let all = percent(slab.bytes().saturating_add(reclaimable), total);
-    if share >= WARNING_PERCENT || (share >= BESIDE_PERCENT && all >= ALL_PERCENT) {
+    let is_large = share >= WARNING_PERCENT || (share >= BESIDE_PERCENT && all >= ALL_PERCENT);
+    if is_large && slab.bytes() >= LEAST_BYTES {
         let severity =
             if share >= CRITICAL_PERCENT { Severity::Critical } else { Severity::Warning };
         return Ok(vec![unreclaimable_finding(snapshot, severity, &slab, share)]);
     }
     let share = percent(reclaimable, total);
+    if share >= NEVER_SCANNED_PERCENT
+        && let Some(pages) = scanned_without_slab(snapshot)
+    {
+        return Ok(vec![never_scanned_finding(snapshot, reclaimable, pages)]);
+    }
     if share >= RECLAIMABLE_PERCENT {
         return Ok(vec![reclaimable_finding(snapshot, reclaimable, share)]);
     }
@@ -118,6 +135,40 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
     score.cause(finding)
 }
 
+/// Pages of programs and files that were scanned since boot, where that are many and no slab was.
+fn scanned_without_slab(snapshot: &Snapshot) -> Option<u64> {
+    let vmstat = snapshot.sample.vmstat.value()?;
+    let slab = vmstat.get(Counter::SlabsScanned)?;
+    let pages =
+        vmstat.get(Counter::PgscanKswapd)?.saturating_add(vmstat.get(Counter::PgscanDirect)?);
+    (slab == 0 && pages >= SCANNED_PAGES).then_some(pages)
+}
+
+fn never_scanned_finding(snapshot: &Snapshot, bytes: u64, pages: u64) -> Finding {
+    let headline = format!(
+        "reclaim has never looked at {} of reclaimable kernel objects (dentries, inodes): a defect of this kernel",
+        format_bytes(bytes)
+    );
+    let finding = Finding::new(Severity::Warning, Area::Slab, headline)
+        .with_evidence("SReclaimable", Quantity::Bytes(bytes), "/proc/meminfo")
+        .with_evidence("slabs_scanned", Quantity::Count(0), "/proc/vmstat")
+        .with_evidence("pgscan_kswapd and pgscan_direct", Quantity::Count(pages), "/proc/vmstat")
+        .with_impact("These caches only grow; programs are swapped out instead. drop_caches frees none of them either.")
+        .with_remedy(Remedy::named(
+            "update the kernel (4.19 needs 4.19.65); until then let cgroups of memory be on, or reboot",
+            vec![Step::manual("remove cgroup_disable=memory from the kernel's command line, or add cgroup_enable=memory")],
+        ));
+    with_largest(finding, snapshot)
+}
+
+/// The largest cache, where its name says only the size of its objects.
+fn largest_of_kmalloc(snapshot: &Snapshot) -> Option<String> {
+    let page_bytes = snapshot.origin.page_bytes;
+    let slabs = snapshot.slabs.value()?.iter();
+    let largest = slabs.max_by_key(|slab| slab.bytes(page_bytes))?;
+    largest.name.starts_with("kmalloc-").then(|| largest.name.clone())
+}
+
 fn unreclaimable_finding(
     snapshot: &Snapshot,
     severity: Severity,
@@ -132,6 +183,18 @@ fn unreclaimable_finding(
         Remedy::named(
             "remove files from ramfs and tmpfs, or restart the program with the most open files and sockets",
             vec![Step::manual("df -i -t tmpfs"), Step::manual("slabtop -o -s c")],
+        )
+    } else if let Some(cache) = largest_of_kmalloc(snapshot) {
+        Remedy::named(
+            format!(
+                "find the driver or module that allocates from {cache}, and look for a newer kernel: it may leak"
+            ),
+            vec![
+                Step::manual("slabtop -o -s c"),
+                Step::manual(format!(
+                    "boot with slab_debug=U,{cache} (slub_debug before 6.7); then cat /sys/kernel/debug/slab/{cache}/alloc_traces"
+                )),
+            ],
         )
     } else {
         Remedy::named(

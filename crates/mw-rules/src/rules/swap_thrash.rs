@@ -4,8 +4,12 @@
 //!
 //! ## What it finds
 //! At least 256 pages a second (1 MiB/s) are swapped in while as many are written to a swap device; or 25,600 a second
-//! (100 MiB/s) are compressed by zswap and decompressed again. Where there is only one sample, a note: half of the
-//! swap is used and memory pressure (kswapd's own time included) was `full` for a tenth of the last minute.
+//! (100 MiB/s) are compressed by zswap and decompressed again. Where there is only one sample: half of the
+//! swap is used and memory pressure (kswapd's own time included) was `full` for a tenth of the last minute; a note, or a warning
+//! with less than a fifth of memory available.
+//!
+//! Also a program of which 256 MiB and more are in swap on a disk, while kswapd swaps out and in (32 pages a second each) and
+//! files have 15% of memory and more in the page cache: a warning.
 //!
 //! A note, where pages are in swap and `vm.swappiness` is at most 10: a cgroup of version 1 whose own `memory.swappiness` is
 //! higher. Groups take it from the one above when they are made (mm/memcontrol.c, `mem_cgroup_css_alloc()`).
@@ -32,6 +36,9 @@
 //! swaps: raise it, or forbid the cgroup swap (`memory.swap.max`; in version 1 `memory.memsw.limit_in_bytes`, of memory and
 //! swap together), which a limit of memory does not bound.
 //!
+//! A program with a cache of its own, as a database, should not have its files in the page cache as well: the kernel keeps them
+//! and swaps out the program. It reads past the page cache with direct I/O (MySQL, MariaDB: `innodb_flush_method=O_DIRECT`).
+//!
 //! ## Threshold
 //! Traffic in one direction is harmless: idle pages are swapped out, or come back after a peak. 1 MiB/s
 //! in both directions, over a second at least, is more than such an exchange causes on an idle machine. zswap serves a
@@ -51,9 +58,10 @@ use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::kernel::SWAP;
 use mw_model::{
-    Area, Cgroup, CgroupVersion, Cgroups, Finding, Missing, Quantity, Remedy, Severity, Snapshot,
-    Step, Subject, Sysctl, WaitKind, Window, format_bytes,
+    Area, Cgroup, CgroupVersion, Cgroups, Finding, Missing, Process, Quantity, Remedy, Severity,
+    Snapshot, Step, Subject, Sysctl, WaitKind, Window, format_bytes,
 };
+use mw_proc::swaps::Swap;
 use mw_proc::vmstat::Counter;
 
 const PAGES_PER_S: f64 = 256.0;
@@ -61,11 +69,16 @@ const COMPRESSED_PAGES_PER_S: f64 = 25_600.0;
 const CRITICAL_PAGES_PER_S: f64 = 2560.0;
 const PRESSURE_PERCENT: f64 = 10.0;
 const USED_PERCENT: f64 = 50.0;
+/// Less available memory is short.
+const SHORT_PERCENT: f64 = 20.0;
+/// Traffic of swap beside a page cache of this share of memory.
+const BESIDE_PAGES_PER_S: f64 = 32.0;
+const CACHE_PERCENT: f64 = 15.0;
 
 const SWAPPINESS: &str = "vm.swappiness";
 /// A machine with this swappiness, or less, is meant to swap little.
 const MOST_OF_LITTLE: u64 = 10;
-/// Less in swap is not worth a note.
+/// Less in swap is not worth a finding.
 const LEAST_SWAPPED: u64 = 256 << 20;
 
 /// The highest score while pages are only swapped in.
@@ -73,6 +86,9 @@ const ONE_WAY_MOST: f64 = 85.0;
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let mut found = thrashing(window)?;
+    if found.is_empty() {
+        found.extend(beside_page_cache(window));
+    }
     found.extend(own_swappiness(&window.now));
     Ok(found)
 }
@@ -106,6 +122,49 @@ fn own_swappiness(snapshot: &Snapshot) -> Option<Finding> {
                 vec![Step::manual(format!("echo {of_machine} > {file}"))],
             ));
     Some(finding)
+}
+
+/// A program whose pages the machine's reclaim swaps out and in while the page cache stays large. What a cgroup swaps at its
+/// own limit, kswapd has no part in.
+fn beside_page_cache(window: &Window) -> Option<Finding> {
+    let snapshot = &window.now;
+    let swaps = snapshot.swaps.value()?;
+    if !window.is_sustained() || swaps.iter().any(Swap::is_zram) {
+        return None;
+    }
+    let rate = |counter| window.rate(counter).ok();
+    let (into, out) = (rate(Counter::Pswpin)?, rate(Counter::Pswpout)?);
+    let is_by_kswapd = rate(Counter::PgscanKswapd)? >= out;
+    let meminfo = snapshot.sample.meminfo.value()?;
+    let cache = meminfo.active_file_bytes?.saturating_add(meminfo.inactive_file_bytes?);
+    let is_large = percent(cache, meminfo.mem_total_bytes?) >= CACHE_PERCENT;
+    if into.min(out) < BESIDE_PAGES_PER_S || !is_by_kswapd || !is_large {
+        return None;
+    }
+    let processes = snapshot.processes.value()?.list.iter();
+    let of_process = |process: &Process| Some((process.status.vm_swap_bytes?, process.status.pid?));
+    let most = processes.filter_map(|process| Some((process, of_process(process)?)));
+    let (process, (swapped, pid)) = most.max_by_key(|(_, (swapped, _))| *swapped)?;
+    if swapped < LEAST_SWAPPED {
+        return None;
+    }
+    let name = &process.status.name;
+    let headline = format!(
+        "{name} ({pid}) is swapped out and in, {} of it, while files have {} in the page cache",
+        format_bytes(swapped),
+        format_bytes(cache)
+    );
+    let finding = Finding::new(Severity::Warning, Area::Swap, headline)
+        .with_evidence("VmSwap", Quantity::Bytes(swapped), format!("/proc/{pid}/status"))
+        .with_evidence("Active(file) and Inactive(file)", Quantity::Bytes(cache), "/proc/meminfo")
+        .with_evidence("pswpin", Quantity::PerSecond(into), "/proc/vmstat")
+        .with_evidence("pswpout", Quantity::PerSecond(out), "/proc/vmstat")
+        .with_impact("Requests wait for pages of the program, although memory that could be freed is in the page cache.");
+    Some(finding.with_remedy(Remedy::named(
+        "let a program that has a cache of its own read past the page cache (MySQL: innodb_flush_method=O_DIRECT), or forbid \
+         its cgroup swap",
+        vec![Step::manual("systemctl set-property UNIT MemorySwapMax=0")],
+    )))
 }
 
 fn thrashing(window: &Window) -> Result<Vec<Finding>, Missing> {
@@ -245,7 +304,10 @@ fn after_the_fact(window: &Window, stopped_percent: f64) -> Option<Finding> {
         "swap is {:.0}% used, and memory pressure was full for {stopped_percent:.0}% of the last minute",
         percent(used, total)
     );
-    let finding = Finding::new(Severity::Note, Area::Swap, headline)
+    let available = meminfo.mem_available_bytes.unwrap_or(0);
+    let is_short = percent(available, meminfo.mem_total_bytes?) < SHORT_PERCENT;
+    let severity = if is_short { Severity::Warning } else { Severity::Note };
+    let finding = Finding::new(severity, Area::Swap, headline)
         .with_evidence("swap used", Quantity::Bytes(used), "/proc/meminfo")
         .with_evidence(
             "memory pressure, full, 60 s",

@@ -12,7 +12,9 @@
 //! Also a zram device whose priority of swap is below that of another device: a note. Without `-p`, swapon(8) gives each
 //! area a lower priority than the one before.
 //!
-//! A zram device that holds a file system is not judged, nor is zswap, which meminfo counts as `Zswap`.
+//! Also zswap that holds pages while all swap is on zram: a note. What leaves it is decompressed, and compressed once more.
+//!
+//! A zram device that holds a file system is not judged, nor is zswap in front of a disk, which meminfo counts as `Zswap`.
 //!
 //! ## Why it hurts
 //! zram frees memory only by what it saves. Data that are compressed or encrypted already do not become smaller:
@@ -53,17 +55,42 @@ const LARGE_PERCENT: f64 = 25.0;
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let snapshot = &window.now;
-    let order = used_last(snapshot);
-    let devices = match (snapshot.zrams.required(), &order) {
-        (Ok(devices), _) => devices.as_slice(),
+    let areas: Vec<Finding> =
+        used_last(snapshot).into_iter().chain(compressed_twice(snapshot)).collect();
+    let devices = match snapshot.zrams.required() {
+        Ok(devices) => devices.as_slice(),
         // The areas of swap are known without the devices.
-        (Err(_), Some(_)) => &[],
-        (Err(missing), None) => return Err(missing),
+        Err(_) if !areas.is_empty() => &[],
+        Err(missing) => return Err(missing),
     };
     let memory = derived::memory_bytes(&snapshot.sample)?;
     let page_bytes = snapshot.origin.page_bytes;
     let troubles = devices.iter().filter_map(|device| finding(device, memory, page_bytes));
-    Ok(troubles.chain(order).collect())
+    Ok(troubles.chain(areas).collect())
+}
+
+/// zswap takes a page before the swap area does (mm/page_io.c, `swap_writeout()`).
+fn compressed_twice(snapshot: &Snapshot) -> Option<Finding> {
+    let swaps = snapshot.swaps.value()?;
+    let zram = swaps.first().filter(|_| swaps.iter().all(Swap::is_zram))?;
+    let held = snapshot.sample.meminfo.value()?.zswapped_bytes.filter(|bytes| *bytes > 0)?;
+    let headline =
+        format!("zswap compresses what is swapped out, and {} does so once more", zram.path);
+    Some(
+        Finding::new(Severity::Note, Area::Swap, headline)
+            .with_evidence("Zswapped", Quantity::Bytes(held), "/proc/meminfo")
+            .with_evidence("used of zram", Quantity::Bytes(zram.used_bytes), "/proc/swaps")
+            .with_impact(
+                "A page that zswap writes out is decompressed and compressed again, and takes memory as before: there is no disk \
+                 behind zswap.",
+            )
+            .with_remedy(Remedy::named(
+                "use one of both: zram without zswap, or zswap in front of swap on a disk",
+                vec![Step::manual(
+                    "echo N > /sys/module/zswap/parameters/enabled    # and zswap.enabled=0 at boot",
+                )],
+            )),
+    )
 }
 
 /// A zram device that the kernel turns to only when a slower area is full (mm/swapfile.c, `swap_alloc_slow()`).
@@ -168,6 +195,8 @@ fn finding(device: &Zram, memory: u64, page_bytes: u64) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mw_model::Reading;
+    use mw_proc::meminfo::Meminfo;
     use mw_proc::mm_stat::MmStat;
 
     const MEMORY: u64 = 1000 << 20;
@@ -194,6 +223,24 @@ mod tests {
         assert_eq!(found(400, 130, 135), Some(Severity::Warning));
         assert_eq!(found(400, 130, 200), None, "below the limit");
         assert_eq!(found(700, 260, 0), Some(Severity::Note));
+    }
+
+    /// Promise (Findings): zswap in front of swap that is on zram alone is named: pages are compressed twice.
+    #[test]
+    fn zswap_before_zram_is_named() {
+        let found = |paths: &[&str], zswapped_mib: u64| {
+            let mut snapshot = Snapshot::default();
+            let swap = |path: &&str| Swap { path: (*path).to_owned(), ..Swap::default() };
+            snapshot.swaps = Reading::Value(paths.iter().map(swap).collect());
+            let zswapped_bytes = Some(zswapped_mib << 20);
+            snapshot.sample.meminfo =
+                Reading::Value(Meminfo { zswapped_bytes, ..Meminfo::default() });
+            compressed_twice(&snapshot).is_some()
+        };
+        assert!(found(&["/dev/zram0"], 500));
+        assert!(!found(&["/dev/zram0", "/dev/sda2"], 500), "a disk");
+        assert!(!found(&["/dev/zram0"], 0));
+        assert!(!found(&[], 500));
     }
 
     #[test]

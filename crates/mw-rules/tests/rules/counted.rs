@@ -197,3 +197,52 @@ fn zswap_thrashes_when_it_spills_or_takes_a_cpu() {
     let (_, headline) = rates(5000, 900).unwrap();
     assert!(headline.starts_with("900 pages a second are swapped out"), "{headline}");
 }
+
+/// Promise (Findings): A program that the machine swaps out and in is named where the page cache is large; not where a cgroup
+/// swaps at its own limit, and not on zram.
+#[test]
+fn a_program_that_is_swapped_beside_the_page_cache_is_named() {
+    let check = |kswapd, swapped_mib: u64, path: &str| {
+        let rates =
+            [(Counter::Pswpin, 120), (Counter::Pswpout, 300), (Counter::PgscanKswapd, kswapd)];
+        let mut window = counted(idle("swap-thrash/firing"), &rates);
+        let Reading::Value(meminfo) = &mut window.now.sample.meminfo else { panic!("no meminfo") };
+        meminfo.inactive_file_bytes = meminfo.mem_total_bytes.map(|total| total / 4);
+        let Reading::Value(swaps) = &mut window.now.swaps else { panic!("no swap") };
+        path.clone_into(&mut swaps[0].path);
+        let Reading::Value(processes) = &mut window.now.processes else { panic!("no processes") };
+        processes.list[0].status.vm_swap_bytes = Some(swapped_mib << 20);
+        found(&window, "swap-thrash").map(|finding| (finding.severity, finding.headline))
+    };
+    let (severity, headline) = check(3000, 800, "/dev/sda2").unwrap();
+    assert_eq!(severity, Severity::Warning);
+    assert!(
+        headline.contains("is swapped out and in, 800 MiB of it, while files have"),
+        "{headline}"
+    );
+    assert_eq!(check(0, 800, "/dev/sda2"), None, "a cgroup swaps");
+    assert_eq!(check(3000, 200, "/dev/sda2"), None, "little");
+    assert_eq!(check(3000, 800, "/dev/zram0"), None, "in memory");
+}
+
+/// Promise (Findings): Reclaimable kernel objects that reclaim never looks at are named as a defect of the kernel.
+#[test]
+fn kernel_objects_that_are_never_scanned_are_named() {
+    let check = |slabs, pages, share: u64| {
+        let mut window = idle("slab-bloat/quiet-unused");
+        let sample = &mut window.now.sample;
+        let (Reading::Value(vmstat), Reading::Value(meminfo)) =
+            (&mut sample.vmstat, &mut sample.meminfo)
+        else {
+            panic!("no counters")
+        };
+        vmstat.set(Counter::SlabsScanned, Some(slabs));
+        vmstat.set(Counter::PgscanKswapd, Some(pages));
+        meminfo.sreclaimable_bytes = Some(meminfo.mem_total_bytes.unwrap() / 100 * share);
+        found(&window, "slab-bloat").map(|finding| finding.headline)
+    };
+    assert!(check(0, 2_000_000, 25).unwrap().starts_with("reclaim has never looked at "));
+    assert_eq!(check(1, 2_000_000, 25), None);
+    assert_eq!(check(0, 2_000, 25), None, "nothing was reclaimed");
+    assert_eq!(check(0, 2_000_000, 8), None, "little");
+}
