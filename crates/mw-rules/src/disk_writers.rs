@@ -4,7 +4,9 @@ use crate::share::{is_most, percent};
 use crate::stall_window::StallWindow;
 use mw_critical_path::kernel::{DIRTY_THROTTLING, FILE_SYNC};
 use mw_critical_path::{PathTask, TimeClass};
-use mw_model::{DiskMetric, FloodShare, GroupUse, Metric, is_cgroup_below, is_cgroup_within};
+use mw_model::{
+    DiskMetric, FloodShare, GroupIo, GroupUse, Metric, is_cgroup_below, is_cgroup_within,
+};
 use mw_proc::vmstat::Counter;
 use std::collections::BTreeMap;
 
@@ -43,8 +45,10 @@ pub(crate) fn other_cgroup<'a>(stall: &StallWindow<'a>) -> Option<OtherWriter<'a
     let service = ServiceCgroups::of(stall);
     let others = groups(stall).filter(|group| !service.touches(&group.path));
     let written = others.flat_map(|group| group.io.iter().map(move |io| (group, io)));
+    let journals = journals(stall);
+    let is_used = |device: &str| service.uses(device) || journals.contains(&device);
     let (group, io) = written
-        .filter(|(_, io)| service.uses(&io.device) && io.written_bytes > service.wrote(&io.device))
+        .filter(|(_, io)| is_used(&io.device) && io.written_bytes > service.wrote(&io.device))
         .filter(|(_, io)| !is_swap(stall, &io.device))
         .max_by_key(|(_, io)| io.written_bytes)?;
     (io.written_bytes >= LEAST_BYTES).then(|| OtherWriter {
@@ -249,11 +253,16 @@ impl<'a> ServiceCgroups<'a> {
         self.groups.iter().filter(|group| self.paths.contains(&&*group.path))
     }
 
-    /// True if it read from a disk or wrote to it; where nothing is known of it, one above it did.
+    /// True if it read from a disk or wrote to it during the stall, or, where it moved nothing, before; where nothing is known
+    /// of it, one above it did.
     fn uses(&self, device: &str) -> bool {
         let is_known = self.own().next().is_some();
-        let io_of = |group: &&'a GroupUse| group.io.iter().any(|io| io.device == device);
-        if is_known { self.own().any(io_of) } else { self.groups.iter().any(io_of) }
+        let groups: Vec<&GroupUse> =
+            if is_known { self.own().copied().collect() } else { self.groups.clone() };
+        let used: Vec<&GroupIo> = groups.iter().flat_map(|group| &group.io).collect();
+        let is_moved = |io: &&GroupIo| io.read_bytes > 0 || io.written_bytes > 0;
+        let has_moved = used.iter().any(is_moved);
+        used.iter().any(|io| io.device == device && (is_moved(io) || !has_moved))
     }
 
     /// Bytes that it wrote to a disk.

@@ -117,6 +117,20 @@ fn a_backlog_that_another_cgroup_wrote_to_the_same_disk_is_a_flood() {
     assert_eq!(first("sda", 49_152, 1 << 10).rule, "slow-disk", "no backlog");
 }
 
+/// Promise (Blame): Who writes to a disk that the service only used before, while it waits for another, is not to blame.
+#[test]
+fn a_disk_that_the_service_does_not_use_meanwhile_is_none_of_its_disks() {
+    let first = |own_bytes| {
+        let mut own = GroupUse { of_service: true, ..wrote(GROUP, "loop0", own_bytes) };
+        own.io.push(GroupIo { device: "vda".to_owned(), ..GroupIo::default() });
+        let mut made = with_group(waits_for_writeback(1 << 10), own);
+        made.incident.groups.push(wrote("/disk", "vda", 40 << 20));
+        explained(&made).causes[0].finding.headline.clone()
+    };
+    assert_eq!(first(49_152), "the disk was slow");
+    assert_eq!(first(0), "cgroup /disk kept the disk busy", "neither is known to be its disk");
+}
+
 /// Promise (Blame): What a cgroup above the service is charged with is neither the service's nor another's alone.
 #[test]
 fn the_writes_of_a_cgroup_above_the_service_are_not_its_own() {
