@@ -39,38 +39,31 @@ fn extfrag(source: &Source, file: &str) -> Option<Extfrag> {
     Some(extfrag)
 }
 
-/// Both indices of one source; how many indices were compared, how many differ.
-fn compare_both(source: &Source, debugfs: &str) -> (usize, usize) {
+/// All zones of one source; how many indices were compared, how many differ.
+fn compare_source(source: &Source, debugfs: &str) -> (usize, usize) {
     let snapshot = mw_collect::snapshot(source);
     let zones = &snapshot.sample.buddyinfo.value().unwrap().zones;
-    let mut sum = (0, 0);
-    if let Some(own) = extfrag(source, &format!("{debugfs}/extfrag/unusable_index")) {
-        let ours = |at: usize, order: usize| {
-            i32::try_from(fragmentation::unusable_milli(&zones[at], order)).unwrap()
-        };
-        let (compared, different) = compare(&snapshot, &own, ours);
-        sum = (sum.0 + compared, sum.1 + different);
-    }
-    if let Some(own) = extfrag(source, &format!("{debugfs}/extfrag/extfrag_index")) {
-        let ours = |at: usize, order: usize| fragmentation::fragmentation_milli(&zones[at], order);
-        let (compared, different) = compare(&snapshot, &own, ours);
-        sum = (sum.0 + compared, sum.1 + different);
-    }
-    sum
+    let Some(own) = extfrag(source, &format!("{debugfs}/extfrag/unusable_index")) else {
+        return (0, 0);
+    };
+    let ours = |at: usize, order: usize| {
+        i32::try_from(fragmentation::unusable_milli(&zones[at], order)).unwrap()
+    };
+    compare(&snapshot, &own, ours)
 }
 
-/// Promise (Checking): The fragmentation index equals the kernel's own.
+/// Promise (Checking): The index of unusable free memory equals the kernel's own.
 #[test]
-fn our_indices_are_the_kernels_own_on_every_captured_tree() {
+fn our_index_is_the_kernels_own_on_every_captured_tree() {
     let (mut compared, mut different) = (0, 0);
     for fixture in mw_test::fixtures() {
         let source = input::open(&mw_test::fixture(&fixture)).unwrap();
-        let (more, odd) = compare_both(&source, "/sys/kernel/debug");
+        let (more, odd) = compare_source(&source, "/sys/kernel/debug");
         compared += more;
         different += odd;
     }
     println!("{compared} indices compared, {different} differ");
-    assert!(compared > 1000, "{compared}");
+    assert!(compared > 500, "{compared}");
     // A machine under load changes between the two readings.
     assert!(different * 20 <= compared, "{different} of {compared} differ");
 }
@@ -97,14 +90,14 @@ impl Drop for Debugfs {
 }
 
 #[test]
-fn our_indices_are_the_kernels_own_on_this_machine() {
+fn our_index_is_the_kernels_own_on_this_machine() {
     let Some(debugfs) = Debugfs::mount() else {
         return mw_test::skip("debugfs cannot be mounted");
     };
     let source = Source::live().unwrap();
     let path = debugfs.0.path().to_str().unwrap();
     let least = (0..5)
-        .map(|_| compare_both(&source, path))
+        .map(|_| compare_source(&source, path))
         .min_by_key(|(_, different)| *different)
         .unwrap();
     println!("{} indices compared, {} differ", least.0, least.1);

@@ -31,25 +31,6 @@ pub fn unusable_milli(zone: &BuddyZone, order: usize) -> u32 {
     u32::try_from(unusable * 1000 / free).unwrap_or(1000)
 }
 
-/// The cause of a failing request of `order`: lack of memory (towards 0) or fragmentation
-/// (towards 1000), in thousandths; -1000 when it would not fail. `__fragmentation_index()` of the
-/// kernel.
-pub fn fragmentation_milli(zone: &BuddyZone, order: usize) -> i32 {
-    if order >= zone.orders {
-        return 0;
-    }
-    let blocks: u128 = zone.values().iter().map(|b| u128::from(*b)).sum();
-    if blocks == 0 {
-        return 0;
-    }
-    if zone.values().iter().skip(order).any(|b| *b > 0) {
-        return -1000;
-    }
-    let per_request = (u128::from(free_pages(zone)) * 1000) >> order;
-    let index = 1000 - ((1000 + per_request) / blocks) as i128;
-    i32::try_from(index).unwrap_or(i32::MIN)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,21 +48,18 @@ mod tests {
             "Node 0, zone   Normal   5840  10942   9578   8469   7558   6531   5297   3617   1964    612   1363\n",
         );
         assert_eq!(unusable_milli(&thrashed, 9), 508);
-        assert_eq!(fragmentation_milli(&thrashed, 9), -1000);
     }
 
     #[test]
-    fn a_zone_of_single_pages_fails_by_fragmentation() {
+    fn a_zone_of_single_pages_is_all_unusable() {
         let shattered = zone("Node 0, zone   Normal 100000 0 0 0 0 0 0 0 0 0 0\n");
         assert_eq!(unusable_milli(&shattered, 9), 1000);
-        assert_eq!(fragmentation_milli(&shattered, 9), 999);
     }
 
     #[test]
-    fn an_empty_zone_is_all_unusable_and_not_fragmented() {
+    fn an_empty_zone_is_all_unusable() {
         let empty = zone("Node 0, zone   Normal 0 0 0 0 0 0 0 0 0 0 0\n");
         assert_eq!(unusable_milli(&empty, 9), 1000);
-        assert_eq!(fragmentation_milli(&empty, 9), 0);
     }
 
     #[test]
@@ -89,6 +67,5 @@ mod tests {
         let max = u64::MAX;
         let odd = zone(&format!("Node 0, zone Normal {max} {max} {max}\n"));
         assert!(unusable_milli(&odd, 1) <= 1000);
-        fragmentation_milli(&odd, 2);
     }
 }
