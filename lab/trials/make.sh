@@ -35,7 +35,9 @@ each() {
 
 # recovered SERVICE: waits until it answers again.
 recovered() {
-	until ask $(request_of "$1") 2>/dev/null; do
+	until timeout $RECOVERY_S ask $(request_of "$1") 2>/dev/null; do
+		# Of coreutils or of busybox.
+		case $? in 124 | 143) return 1 ;; esac
 		[ $((tries = tries + 1)) -gt $((RECOVERY_S * 5)) ] && return 1
 		sleep 0.2
 	done

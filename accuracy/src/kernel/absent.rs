@@ -89,6 +89,7 @@ pub(crate) const ABSENT_KEYS: &[(&str, &str, KernelRange, &str)] = &[
     ("meminfo", "AnonHugePages", KernelRange::Flavour("rt"), NO_HUGE_PAGES),
     ("meminfo", "ShmemHugePages", KernelRange::Flavour("rt"), NO_HUGE_PAGES),
     ("meminfo", "FileHugePages", KernelRange::Flavour("rt"), NO_HUGE_PAGES),
+    ("vmstat", "thp_collapse_alloc", KernelRange::Flavour("rt"), NO_HUGE_PAGES),
     ("vmstat", "thp_fault_alloc", KernelRange::Flavour("rt"), NO_HUGE_PAGES),
     ("vmstat", "thp_fault_fallback", KernelRange::Flavour("rt"), NO_HUGE_PAGES),
     ("vmstat", "thp_deferred_split_page", KernelRange::Flavour("rt"), NO_HUGE_PAGES),
