@@ -20,6 +20,8 @@ pub struct Assessment {
     pub ceiling: Option<Ceiling>,
     /// Time that one thread takes, once it was estimated from a calibration.
     pub time: Option<TimeEstimate>,
+    /// Free space of /dev/shm, where that is less than the request.
+    pub dev_shm_bytes: Option<u64>,
 }
 
 impl Assessment {

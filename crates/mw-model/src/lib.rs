@@ -115,7 +115,9 @@ pub use preflight::{
 pub use profile::{Profile, Shift, Stack};
 pub use reached_limit::{ReachedLimit, ReachedLimitKind};
 pub use reading::{Absence, Missing, Reading};
-pub use report::{LargestOther, LargestProgram, Report, SCHEMA_VERSION, SkippedRule};
+pub use report::{
+    HugePageExcess, LargestOther, LargestProgram, Report, SCHEMA_VERSION, SkippedRule,
+};
 pub use room::{
     ROOM_SCHEMA, RoomCost, RoomEnd, RoomOutcome, RoomReport, RoomStep, RoomStepKind, RoomStop,
 };

@@ -181,6 +181,9 @@ pub struct Preflight {
     pub folios: Vec<FolioSupply>,
     /// Evidence that could not be read, and so is not part of the result.
     pub unseen: Vec<Missing>,
+    /// Free space of /dev/shm in bytes, where that is less than the request: a program that allocates it as shared memory
+    /// there is refused.
+    pub dev_shm_bytes: Option<u64>,
 }
 
 /// Possible growth of a hugetlb pool. All sizes in bytes.

@@ -76,8 +76,21 @@ pub struct LargestProgram {
     pub processes: u64,
     /// Their anonymous memory, in bytes.
     pub bytes: u64,
-    /// Threads of one of them, where these may have most of its memory: a transparent huge page each on their stacks.
-    pub threads_in_huge_pages: Option<u64>,
+    /// The reason why transparent huge pages may hold more of it than the program uses.
+    pub huge_pages: Option<HugePageExcess>,
+}
+
+/// Reason why transparent huge pages may hold more memory than a program uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case", tag = "reason")]
+pub enum HugePageExcess {
+    /// Its threads have about a huge page each, which may be one of stack.
+    Stacks { threads: u64 },
+    /// Huge pages of this kernel have so many bytes: a program that touches a little takes a whole one.
+    LargePages { page_bytes: u64 },
+    /// khugepaged has made so many bytes of huge pages since boot, several times what is in use: it may refill what programs
+    /// have released.
+    Refilled { made_bytes: u64 },
 }
 
 impl LargestProgram {

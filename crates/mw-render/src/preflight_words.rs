@@ -19,6 +19,7 @@ pub fn describe(assessment: &Assessment) -> Preflight {
         pool_growth: assessment.pool_growth(),
         folios: assessment.sources.folios.clone(),
         unseen: assessment.unread(),
+        dev_shm_bytes: assessment.dev_shm_bytes,
     }
 }
 
@@ -34,5 +35,6 @@ pub fn describe_pool(request: &Request, pool: &PoolRoom, answer: Answer) -> Pref
         pool_growth: None,
         folios: Vec::new(),
         unseen: Vec::new(),
+        dev_shm_bytes: None,
     }
 }

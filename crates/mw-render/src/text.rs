@@ -36,8 +36,8 @@ use anstyle::{AnsiColor, Style};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use mw_model::{
-    Answer, Consent, Finding, FolioShare, FolioSupply, Preflight, Quantity, Remedy, Report,
-    Severity, Step, format_bytes, format_duration_ms, visible,
+    Answer, Consent, Finding, FolioShare, FolioSupply, HugePageExcess, Preflight, Quantity, Remedy,
+    Report, Severity, Step, format_bytes, format_duration_ms, visible,
 };
 use std::fmt::Write;
 
@@ -143,8 +143,7 @@ impl TextPage {
         let verdict = self.painted(style.on_default().bold(), &report.verdict);
         self.line(&verdict);
         let program = report.largest_program.as_ref();
-        let threads =
-            program.and_then(|of| of.threads_in_huge_pages.map(|threads| (&of.name, threads)));
+        let excess = program.and_then(|of| Some(excess_words(&of.name, of.huge_pages?)));
         let program = program.map(|of| (of.label(), of.bytes));
         let other = report.largest_other.as_ref().map(|of| (of.name.clone(), of.bytes));
         let mut holders: Vec<(String, u64)> = [program, other].into_iter().flatten().collect();
@@ -155,13 +154,8 @@ impl TextPage {
                 format!("{name} with {} ({:.0}%)", format_bytes(*bytes), percent(*bytes, memory))
             });
             let words: Vec<String> = words.collect();
-            let stacks = threads.map_or(String::new(), |(name, threads)| {
-                format!(
-                    "; {threads} threads of {name} may have a transparent huge page of stack each: madvise in \
-                     transparent_hugepage/enabled, or smaller stacks, keep them small"
-                )
-            });
-            self.folded(0, "", &format!("most memory: {}{stacks}", words.join(", ")));
+            let excess = excess.unwrap_or_default();
+            self.folded(0, "", &format!("most memory: {}{excess}", words.join(", ")));
         }
     }
 
@@ -292,6 +286,14 @@ impl TextPage {
         for missing in &preflight.unseen {
             self.folded(13, "  unknown    ", &missing.to_string());
         }
+        if let Some(room) = preflight.dev_shm_bytes {
+            let text = format!(
+                "{} free, which bounds shared memory (shm_open); a program that allocates the request there needs a larger tmpfs: \
+                 mount -o remount,size=SIZE /dev/shm",
+                format_bytes(room)
+            );
+            self.folded(13, "  /dev/shm   ", &text);
+        }
         for supply in &preflight.folios {
             self.folio_supply(supply);
         }
@@ -356,5 +358,24 @@ fn command(finding: &Finding, remedy: &Remedy) -> String {
         format!("memwright fix {}: {}", finding.rule, remedy.summary)
     } else {
         format!("{}: {}", finding.rule, remedy.summary)
+    }
+}
+/// What follows the program with most memory.
+fn excess_words(name: &str, excess: HugePageExcess) -> String {
+    match excess {
+        HugePageExcess::Stacks { threads } => format!(
+            "; {threads} threads of {name} may have a transparent huge page of stack each: madvise in \
+             transparent_hugepage/enabled, or smaller stacks, keep them small"
+        ),
+        HugePageExcess::LargePages { page_bytes } => format!(
+            "; a transparent huge page has {} here, however little of it a program touches: madvise in \
+             transparent_hugepage/enabled makes them on request alone",
+            format_bytes(page_bytes)
+        ),
+        HugePageExcess::Refilled { made_bytes } => format!(
+            "; khugepaged has made {} of transparent huge pages since boot, and may refill what {name} releases: 0 in \
+             khugepaged/max_ptes_none, or madvise in transparent_hugepage/enabled, keeps it small",
+            format_bytes(made_bytes)
+        ),
     }
 }

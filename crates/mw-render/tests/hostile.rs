@@ -60,6 +60,7 @@ fn report(name: &str) -> Report {
             answer: Answer::No,
             summary: name.to_owned(),
             nodes: Vec::new(),
+            dev_shm_bytes: None,
             time: None,
             obstacles: vec![Obstacle {
                 what: name.to_owned(),

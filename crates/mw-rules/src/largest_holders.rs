@@ -1,10 +1,9 @@
 //! The largest holders of memory, whatever they are, as far as a snapshot has them.
 
 use crate::share::percent;
-use crate::{arc, shared_memory};
+use crate::{arc, huge_page_excess, shared_memory};
 use mw_kernel_log::memory_setting;
 use mw_model::{HugePool, LargestOther, LargestProgram, Process, Snapshot, derived, format_bytes};
-use mw_proc::version::KernelVersion;
 use std::collections::BTreeMap;
 
 /// Share of memory from which on a holder is named.
@@ -67,33 +66,11 @@ pub(crate) fn largest_program(snapshot: &Snapshot) -> Option<LargestProgram> {
     // A forked process has the memory of its parent once more, although both share it.
     let all = snapshot.sample.meminfo.value().and_then(|meminfo| meminfo.anon_pages_bytes);
     let bytes = if processes > 1 { bytes.min(all.unwrap_or(bytes)) } else { bytes };
-    let of_program = list.iter().filter(|process| process.status.name == name);
-    let threads_in_huge_pages =
-        of_program.filter_map(|process| threads_in_huge_pages(snapshot, process)).max();
+    let of_program: Vec<&Process> =
+        list.iter().filter(|process| process.status.name == name).collect();
+    let huge_pages = huge_page_excess::reason(snapshot, &of_program, bytes);
     let name = name.to_owned();
-    is_large(snapshot, bytes).then_some(LargestProgram {
-        name,
-        processes,
-        bytes,
-        threads_in_huge_pages,
-    })
-}
-
-/// Threads of a process that has about a huge page of memory for each of many, where the kernel makes huge pages of memory that
-/// nobody asked for: the first fault on a stack that is aligned to one, or khugepaged later, takes a whole one. From 6.7 on
-/// glibc's stacks get none (MAP_STACK is VM_NOHUGEPAGE, include/linux/mman.h, `calc_vm_flag_bits()`).
-fn threads_in_huge_pages(snapshot: &Snapshot, process: &Process) -> Option<u64> {
-    const MANY_THREADS: u64 = 1000;
-    const MOST_PAGE_BYTES: u64 = 2 << 20;
-    const WITHOUT: KernelVersion = KernelVersion::new(6, 7, 0);
-    let page = derived::huge_page_bytes(snapshot);
-    let threads = process.status.threads.filter(|threads| *threads >= MANY_THREADS)?;
-    let bytes = process.status.rss_anon_bytes?;
-    let share = percent(bytes, threads.saturating_mul(page));
-    let is_always = snapshot.thp.value()?.enabled.selected() == Some("always");
-    let is_old = snapshot.origin.kernel.is_none_or(|kernel| kernel < WITHOUT);
-    (is_always && is_old && page <= MOST_PAGE_BYTES && (40.0..=120.0).contains(&share))
-        .then_some(threads)
+    is_large(snapshot, bytes).then_some(LargestProgram { name, processes, bytes, huge_pages })
 }
 
 /// False also where the memory of the machine is not known.

@@ -35,6 +35,7 @@ mod group_kills;
 mod group_settings;
 mod group_waits;
 mod hog;
+mod huge_page_excess;
 mod ipc_ids;
 mod kernel_memory;
 mod killer;

@@ -41,6 +41,7 @@ mod thp;
 mod time;
 mod unreclaimable;
 
+use crate::shared_memory;
 pub(crate) use disk::bytes_per_s as disk_bytes_per_s;
 use facts::RequestFacts;
 pub use memwright_pool::from_pool;
@@ -65,6 +66,7 @@ pub fn assess(window: &Window, request: &Request) -> Result<Assessment, Missing>
         nodes: Vec::new(),
         ceiling: None,
         time: None,
+        dev_shm_bytes: None,
     };
     if let Some(node) = facts.unreachable_node() {
         let kind = ConstraintKind::UnreachableNode(node);
@@ -78,6 +80,10 @@ pub fn assess(window: &Window, request: &Request) -> Result<Assessment, Missing>
     assessment.constraints.extend(plan.constraints);
     assessment.constraints.extend(limits::constraints(&facts));
     assessment.ceiling = ceiling::exceeded(&facts);
+    if !matches!(request.page, PageSize::Hugetlb(_)) {
+        let room = shared_memory::posix_room(&window.now);
+        assessment.dev_shm_bytes = room.filter(|room| *room < request.size_bytes);
+    }
     Ok(assessment)
 }
 

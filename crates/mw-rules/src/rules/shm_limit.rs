@@ -38,7 +38,7 @@
 
 use crate::ipc_ids;
 use crate::share::{is_most, percent};
-use crate::shared_memory::POSIX_MOUNT;
+use crate::shared_memory::{POSIX_MOUNT, posix_mount};
 use mw_model::{
     Area, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Subject, Sysctl, Window,
     caller, derived, format_bytes, format_count,
@@ -116,9 +116,7 @@ fn unattached(snapshot: &Snapshot) -> Option<Finding> {
 
 /// A /dev/shm that is small beside what the caller could have.
 fn small_mount(snapshot: &Snapshot) -> Option<Finding> {
-    let mounts = snapshot.filesystems.value()?;
-    let mount = mounts.iter().rfind(|mount| mount.target == POSIX_MOUNT)?;
-    let size = mount.size_bytes.filter(|_| mount.fstype == "tmpfs")?;
+    let size = posix_mount(snapshot)?.size_bytes?;
     let available = caller::available(snapshot, derived::ready_bytes(snapshot).ok()?).bytes;
     if percent(size, available) >= POSIX_PERCENT {
         return None;

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 use mw_collect::input;
-use mw_model::{Answer, Finding, OriginKind, Reading, Request, Severity, Window};
+use mw_model::{Answer, Finding, HugePageExcess, OriginKind, Reading, Request, Severity, Window};
 use mw_proc::meminfo::Meminfo;
 
 fn window(fixture: &str) -> Window {
@@ -332,22 +332,36 @@ fn programs_with_more_than_memory_are_named() {
     assert!(found(&window, "memory-exhausted").is_none(), "zram holds its pages in memory");
 }
 
-/// Promise (Checking): Threads whose stacks may be huge pages are named beside the program with the most memory.
+/// Promise (Checking): Beside the program with the most memory stands why transparent huge pages may hold more than it uses:
+/// many threads, the size of a huge page, or khugepaged that refills what was released.
 #[test]
-fn threads_with_a_huge_page_of_stack_each_are_named() {
-    let mut window = window("reports/dd01-stacks-of-ten-thousand-threads-in-huge-pages");
-    let threads = |window: &Window| {
-        let program = mw_rules::check(window, None).largest_program.unwrap();
-        program.threads_in_huge_pages
+fn huge_pages_that_hold_more_than_a_program_uses_are_named() {
+    let always = |report: &str, value: &[u8]| {
+        let mut window = window(report);
+        let Reading::Value(thp) = &mut window.now.thp else { panic!("thp") };
+        thp.enabled = mw_proc::choice::Choice::parse(value).unwrap();
+        window
     };
-    assert_eq!(threads(&window), Some(10_020));
-    let kernel = window.now.origin.kernel;
+    let of = |window: &Window| mw_rules::check(window, None).largest_program.unwrap().huge_pages;
+    let stacks = "reports/dd01-stacks-of-ten-thousand-threads-in-huge-pages";
+    let reports = [
+        (stacks, HugePageExcess::Stacks { threads: 10_058 }),
+        (
+            "reports/t04-huge-pages-of-half-a-gibibyte",
+            HugePageExcess::LargePages { page_bytes: 512 << 20 },
+        ),
+        (
+            "reports/l04-huge-pages-refill-what-was-given-back",
+            HugePageExcess::Refilled { made_bytes: 41_204 << 21 },
+        ),
+    ];
+    for (report, excess) in reports {
+        assert_eq!(of(&always(report, b"[always] madvise never\n")), Some(excess), "{report}");
+        assert_eq!(of(&always(report, b"always [madvise] never\n")), None, "{report}");
+    }
+    let mut window = always(stacks, b"[always] madvise never\n");
     window.now.origin.kernel = Some(mw_proc::version::KernelVersion::new(6, 12, 0));
-    assert_eq!(threads(&window), None, "such stacks get no huge pages there");
-    window.now.origin.kernel = kernel;
-    let Reading::Value(thp) = &mut window.now.thp else { panic!("thp") };
-    thp.enabled = mw_proc::choice::Choice::parse(b"always [madvise] never\n").unwrap();
-    assert_eq!(threads(&window), None);
+    assert_eq!(of(&window), None, "such stacks get no huge pages there");
 }
 
 /// Promise (Findings): A systemd that has grown is re-executed; one of a user is none of the system's daemons.
