@@ -53,6 +53,8 @@ impl TestCgroup {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = above.join(format!("memwright-test-{}-{number}", process::id()));
+        // The directory of a hierarchy that is not mounted is an ordinary one.
+        fs::metadata(above.join("cgroup.procs"))?;
         fs::create_dir(&path)?;
         Ok(Self { above, path })
     }
