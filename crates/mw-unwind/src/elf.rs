@@ -18,8 +18,8 @@ const MAX_SECTION_BYTES: u64 = 64 << 20;
 /// Symbols that distributions leave in stripped files: a compressed ELF file with a symbol table alone.
 const STRIPPED_SYMBOLS: &str = ".gnu_debugdata";
 /// Longest such file. That of a large library has some hundred kilobytes.
-const MAX_STRIPPED_SYMBOLS_BYTES: u64 = 16 << 20;
-/// The most memory for its dictionary, in KiB: `xz` needs 9 MiB unless told otherwise.
+const MAX_STRIPPED_SYMBOLS_BYTES: u64 = 8 << 20;
+/// The most memory for its dictionary, in KiB: `xz` needs 9 MiB unless told otherwise. It is freed with the section.
 const MAX_XZ_KIB: u32 = 10 << 10;
 
 /// Mappings begin at multiples of the smallest page.
@@ -197,12 +197,16 @@ pub(crate) fn stripped_symbol_names(
     budget: &ReadBudget,
 ) -> Vec<Option<String>> {
     let symbols = elf.section_by_name(STRIPPED_SYMBOLS).and_then(|section| {
+        if budget.left_bytes() < MAX_STRIPPED_SYMBOLS_BYTES {
+            return None;
+        }
         let compressed = section.data().ok()?;
         let unpacked = lzma_rust2::XzReader::new_mem_limit(compressed, false, MAX_XZ_KIB);
-        let longest = budget.left_bytes().min(MAX_STRIPPED_SYMBOLS_BYTES);
         let mut bytes = Vec::new();
-        unpacked.take(longest).read_to_end(&mut bytes).ok()?;
+        // Sections are listed at the end of a file: a part of it is of no use.
+        let read = unpacked.take(MAX_STRIPPED_SYMBOLS_BYTES).read_to_end(&mut bytes);
         budget.take(bytes.len() as u64).ok()?;
+        read.ok().filter(|read| (*read as u64) < MAX_STRIPPED_SYMBOLS_BYTES)?;
         let symbols = ElfFile64::<Endianness, _>::parse(bytes.as_slice()).ok()?;
         Some(symbol_names(&symbols, addresses))
     });
