@@ -166,11 +166,11 @@ fn reason(judged: &JudgedReport<'_>, hints: &[MemoryHint]) -> String {
         LogCause::OptionalRequest => {
             "the flags ask the kernel not to try hard; such callers fall back to smaller or later requests".to_owned()
         }
-        LogCause::Cma if report.remarks.cma_is_busy => format!(
+        LogCause::Cma if report.remarks.cma_is_busy => {
             "the contiguous range has room for the request, but pages there that others use could not be moved elsewhere (error -16, \
-             EBUSY): they are pinned, or this kernel takes them for pages that cannot be moved{}",
-            if report.remarks.cma_pages == Some(1) { "; the size of the range is no matter where one page is refused" } else { "" }
-        ),
+             EBUSY): they are pinned, or this kernel takes them for pages that cannot be moved"
+                .to_owned()
+        }
         LogCause::Cma if report.remarks.cma_pages.is_some() => format!(
             "the contiguous range holds pages that cannot be moved, or is smaller than the request{}",
             if hints.contains(&MemoryHint::HostMemoryBuffer) {
@@ -252,7 +252,7 @@ fn remedy(judged: &JudgedReport<'_>) -> String {
         LogCause::EmptyZone => "none needed unless a device fails: kernels before 5.17 fill a pool for DMA from this zone at each start"
             .to_owned(),
         LogCause::Cma if report.remarks.cma_is_busy => {
-            "where it fails at each boot, another kernel; else find who pins pages (page_owner=on, /sys/kernel/debug/cma)"
+            "where it fails at each boot, another kernel; else find who has pages there (boot with page_owner=on, /sys/kernel/debug/page_owner)"
                 .to_owned()
         }
         LogCause::Cma if report.remarks.cma_pages.is_some() => {

@@ -136,10 +136,9 @@ fn may_be_zram(judged: &JudgedReport<'_>) -> bool {
 /// that only the rows of processes have its pages, without those of shared memory.
 fn in_swap(report: &KernelReport) -> Option<u64> {
     let memory = &report.memory;
-    let counted = match memory.swapping_off_bytes {
-        Some(left) => left,
-        None => memory.swap_total_bytes?.saturating_sub(memory.swap_free_bytes?),
-    };
+    let below_zero = memory.swapping_off_bytes.unwrap_or(0);
+    let counted = memory.swap_total_bytes?.saturating_sub(memory.swap_free_bytes?);
+    let counted = counted.saturating_add(below_zero);
     let of_tasks = processes(report).into_iter().map(|task| task.swapped_bytes);
     let bytes = counted.max(of_tasks.fold(0, u64::saturating_add));
     (bytes > 0).then_some(bytes)

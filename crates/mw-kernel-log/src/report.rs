@@ -81,7 +81,7 @@ pub(crate) struct ReportMemory {
     pub(crate) node_bytes: BTreeMap<&'static str, u64>,
     pub(crate) swap_free_bytes: Option<u64>,
     pub(crate) swap_total_bytes: Option<u64>,
-    /// What swapoff has still to read back: it subtracts the whole area first, so that free swap is below zero meanwhile.
+    /// Free swap below zero: swapoff subtracts the whole area first, and then reads back what is in it.
     pub(crate) swapping_off_bytes: Option<u64>,
     pub(crate) ram_pages: Option<u64>,
     pub(crate) reserved_pages: Option<u64>,
