@@ -89,7 +89,9 @@ pub(crate) fn run(choice: &TrialSelection) -> anyhow::Result<()> {
     if choice.on_host {
         boots.iter_mut().for_each(|(boot, _)| boot.cgroup = TrialCgroup::of_host());
     }
-    campaign::each(boots, choice.jobs, |(boot, plays)| {
+    // Plays on the host share its CPUs, and what version 2 hands to its children.
+    let jobs = if choice.on_host { 1 } else { choice.jobs };
+    campaign::each(boots, jobs, |(boot, plays)| {
         if let Err(error) = play_boot(&stage, &boot, &plays, &path) {
             eprintln!("{error:#}");
         }

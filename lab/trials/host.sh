@@ -11,6 +11,8 @@ exec 3<&0
 mkdir -p "$dir/keep" "$dir/stage"
 unshare --mount --net sh "$dir/lab/stage.sh" "$dir" "$PREFIX" "$CGROUP" 3<&- </dev/null &
 stage=$!
+# Its time has passed, or it is interrupted: what follows is still to be done.
+trap 'kill -9 $stage' HUP INT TERM
 { cat >/dev/null; kill -9 $stage; } <&3 2>/dev/null &
 guard=$!
 wait $stage
