@@ -59,6 +59,8 @@ pub struct Status {
     pub cpus_allowed_list: Option<String>,
     /// The nodes that it may allocate from, to be read by [`crate::cpulist`].
     pub mems_allowed_list: Option<String>,
+    /// False if it asked for no transparent huge pages (prctl(2), `PR_SET_THP_DISABLE`; 5.0 and later).
+    pub thp_enabled: Option<bool>,
 }
 
 impl Status {
@@ -115,6 +117,10 @@ impl Status {
                 self.effective_capabilities = Some(line.at(scan::parse_hex_u64(value))?);
             }
             b"Cpus_allowed_list" => self.cpus_allowed_list = Some(scan::lossy_escaped(value)),
+            b"THP_enabled" => {
+                line.whole()?;
+                self.thp_enabled = Some(line.at(scan::parse_u64(value))? != 0);
+            }
             b"Mems_allowed_list" => self.mems_allowed_list = Some(scan::lossy_escaped(value)),
             _ => {}
         }

@@ -289,7 +289,7 @@ impl TextPage {
         if let Some(room) = preflight.dev_shm_bytes {
             let text = format!(
                 "{} free, which bounds shared memory (shm_open); a program that allocates the request there needs a larger tmpfs: \
-                 mount -o remount,size=SIZE /dev/shm",
+                 mount -o remount,size=SIZE /dev/shm, or --shm-size of the container",
                 format_bytes(room)
             );
             self.folded(13, "  /dev/shm   ", &text);

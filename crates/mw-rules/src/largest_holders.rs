@@ -68,7 +68,7 @@ pub(crate) fn largest_program(snapshot: &Snapshot) -> Option<LargestProgram> {
     let bytes = if processes > 1 { bytes.min(all.unwrap_or(bytes)) } else { bytes };
     let of_program: Vec<&Process> =
         list.iter().filter(|process| process.status.name == name).collect();
-    let huge_pages = huge_page_excess::reason(snapshot, &of_program, bytes);
+    let huge_pages = huge_page_excess::reason(snapshot, &of_program);
     let name = name.to_owned();
     is_large(snapshot, bytes).then_some(LargestProgram { name, processes, bytes, huge_pages })
 }

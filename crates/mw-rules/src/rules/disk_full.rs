@@ -22,15 +22,16 @@
 //! ## References
 //! errno(3), ENOSPC; PostgreSQL, "PostgreSQL Error Codes", class 53; df(1).
 
+use crate::named_limit::{self, NamedLimit};
 use crate::path_words::manual;
 use crate::reached_limit;
 use crate::rules::{service_failure, tmpfs_full};
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
-use mw_model::{Area, FailureKind, Finding, Missing, Quantity, ReachedLimitKind, Severity};
+use mw_model::{Area, Finding, Missing, Quantity, ReachedLimitKind, Severity};
 
 pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
-    let said_so = stall.failed_by(FailureKind::NoSpace, &["no space left on device", "enospc"]);
+    let said_so = named_limit::named(stall) == Some(NamedLimit::Space);
     let is_failure = said_so && service_failure::kind(stall).is_some();
     if matches!(tmpfs_full::cause(stall), Ok(Some(_))) {
         return Ok(None);

@@ -25,6 +25,7 @@
 //! ## References
 //! errno(3), EMFILE and ENFILE; getrlimit(2), RLIMIT_NOFILE; systemd.exec(5), `LimitNOFILE=`.
 
+use crate::named_limit::{self, NamedLimit};
 use crate::path_words::unit_of_service;
 use crate::reached_limit;
 use crate::rules::service_failure;
@@ -33,18 +34,17 @@ use crate::suspect::Suspect;
 use mw_model::{Area, Finding, Missing, Quantity, ReachedLimitKind, Remedy, Severity, Step};
 
 pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
-    const OF_MACHINE: &str = "too many open files in system";
-    const WORDS: &[&str] = &["too many open files", "emfile", "enfile"];
-    if service_failure::kind(stall).is_none() || !stall.says(WORDS) {
-        return Ok(at_limit(stall));
-    }
+    let limit = named_limit::named(stall).filter(|_| service_failure::kind(stall).is_some());
     let said = stall.incident.trigger.failure.clone().unwrap_or_default();
-    let (headline, step) = match stall.says(&[OF_MACHINE, "enfile"]) {
-        true => (
+    let (headline, step) = match limit {
+        Some(NamedLimit::OpenFilesOfMachine) => (
             "the machine reached its limit of open files (fs.file-max)",
             Step::manual("sysctl fs.file-nr fs.file-max"),
         ),
-        false => ("the service reached its limit of open files (RLIMIT_NOFILE)", raise(stall)),
+        Some(NamedLimit::OpenFiles) => {
+            ("the service reached its limit of open files (RLIMIT_NOFILE)", raise(stall))
+        }
+        _ => return Ok(at_limit(stall)),
     };
     let finding = finding(headline, step).with_evidence(
         "error of the service",

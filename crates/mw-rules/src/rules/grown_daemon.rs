@@ -6,8 +6,8 @@
 //! A process of a system user whose program usually has tens of MiB (systemd as process 1, journald, udevd, polkitd, rsyslogd,
 //! NetworkManager, snapd, …) and now has 512 MiB of anonymous memory or more.
 //!
-//! A process that has a fifth of memory, and 16 times as much as each of at least three others of its name and its parent: one
-//! session or worker of a server that has grown.
+//! A process that has a fifth of memory, and 16 times as much as each of at least three others that the same server of their
+//! name has started: one session or worker that has grown.
 //!
 //! ## Why it hurts
 //! It leaks, or keeps what it has no use for. Nobody looks for memory there; programs that need it are swapped out or
@@ -18,8 +18,8 @@
 //!
 //! ## How to fix it
 //! Restart the daemon: that frees the memory. Then look for an update of its package, and bound it meanwhile (`MemoryMax=`
-//! of its unit, where systemd starts it again). Of a worker find out what it does before you end it alone: its server starts
-//! another. A bus daemon and a login manager are not restarted on a machine in use:
+//! of its unit, where systemd starts it again). Of a worker find out what it does, and have its server end it: PostgreSQL ends
+//! all sessions where one of them is killed with SIGKILL. A bus daemon and a login manager are not restarted on a machine in use:
 //! plan a reboot.
 //!
 //! ## Threshold
@@ -114,7 +114,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let memory = derived::memory_bytes(&snapshot.sample)?;
     let mut found: Vec<Finding> =
         processes.list.iter().filter_map(|process| finding(process, memory)).collect();
-    found.extend(grown_worker(&processes.list, memory));
+    found.extend(processes.list.iter().find_map(|one| grown_worker(one, &processes.list, memory)));
     if found.is_empty() {
         processes.whole()?;
     }
@@ -162,47 +162,61 @@ fn finding(process: &Process, memory: u64) -> Option<Finding> {
     Some(finding)
 }
 
-/// The process with most memory, where it is one of many of its parent that have little.
-fn grown_worker(processes: &[Process], memory: u64) -> Option<Finding> {
-    let bytes_of = |process: &Process| process.status.rss_anon_bytes;
-    let worker = processes.iter().max_by_key(|process| bytes_of(process))?;
-    let (status, bytes) = (&worker.status, bytes_of(worker)?);
-    let pid = status.pid?;
-    let parent = status.ppid.filter(|parent| *parent > 1)?;
+/// A process that has outgrown the others that its server has started.
+fn grown_worker(worker: &Process, processes: &[Process], memory: u64) -> Option<Finding> {
+    let (status, bytes) = (&worker.status, worker.status.rss_anon_bytes?);
+    let share = percent(bytes, memory);
+    if share < WORKER_NOTE_PERCENT {
+        return None;
+    }
+    let (pid, parent) = (status.pid?, status.ppid?);
+    let is_server =
+        |other: &Process| other.status.pid == Some(parent) && other.status.name == status.name;
     let is_fellow = |other: &&Process| {
         let other = &other.status;
         other.ppid == Some(parent) && other.name == status.name && other.pid != Some(pid)
     };
-    let fellows: Vec<u64> = processes.iter().filter(is_fellow).filter_map(bytes_of).collect();
+    let fellows = processes.iter().filter(is_fellow);
+    let fellows: Vec<u64> = fellows.filter_map(|fellow| fellow.status.rss_anon_bytes).collect();
     let next = *fellows.iter().max()?;
-    let share = percent(bytes, memory);
     let is_alone = next.saturating_mul(WORKER_TIMES) <= bytes && fellows.len() >= LEAST_FELLOWS;
-    if !is_alone || share < WORKER_NOTE_PERCENT {
+    if !is_alone || !processes.iter().any(is_server) {
         return None;
     }
     let is_most = share >= WORKER_WARNING_PERCENT;
     let severity = if is_most { Severity::Warning } else { Severity::Note };
     let headline = format!(
-        "{} ({pid}) has {}; each of the {} others of its parent has at most {}",
+        "{} ({pid}) has {}; each of the {} others of its server has at most {}",
         status.name,
         format_bytes(bytes),
         fellows.len(),
         format_bytes(next)
     );
-    let mut steps = vec![Step::manual(format!("ps -o pid,etime,rss,args -p {pid}"))];
-    if status.name == "postgres" {
-        steps.push(Step::manual(format!("psql -c 'SELECT pg_terminate_backend({pid})'")));
-    }
     let finding = Finding::new(severity, Area::Memory, headline)
         .with_evidence("RssAnon", Quantity::Bytes(bytes), format!("/proc/{pid}/status"))
         .with_evidence("share of memory", Quantity::Percent(share), "/proc/meminfo")
         .with_evidence("of the next one", Quantity::Bytes(next), "/proc/PID/status")
         .with_impact("One session or worker uses the memory that all of them share: it leaks, or its work is large.")
         .with_remedy(Remedy::named(
-            "find out what it does, and end it alone: that frees its memory, and its server goes on",
-            steps,
+            "find out what it does, and have its server end it, never SIGKILL",
+            worker_steps(worker, pid),
         ));
     Some(finding)
+}
+
+/// A server in a container knows its sessions by their numbers there.
+fn worker_steps(worker: &Process, pid: u32) -> Vec<Step> {
+    let mut steps = vec![Step::manual(format!("ps -o pid,etime,rss,args -p {pid}"))];
+    if worker.status.name == "postgres" {
+        let inner = worker.status.inner_pid.unwrap_or(pid);
+        steps.extend([
+            Step::manual(format!(
+                "in its cluster: SELECT backend_type, state, query FROM pg_stat_activity WHERE pid = {inner}"
+            )),
+            Step::manual(format!("SELECT pg_cancel_backend({inner}), or pg_terminate_backend({inner})")),
+        ]);
+    }
+    steps
 }
 
 #[cfg(test)]
@@ -258,12 +272,20 @@ mod tests {
             };
             Process { status, ..Process::default() }
         };
-        let found = |mib: &[u64]| {
-            let list: Vec<Process> = (700..).zip(mib).map(|(pid, mib)| worker(pid, *mib)).collect();
-            grown_worker(&list, 16 << 30).map(|finding| (finding.severity, finding.headline))
+        let found_of = |server: &str, mib: &[u64]| {
+            let mut list: Vec<Process> =
+                (700..).zip(mib).map(|(pid, mib)| worker(pid, *mib)).collect();
+            let mut first = worker(612, 10);
+            server.clone_into(&mut first.status.name);
+            first.status.ppid = Some(1);
+            list.push(first);
+            let found = list.iter().find_map(|one| grown_worker(one, &list, 16 << 30));
+            found.map(|finding| (finding.severity, finding.headline))
         };
+        let found = |mib: &[u64]| found_of("postgres", mib);
         let headline =
-            "postgres (702) has 9 GiB; each of the 3 others of its parent has at most 40 MiB";
+            "postgres (702) has 9 GiB; each of the 3 others of its server has at most 40 MiB";
+        assert_eq!(found_of("slurmstepd", &[20, 40, 9216, 30]), None, "no server of its name");
         assert_eq!(found(&[20, 40, 9216, 30]), Some((Severity::Warning, headline.to_owned())));
         assert_eq!(found(&[20, 40, 4096, 30]).unwrap().0, Severity::Note);
         assert_eq!(found(&[20, 900, 9216, 30]), None, "another is large");

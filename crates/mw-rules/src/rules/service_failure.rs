@@ -24,6 +24,7 @@
 //! ## References
 //! systemctl(1); journalctl(1).
 
+use crate::named_limit;
 use crate::oom_words::process;
 use crate::path_words::unit_of_service;
 use crate::stall_window::StallWindow;
@@ -40,7 +41,10 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
     Ok(kind(stall).map(|kind| by_itself(stall, kind)))
 }
 
-/// How the service failed at once, or before the OOM killer ended it; `None` where it was slow.
+/// An outage lasts so many times as long as the slowest answer.
+const OUTAGE_TIMES: f64 = 3.0;
+
+/// How the service failed at once, at a limit that it names, or before the OOM killer ended it; `None` where it was slow.
 pub(crate) fn kind(stall: &StallWindow<'_>) -> Option<FailureKind> {
     let trigger = &stall.incident.trigger;
     let kind = trigger.failure_kind.filter(|kind| *kind != FailureKind::TimedOut)?;
@@ -49,7 +53,10 @@ pub(crate) fn kind(stall: &StallWindow<'_>) -> Option<FailureKind> {
     // It is slow before its end: its tasks reclaim until no page is left.
     let is_of_memory = |end| kill_of(stall.incident, end).is_some_and(ProcessKill::is_of_memory);
     let is_oom_killed = end.is_some_and(|end| end.how == EndKind::OomKilled || is_of_memory(end));
-    (trigger.failed_at_once() || is_oom_killed).then_some(kind)
+    // An answer may be slow before it or after it: the service says itself what refuses the others.
+    let is_refused =
+        stall.length_ms() >= trigger.worst_ms * OUTAGE_TIMES && named_limit::named(stall).is_some();
+    (trigger.failed_at_once() || is_oom_killed || is_refused).then_some(kind)
 }
 
 /// The failure in the service's own words.

@@ -7,8 +7,8 @@
 //! (mostly cached dentries and inodes) of at least half of memory.
 //!
 //! Also reclaimable slab of a tenth of memory, of which the kernel has looked at nothing since boot (`slabs_scanned` of
-//! /proc/vmstat) while it scanned 100,000 pages and more of programs and files: it does not call the functions that would free
-//! it, which is a defect. 4.19 before 4.19.65 has it where cgroups of memory are off (`cgroup_disable=memory`).
+//! /proc/vmstat) while it scanned 100,000 pages and more of programs and files. 4.19 before 4.19.65, and 5.0 to 5.2.6, do so
+//! where cgroups of memory are off (`cgroup_disable=memory`).
 //!
 //! Unreclaimable slab is `SUnreclaim` plus the objects of `SReclaimable` that are in use: every file of
 //! a tmpfs or ramfs keeps its dentry in memory, a ramfs its inodes as well, and so do sockets and open
@@ -30,7 +30,7 @@
 //!
 //! ## How to fix it
 //! Find the owner by the cache's name; that of `kmalloc-*` says only the size, and `alloc_traces` below
-//! /sys/kernel/debug/slab who allocated, where the kernel was booted with `slab_debug=U`. `memwright fix slab-bloat` drops cached dentries and inodes once
+//! /sys/kernel/debug/slab who allocated, (from 5.14 on), where the kernel was booted with `slub_debug=U`. `memwright fix slab-bloat` drops cached dentries and inodes once
 //! (`vm.drop_caches` 2). That takes time, and what is dropped has to be read again, so it is done only if
 //! you name the rule. With `vm.vfs_cache_pressure` below 100 the kernel keeps them longer than page cache; set it back.
 //!
@@ -54,6 +54,7 @@ use mw_model::{
     format_bytes,
 };
 use mw_proc::slabinfo::Slab;
+use mw_proc::version::KernelVersion;
 use mw_proc::vmstat::Counter;
 
 const WARNING_PERCENT: f64 = 15.0;
@@ -137,6 +138,10 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
 
 /// Pages of programs and files that were scanned since boot, where that are many and no slab was.
 fn scanned_without_slab(snapshot: &Snapshot) -> Option<u64> {
+    // With 0 the kernel counts none of them as reclaimable.
+    if snapshot.sysctl.number(CACHE_PRESSURE).ok() == Some(0) {
+        return None;
+    }
     let vmstat = snapshot.sample.vmstat.value()?;
     let slab = vmstat.get(Counter::SlabsScanned)?;
     let pages =
@@ -146,27 +151,52 @@ fn scanned_without_slab(snapshot: &Snapshot) -> Option<u64> {
 
 fn never_scanned_finding(snapshot: &Snapshot, bytes: u64, pages: u64) -> Finding {
     let headline = format!(
-        "reclaim has never looked at {} of reclaimable kernel objects (dentries, inodes): a defect of this kernel",
+        "reclaim has looked at none of {} of reclaimable kernel objects (dentries, inodes) since boot",
         format_bytes(bytes)
     );
+    let mended = snapshot.origin.kernel.and_then(mended_in);
+    let remedy = match mended {
+        Some(version) => Remedy::named(
+            format!("update the kernel to {version}; until then let cgroups of memory be on"),
+            vec![Step::manual(
+                "remove cgroup_disable=memory from the kernel's command line, or add cgroup_enable=memory",
+            )],
+        ),
+        None => Remedy::named(
+            "look for a newer kernel: reclaim should free them",
+            vec![Step::manual("slabtop -o -s c")],
+        ),
+    };
     let finding = Finding::new(Severity::Warning, Area::Slab, headline)
         .with_evidence("SReclaimable", Quantity::Bytes(bytes), "/proc/meminfo")
         .with_evidence("slabs_scanned", Quantity::Count(0), "/proc/vmstat")
         .with_evidence("pgscan_kswapd and pgscan_direct", Quantity::Count(pages), "/proc/vmstat")
-        .with_impact("These caches only grow; programs are swapped out instead. drop_caches frees none of them either.")
-        .with_remedy(Remedy::named(
-            "update the kernel (4.19 needs 4.19.65); until then let cgroups of memory be on, or reboot",
-            vec![Step::manual("remove cgroup_disable=memory from the kernel's command line, or add cgroup_enable=memory")],
-        ));
+        .with_impact("These caches only grow; programs are swapped out or killed instead.")
+        .with_remedy(remedy);
     with_largest(finding, snapshot)
 }
 
-/// The largest cache, where its name says only the size of its objects.
+/// The version that calls the shrinkers although cgroups of memory are off (mm/vmscan.c, `shrink_slab()`: fa1e512fac71), for
+/// a kernel that does not.
+fn mended_in(kernel: KernelVersion) -> Option<&'static str> {
+    let ranges = [
+        (KernelVersion::new(4, 19, 0), KernelVersion::new(4, 19, 65), "4.19.65"),
+        (KernelVersion::new(5, 0, 0), KernelVersion::new(5, 2, 7), "5.2.7"),
+    ];
+    let range = ranges.iter().find(|(since, until, _)| (*since..*until).contains(&kernel));
+    range.map(|(_, _, version)| *version)
+}
+
+/// The largest cache, where its name says only the size of its objects. Those of `kmalloc-cg-` are what processes cause, and
+/// `kmalloc-rcl-` is reclaimable.
 fn largest_of_kmalloc(snapshot: &Snapshot) -> Option<String> {
     let page_bytes = snapshot.origin.page_bytes;
     let slabs = snapshot.slabs.value()?.iter();
     let largest = slabs.max_by_key(|slab| slab.bytes(page_bytes))?;
-    largest.name.starts_with("kmalloc-").then(|| largest.name.clone())
+    let size = largest.name.strip_prefix("kmalloc-")?;
+    let is_size = size.starts_with(|c: char| c.is_ascii_digit())
+        && size.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    is_size.then(|| largest.name.clone())
 }
 
 fn unreclaimable_finding(
@@ -192,7 +222,8 @@ fn unreclaimable_finding(
             vec![
                 Step::manual("slabtop -o -s c"),
                 Step::manual(format!(
-                    "boot with slab_debug=U,{cache} (slub_debug before 6.7); then cat /sys/kernel/debug/slab/{cache}/alloc_traces"
+                    "boot with slub_debug=U,{cache}; then cat /sys/kernel/debug/slab/{cache}/alloc_traces, before 5.14 \
+                     /sys/kernel/slab/{cache}/alloc_calls"
                 )),
             ],
         )

@@ -8,8 +8,9 @@
 //! swap is used and memory pressure (kswapd's own time included) was `full` for a tenth of the last minute; a note, or a warning
 //! with less than a fifth of memory available.
 //!
-//! Also a program of which 256 MiB and more are in swap on a disk, while kswapd swaps out and in (32 pages a second each) and
-//! files have 15% of memory and more in the page cache: a warning.
+//! Also a program of which 256 MiB and more are in swap on a disk, while kswapd scans, pages are swapped out and in (32 a second
+//! each), no cgroup swaps at its own limit, and files have 15% of memory and more in the page cache: a note, or a warning where
+//! 64 pages a second are, over 5 s or more.
 //!
 //! A note, where pages are in swap and `vm.swappiness` is at most 10: a cgroup of version 1 whose own `memory.swappiness` is
 //! higher. Groups take it from the one above when they are made (mm/memcontrol.c, `mem_cgroup_css_alloc()`).
@@ -36,8 +37,8 @@
 //! swaps: raise it, or forbid the cgroup swap (`memory.swap.max`; in version 1 `memory.memsw.limit_in_bytes`, of memory and
 //! swap together), which a limit of memory does not bound.
 //!
-//! A program with a cache of its own, as a database, should not have its files in the page cache as well: the kernel keeps them
-//! and swaps out the program. It reads past the page cache with direct I/O (MySQL, MariaDB: `innodb_flush_method=O_DIRECT`).
+//! Where the kernel keeps files and swaps out a program: MySQL and MariaDB, which have a cache of their own, read past the page
+//! cache with `innodb_flush_method=O_DIRECT`. Other services are protected with `MemoryLow=` of their unit (version 2).
 //!
 //! ## Threshold
 //! Traffic in one direction is harmless: idle pages are swapped out, or come back after a peak. 1 MiB/s
@@ -73,6 +74,8 @@ const USED_PERCENT: f64 = 50.0;
 const SHORT_PERCENT: f64 = 20.0;
 /// Traffic of swap beside a page cache of this share of memory.
 const BESIDE_PAGES_PER_S: f64 = 32.0;
+const STEADY_PAGES_PER_S: f64 = 64.0;
+const LONG_MS: f64 = 5000.0;
 const CACHE_PERCENT: f64 = 15.0;
 
 const SWAPPINESS: &str = "vm.swappiness";
@@ -124,12 +127,11 @@ fn own_swappiness(snapshot: &Snapshot) -> Option<Finding> {
     Some(finding)
 }
 
-/// A program whose pages the machine's reclaim swaps out and in while the page cache stays large. What a cgroup swaps at its
-/// own limit, kswapd has no part in.
+/// A program in swap while the machine's reclaim swaps out and in, and the page cache stays large.
 fn beside_page_cache(window: &Window) -> Option<Finding> {
     let snapshot = &window.now;
     let swaps = snapshot.swaps.value()?;
-    if !window.is_sustained() || swaps.iter().any(Swap::is_zram) {
+    if !window.is_sustained() || swaps.iter().any(Swap::is_zram) || limited(snapshot).is_some() {
         return None;
     }
     let rate = |counter| window.rate(counter).ok();
@@ -150,21 +152,34 @@ fn beside_page_cache(window: &Window) -> Option<Finding> {
     }
     let name = &process.status.name;
     let headline = format!(
-        "{name} ({pid}) is swapped out and in, {} of it, while files have {} in the page cache",
+        "{name} ({pid}) has {} in swap and pages are swapped out and in, while files have {} in the page cache",
         format_bytes(swapped),
         format_bytes(cache)
     );
-    let finding = Finding::new(Severity::Warning, Area::Swap, headline)
+    let is_long = window.span_ms().is_some_and(|ms| ms >= LONG_MS);
+    let is_steady = is_long && into.min(out) >= STEADY_PAGES_PER_S;
+    let severity = if is_steady { Severity::Warning } else { Severity::Note };
+    let finding = Finding::new(severity, Area::Swap, headline)
         .with_evidence("VmSwap", Quantity::Bytes(swapped), format!("/proc/{pid}/status"))
         .with_evidence("Active(file) and Inactive(file)", Quantity::Bytes(cache), "/proc/meminfo")
         .with_evidence("pswpin", Quantity::PerSecond(into), "/proc/vmstat")
         .with_evidence("pswpout", Quantity::PerSecond(out), "/proc/vmstat")
-        .with_impact("Requests wait for pages of the program, although memory that could be freed is in the page cache.");
-    Some(finding.with_remedy(Remedy::named(
-        "let a program that has a cache of its own read past the page cache (MySQL: innodb_flush_method=O_DIRECT), or forbid \
-         its cgroup swap",
-        vec![Step::manual("systemctl set-property UNIT MemorySwapMax=0")],
-    )))
+        .with_impact("Requests wait for pages of programs, although memory that could be freed is in the page cache.");
+    let has_own_cache = ["mysqld", "mariadbd"].contains(&name.as_str());
+    let remedy = if has_own_cache {
+        Remedy::named(
+            "let it read past the page cache, since it has a cache of its own",
+            vec![Step::manual(
+                "innodb_flush_method=O_DIRECT in its configuration, then restart it",
+            )],
+        )
+    } else {
+        Remedy::named(
+            "protect the memory of the service, or limit the cgroup that reads the files",
+            vec![Step::manual("systemctl set-property UNIT MemoryLow=SIZE")],
+        )
+    };
+    Some(finding.with_remedy(remedy))
 }
 
 fn thrashing(window: &Window) -> Result<Vec<Finding>, Missing> {
@@ -304,8 +319,9 @@ fn after_the_fact(window: &Window, stopped_percent: f64) -> Option<Finding> {
         "swap is {:.0}% used, and memory pressure was full for {stopped_percent:.0}% of the last minute",
         percent(used, total)
     );
-    let available = meminfo.mem_available_bytes.unwrap_or(0);
-    let is_short = percent(available, meminfo.mem_total_bytes?) < SHORT_PERCENT;
+    let share = |bytes| Some(percent(bytes, meminfo.mem_total_bytes?));
+    let available = meminfo.mem_available_bytes.and_then(share);
+    let is_short = available.is_some_and(|percent| percent < SHORT_PERCENT);
     let severity = if is_short { Severity::Warning } else { Severity::Note };
     let finding = Finding::new(severity, Area::Swap, headline)
         .with_evidence("swap used", Quantity::Bytes(used), "/proc/meminfo")

@@ -25,6 +25,7 @@
 //! ## References
 //! fork(2), EAGAIN; Linux, Documentation/admin-guide/cgroup-v2.rst, "PID"; systemd.resource-control(5), `TasksMax=`.
 
+use crate::named_limit::{self, NamedLimit};
 use crate::path_words::{manual, unit_of_service};
 use crate::reached_limit;
 use crate::rules::service_failure;
@@ -33,7 +34,7 @@ use crate::suspect::Suspect;
 use mw_model::{Area, Finding, Missing, Quantity, ReachedLimitKind, Remedy, Severity, cgroup_name};
 
 pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing> {
-    let is_refused = stall.says(&["resource temporarily unavailable"]) && stall.says(&["fork"]);
+    let is_refused = named_limit::named(stall) == Some(NamedLimit::Tasks);
     if !is_refused || service_failure::kind(stall).is_none() {
         return Ok(at_limit(stall));
     }

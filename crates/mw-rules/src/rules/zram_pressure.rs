@@ -12,7 +12,7 @@
 //! Also a zram device whose priority of swap is below that of another device: a note. Without `-p`, swapon(8) gives each
 //! area a lower priority than the one before.
 //!
-//! Also zswap that holds pages while all swap is on zram: a note. What leaves it is decompressed, and compressed once more.
+//! Also zswap that holds pages while all swap is on zram: a note. What it writes out is compressed once more.
 //!
 //! A zram device that holds a file system is not judged, nor is zswap in front of a disk, which meminfo counts as `Zswap`.
 //!
@@ -74,12 +74,16 @@ fn compressed_twice(snapshot: &Snapshot) -> Option<Finding> {
     let swaps = snapshot.swaps.value()?;
     let zram = swaps.first().filter(|_| swaps.iter().all(Swap::is_zram))?;
     let held = snapshot.sample.meminfo.value()?.zswapped_bytes.filter(|bytes| *bytes > 0)?;
-    let headline =
-        format!("zswap compresses what is swapped out, and {} does so once more", zram.path);
+    let headline = format!(
+        "zswap is in front of {}, which compresses once more what zswap writes out",
+        zram.path
+    );
+    // A page in zswap has its slot in the area as well.
+    let written = zram.used_bytes.saturating_sub(held);
     Some(
         Finding::new(Severity::Note, Area::Swap, headline)
             .with_evidence("Zswapped", Quantity::Bytes(held), "/proc/meminfo")
-            .with_evidence("used of zram", Quantity::Bytes(zram.used_bytes), "/proc/swaps")
+            .with_evidence("written to zram", Quantity::Bytes(written), "/proc/swaps")
             .with_impact(
                 "A page that zswap writes out is decompressed and compressed again, and takes memory as before: there is no disk \
                  behind zswap.",

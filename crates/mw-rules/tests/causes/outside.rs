@@ -159,6 +159,20 @@ fn what_looks_alike_has_another_name() {
     assert_eq!(first_rule(&slow), "slow-disk", "it failed after it had waited");
 }
 
+/// Promise (Tracing: why): A service that names a limit in its error failed because of it, also where an answer was slow before.
+#[test]
+fn a_limit_that_the_service_names_explains_an_outage() {
+    let first = |worst_ms| {
+        let mut made = made(&[(TimeKind::Runnable(CpuHolder::Task(9)), 95)]).failed(EAGAIN);
+        made.incident.trigger.kind = TriggerKind::Probe;
+        made.incident.trigger.failure_kind = Some(FailureKind::ServiceError);
+        made.incident.trigger.worst_ms = worst_ms;
+        first_rule(&made)
+    };
+    assert_eq!(first(900.0), "task-limit");
+    assert_eq!(first(6000.0), "cpu-contention", "it was slow for most of the time");
+}
+
 /// A stopped device is told from a slow one: it completes nothing.
 ///
 /// Promise (Tracing: why): A disk that completes nothing for most of a stall is not called slow.

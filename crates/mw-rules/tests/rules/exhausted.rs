@@ -345,7 +345,7 @@ fn huge_pages_that_hold_more_than_a_program_uses_are_named() {
     let of = |window: &Window| mw_rules::check(window, None).largest_program.unwrap().huge_pages;
     let stacks = "reports/dd01-stacks-of-ten-thousand-threads-in-huge-pages";
     let reports = [
-        (stacks, HugePageExcess::Stacks { threads: 10_058 }),
+        (stacks, HugePageExcess::Stacks { threads: 10_020 }),
         (
             "reports/t04-huge-pages-of-half-a-gibibyte",
             HugePageExcess::LargePages { page_bytes: 512 << 20 },
@@ -362,6 +362,21 @@ fn huge_pages_that_hold_more_than_a_program_uses_are_named() {
     let mut window = always(stacks, b"[always] madvise never\n");
     window.now.origin.kernel = Some(mw_proc::version::KernelVersion::new(6, 12, 0));
     assert_eq!(of(&window), None, "such stacks get no huge pages there");
+    let changed = |change: fn(&mut Vec<mw_model::Process>)| {
+        let mut window = always(stacks, b"[always] madvise never\n");
+        let Reading::Value(processes) = &mut window.now.processes else { panic!("processes") };
+        processes.list.sort_by_key(|process| std::cmp::Reverse(process.status.threads));
+        change(&mut processes.list);
+        of(&window)
+    };
+    let asked_for_none = changed(|list| list[0].status.thp_enabled = Some(false));
+    assert_eq!(asked_for_none, None);
+    let of_one_thread = changed(|list| {
+        let status = &mut list[0].status;
+        (status.threads, status.rss_anon_bytes) = (Some(1), Some(2 << 20));
+        list.extend(vec![list[0].clone(); 10_000]);
+    });
+    assert_eq!(of_one_thread, None, "a process each");
 }
 
 /// Promise (Findings): A systemd that has grown is re-executed; one of a user is none of the system's daemons.
