@@ -62,6 +62,39 @@ pub struct ProbeFailure {
     pub text: String,
 }
 
+/// The failures of an outage that differ, and how often each was: some requests may only be reset where others are told why.
+#[derive(Debug, Default)]
+struct OutageFailures {
+    list: Vec<(ProbeFailure, u32)>,
+    is_over: bool,
+}
+
+impl OutageFailures {
+    const MOST: usize = 8;
+
+    /// Adds a failure; a good answer ends the outage.
+    fn add(&mut self, failure: Option<ProbeFailure>) {
+        let Some(failure) = failure else {
+            self.is_over = true;
+            return;
+        };
+        if std::mem::take(&mut self.is_over) {
+            self.list.clear();
+        }
+        if let Some((_, times)) = self.list.iter_mut().find(|(known, _)| *known == failure) {
+            *times = times.saturating_add(1);
+            return;
+        }
+        self.list.truncate(Self::MOST - 1);
+        self.list.push((failure, 1));
+    }
+
+    /// The most frequent one; of several the one that was first seen last.
+    fn main(&self) -> Option<&ProbeFailure> {
+        self.list.iter().max_by_key(|(_, times)| *times).map(|(failure, _)| failure)
+    }
+}
+
 /// Shared by the thread that probes and those that read its results.
 #[derive(Debug)]
 pub(crate) struct Observation {
@@ -74,7 +107,7 @@ pub(crate) struct Observation {
     failures: AtomicU64,
     worst_us: AtomicU64,
     last: LastRequest,
-    last_failure: Mutex<Option<ProbeFailure>>,
+    outage: Mutex<OutageFailures>,
     limit: Duration,
     pub(crate) overdue: OverdueTimer,
     /// Expires well before the limit, so that tracing begins while the request waits.
@@ -106,7 +139,7 @@ impl Observation {
             failures: AtomicU64::new(0),
             worst_us: AtomicU64::new(0),
             last: LastRequest::default(),
-            last_failure: Mutex::new(None),
+            outage: Mutex::new(OutageFailures::default()),
             limit,
             overdue: OverdueTimer::new()?,
             alarm: OverdueTimer::new()?,
@@ -141,9 +174,7 @@ impl Observation {
     pub(crate) fn end(&self, failure: Option<ProbeFailure>) {
         let failed = failure.is_some();
         let request = ProbeRequest { failed, ..self.under_way().unwrap_or_default() };
-        if failed {
-            *self.last_failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
-        }
+        self.outage.lock().unwrap_or_else(PoisonError::into_inner).add(failure);
         // In this order, and taken in the other, no failure is counted without its answer.
         self.answers.fetch_add(1, SeqCst);
         self.failures.fetch_add(failed.into(), SeqCst);
@@ -193,8 +224,9 @@ impl Observation {
         SegmentDelivery { peer, ..delivery }
     }
 
-    pub(crate) fn last_failure(&self) -> Option<ProbeFailure> {
-        self.last_failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// The most frequent failure of the last outage.
+    pub(crate) fn main_failure(&self) -> Option<ProbeFailure> {
+        self.outage.lock().unwrap_or_else(PoisonError::into_inner).main().cloned()
     }
 
     pub(crate) fn reading(&self) -> ProbeReading {
@@ -273,6 +305,25 @@ mod tests {
         });
     }
 
+    /// Promise (The recorder): Of the failures of an outage the most frequent is told.
+    #[test]
+    fn the_most_frequent_failure_of_an_outage_is_told() {
+        let mut outage = OutageFailures::default();
+        let failure = |text: &str| ProbeFailure { kind: FailureKind::Other, text: text.to_owned() };
+        for text in ["cannot fork", "reset", "cannot fork", "reset", "cannot fork", "reset", "late"]
+        {
+            outage.add(Some(failure(text)));
+        }
+        assert_eq!(outage.main(), Some(&failure("reset")), "of two the latter");
+        outage.add(None);
+        assert_eq!(outage.main(), Some(&failure("reset")), "until the next outage");
+        for number in 0..100 {
+            outage.add(Some(failure(&number.to_string())));
+        }
+        assert_eq!(outage.main(), Some(&failure("99")));
+        assert_eq!(outage.list.len(), OutageFailures::MOST);
+    }
+
     #[test]
     fn what_is_under_way_counts_until_it_has_ended() {
         let state = Observation::new(Duration::from_secs(1000)).unwrap();
@@ -292,6 +343,6 @@ mod tests {
         assert!((tick.answers, tick.failures) == (1, 1) && tick.worst_us >= 5_000, "{tick:?}");
         state.take_into(&mut tick);
         assert_eq!(tick, ProbeTick::default());
-        assert_eq!(state.last_failure(), Some(failure));
+        assert_eq!(state.main_failure(), Some(failure));
     }
 }

@@ -152,9 +152,9 @@ impl Prober {
         self.state.last()
     }
 
-    /// The reason why the last probe that failed did.
-    pub fn last_failure(&self) -> Option<ProbeFailure> {
-        self.state.last_failure()
+    /// The most frequent reason of the failures since the last good answer, or before it where none failed since.
+    pub fn main_failure(&self) -> Option<ProbeFailure> {
+        self.state.main_failure()
     }
 
     /// Opens the connection over which [`Prober::view`] asks, where it is not open. Call it while all is

@@ -254,7 +254,7 @@ impl OpenIncident {
     /// Failure of the last request, if it failed.
     pub(crate) fn failure(&self, with: &Context) -> Option<ProbeFailure> {
         let Monitor::Probe(probe) = self.stall.monitor else { return None };
-        with.monitors.probers.get(probe)?.last_failure()
+        with.monitors.probers.get(probe)?.main_failure()
     }
 
     pub(crate) fn lacks_evidence(&self) -> bool {
