@@ -271,7 +271,7 @@ fn add_processes<W: Write>(source: &Source, archive: &mut Archive<W>) -> io::Res
     });
     for process in processes.list.iter().take(MAX_PROCESSES) {
         let Some(pid) = process.status.pid else { continue };
-        for file in ["status", "limits"] {
+        for file in ["status", "limits", "cgroup"] {
             let path = format!("/proc/{pid}/{file}");
             archive.copy(source, &path, &path)?;
         }

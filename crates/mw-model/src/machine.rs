@@ -159,6 +159,8 @@ pub struct Process {
     pub limits: Option<limits::Rlimits>,
     /// Its open files; only where they reach the limit ([`crate::open_files::reaches_limit`]).
     pub open_files: Option<u64>,
+    /// Path of its memory cgroup, as /proc/PID/cgroup has it; only of the processes with most memory.
+    pub memory_cgroup: Option<String>,
 }
 
 /// True if a user is a person and no service (`UID_MIN` of login.defs).

@@ -3,7 +3,10 @@
 use crate::share::percent;
 use crate::{arc, huge_page_excess, shared_memory};
 use mw_kernel_log::memory_setting;
-use mw_model::{HugePool, LargestOther, LargestProgram, Process, Snapshot, derived, format_bytes};
+use mw_model::{
+    HugePool, LargestOther, LargestProgram, Process, Snapshot, derived, format_bytes,
+    is_cgroup_within,
+};
 use std::collections::BTreeMap;
 
 /// Share of memory from which on a holder is named.
@@ -53,16 +56,8 @@ fn processes(snapshot: &Snapshot) -> impl Iterator<Item = LargeHolder> {
 /// machine or a worker is one process of many. None where some processes could not be read.
 pub(crate) fn largest_program(snapshot: &Snapshot) -> Option<LargestProgram> {
     let processes = snapshot.processes.value().filter(|all| all.whole().is_ok())?;
-    let mut programs: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     let list = &processes.list;
-    for process in list {
-        let status = &process.status;
-        let (count, bytes) = programs.entry(status.name.as_str()).or_default();
-        *count = count.saturating_add(1);
-        let own = status.rss_anon_bytes.or(status.vm_rss_bytes).unwrap_or(0);
-        *bytes = bytes.saturating_add(own);
-    }
-    let (name, (processes, bytes)) = programs.into_iter().max_by_key(|(_, (_, bytes))| *bytes)?;
+    let (name, processes, bytes) = most_memory(list.iter())?;
     // A forked process has the memory of its parent once more, although both share it.
     let all = snapshot.sample.meminfo.value().and_then(|meminfo| meminfo.anon_pages_bytes);
     let bytes = if processes > 1 { bytes.min(all.unwrap_or(bytes)) } else { bytes };
@@ -71,6 +66,38 @@ pub(crate) fn largest_program(snapshot: &Snapshot) -> Option<LargestProgram> {
     let huge_pages = huge_page_excess::reason(snapshot, &of_program);
     let name = name.to_owned();
     is_large(snapshot, bytes).then_some(LargestProgram { name, processes, bytes, huge_pages })
+}
+
+/// The name of the processes with most memory together, their number and their anonymous memory.
+fn most_memory<'a>(processes: impl Iterator<Item = &'a Process>) -> Option<(&'a str, u64, u64)> {
+    let mut programs: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for process in processes {
+        let status = &process.status;
+        let (count, bytes) = programs.entry(status.name.as_str()).or_default();
+        *count = count.saturating_add(1);
+        // Before 4.5 the kernel does not tell anonymous memory from mapped files.
+        let own = status.rss_anon_bytes.or(status.vm_rss_bytes).unwrap_or(0);
+        *bytes = bytes.saturating_add(own);
+    }
+    let most = programs.into_iter().max_by_key(|(_, (_, bytes))| *bytes);
+    most.map(|(name, (count, bytes))| (name, count, bytes))
+}
+
+/// The program that has most memory in a cgroup, a quarter of `used_bytes` at least, by the processes with most memory.
+pub(crate) fn largest_in_group(
+    snapshot: &Snapshot,
+    path: &str,
+    used_bytes: u64,
+) -> Option<LargestProgram> {
+    let list = snapshot.processes.value()?.list.iter();
+    let within = list.filter(|process| {
+        process.memory_cgroup.as_deref().is_some_and(|group| is_cgroup_within(group, path))
+    });
+    let (name, processes, bytes) = most_memory(within)?;
+    let bytes = bytes.min(used_bytes);
+    let is_large = bytes.saturating_mul(4) >= used_bytes;
+    let name = name.to_owned();
+    is_large.then_some(LargestProgram { name, processes, bytes, huge_pages: None })
 }
 
 /// False also where the memory of the machine is not known.

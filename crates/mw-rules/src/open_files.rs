@@ -92,7 +92,7 @@ mod tests {
         let status = Status { name, pid: Some(pid), uid: Some(uid), ..Status::default() };
         let open_files = Some(Rlimit { soft: Some(soft), hard: Some(hard) });
         let limits = Some(Rlimits { open_files, ..Rlimits::default() });
-        Process { status, limits, open_files: open }
+        Process { status, limits, open_files: open, ..Process::default() }
     }
 
     fn found(list: Vec<Process>) -> Option<Finding> {

@@ -123,7 +123,7 @@ mod tests {
         };
         let max_processes = limit.map(|soft| Rlimit { soft: Some(soft), hard: None });
         let limits = max_processes.map(|_| Rlimits { max_processes, ..Rlimits::default() });
-        Process { status, limits, open_files: None }
+        Process { status, limits, ..Process::default() }
     }
 
     fn headlines(list: Vec<Process>) -> Vec<String> {

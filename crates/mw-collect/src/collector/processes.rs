@@ -4,6 +4,7 @@ use crate::collector::open_files;
 use crate::collector::process_files::{limits, reader};
 use crate::source::Source;
 use mw_model::{Missing, Process, Processes, is_person};
+use mw_proc::cgroup;
 use mw_proc::pid_stat::PidStat;
 use mw_proc::status::Status;
 use std::cmp::Reverse;
@@ -20,6 +21,10 @@ const BATCH: usize = 32;
 /// Users whose limit of tasks is read, and the fewest tasks of such a user, where it is no person.
 const MAX_USERS: usize = 8;
 const MANY_TASKS: u64 = 128;
+
+/// Processes whose memory cgroup is read, and the least memory of one.
+const MAX_LARGE: usize = 64;
+const LARGE_BYTES: u64 = 16 << 20;
 
 /// Time limit of all processes: a status costs 10 to 20 µs, more when the process is busy.
 const BUDGET: Duration = Duration::from_millis(8);
@@ -57,6 +62,7 @@ fn collect_within(source: &Source, budget: Duration, first: &[u32]) -> Result<Pr
     }
     add_limits_of_users(source, &mut list)?;
     open_files::add(source, &mut list)?;
+    add_memory_cgroups(source, &mut list)?;
     list.sort_by_key(|process: &Process| process.status.pid);
     Ok(Processes { present: pids.len(), unseen: pids.len() - seen, list })
 }
@@ -92,6 +98,35 @@ fn add_limits_of_users(source: &Source, list: &mut [Process]) -> Result<(), Miss
         }
     }
     Ok(())
+}
+
+/// Reads in which memory cgroup the processes with most memory are.
+fn add_memory_cgroups(source: &Source, list: &mut [Process]) -> Result<(), Missing> {
+    let large = list.iter().enumerate().filter_map(|(at, process)| {
+        let bytes = process.status.rss_anon_bytes.or(process.status.vm_rss_bytes)?;
+        (bytes >= LARGE_BYTES).then_some((bytes, at, process.status.pid?))
+    });
+    let mut most: Vec<(u64, usize, u32)> = large.collect();
+    if most.is_empty() {
+        return Ok(());
+    }
+    most.sort_unstable_by_key(|(bytes, ..)| Reverse(*bytes));
+    most.truncate(MAX_LARGE);
+    let pids: Vec<u32> = most.iter().map(|(.., pid)| *pid).collect();
+    let groups = reader(source, memory_cgroup)?(&pids);
+    for ((_, at, _), group) in most.iter().zip(groups) {
+        if let Some(process) = list.get_mut(*at) {
+            process.memory_cgroup = group.flatten();
+        }
+    }
+    Ok(())
+}
+
+fn memory_cgroup(source: &Source, pid: u32) -> Option<String> {
+    let groups = source.parse(&format!("/proc/{pid}/cgroup"), cgroup::parse_self).ok()?;
+    let of_memory = groups.iter().find(|group| group.has_controller("memory"));
+    let group = of_memory.or_else(|| groups.iter().find(|group| group.is_unified()))?;
+    Some(group.path.clone())
 }
 
 /// Start times of processes, in ticks since boot; `None` for one that has gone or did not answer in time.
@@ -134,7 +169,8 @@ fn process(source: &Source, pid: u32) -> Option<Process> {
     let status = source.parse(&format!("/proc/{pid}/status"), Status::parse).ok()?;
     status.vm_rss_bytes?;
     let locks = status.vm_lck_bytes.max(status.vm_pin_bytes).is_some_and(|bytes| bytes > 0);
-    Some(Process { status, limits: locks.then(|| limits(source, pid)).flatten(), open_files: None })
+    let limits = locks.then(|| limits(source, pid)).flatten();
+    Some(Process { status, limits, ..Process::default() })
 }
 
 #[cfg(test)]

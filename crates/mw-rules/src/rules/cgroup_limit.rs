@@ -49,7 +49,7 @@ use crate::cgroup_parts;
 use crate::group_kills;
 use crate::group_settings::{GroupSetting, raised, set};
 use crate::kernel_memory;
-use crate::largest_holders::largest_program_within;
+use crate::largest_holders::{largest_in_group, largest_program_within};
 use crate::request::{is_task_within, limit_events};
 use crate::rules::cgroup_throttled::{is_over_swap_high, over_swap_high};
 use crate::share::percent;
@@ -253,8 +253,10 @@ fn finding(group: &Cgroup, snapshot: &Snapshot, cgroups: &Cgroups) -> Option<Fin
         headline.push_str(&format!("; {} of it are {}", format_bytes(part.bytes), part.name));
     }
     let use_less = part.as_ref().map_or("reduce the program's memory use", |part| part.remedy);
-    let program = group.stat.anon_bytes.filter(|_| part.is_none());
-    let program = program.and_then(|anon| largest_program_within(snapshot, anon));
+    let program = group.stat.anon_bytes.filter(|_| part.is_none()).and_then(|anon| {
+        let seen = largest_in_group(snapshot, &group.path, anon);
+        seen.or_else(|| largest_program_within(snapshot, anon))
+    });
     if let Some(program) = &program {
         headline.push_str(&format!("; {} has {}", program.label(), format_bytes(program.bytes)));
     }

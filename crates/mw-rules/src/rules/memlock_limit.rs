@@ -191,7 +191,7 @@ mod tests {
             vm_pin_bytes: Some(pinned_kib << 10),
             ..Status::default()
         };
-        Process { status, limits: Rlimits::parse(limits).ok(), open_files: None }
+        Process { status, limits: Rlimits::parse(limits).ok(), ..Process::default() }
     }
 
     #[test]

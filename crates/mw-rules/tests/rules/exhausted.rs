@@ -379,6 +379,20 @@ fn huge_pages_that_hold_more_than_a_program_uses_are_named() {
     assert_eq!(of_one_thread, None, "a process each");
 }
 
+/// Promise (Findings): A cgroup at its limit is named with the program that has most memory in it.
+#[test]
+fn the_program_that_fills_a_cgroup_is_named() {
+    let mut window = window("reports/x07-eight-gibibytes-of-old-prompts-per-model");
+    let said = found(&window, "cgroup-limit").unwrap().headline;
+    assert!(said.contains("; llama-server ("), "{said}");
+    let Reading::Value(processes) = &mut window.now.processes else { panic!("processes") };
+    for process in &mut processes.list {
+        process.memory_cgroup = process.memory_cgroup.take().map(|_| "/elsewhere".to_owned());
+    }
+    let said = found(&window, "cgroup-limit").unwrap().headline;
+    assert!(!said.contains("llama-server"), "{said}");
+}
+
 /// Promise (Findings): A systemd that has grown is re-executed; one of a user is none of the system's daemons.
 #[test]
 fn a_systemd_that_has_grown_is_re_executed() {
