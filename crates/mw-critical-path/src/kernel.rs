@@ -154,7 +154,8 @@ function_sets! {
         "read_swap_cache_async",
     ];
 
-    const SWAP_OUT = ["swap_writepage", "swap_writeout"];
+    /// Writing pages to swap.
+    pub const SWAP_OUT = ["swap_writepage", "swap_writeout"];
 
     /// Freeing the kernel's own objects.
     pub const SLAB_RECLAIM = [

@@ -203,7 +203,12 @@ impl ConditionEvidence<'_> {
     fn spent(&self, path: &PathSummary, part: &PathPart) -> TimeClass {
         let spent = self.spent_by(path, part);
         // The walk goes on in the task that thawed the group.
-        let is_frozen = self.incident.groups.iter().any(|group| group.of_service && group.frozen);
+        let is_on_path = |group: &GroupUse| {
+            let mut unseen = path.chain.iter().filter(|link| link.wait == Wait::Unknown);
+            unseen.any(|link| is_task_within(&link.waiter, &group.path))
+        };
+        let mut frozen = self.incident.groups.iter().filter(|group| group.frozen);
+        let is_frozen = frozen.any(|group| group.of_service || is_on_path(group));
         match spent {
             TimeClass::Sleep
             | TimeClass::TimeLimit

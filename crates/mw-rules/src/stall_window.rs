@@ -3,7 +3,7 @@
 use crate::request::RequestTime;
 use crate::share::{percent, pressure_percent};
 use mw_critical_path::PathTask;
-use mw_critical_path::kernel::{self, FunctionSet, is_in};
+use mw_critical_path::kernel::{self, FunctionSet, SWAP_OUT, is_in};
 use mw_model::derived::total;
 use mw_model::{
     BlockedTask, CanaryMetric, FailureKind, GroupUse, Incident, KernelWait, Metric, Missing,
@@ -306,13 +306,21 @@ impl<'a> StallWindow<'a> {
         rows.flatten().filter_map(row).collect()
     }
 
+    /// True if the request waited for pages to be written to swap.
+    fn waits_for_swap_out(&self) -> bool {
+        const MUCH_PERCENT: f64 = 33.0;
+        let below = self.request.and_then(|request| request.below(&[SWAP_OUT]));
+        below.is_some_and(|(percent, _)| percent >= MUCH_PERCENT)
+    }
+
     /// The most of files that was dirty or under writeback during the stall: in bytes, and in percent of what
     /// could hold page cache at that moment. Pages that are swapped out count as writeback too, so that it does not
     /// count where there are many.
     pub(crate) fn most_unwritten(&self) -> Option<(u64, f64)> {
         const DIRTY: &[Counter] = &[Counter::NrDirty];
         const UNWRITTEN: &[Counter] = &[Counter::NrDirty, Counter::NrWriteback];
-        let unwritten = if swaps_out(self.window) { DIRTY } else { UNWRITTEN };
+        let are_of_swap = swaps_out(self.window) || self.waits_for_swap_out();
+        let unwritten = if are_of_swap { DIRTY } else { UNWRITTEN };
         let page_bytes = self.window.now.origin.page_bytes;
         let samples = || self.window.earlier.first().into_iter().chain([&self.window.now.sample]);
         // The table has no column for it, and it only becomes less: what there was at first.

@@ -28,7 +28,7 @@ use crate::request::{RequestTime, is_task_within};
 use crate::spent_time::{CONFIRMED, SpentTime};
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
-use mw_critical_path::TimeClass;
+use mw_critical_path::{TimeClass, TimeKind, Wait};
 use mw_model::{Area, Finding, Missing, Quantity, Remedy, Severity, Step};
 
 pub(crate) const FROZEN: &[TimeClass] = &[TimeClass::Frozen];
@@ -47,7 +47,9 @@ fn by_path(stall: &StallWindow<'_>, request: &RequestTime<'_>) -> Option<Suspect
     let task = &time.part.task;
     let frozen = || stall.frozen_group().map(|group| group.path.clone());
     let own = frozen().filter(|path| is_task_within(task, path));
-    let path = own.or_else(|| task.cgroup.clone()).or_else(frozen);
+    // Else the time is that of who thawed it.
+    let is_member = time.part.kind == TimeKind::Waiting(Wait::CgroupFrozen);
+    let path = own.or_else(|| task.cgroup.clone().filter(|_| is_member)).or_else(frozen);
     let name = path.as_deref().map_or_else(|| "a cgroup".to_owned(), mw_model::cgroup_name);
     let member = Quantity::Text(named(stall, task));
     let finding =

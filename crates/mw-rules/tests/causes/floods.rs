@@ -68,6 +68,29 @@ fn pages_that_are_only_read_do_not_hold_up_a_write() {
     assert_eq!(first(&reads(reclaims)).as_deref(), Some("page-cache-flood"));
 }
 
+/// Pages that are swapped out are under writeback, and no file's.
+///
+/// Promise (Tracing: why): A request that waits for pages to be swapped out is not attributed to buffered I/O.
+#[test]
+fn pages_on_their_way_to_swap_are_no_flood() {
+    let first = |function: &str| {
+        let mut made = made(&[(TimeKind::Waiting(Wait::DirectReclaim), 98)])
+            .level("nr_dirty", 0, 0)
+            .level("nr_writeback", 0, 200 << 10)
+            .level("nr_free_pages", 0, 0)
+            .level("nr_active_file", 0, 0)
+            .level("nr_inactive_file", 200 << 10, 200 << 10)
+            .counts(Counter::PgscanDirect, 100_000.0);
+        let part = &mut made.incident.path.as_mut().unwrap().parts[0];
+        part.stack = ["io_schedule", "rq_qos_wait", function, "shrink_folio_list"]
+            .map(str::to_owned)
+            .to_vec();
+        explained(&made).causes.into_iter().next().map(|cause| cause.finding.rule)
+    };
+    assert_eq!(first("ext4_writepages").as_deref(), Some("page-cache-flood"));
+    assert_ne!(first("swap_writepage").as_deref(), Some("page-cache-flood"));
+}
+
 /// The remedy of a flood says "writer" only where somebody writes.
 #[test]
 fn the_remedy_of_a_flood_is_for_what_fills_the_page_cache() {

@@ -1,7 +1,7 @@
 //! Which cgroup a cause names, of the service's own and those above it.
 
 use crate::made::Made;
-use crate::paths::{GROUP, explained, group, made, task, with_group};
+use crate::paths::{GROUP, explained, group, link, made, task, with_group};
 use mw_critical_path::{CpuHolder, PathTask, TimeKind, Wait};
 use mw_model::{GroupIo, GroupUse, Subject};
 
@@ -71,6 +71,23 @@ fn the_group_that_was_frozen_is_named() {
     let own = with_group(with_group(sleeps(), frozen(group())), slice());
     let verdict = explained(&own).verdict;
     assert!(verdict.ends_with("db.service was frozen"), "{verdict}");
+}
+
+/// Nobody says which service a command asks; its wait ended with the wake-up by who thawed it.
+#[test]
+fn a_frozen_service_that_is_not_known_is_on_the_path() {
+    let named = |wait| {
+        let mut made = made(&[(TimeKind::TimedOut(Wait::Unknown), 97)]);
+        let path = made.incident.path.as_mut().unwrap();
+        let server = PathTask { cgroup: Some(GROUP.to_owned()), ..task(209, "redis-server") };
+        path.chain =
+            vec![link(&path.task, Wait::Socket, &server), link(&server, wait, &task(1, "sh"))];
+        path.parts[0].task = PathTask { cgroup: Some("/".to_owned()), ..task(598, "sleep") };
+        let frozen = GroupUse { frozen: true, of_service: false, ..group() };
+        explained(&with_group(made, frozen)).verdict
+    };
+    assert!(named(Wait::Unknown).ends_with("db.service was frozen"), "{}", named(Wait::Unknown));
+    assert!(!named(Wait::Futex).ends_with("was frozen"), "{}", named(Wait::Futex));
 }
 
 /// Who lowers a limit reclaims for it, and so do the tasks of a group for its limit; another group's limit only takes
