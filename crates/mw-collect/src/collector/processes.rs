@@ -30,7 +30,9 @@ const LARGE_BYTES: u64 = 16 << 20;
 const BUDGET: Duration = Duration::from_millis(8);
 
 pub(crate) fn collect(source: &Source) -> Result<Processes, Missing> {
-    collect_first(source, &[])
+    let mut processes = collect_first(source, &[])?;
+    add_memory_cgroups(source, &mut processes.list)?;
+    Ok(processes)
 }
 
 /// Reads some processes before all others.
@@ -62,7 +64,6 @@ fn collect_within(source: &Source, budget: Duration, first: &[u32]) -> Result<Pr
     }
     add_limits_of_users(source, &mut list)?;
     open_files::add(source, &mut list)?;
-    add_memory_cgroups(source, &mut list)?;
     list.sort_by_key(|process: &Process| process.status.pid);
     Ok(Processes { present: pids.len(), unseen: pids.len() - seen, list })
 }
