@@ -63,7 +63,7 @@ fn our_index_is_the_kernels_own_on_every_captured_tree() {
         different += odd;
     }
     println!("{compared} indices compared, {different} differ");
-    assert!(compared > 500, "{compared}");
+    assert!(compared > 1000, "{compared}");
     // A machine under load changes between the two readings.
     assert!(different * 20 <= compared, "{different} of {compared} differ");
 }

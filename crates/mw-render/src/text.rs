@@ -360,7 +360,8 @@ fn command(finding: &Finding, remedy: &Remedy) -> String {
         format!("{}: {}", finding.rule, remedy.summary)
     }
 }
-/// What follows the program with most memory.
+
+/// Words that follow the program with most memory.
 fn excess_words(name: &str, excess: HugePageExcess) -> String {
     match excess {
         HugePageExcess::Stacks { threads } => format!(

@@ -45,10 +45,8 @@ pub(crate) fn other_cgroup<'a>(stall: &StallWindow<'a>) -> Option<OtherWriter<'a
     let service = ServiceCgroups::of(stall);
     let others = groups(stall).filter(|group| !service.touches(&group.path));
     let written = others.flat_map(|group| group.io.iter().map(move |io| (group, io)));
-    let journals = journals(stall);
-    let is_used = |device: &str| service.uses(device) || journals.contains(&device);
     let (group, io) = written
-        .filter(|(_, io)| is_used(&io.device) && io.written_bytes > service.wrote(&io.device))
+        .filter(|(_, io)| service.uses(&io.device) && io.written_bytes > service.wrote(&io.device))
         .filter(|(_, io)| !is_swap(stall, &io.device))
         .max_by_key(|(_, io)| io.written_bytes)?;
     (io.written_bytes >= LEAST_BYTES).then(|| OtherWriter {
@@ -64,10 +62,8 @@ pub(crate) fn other_cgroup<'a>(stall: &StallWindow<'a>) -> Option<OtherWriter<'a
 /// written back, and so do file systems that do not know whose page it is.
 pub(crate) fn other_program<'a>(stall: &StallWindow<'a>) -> Option<&'a FloodShare> {
     let service = ServiceCgroups::of(stall);
-    let journals = journals(stall);
-    let is_used = |device: &str| service.uses(device) || journals.contains(&device);
     let is_candidate = |share: &&FloodShare| {
-        is_used(&share.device)
+        service.uses(&share.device)
             && !is_charged(stall, &share.device)
             && !is_process_of_service(stall, share.pid)
             && !is_reader(stall, share.pid)
@@ -226,6 +222,8 @@ struct ServiceCgroups<'a> {
     paths: Vec<&'a str>,
     /// They, and those above and below them.
     groups: Vec<&'a GroupUse>,
+    /// Devices of the journals that the request waited for.
+    journals: Vec<&'a str>,
 }
 
 impl<'a> ServiceCgroups<'a> {
@@ -238,7 +236,7 @@ impl<'a> ServiceCgroups<'a> {
         };
         let all = paths.clone();
         paths.retain(|path| *path != "/" && !all.iter().any(|other| is_cgroup_below(other, path)));
-        let mut service = Self { paths, groups: Vec::new() };
+        let mut service = Self { paths, groups: Vec::new(), journals: journals(stall) };
         service.groups = groups(stall).filter(|group| service.touches(&group.path)).collect();
         service
     }
@@ -253,16 +251,18 @@ impl<'a> ServiceCgroups<'a> {
         self.groups.iter().filter(|group| self.paths.contains(&&*group.path))
     }
 
-    /// True if it read from a disk or wrote to it during the stall, or, where it moved nothing, before; where nothing is known
-    /// of it, one above it did.
+    /// True if it waited for a journal on a disk, or read from the disk or wrote to it during the stall, or, where it moved
+    /// nothing, before; where nothing is known of it, one above it did.
     fn uses(&self, device: &str) -> bool {
+        if self.journals.contains(&device) {
+            return true;
+        }
         let is_known = self.own().next().is_some();
         let groups: Vec<&GroupUse> =
             if is_known { self.own().copied().collect() } else { self.groups.clone() };
         let used: Vec<&GroupIo> = groups.iter().flat_map(|group| &group.io).collect();
-        let is_moved = |io: &&GroupIo| io.read_bytes > 0 || io.written_bytes > 0;
-        let has_moved = used.iter().any(is_moved);
-        used.iter().any(|io| io.device == device && (is_moved(io) || !has_moved))
+        let has_moved = used.iter().any(|io| has_data(io));
+        used.iter().any(|io| io.device == device && (has_data(io) || !has_moved))
     }
 
     /// Bytes that it wrote to a disk.
@@ -311,7 +311,12 @@ fn is_reader(stall: &StallWindow<'_>, pid: u32) -> bool {
 pub(crate) fn disks_of<'a>(stall: &StallWindow<'a>, task: &PathTask) -> Vec<&'a str> {
     let is_own = |group: &&GroupUse| task.cgroup.as_deref() == Some(group.path.as_str());
     let io = groups(stall).filter(is_own).flat_map(|group| &group.io);
-    io.filter(|io| io.read_bytes > 0 || io.written_bytes > 0).map(|io| io.device.as_str()).collect()
+    io.filter(|io| has_data(io)).map(|io| io.device.as_str()).collect()
+}
+
+/// True if anything was read or written.
+fn has_data(io: &GroupIo) -> bool {
+    io.read_bytes > 0 || io.written_bytes > 0
 }
 
 /// Bytes that a cgroup wrote to a disk.

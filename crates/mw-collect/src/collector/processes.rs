@@ -4,7 +4,7 @@ use crate::collector::open_files;
 use crate::collector::process_files::{limits, reader};
 use crate::source::Source;
 use mw_model::{Missing, Process, Processes, is_person};
-use mw_proc::cgroup;
+use mw_proc::cgroup::{self, Membership};
 use mw_proc::pid_stat::PidStat;
 use mw_proc::status::Status;
 use std::cmp::Reverse;
@@ -125,6 +125,11 @@ fn add_memory_cgroups(source: &Source, list: &mut [Process]) -> Result<(), Missi
 
 fn memory_cgroup(source: &Source, pid: u32) -> Option<String> {
     let groups = source.parse(&format!("/proc/{pid}/cgroup"), cgroup::parse_self).ok()?;
+    memory_path(&groups)
+}
+
+/// Path of the group of version 1 that has the memory controller, else of that of version 2.
+pub(crate) fn memory_path(groups: &[Membership]) -> Option<String> {
     let of_memory = groups.iter().find(|group| group.has_controller("memory"));
     let group = of_memory.or_else(|| groups.iter().find(|group| group.is_unified()))?;
     Some(group.path.clone())

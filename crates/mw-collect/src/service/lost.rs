@@ -2,8 +2,8 @@
 
 use super::processes::{memberships, named, stat, unit};
 use super::{KnownService, ServiceTracker};
+use crate::collector::processes::memory_path;
 use mw_model::{OomVictim, ServiceProcess, WriterProcess};
-use mw_proc::cgroup::Membership;
 
 /// The process from which those of a service come, as it was once known.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,11 +53,10 @@ pub fn writer_process(process: &ServiceProcess) -> WriterProcess {
         return WriterProcess { process: process.clone(), ..WriterProcess::default() };
     };
     let groups = memberships(process.pid);
-    let is_of_memory = |group: &&Membership| group.has_controller("memory") || group.is_unified();
     WriterProcess {
         process: process.clone(),
         parent: named(found.parent),
-        cgroup: groups.iter().find(is_of_memory).map(|group| group.path.clone()),
+        cgroup: memory_path(&groups),
         unit: unit(&groups),
     }
 }

@@ -30,9 +30,9 @@
 //!
 //! ## How to fix it
 //! Find the owner by the cache's name; that of `kmalloc-*` says only the size, and `alloc_traces` below
-//! /sys/kernel/debug/slab who allocated, (from 5.14 on), where the kernel was booted with `slub_debug=U`. `memwright fix slab-bloat` drops cached dentries and inodes once
-//! (`vm.drop_caches` 2). That takes time, and what is dropped has to be read again, so it is done only if
-//! you name the rule. With `vm.vfs_cache_pressure` below 100 the kernel keeps them longer than page cache; set it back.
+//! /sys/kernel/debug/slab (5.14 and later) who allocated, where the kernel was booted with `slub_debug=U`.
+//! `memwright fix slab-bloat` drops cached dentries and inodes once (`vm.drop_caches` 2). That takes time, and what is dropped
+//! has to be read again, so it is done only if you name the rule. With `vm.vfs_cache_pressure` below 100 the kernel keeps them longer than page cache; set it back.
 //!
 //! ## Threshold
 //! A healthy machine has 1 to 5% of unreclaimable slab, a file server up to 10%. From 15% on it is a
