@@ -444,6 +444,10 @@ function_sets! {
     /// Functions that enter a file system to write, and sleep below no other lock that is counted per CPU.
     pub const FILESYSTEM_WRITERS = ["vfs_write", "mnt_want_write", "ext4_page_mkwrite", "filemap_page_mkwrite"];
 
+    /// Functions by which a stopped task is continued: SIGCONT wakes what is stopped there, and what is traced
+    /// (kernel/signal.c).
+    pub(crate) const CONTINUES = ["prepare_signal"];
+
     /// Functions in which a task sleeps for a lock that is counted per CPU.
     pub const PER_CPU_LOCK = ["percpu_rwsem_wait", "__percpu_down_read"];
 

@@ -1,5 +1,6 @@
 //! The walk from a request's end back to what its time was spent on.
 
+use crate::kernel::CONTINUES;
 use crate::path::{CpuHolder, CriticalPath, Hop, PathPiece, RunMode, TimeKind, UnseenReason};
 use crate::request::RequestSpan;
 use crate::servers::{Servers, most_stuck};
@@ -282,6 +283,11 @@ impl PathWalk<'_> {
         let is_work =
             waker == Some(WakeCause::Timer) && wait::is_queued_work(self.trace.stack(waker_stack));
         let (hop, wait) = waited_for_by.filter(|_| is_work)?;
+        // It stopped before the trace began, where its own stack is not known.
+        let is_unseen = self.trace.stack(stack).is_empty();
+        if is_unseen && CONTINUES.are_in(self.trace.stack(waker_stack)) {
+            return self.push_at(hop, from, to, TimeKind::Stopped, (stack, waker_stack));
+        }
         Some((hop, wait, stack))
     }
 

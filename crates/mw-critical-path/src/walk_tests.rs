@@ -220,6 +220,21 @@ fn a_stopped_task_is_not_explained_by_who_continues_it() {
     assert_eq!(traced.shares(100, 1100)[0], (TimeKind::Stopped, 850));
 }
 
+/// It stopped before the trace began, and its state was not read.
+#[test]
+fn a_task_that_a_signal_continues_was_stopped() {
+    let kind = |functions: &str| {
+        let mut traced = TraceBuilder::new(2000);
+        is_answered(&mut traced);
+        let stack = traced.stack(functions);
+        let (task, by, context) = (SERVER, OTHER, WakeContext::Task);
+        traced.event(1000, 0, EventKind::Waking { task, by, context, stack }).runs(1001, 1, SERVER);
+        traced.shares(100, 1100)[0].0
+    };
+    assert_eq!(kind("try_to_wake_up < prepare_signal < kill_pid_info"), TimeKind::Stopped);
+    assert_ne!(kind("try_to_wake_up < complete_signal < kill_pid_info"), TimeKind::Stopped);
+}
+
 /// Promise (Tracing: why): A frozen task is not explained by who thaws it.
 #[test]
 fn a_task_that_was_frozen_where_it_slept_is_not_explained_by_who_thaws_it() {
