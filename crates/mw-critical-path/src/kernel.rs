@@ -280,6 +280,12 @@ function_sets! {
         "osq_lock",
     ];
 
+    /// The function that fork(2) takes mmap_lock in where `dup_mmap()` is inlined.
+    pub(crate) const FORKS_ADDRESS_SPACE = ["copy_process"];
+
+    /// fork(2) takes mmap_lock so, and i_mmap_rwsem of mapped files by `down_write()` (kernel/fork.c, `dup_mmap()`).
+    pub(crate) const KILLABLE_WRITE = ["down_write_killable"];
+
     /// Functions that read the mappings of another process, and hold its mmap_lock meanwhile.
     pub const MMAP_LOCK_READERS = [
         "show_map",
@@ -438,15 +444,15 @@ function_sets! {
     /// and suspend, from 6.1 on).
     pub(crate) const THAWS = ["__thaw_task", "thaw_task", "unfreeze_cgroup"];
 
+    /// Functions by which a stopped task is continued: SIGCONT wakes what is stopped there, and what is traced
+    /// (kernel/signal.c).
+    pub(crate) const CONTINUES = ["prepare_signal"];
+
     /// Functions by which a file system is thawed (fs/super.c).
     pub(crate) const THAWS_FILESYSTEM = ["thaw_super"];
 
     /// Functions that enter a file system to write, and sleep below no other lock that is counted per CPU.
     pub const FILESYSTEM_WRITERS = ["vfs_write", "mnt_want_write", "ext4_page_mkwrite", "filemap_page_mkwrite"];
-
-    /// Functions by which a stopped task is continued: SIGCONT wakes what is stopped there, and what is traced
-    /// (kernel/signal.c).
-    pub(crate) const CONTINUES = ["prepare_signal"];
 
     /// Functions in which a task sleeps for a lock that is counted per CPU.
     pub const PER_CPU_LOCK = ["percpu_rwsem_wait", "__percpu_down_read"];
@@ -508,7 +514,8 @@ pub const SWAP: &[FunctionSet] = &[SWAP_IN, SWAP_OUT];
 /// True for a task that waits for mmap_lock: the innermost function that is not of the semaphore itself takes it. Other
 /// semaphores are taken below the same calls (invalidate_lock in a fault, i_mmap_rwsem in munmap and fork).
 pub fn is_wait_for_mmap_lock(stack: &[String]) -> bool {
-    lock_taker(stack).is_some_and(|function| MMAP_LOCK_TAKERS.has(function))
+    let is_fork = |function| FORKS_ADDRESS_SPACE.has(function) && KILLABLE_WRITE.are_in(stack);
+    lock_taker(stack).is_some_and(|taker| MMAP_LOCK_TAKERS.has(taker) || is_fork(taker))
 }
 
 /// True for a task that waits for a lock which one of these functions takes: the innermost function that is not of a lock

@@ -445,6 +445,7 @@ mod tests {
             "schedule < rwsem_down_write_slowpath < down_write_killable < __do_sys_mremap",
             "schedule < __rwbase_read_lock < down_read < lock_mm_and_find_vma < exc_page_fault",
             "__get_user_pages_locked < pin_user_pages < ib_umem_get",
+            "schedule < rwsem_down_write_slowpath < down_write_killable < copy_process < kernel_clone",
         ] {
             assert!(is_wait_for_mmap_lock(&stack(wants)), "{wants}");
         }
@@ -452,6 +453,8 @@ mod tests {
             "schedule < rwsem_down_read_slowpath < down_read < filemap_fault < do_user_addr_fault",
             "schedule < rwsem_down_write_slowpath < down_write < unlink_file_vma < free_pgtables < exit_mmap",
             "schedule < percpu_rwsem_wait < __percpu_down_read < do_page_mkwrite < do_user_addr_fault",
+            "schedule < percpu_rwsem_wait < __percpu_down_read < copy_process < kernel_clone",
+            "schedule < rwsem_down_write_slowpath < down_write < copy_process < kernel_clone",
         ] {
             assert!(!is_wait_for_mmap_lock(&stack(other)), "{other}");
         }
