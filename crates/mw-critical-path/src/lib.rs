@@ -30,6 +30,7 @@ mod names;
 mod needed;
 mod path;
 mod polled;
+mod probe_looks;
 mod program;
 mod request;
 mod run_time;

@@ -2,6 +2,7 @@
 
 use crate::kernel::CONTINUES;
 use crate::path::{CpuHolder, CriticalPath, Hop, PathPiece, RunMode, TimeKind, UnseenReason};
+use crate::probe_looks::{ProbeLooks, joined_looks, unexplained};
 use crate::request::RequestSpan;
 use crate::servers::{Servers, most_stuck};
 use crate::timeline::{Activity, Interval, Timelines, WakeCause, Wakeup};
@@ -22,7 +23,25 @@ pub fn critical_path(trace: &Trace, request: RequestSpan) -> CriticalPath {
     path_within(trace, &Timelines::since(trace, request.from), request)
 }
 
+/// A probe looks at its socket four times a second while it waits. What ended its wait is known of the wait as a whole; of a
+/// proxy that others ask as well, who was stuck in each quarter of a second may tell more.
 fn path_within(trace: &Trace, timelines: &Timelines, request: RequestSpan) -> CriticalPath {
+    let joined = path_by(trace, timelines, request.clone(), ProbeLooks::Joined);
+    if trace.tracer != Some(trace.process(request.task))
+        || unexplained(&joined) * 2 < joined.duration()
+    {
+        return joined;
+    }
+    let apart = path_by(trace, timelines, request, ProbeLooks::Apart);
+    if unexplained(&apart) < unexplained(&joined) { apart } else { joined }
+}
+
+fn path_by(
+    trace: &Trace,
+    timelines: &Timelines,
+    request: RequestSpan,
+    looks: ProbeLooks,
+) -> CriticalPath {
     let servers = Servers::new(trace, timelines, &request);
     let upstreams = Upstreams::new(trace, timelines, &request);
     let RequestSpan { task, from, to, .. } = request;
@@ -36,6 +55,7 @@ fn path_within(trace: &Trace, timelines: &Timelines, request: RequestSpan) -> Cr
         client,
         from,
         follows: true,
+        looks,
         hops,
         parts: Vec::new(),
     };
@@ -63,6 +83,7 @@ pub(crate) fn own_time(
         client,
         from: 0,
         follows: false,
+        looks: ProbeLooks::Apart,
         hops,
         parts,
     };
@@ -87,6 +108,7 @@ struct PathWalk<'a> {
     from: Nanos,
     /// True if a task that was waited for is explained instead.
     follows: bool,
+    looks: ProbeLooks,
     hops: Vec<Hop>,
     parts: Vec<PathPiece>,
 }
@@ -104,7 +126,12 @@ impl PathWalk<'_> {
             }
             _ => from,
         };
-        for interval in self.timelines.within(task, from, to) {
+        let mut intervals: Vec<Interval> = self.timelines.within(task, from, to).collect();
+        let is_probe = hop == 0 && self.trace.tracer == Some(self.client);
+        if is_probe && self.looks == ProbeLooks::Joined {
+            intervals = joined_looks(self.timelines, task, &intervals);
+        }
+        for interval in intervals {
             self.gap(hop, task, at, interval.from);
             at = interval.to;
             self.interval(hop, task, interval, depth);
@@ -242,6 +269,11 @@ impl PathWalk<'_> {
         let wait = self.timelines.wait(stack).unwrap_or(Wait::Unknown);
         let wakeup = self.beyond_timers(hop, to, (wait, wakeup));
         let waker_stack = wakeup.map_or_else(StackId::default, |wakeup| wakeup.stack);
+        // It stopped before the trace began, where its own stack is not known.
+        let is_unseen = self.trace.stack(stack).is_empty();
+        if is_unseen && CONTINUES.are_in(self.trace.stack(waker_stack)) {
+            return self.push_at(hop, from, to, TimeKind::Stopped, (stack, waker_stack));
+        }
         let wait = wait::told_by_waker(wait, self.trace.stack(waker_stack));
         let is_for_task = self.follows && !wait.is_for_resource();
         let next = is_for_task.then(|| self.next(hop, (wait, wakeup), (from, to))).flatten();
@@ -283,11 +315,6 @@ impl PathWalk<'_> {
         let is_work =
             waker == Some(WakeCause::Timer) && wait::is_queued_work(self.trace.stack(waker_stack));
         let (hop, wait) = waited_for_by.filter(|_| is_work)?;
-        // It stopped before the trace began, where its own stack is not known.
-        let is_unseen = self.trace.stack(stack).is_empty();
-        if is_unseen && CONTINUES.are_in(self.trace.stack(waker_stack)) {
-            return self.push_at(hop, from, to, TimeKind::Stopped, (stack, waker_stack));
-        }
         Some((hop, wait, stack))
     }
 
