@@ -6,6 +6,8 @@ use crate::delivery::DeliveryCell;
 use crate::timer::OverdueTimer;
 use mw_model::{Connection, FailureKind, ProbeTick, SegmentDelivery};
 use mw_sys::{monotonic_ns, unix_ms};
+use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -62,25 +64,62 @@ pub struct ProbeFailure {
     pub text: String,
 }
 
-/// The failures of an outage that differ, and how often each was: some requests may only be reset where others are told why.
+/// The last outages, each of which a good answer ended, the latest last.
 #[derive(Debug, Default)]
-struct OutageFailures {
-    list: Vec<(ProbeFailure, u32)>,
+struct LastOutages {
+    list: VecDeque<OutageFailures>,
     is_over: bool,
+}
+
+/// The failures of an outage that differ, and how often each was: some requests may only be reset where others are told why.
+#[derive(Debug)]
+struct OutageFailures {
+    /// Beginnings of the first and the last request that failed.
+    began_unix_ms: u64,
+    last_unix_ms: u64,
+    list: Vec<(ProbeFailure, u32)>,
+}
+
+impl LastOutages {
+    /// An incident is written some seconds after its end, when the service may have failed again.
+    const MOST: usize = 8;
+
+    /// Adds the outcome of a request that began then; a good answer ends the outage.
+    fn add(&mut self, began_unix_ms: u64, failure: Option<ProbeFailure>) {
+        let Some(failure) = failure else {
+            self.is_over = true;
+            return;
+        };
+        if std::mem::take(&mut self.is_over) || self.list.is_empty() {
+            if self.list.len() == Self::MOST {
+                self.list.pop_front();
+            }
+            let list = Vec::new();
+            self.list.push_back(OutageFailures {
+                began_unix_ms,
+                last_unix_ms: began_unix_ms,
+                list,
+            });
+        }
+        if let Some(outage) = self.list.back_mut() {
+            outage.last_unix_ms = began_unix_ms;
+            outage.add(failure);
+        }
+    }
+
+    /// The latest outage of this time.
+    fn latest(&self, time: &RangeInclusive<u64>) -> Option<&OutageFailures> {
+        let outages = self.list.iter().rev();
+        outages
+            .take_while(|outage| outage.last_unix_ms >= *time.start())
+            .find(|outage| outage.began_unix_ms <= *time.end())
+    }
 }
 
 impl OutageFailures {
     const MOST: usize = 8;
 
-    /// Adds a failure; a good answer ends the outage.
-    fn add(&mut self, failure: Option<ProbeFailure>) {
-        let Some(failure) = failure else {
-            self.is_over = true;
-            return;
-        };
-        if std::mem::take(&mut self.is_over) {
-            self.list.clear();
-        }
+    fn add(&mut self, failure: ProbeFailure) {
         if let Some((_, times)) = self.list.iter_mut().find(|(known, _)| *known == failure) {
             *times = times.saturating_add(1);
             return;
@@ -107,7 +146,7 @@ pub(crate) struct Observation {
     failures: AtomicU64,
     worst_us: AtomicU64,
     last: LastRequest,
-    outage: Mutex<OutageFailures>,
+    outages: Mutex<LastOutages>,
     limit: Duration,
     pub(crate) overdue: OverdueTimer,
     /// Expires well before the limit, so that tracing begins while the request waits.
@@ -139,7 +178,7 @@ impl Observation {
             failures: AtomicU64::new(0),
             worst_us: AtomicU64::new(0),
             last: LastRequest::default(),
-            outage: Mutex::new(OutageFailures::default()),
+            outages: Mutex::new(LastOutages::default()),
             limit,
             overdue: OverdueTimer::new()?,
             alarm: OverdueTimer::new()?,
@@ -174,7 +213,9 @@ impl Observation {
     pub(crate) fn end(&self, failure: Option<ProbeFailure>) {
         let failed = failure.is_some();
         let request = ProbeRequest { failed, ..self.under_way().unwrap_or_default() };
-        self.outage.lock().unwrap_or_else(PoisonError::into_inner).add(failure);
+        let mut outages = self.outages.lock().unwrap_or_else(PoisonError::into_inner);
+        outages.add(request.began_unix_ms, failure);
+        drop(outages);
         // In this order, and taken in the other, no failure is counted without its answer.
         self.answers.fetch_add(1, SeqCst);
         self.failures.fetch_add(failed.into(), SeqCst);
@@ -224,9 +265,10 @@ impl Observation {
         SegmentDelivery { peer, ..delivery }
     }
 
-    /// The most frequent failure of the last outage.
-    pub(crate) fn main_failure(&self) -> Option<ProbeFailure> {
-        self.outage.lock().unwrap_or_else(PoisonError::into_inner).main().cloned()
+    /// The most frequent failure of the last outage of this time.
+    pub(crate) fn main_failure(&self, unix_ms: &RangeInclusive<u64>) -> Option<ProbeFailure> {
+        let outages = self.outages.lock().unwrap_or_else(PoisonError::into_inner);
+        outages.latest(unix_ms)?.main().cloned()
     }
 
     pub(crate) fn reading(&self) -> ProbeReading {
@@ -308,20 +350,29 @@ mod tests {
     /// Promise (The recorder): Of the failures of an outage the most frequent is told.
     #[test]
     fn the_most_frequent_failure_of_an_outage_is_told() {
-        let mut outage = OutageFailures::default();
+        let mut outages = LastOutages::default();
         let failure = |text: &str| ProbeFailure { kind: FailureKind::Other, text: text.to_owned() };
         for text in ["cannot fork", "reset", "cannot fork", "reset", "cannot fork", "reset", "late"]
         {
-            outage.add(Some(failure(text)));
+            outages.add(1000, Some(failure(text)));
         }
-        assert_eq!(outage.main(), Some(&failure("reset")), "of two the latter");
-        outage.add(None);
-        assert_eq!(outage.main(), Some(&failure("reset")), "until the next outage");
+        let main = |outages: &LastOutages, from, to| outages.latest(&(from..=to))?.main().cloned();
+        assert_eq!(main(&outages, 0, 2000), Some(failure("reset")), "of two the latter");
+        assert_eq!(main(&outages, 0, 999), None);
+        assert_eq!(main(&outages, 1001, 2000), None, "it was over");
+        outages.add(2000, None);
+        assert_eq!(main(&outages, 500, 9000), Some(failure("reset")), "until the next outage");
         for number in 0..100 {
-            outage.add(Some(failure(&number.to_string())));
+            outages.add(3000 + number, Some(failure(&number.to_string())));
         }
-        assert_eq!(outage.main(), Some(&failure("99")));
-        assert_eq!(outage.list.len(), OutageFailures::MOST);
+        assert_eq!(main(&outages, 500, 9000), Some(failure("99")));
+        assert_eq!(main(&outages, 500, 2500), Some(failure("reset")), "the former outage");
+        assert_eq!(outages.list[1].list.len(), OutageFailures::MOST);
+        for began in 0..100 {
+            outages.add(4000 + began, None);
+            outages.add(4000 + began, Some(failure("late")));
+        }
+        assert_eq!(outages.list.len(), LastOutages::MOST);
     }
 
     #[test]
@@ -343,6 +394,6 @@ mod tests {
         assert!((tick.answers, tick.failures) == (1, 1) && tick.worst_us >= 5_000, "{tick:?}");
         state.take_into(&mut tick);
         assert_eq!(tick, ProbeTick::default());
-        assert_eq!(state.main_failure(), Some(failure));
+        assert_eq!(state.main_failure(&(0..=unix_ms())), Some(failure));
     }
 }

@@ -16,6 +16,7 @@ use mw_model::{Connection, ProbeTick, Reading, ServiceView};
 use mw_sys::unix_ms;
 use rustix::event::{EventfdFlags, PollFlags, eventfd};
 use std::io;
+use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -152,9 +153,14 @@ impl Prober {
         self.state.last()
     }
 
-    /// The most frequent reason of the failures since the last good answer, or before it where none failed since.
-    pub fn main_failure(&self) -> Option<ProbeFailure> {
-        self.state.main_failure()
+    /// The most frequent failure of the last outage, up to a good answer, of this time, in milliseconds since 1970.
+    pub fn main_failure(&self, unix_ms: &RangeInclusive<u64>) -> Option<ProbeFailure> {
+        self.state.main_failure(unix_ms)
+    }
+
+    /// The most frequent failure of the last outage.
+    pub fn last_failure(&self) -> Option<ProbeFailure> {
+        self.main_failure(&(0..=u64::MAX))
     }
 
     /// Opens the connection over which [`Prober::view`] asks, where it is not open. Call it while all is

@@ -15,6 +15,9 @@ use mw_record::Writer;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// The most time from a failure until it is noticed, on a busy machine.
+const NOTICED_AFTER_MS: u64 = 2000;
+
 /// Time of the first explanation of a stall that lasts, after it was seen.
 const FIRST_UPDATE: Duration = Duration::from_secs(1);
 
@@ -251,10 +254,14 @@ impl OpenIncident {
         Some(RequestSpan { task, from, to, servers, command, ..RequestSpan::default() })
     }
 
-    /// Failure of the last request, if it failed.
+    /// The most frequent failure of its outage, if requests failed.
     pub(crate) fn failure(&self, with: &Context) -> Option<ProbeFailure> {
         let Monitor::Probe(probe) = self.stall.monitor else { return None };
-        with.monitors.probers.get(probe)?.main_failure()
+        let prober = with.monitors.probers.get(probe)?;
+        let ended_unix_ms = self.ended_unix_ms().unwrap_or(u64::MAX);
+        // A stall begins by when it was noticed.
+        let began_unix_ms = self.stall.started_unix_ms.saturating_sub(NOTICED_AFTER_MS);
+        prober.main_failure(&(began_unix_ms..=ended_unix_ms))
     }
 
     pub(crate) fn lacks_evidence(&self) -> bool {

@@ -79,7 +79,7 @@ fn next(prober: &Prober) -> ProbeRequest {
 
 fn answers(prober: &Prober) {
     let last = next(prober);
-    assert!(!last.failed, "{}: {:?}", prober.spec().target, prober.main_failure());
+    assert!(!last.failed, "{}: {:?}", prober.spec().target, prober.last_failure());
 }
 
 /// The next answer's failure.
@@ -90,6 +90,6 @@ fn fails(prober: &Prober) -> String {
 fn fails_as(prober: &Prober) -> (FailureKind, String) {
     let last = next(prober);
     assert!(last.failed, "{}: an answer", prober.spec().target);
-    let failure = prober.main_failure().unwrap();
+    let failure = prober.last_failure().unwrap();
     (failure.kind, failure.text)
 }

@@ -52,7 +52,7 @@ fn a_unix_socket_answers_until_its_queue_is_full() {
         held.push(client);
     }
     wait("a time-out", || prober.last().filter(|last| last.failed));
-    let failure = prober.main_failure().unwrap();
+    let failure = prober.last_failure().unwrap();
     assert_eq!(failure.text, "timed out while connecting, its listen queue being full");
     assert_eq!(failure.kind, FailureKind::TimedOut);
     let own = Some(std::process::id());

@@ -86,7 +86,7 @@ impl Server {
         let prober = start(target, 2_000);
         let begun = Instant::now();
         while prober.last().is_none_or(|last| last.failed) {
-            let said = prober.main_failure();
+            let said = prober.last_failure();
             assert!(begun.elapsed() < Duration::from_secs(60), "{said:?}\n{}", self.log());
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -136,7 +136,7 @@ impl Server {
         assert!(taken(prober).worst_us > 1_000 * 50);
         let last = wait("a time-out", || prober.last().filter(|last| last.failed));
         assert!(last.elapsed >= prober.spec().timeout);
-        let said = prober.main_failure().unwrap().text;
+        let said = prober.last_failure().unwrap().text;
         assert!(said.starts_with("timed out while"), "{said}");
         self.signal(Signal::CONT);
         wait("an answer", || prober.last().filter(|last| !last.failed));

@@ -63,7 +63,7 @@ fn a_redis_server_answers_stalls_and_recovers() {
     answers(&slow);
     assert!(client(&["client", "kill", "type", "normal"]).trim().parse::<u64>().unwrap() > 0);
     answers(&slow);
-    assert_eq!(taken(&slow).failures, 0, "{:?}", slow.main_failure());
+    assert_eq!(taken(&slow).failures, 0, "{:?}", slow.last_failure());
 
     server.stall(&server.probe(&format!("redis://:p%3Aw%2F1@127.0.0.1:{port}")));
 }
