@@ -196,6 +196,20 @@ impl GroupUse {
         };
         self.throttled_periods.map_or(added, |periods| added.min(periods.saturating_mul(period_us)))
     }
+
+    /// Takes over limits that were read earlier in the stall and have been lifted since.
+    pub fn keep_limits(&mut self, earlier: &Self) {
+        self.memory_max_bytes = self.memory_max_bytes.or(earlier.memory_max_bytes);
+        self.memory_high_bytes = self.memory_high_bytes.or(earlier.memory_high_bytes);
+        self.memory_swap_high_bytes =
+            self.memory_swap_high_bytes.or(earlier.memory_swap_high_bytes);
+        if self.cpu_quota_us.is_none() && earlier.cpu_quota_us.is_some() {
+            (self.cpu_quota_us, self.cpu_period_us) = (earlier.cpu_quota_us, earlier.cpu_period_us);
+        }
+        if self.io_limits.is_empty() {
+            self.io_limits.clone_from(&earlier.io_limits);
+        }
+    }
 }
 
 /// Bytes that a cgroup read from and wrote to a device; none of either where it used the device only before.
@@ -206,4 +220,26 @@ pub struct GroupIo {
     pub device: String,
     pub read_bytes: u64,
     pub written_bytes: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_that_was_lifted_is_kept_and_one_that_holds_stays() {
+        let earlier = GroupUse {
+            memory_max_bytes: Some(1),
+            cpu_quota_us: Some(2),
+            cpu_period_us: Some(3),
+            io_limits: vec!["sda wbps=4".to_owned()],
+            ..GroupUse::default()
+        };
+        let mut lifted = GroupUse { cpu_period_us: Some(100_000), ..GroupUse::default() };
+        lifted.keep_limits(&earlier);
+        assert_eq!(lifted, earlier);
+        let mut other = GroupUse { memory_max_bytes: Some(9), ..GroupUse::default() };
+        other.keep_limits(&earlier);
+        assert_eq!((other.memory_max_bytes, other.cpu_quota_us), (Some(9), Some(2)));
+    }
 }

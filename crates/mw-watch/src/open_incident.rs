@@ -214,10 +214,17 @@ impl OpenIncident {
             return;
         }
         let processes = self.service_processes();
-        self.known.groups = with.tracing.groups_since(self.stall.seen_unix_ms, &processes);
+        let mut groups = with.tracing.groups_since(self.stall.seen_unix_ms, &processes);
+        for group in &mut groups {
+            let known = self.known.groups.iter().find(|known| known.path == group.path);
+            known.into_iter().for_each(|known| group.keep_limits(known));
+        }
+        self.known.groups = groups;
         self.known.cpus = with.tracing.cpus_since(self.stall.seen_unix_ms);
         let Some(request) = self.request(with) else { return };
         let Some(path) = with.tracing.path(request, names) else { return };
+        let first = path.parts.first().and_then(|part| part.task.cgroup.as_deref());
+        first.into_iter().for_each(|cgroup| with.tracing.concern(cgroup));
         // Where the recorder was late, others may have taken the room of what was traced.
         let knows_more = |known: &PathSummary| known.seen_ns() > path.seen_ns();
         if !self.known.path.as_ref().is_some_and(knows_more) {

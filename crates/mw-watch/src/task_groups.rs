@@ -11,6 +11,9 @@ use std::time::Duration;
 const MAX_SAMPLES: usize = 8;
 const SAMPLES_APART_MS: u64 = 2000;
 
+/// Cgroups of former stalls that are read first.
+const MAX_CONCERNED: usize = 8;
+
 /// CPU time that reading the counters of all cgroups may take: of 500 cgroups, or of 25 on an emulated CPU.
 const GROUPS_LIMIT: Duration = Duration::from_millis(25);
 
@@ -35,18 +38,18 @@ struct GroupSamples {
     samples: VecDeque<(u64, GroupSample)>,
     /// CPU time until then.
     cpus: VecDeque<(u64, CpuSample)>,
+    /// Cgroups of the latest stalls, which are read first at the next: those of a service behind a command are known by no
+    /// connection.
+    concerned: VecDeque<String>,
 }
 
 impl TaskGroups {
     /// Finds the hierarchies; says what is missing where there are none.
     pub(crate) fn open(source: &Source, unseen: &mut Vec<Missing>) -> Self {
         let sampler = GroupSampler::find(source).map_err(|missing| unseen.push(missing)).ok();
-        let (samples, cpus) = Default::default();
-        Self {
-            samples: Mutex::new(sampler.map(|sampler| GroupSamples { sampler, samples, cpus })),
-            known: Mutex::default(),
-            running: Mutex::default(),
-        }
+        let (samples, cpus, concerned) = Default::default();
+        let samples = sampler.map(|sampler| GroupSamples { sampler, samples, cpus, concerned });
+        Self { samples: Mutex::new(samples), known: Mutex::default(), running: Mutex::default() }
     }
 
     /// The cgroups of a process or thread, or those that it had earlier in the stall: who had the CPU may end with it.
@@ -86,7 +89,12 @@ impl TaskGroups {
     /// Reads the counters of all cgroups, `first` before others; where that was done shortly before, the limits of `first` alone.
     pub(crate) fn sample(&self, first: &[String]) {
         let mut groups = locked(&self.samples);
-        let Some(GroupSamples { sampler, samples, cpus }) = groups.as_mut() else { return };
+        let Some(GroupSamples { sampler, samples, cpus, concerned }) = groups.as_mut() else {
+            return;
+        };
+        let others = concerned.iter().filter(|group| !first.contains(group));
+        let first: Vec<String> = first.iter().chain(others).cloned().collect();
+        let first = first.as_slice();
         let now = mw_sys::unix_ms();
         if let Some((at, sample)) = samples.back_mut()
             && at.saturating_add(SAMPLES_APART_MS) > now
@@ -102,6 +110,16 @@ impl TaskGroups {
             samples.pop_front();
         }
         samples.push_back((mw_sys::unix_ms(), sample));
+    }
+
+    /// A stall was one of this cgroup.
+    pub(crate) fn concern(&self, cgroup: &str) {
+        let mut groups = locked(&self.samples);
+        let Some(GroupSamples { concerned, .. }) = groups.as_mut() else { return };
+        if cgroup != "/" && !concerned.iter().any(|known| known == cgroup) {
+            concerned.truncate(MAX_CONCERNED - 1);
+            concerned.push_front(cgroup.to_owned());
+        }
     }
 
     /// Use and waits of cgroups since the last sample shortly before this time, in milliseconds since 1970, or the first

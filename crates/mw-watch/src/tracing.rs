@@ -289,6 +289,11 @@ impl SharedTrace {
         self.groups.since(seen_unix_ms, &of_service, &cgroups)
     }
 
+    /// A stall was one of this cgroup, whose limits are read first at the next.
+    pub(crate) fn concern(&self, cgroup: &str) {
+        self.groups.concern(cgroup);
+    }
+
     /// CPU time since the last sample before a stall was seen at this time, or the first one
     /// after it.
     pub(crate) fn cpus_since(&self, seen_unix_ms: u64) -> Option<CpuUse> {
