@@ -50,8 +50,12 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
         groups.iter().filter(|group| group.high_events.max(group.swap_high_events) > Some(0));
     let times = |group: &GroupUse| group.high_events.max(group.swap_high_events);
     let group = over.max_by_key(|group| (group.of_service, times(group)));
-    // A task at memory.max comes through the same code. Where the kernel's count was read, it decides.
-    if group.is_none() && groups.iter().any(|group| group.high_events.is_some()) {
+    // A task at memory.max comes through the same code. Where the kernel's count of its cgroup was read, it decides.
+    let throttled_task = request.largest(&[TimeClass::MemoryHigh]).map(|part| &part.task);
+    let own = throttled_task.and_then(|task| task.cgroup.as_deref());
+    let is_counted =
+        |group: &GroupUse| group.high_events.is_some() && own.is_none_or(|own| own == group.path);
+    if group.is_none() && groups.iter().any(is_counted) {
         return Ok(None);
     }
     let throttled = request.percent(&[TimeClass::MemoryHigh]);
@@ -62,16 +66,17 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
     }
     let finding = match group {
         Some(group) if is_over_swap_high(group) => over_swap_high(group),
-        _ => over_memory_high(group),
+        _ => over_memory_high(group, own),
     };
     Ok(Some(Suspect::new(finding, CONFIRMED).explaining(request.percent(OF_LIMIT))))
 }
 
-fn over_memory_high(group: Option<&GroupUse>) -> Finding {
-    let subject = Subject::Cgroup(group.map(|group| group.path.clone()));
+/// `own` is the cgroup of the task that was throttled, where it is known.
+fn over_memory_high(group: Option<&GroupUse>, own: Option<&str>) -> Finding {
+    let path = group.map(|group| group.path.as_str()).or(own);
+    let high = group.and_then(|group| group.memory_high_bytes);
+    let subject = Subject::Cgroup(path.map(str::to_owned));
     let headline = format!("{} exceeded memory.high", subject.actor());
-    let (path, high) =
-        (group.map(|group| group.path.as_str()), group.and_then(|group| group.memory_high_bytes));
     let finding = Finding::new(Severity::Critical, subject, headline)
         .with_impact("Each allocation of the group was followed by reclaim and a sleep.")
         .with_remedy(Remedy::named(

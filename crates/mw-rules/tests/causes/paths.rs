@@ -866,6 +866,20 @@ fn a_group_over_its_swap_limit_is_named_with_it() {
     assert!(!format!("{:?}", cause.finding.remedy).contains("MemoryMax"), "{cause:?}");
 }
 
+/// The counters of the task's cgroup were not read in time: those of others decide nothing.
+#[test]
+fn a_throttled_task_names_its_cgroup_where_its_counters_are_missing() {
+    let other =
+        GroupUse { path: "/other".to_owned(), of_service: false, high_events: Some(0), ..group() };
+    let throttled = made(&[(TimeKind::Waiting(Wait::MemoryHigh), 90)]);
+    let cause = explained(&with_group(throttled.clone(), other)).causes.remove(0);
+    assert_eq!(cause.finding.rule, "cgroup-throttled");
+    assert_eq!(cause.finding.subject.to_string(), format!("cgroup {GROUP}"));
+    let calm = GroupUse { high_events: Some(0), ..group() };
+    let first = explained(&with_group(throttled, calm)).causes.into_iter().next();
+    assert_ne!(first.map(|cause| cause.finding.rule).as_deref(), Some("cgroup-throttled"));
+}
+
 /// The machine had little dirty: what throttled is the dirty limit of the writer's own cgroup.
 ///
 /// Promise (Tracing: why): A cgroup that throttles its own writers is named, and not a limit of the machine.
