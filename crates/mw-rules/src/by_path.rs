@@ -1,13 +1,14 @@
 //! The cause of a stall by the critical path of its slowest request.
 //!
 //! A cause has to explain at least half of the request; what explains less contributed. A shortage of memory is the cause
-//! from three tenths on, where nothing explains more: a request that nothing delays waits for no memory, while it
-//! computes, and waits for CPUs and disks now and then. Among causes, one that says why a resource was short precedes
-//! one that says only that it was. Where there is none, the cause is unknown, and what was ruled out is listed.
+//! from three tenths on, where nothing but the recorder explains more: a request that nothing delays waits for no memory,
+//! while it computes, and waits for CPUs and disks now and then. Among causes, one that says why a resource was short
+//! precedes one that says only that it was. Where there is none, the cause is unknown, and what was ruled out is listed.
 
 use crate::diagnosis::Diagnosis;
 use crate::registry::{Precedence, Rule};
 use crate::request::RequestTime;
+use crate::rules::recorder_itself;
 use crate::stall_window::StallWindow;
 use crate::suspect::{Score, ScoredSuspect, Strength, Suspect};
 use crate::{RULES, by_scores};
@@ -46,11 +47,15 @@ fn of_request(
     skipped: &mut Vec<SkippedRule>,
 ) -> Diagnosis {
     let mut found: Vec<(Precedence, Suspect)> = Vec::new();
+    let mut most = 0;
     for rule in RULES.iter().filter(|rule| rule.has_cause()) {
-        let suspect = suspect(rule, stall, request, skipped);
-        found.extend(suspect.map(|suspect| (rule.precedence, suspect)));
+        let Some(suspect) = suspect(rule, stall, request, skipped) else { continue };
+        let explains = suspect.explained();
+        if explains >= CAUSE_PERCENT || !is_of_recorder(rule, request, explains) {
+            most = most.max(explains);
+        }
+        found.push((rule.precedence, suspect));
     }
-    let most = found.iter().map(|(_, suspect)| suspect.explained()).max().unwrap_or(0);
     let unseen = request.percent(&[TimeClass::Untraced, TimeClass::Unknown]);
     let is_cause = |precedence: Precedence, suspect: &Suspect| {
         let explains = suspect.explained();
@@ -70,6 +75,13 @@ fn of_request(
     let scored = |(precedence, suspect)| scored(precedence, suspect, request);
     let causes = causes.into_iter().map(scored).collect();
     Diagnosis { causes, contributed, ruled_out }
+}
+
+/// The recorder takes time because something stalls, and what it takes hides no shortage. A probe that was slow itself is
+/// none of that.
+fn is_of_recorder(rule: &Rule, request: &RequestTime<'_>, explains: u8) -> bool {
+    rule.blamed() == recorder_itself::OWN
+        && request.percent(recorder_itself::OWN).round() >= f64::from(explains)
 }
 
 /// The condition of one rule, with how much of the request it explains.

@@ -43,20 +43,27 @@ fn a_probe_that_waited_for_the_recorder_says_nothing_of_the_service() {
 /// Any request computes; none waits for memory unless memory is short.
 #[test]
 fn a_shortage_of_memory_is_the_cause_from_three_tenths_on_where_nothing_explains_more() {
-    let explained = |memory, computed| {
+    let explained_beside = |recorder, memory, computed| {
         let parts = [
             (TimeKind::Waiting(Wait::CgroupReclaim), memory),
             (TimeKind::Running(RunMode::User), computed),
+            (TimeKind::Runnable(CpuHolder::Tracer), recorder),
         ];
         let made = with_group(made(&parts), GroupUse { max_events: Some(900), ..group() });
         let incident = explained(&made);
         let first = incident.causes.into_iter().next();
         first.map(|cause| (cause.finding.rule, cause.confidence_percent < 40))
     };
+    let explained = |memory, computed| explained_beside(0, memory, computed);
     assert_eq!(explained(42, 30), Some(("cgroup-limit".to_owned(), true)));
     assert_eq!(explained(42, 45), None, "neither explains half");
     assert_eq!(explained(28, 20), None);
     assert_eq!(explained(20, 55).map(|(rule, _)| rule).as_deref(), Some("service-itself"));
+    // The recorder works because something stalls.
+    let first = |recorder, memory| explained_beside(recorder, memory, 20).map(|(rule, _)| rule);
+    assert_eq!(first(28, 26).as_deref(), Some("cgroup-limit"));
+    assert_eq!(first(28, 20), None);
+    assert_eq!(first(55, 36).as_deref(), Some("recorder-itself"));
 }
 
 #[test]
