@@ -264,7 +264,7 @@ pub const RULES: &[Rule] = &[
     rule!("network-or-service", network_or_service: cause)
         .ranks(LastResort)
         .by(roles::nobody)
-        .explains(network_or_service::IDLE)
+        .explains(network_or_service::UNSEEN)
         .outside_memory()
         .accuses(Accusation::Nobody),
     rule!("network-wait", network_wait: cause)

@@ -4,7 +4,8 @@
 //!
 //! ## What it finds
 //! No hazard: this rule only explains stalls. The probe exceeded its limit, and either the service was idle for most of
-//! the request, so that none of its threads worked on it; or the critical path of the request was not traced, no other rule
+//! the request, so that none of its threads worked on it; or the probe waited on its connection until its own time limit, and
+//! no thread was seen that had the request; or the critical path of the request was not traced, no other rule
 //! has a plausible cause, and everything that can be observed without a trace was calm. The service itself, or the network
 //! between it and the probe, was slow; which of the two is not known.
 //!
@@ -20,7 +21,8 @@
 //! as root, with tracefs). Probes over TCP know of lost packets: then the cause is `network-loss`.
 //!
 //! ## Threshold
-//! With a critical path: the service is idle for at least half of the request, and the confidence is low. Without one: the
+//! With a critical path: the service is idle for at least half of the request, or the probe waited alone for as long, and
+//! the confidence is low. Without one: the
 //! less any task waited by /proc/pressure, the higher the score, which begins at 60 and is at most 70.
 //!
 //! ## References
@@ -28,15 +30,19 @@
 
 use crate::cause_score::WORTH_NAMING;
 use crate::path_words::{manual, named};
+use crate::request::RequestTime;
 use crate::rules::service_itself;
-use crate::spent_time::POSSIBLE;
+use crate::spent_time::{POSSIBLE, SpentTime};
 use crate::stall_window::{CanaryVerdict, StallWindow};
 use crate::suspect::Suspect;
-use mw_critical_path::TimeClass;
+use mw_critical_path::{PathPart, TimeClass, TimeKind, Wait};
 use mw_model::{Area, FailureKind, Finding, Missing, Quantity, Resource, Severity, TriggerKind};
 
 /// Time of a service that waits for work.
-pub(crate) const IDLE: &[TimeClass] = &[TimeClass::Idle];
+const IDLE: &[TimeClass] = &[TimeClass::Idle];
+
+/// Time in which nobody was seen to have the request.
+pub(crate) const UNSEEN: &[TimeClass] = &[TimeClass::Idle, TimeClass::Unknown];
 
 /// # Errors
 /// Nothing could be seen.
@@ -45,7 +51,7 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
         return Ok(None);
     }
     match stall.request {
-        Some(_) => Ok(of_idle_service(stall)),
+        Some(request) => Ok(of_idle_service(stall).or_else(|| of_unanswered_probe(request))),
         None => of_calm_machine(stall),
     }
 }
@@ -56,14 +62,27 @@ fn of_idle_service(stall: &StallWindow<'_>) -> Option<Suspect> {
     if service_itself::leaving_link(stall, &time).is_some() {
         return None;
     }
-    let task = &time.part.task;
-    let headline = format!("{} did not work on the request", named(stall, task));
+    let headline = format!("{} did not work on the request", named(stall, &time.part.task));
+    Some(unattended(&time, &headline))
+}
+
+/// The probe's own connection was silent until its time limit, and no thread of this machine was seen to have the request.
+fn of_unanswered_probe(request: &RequestTime<'_>) -> Option<Suspect> {
+    let is_silent = |_, part: &PathPart| {
+        part.task.tid == request.path.task.tid
+            && matches!(part.kind, TimeKind::TimedOut(Wait::Poll | Wait::Socket))
+    };
+    let time = SpentTime::of(request, is_silent)?;
+    Some(unattended(&time, "no thread was seen to work on the request"))
+}
+
+fn unattended(time: &SpentTime<'_>, headline: &str) -> Suspect {
     let finding = Finding::new(Severity::Warning, Area::NetworkOrService, headline)
         .with_impact(
             "The request was lost on its way, or the service waited for an event that did not come.",
         )
         .with_remedy(manual("check the service's log and its connections", "ss -tin"));
-    Some(time.cause(finding, POSSIBLE))
+    time.cause(finding, POSSIBLE)
 }
 
 /// Nothing was traced, and nothing that can be seen without a trace was busy.

@@ -348,6 +348,27 @@ fn a_service_that_waits_for_work_is_not_blamed() {
     assert_eq!(first(&timed_out).rule, "network-loss");
 }
 
+/// Nobody was seen to have the request, and the probe's connection was silent until the probe's own time limit.
+#[test]
+fn a_probe_that_waits_alone_names_no_cause_for_sure() {
+    let alone = |kind: TimeKind, is_of_probe: bool| {
+        let mut made = made(&[(kind, 95)]).served_by((812, "postgres"));
+        let path = made.incident.path.as_mut().unwrap();
+        if is_of_probe {
+            path.parts[0].task = path.task.clone();
+        }
+        explained(&made).causes.into_iter().next()
+    };
+    let cause = alone(TimeKind::TimedOut(Wait::Poll), true).unwrap();
+    assert_eq!(cause.finding.rule, "network-or-service");
+    assert_eq!(cause.finding.headline, "no thread was seen to work on the request");
+    assert!(cause.score() <= 50);
+    for (kind, is_of_probe) in [(Wait::Child, true), (Wait::Poll, false)] {
+        let cause = alone(TimeKind::TimedOut(kind), is_of_probe);
+        assert_ne!(cause.map(|cause| cause.finding.rule).as_deref(), Some("network-or-service"));
+    }
+}
+
 fn at_limit(made: Made, kind: ReachedLimitKind, holder: &str) -> Made {
     let mut made = made;
     let limit = ReachedLimit { kind, holder: holder.to_owned(), used: 1024, limit: 1024 };
