@@ -47,6 +47,7 @@ const EXEC: FunctionSet = FunctionSet::new(&["begin_new_exec"]);
 const MOVES: FunctionSet = FunctionSet::new(&[
     "cgroup_procs_write",
     "__cgroup_procs_write",
+    "cgroup_procs_write_start",
     "cgroup_attach_lock",
     "cgroup_update_dfl_csses",
     "cgroup_attach_task_all",
@@ -54,6 +55,8 @@ const MOVES: FunctionSet = FunctionSet::new(&[
 ]);
 
 const PER_CPU: FunctionSet = FunctionSet::new(&["percpu_rwsem_wait", "percpu_down_write"]);
+
+const WRITES: FunctionSet = FunctionSet::new(&["percpu_down_write"]);
 
 pub(crate) const FUNCTIONS: &[FunctionSet] = &[FORKS, EXEC, MOVES, PER_CPU];
 
@@ -84,7 +87,9 @@ fn forks(stack: &[String]) -> bool {
     is_wait_for_lock_of(stack, FORKS) || (is_wait_for_lock_of(stack, EXEC) && PER_CPU.are_in(stack))
 }
 
-/// True for a move that waits until no task forks.
+/// True for a move that waits until no task forks, or for the RCU grace period after which readers of the lock wait.
 fn moves(stack: &[String]) -> bool {
-    is_wait_for_lock_of(stack, MOVES) && PER_CPU.are_in(stack)
+    let mut callers = stack.iter().skip_while(|function| !WRITES.has(function));
+    callers.nth(1).is_some_and(|caller| MOVES.has(caller))
+        || (is_wait_for_lock_of(stack, MOVES) && PER_CPU.are_in(stack))
 }

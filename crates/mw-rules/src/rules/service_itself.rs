@@ -4,7 +4,8 @@
 //!
 //! ## What it finds
 //! No hazard: this rule only explains stalls. For most of the request a task of the service computed, slept on a timer, or
-//! waited until a time limit of its own or for a lock. Memory was not the cause.
+//! waited until a time limit of its own or for a lock. Memory was not the cause. Of a lock of the kernel's own (of a file, a
+//! directory, an address space) whose holder was not seen, the confidence is low.
 //!
 //! ## Why it hurts
 //! No setting of the machine makes such a request faster.
@@ -33,7 +34,7 @@ use crate::rules::{
 use crate::spent_time::{CONFIRMED, LIKELY, POSSIBLE, SpentTime};
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
-use mw_critical_path::{PathTask, TimeClass, WaitLink};
+use mw_critical_path::{PathPart, PathTask, TimeClass, TimeKind, Wait, WaitLink};
 use mw_model::{Area, Finding, Missing, Severity};
 
 /// Ways in which a program takes time itself.
@@ -52,8 +53,13 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
     }
     let (did, sure) = deed(&time);
     let headline = format!("{} {did}", named(stall, &time.part.task));
+    let impact = if is_lock_of_kernel(time.part) {
+        "What held the lock was not seen."
+    } else {
+        "The service spent this time itself."
+    };
     let finding = Finding::new(Severity::Warning, Area::Service, headline)
-        .with_impact("The service spent this time itself.")
+        .with_impact(impact)
         .with_remedy(see(&time.part.task));
     Ok(Some(time.cause(finding, sure)))
 }
@@ -84,9 +90,17 @@ pub(crate) fn deed(time: &SpentTime<'_>) -> (&'static str, u8) {
         TimeClass::Sleep => ("slept on a timer", CONFIRMED),
         TimeClass::TimeLimit => ("waited until its own time limit", LIKELY),
         TimeClass::Computing => ("computed", CONFIRMED),
+        TimeClass::Lock if is_lock_of_kernel(time.part) => {
+            ("waited for a lock of the kernel", POSSIBLE)
+        }
         TimeClass::Lock => ("waited for a lock", LIKELY),
         _ => ("waited for an event", POSSIBLE),
     }
+}
+
+/// True for a lock that the kernel takes for itself, as of a file or an address space, and not for the program.
+fn is_lock_of_kernel(part: &PathPart) -> bool {
+    matches!(part.kind, TimeKind::Waiting(Wait::Semaphore | Wait::Mutex))
 }
 
 /// The link at which the chain of waits leaves the service, if the task at its end is another program's.
