@@ -5,6 +5,7 @@ mod absent;
 mod boot;
 mod changes;
 mod check;
+mod first_causes;
 mod guest_waits;
 mod package;
 mod sets;

@@ -40,6 +40,7 @@ pub(crate) fn problems(kernels: &[StoredKernel]) -> anyhow::Result<Vec<String>> 
     let mut problems = functions(kernels);
     problems.extend(waits(kernels));
     problems.extend(super::waits::problems(kernels)?);
+    problems.extend(super::first_causes::problems(kernels)?);
     problems.extend(keys(kernels, &counters_in_use()?)?);
     Ok(problems)
 }

@@ -5,114 +5,133 @@ use super::store::{STACKS, StoredKernel};
 use mw_critical_path::{Wait, wait_of};
 use xtask::workspace::{read, root};
 
-const PAGE: &str = "docs/kernels.md";
+pub(crate) const PAGE: &str = "docs/kernels.md";
 
-/// Kinds, and what a process of each waits for. Two waits are given where both are true.
-const KINDS: &[(&str, &[Wait])] = &[
-    ("accept", &[Wait::Socket]),
-    ("aio", &[Wait::AsyncIo]),
-    ("cgroup-fork", &[Wait::Semaphore]),
-    ("cgroup-move", &[Wait::Semaphore]),
-    ("child", &[Wait::Child]),
-    ("core-dump", &[Wait::Exit]),
-    ("cpu-quota", &[Wait::CpuQuota]),
-    ("datagram", &[Wait::Socket]),
-    ("device-flush", &[Wait::FileWrite, Wait::Writeback]),
-    ("device-read", &[Wait::FileRead]),
-    ("direct-read", &[Wait::Disk]),
-    ("direct-write", &[Wait::Disk]),
-    ("directory-lock", &[Wait::Semaphore]),
-    ("directory-read", &[Wait::Disk]),
-    ("dirty-limit", &[Wait::DirtyThrottling]),
-    ("dirty-limit-of-cgroup", &[Wait::DirtyThrottling]),
-    ("disk-fault", &[Wait::FileRead]),
-    ("disk-read", &[Wait::FileRead]),
-    ("epoll", &[Wait::Poll]),
-    ("eventfd", &[Wait::Pipe]),
-    ("exec-threads", &[Wait::Exit]),
-    ("fifo", &[Wait::Pipe]),
-    ("file-position", &[Wait::Mutex]),
-    ("flock", &[Wait::FileLock]),
-    ("frozen", &[Wait::CgroupFrozen]),
-    ("frozen-file-create", &[Wait::FilesystemFrozen]),
-    ("frozen-file-fault", &[Wait::FilesystemFrozen]),
-    ("frozen-file-write", &[Wait::FilesystemFrozen]),
-    ("fsync", &[Wait::FileWrite, Wait::Writeback]),
-    ("fuse-fault", &[Wait::Fuse]),
-    ("fuse-flush", &[Wait::Fuse]),
-    ("fuse-inode-lock", &[Wait::Semaphore]),
-    ("fuse-open", &[Wait::Fuse]),
-    ("fuse-read", &[Wait::Fuse]),
-    ("fuse-read-ahead", &[Wait::Fuse]),
-    ("fuse-stat", &[Wait::Fuse]),
-    ("fuse-write", &[Wait::Fuse]),
-    ("futex", &[Wait::Futex]),
-    ("futex-pi", &[Wait::Futex]),
-    ("inode-lock", &[Wait::Semaphore]),
-    ("inotify", &[Wait::Poll]),
-    ("invalidate-lock-fault", &[Wait::Semaphore]),
-    ("invalidate-lock-read", &[Wait::Semaphore]),
-    ("io-limit", &[Wait::IoLimit]),
-    ("io-uring", &[Wait::AsyncIo]),
-    ("journal", &[Wait::Journal]),
-    ("journal-buffer", &[Wait::Journal]),
-    ("journal-thread", &[Wait::Journal]),
-    ("memory-high", &[Wait::MemoryHigh]),
-    ("memory-max", &[Wait::CgroupReclaim]),
-    ("message", &[Wait::Pipe]),
-    ("message-room", &[Wait::Pipe]),
-    ("mmap-lock-brk", &[Wait::Semaphore]),
-    ("mmap-lock-cmdline", &[Wait::Semaphore]),
-    ("mmap-lock-fault", &[Wait::Semaphore]),
-    ("mmap-lock-fork", &[Wait::Semaphore]),
-    ("mmap-lock-holder", &[Wait::Fuse]),
-    ("mmap-lock-madvise", &[Wait::Semaphore]),
-    ("mmap-lock-mlock", &[Wait::Semaphore]),
-    ("mmap-lock-mlockall", &[Wait::Semaphore]),
-    ("mmap-lock-mmap", &[Wait::Semaphore]),
-    ("mmap-lock-mprotect", &[Wait::Semaphore]),
-    ("mmap-lock-mremap", &[Wait::Semaphore]),
-    ("mmap-lock-munmap", &[Wait::Semaphore]),
-    ("mmap-lock-readv", &[Wait::Semaphore]),
-    ("mmap-lock-rollup", &[Wait::Semaphore]),
-    ("netlink", &[Wait::Socket]),
-    ("page-lists", &[Wait::Worker]),
-    ("pause", &[Wait::Signal]),
-    ("pipe", &[Wait::Pipe]),
-    ("pipe-mutex", &[Wait::Mutex]),
-    ("pipe-room", &[Wait::Pipe]),
-    ("poll", &[Wait::Poll]),
-    ("posix-message", &[Wait::Pipe]),
-    ("range-lock", &[Wait::FileLock]),
-    ("rcu", &[Wait::Rcu]),
-    ("select", &[Wait::Poll]),
-    ("semaphore", &[Wait::Futex]),
-    ("signalfd", &[Wait::Signal]),
-    ("sigsuspend", &[Wait::Signal]),
-    ("sigtimedwait", &[Wait::Signal]),
-    ("sleep", &[Wait::Sleep]),
-    ("swap-in", &[Wait::SwapIn]),
-    ("swap-in-shared", &[Wait::SwapIn]),
-    ("sync", &[Wait::FileWrite, Wait::Writeback]),
-    ("tcp-accept", &[Wait::Socket]),
-    ("tcp-receive", &[Wait::Socket]),
-    ("tcp-room", &[Wait::Socket]),
-    ("terminal", &[Wait::Terminal]),
-    ("terminal-room", &[Wait::Terminal]),
-    ("timerfd", &[Wait::Sleep]),
-    ("truncate", &[Wait::Writeback]),
-    ("unix-connect", &[Wait::Socket]),
-    ("unix-room", &[Wait::Socket]),
-    ("unix-socket", &[Wait::Socket]),
-    ("userfault", &[Wait::Userfault]),
-    ("userfault-huge", &[Wait::Userfault]),
-    ("userfault-read", &[Wait::Userfault]),
-    ("vfork", &[Wait::Child]),
-    ("writeback", &[Wait::Writeback]),
+/// Nothing on this machine says for what the peer takes so long.
+const PEER: &[&str] = &["network-or-service", "network-wait", "service-itself", "slow-dependency"];
+
+/// The service's own code waits for its own timer, signal, child or thread.
+const OWN: &[&str] = &["service-itself"];
+
+/// A disk that completes nothing.
+const DISK: &[&str] = &["slow-disk", "hung-device"];
+
+/// A disk that completes no sync.
+const SYNC: &[&str] = &["journal-commit", "slow-disk", "hung-device"];
+
+/// A lock whose holder is not on the path.
+const LOCK: &[&str] = &["lock-wait", "service-itself"];
+
+/// No rule is about it.
+const NONE: &[&str] = &[];
+
+/// Kinds, what a process of each waits for, and rules of which one is right as the first cause. Two waits are given where both
+/// are true.
+pub(crate) const KINDS: &[(&str, &[Wait], &[&str])] = &[
+    ("accept", &[Wait::Socket], PEER),
+    ("aio", &[Wait::AsyncIo], DISK),
+    ("cgroup-fork", &[Wait::Semaphore], &["cgroup-migration"]),
+    ("cgroup-move", &[Wait::Semaphore], &["cgroup-migration"]),
+    ("child", &[Wait::Child], OWN),
+    ("core-dump", &[Wait::Exit], OWN),
+    ("cpu-quota", &[Wait::CpuQuota], &["cpu-throttled"]),
+    ("datagram", &[Wait::Socket], PEER),
+    ("device-flush", &[Wait::FileWrite, Wait::Writeback], SYNC),
+    ("device-read", &[Wait::FileRead], DISK),
+    ("direct-read", &[Wait::Disk], DISK),
+    ("direct-write", &[Wait::Disk], DISK),
+    ("directory-lock", &[Wait::Semaphore], LOCK),
+    ("directory-read", &[Wait::Disk], DISK),
+    ("dirty-limit", &[Wait::DirtyThrottling], &["dirty-throttle"]),
+    ("dirty-limit-of-cgroup", &[Wait::DirtyThrottling], &["dirty-throttle"]),
+    ("disk-fault", &[Wait::FileRead], DISK),
+    ("disk-read", &[Wait::FileRead], DISK),
+    ("epoll", &[Wait::Poll], PEER),
+    ("eventfd", &[Wait::Pipe], PEER),
+    ("exec-threads", &[Wait::Exit], OWN),
+    ("fifo", &[Wait::Pipe], PEER),
+    ("file-position", &[Wait::Mutex], LOCK),
+    ("flock", &[Wait::FileLock], LOCK),
+    ("frozen", &[Wait::CgroupFrozen], &["frozen-cgroup"]),
+    ("frozen-file-create", &[Wait::FilesystemFrozen], &["frozen-filesystem"]),
+    ("frozen-file-fault", &[Wait::FilesystemFrozen], &["frozen-filesystem"]),
+    ("frozen-file-write", &[Wait::FilesystemFrozen], &["frozen-filesystem"]),
+    ("fsync", &[Wait::FileWrite, Wait::Writeback], SYNC),
+    ("fuse-fault", &[Wait::Fuse], &["fuse-server"]),
+    ("fuse-flush", &[Wait::Fuse], &["fuse-server"]),
+    ("fuse-inode-lock", &[Wait::Semaphore], LOCK),
+    ("fuse-open", &[Wait::Fuse], &["fuse-server"]),
+    ("fuse-read", &[Wait::Fuse], &["fuse-server"]),
+    ("fuse-read-ahead", &[Wait::Fuse], &["fuse-server"]),
+    ("fuse-stat", &[Wait::Fuse], &["fuse-server"]),
+    ("fuse-write", &[Wait::Fuse], &["fuse-server"]),
+    ("futex", &[Wait::Futex], LOCK),
+    ("futex-pi", &[Wait::Futex], LOCK),
+    ("inode-lock", &[Wait::Semaphore], LOCK),
+    ("inotify", &[Wait::Poll], PEER),
+    ("invalidate-lock-fault", &[Wait::Semaphore], LOCK),
+    ("invalidate-lock-read", &[Wait::Semaphore], LOCK),
+    ("io-limit", &[Wait::IoLimit], &["io-limit"]),
+    ("io-uring", &[Wait::AsyncIo], DISK),
+    ("journal", &[Wait::Journal], &["journal-commit"]),
+    ("journal-buffer", &[Wait::Journal], &["journal-commit"]),
+    ("journal-thread", &[Wait::Journal], &["journal-commit"]),
+    ("memory-high", &[Wait::MemoryHigh], &["cgroup-throttled"]),
+    ("memory-max", &[Wait::CgroupReclaim], &["cgroup-limit"]),
+    ("message", &[Wait::Pipe], PEER),
+    ("message-room", &[Wait::Pipe], PEER),
+    ("mmap-lock-brk", &[Wait::Semaphore], &["mmap-lock"]),
+    ("mmap-lock-cmdline", &[Wait::Semaphore], &["mmap-lock"]),
+    ("mmap-lock-fault", &[Wait::Semaphore], &["mmap-lock"]),
+    ("mmap-lock-fork", &[Wait::Semaphore], &["mmap-lock"]),
+    ("mmap-lock-holder", &[Wait::Fuse], &["fuse-server"]),
+    ("mmap-lock-madvise", &[Wait::Semaphore], &["mmap-lock"]),
+    ("mmap-lock-mlock", &[Wait::Semaphore], &["mmap-lock"]),
+    ("mmap-lock-mlockall", &[Wait::Semaphore], &["mmap-lock"]),
+    ("mmap-lock-mmap", &[Wait::Semaphore], &["mmap-lock"]),
+    ("mmap-lock-mprotect", &[Wait::Semaphore], &["mmap-lock"]),
+    ("mmap-lock-mremap", &[Wait::Semaphore], &["mmap-lock"]),
+    ("mmap-lock-munmap", &[Wait::Semaphore], &["mmap-lock"]),
+    ("mmap-lock-readv", &[Wait::Semaphore], &["mmap-lock"]),
+    ("mmap-lock-rollup", &[Wait::Semaphore], &["mmap-lock"]),
+    ("netlink", &[Wait::Socket], PEER),
+    ("page-lists", &[Wait::Worker], &["page-list-drain"]),
+    ("pause", &[Wait::Signal], OWN),
+    ("pipe", &[Wait::Pipe], PEER),
+    ("pipe-mutex", &[Wait::Mutex], LOCK),
+    ("pipe-room", &[Wait::Pipe], PEER),
+    ("poll", &[Wait::Poll], PEER),
+    ("posix-message", &[Wait::Pipe], PEER),
+    ("range-lock", &[Wait::FileLock], LOCK),
+    ("rcu", &[Wait::Rcu], NONE),
+    ("select", &[Wait::Poll], PEER),
+    ("semaphore", &[Wait::Futex], LOCK),
+    ("signalfd", &[Wait::Signal], OWN),
+    ("sigsuspend", &[Wait::Signal], OWN),
+    ("sigtimedwait", &[Wait::Signal], OWN),
+    ("sleep", &[Wait::Sleep], OWN),
+    ("swap-in", &[Wait::SwapIn], &["swap-thrash"]),
+    ("swap-in-shared", &[Wait::SwapIn], &["swap-thrash"]),
+    ("sync", &[Wait::FileWrite, Wait::Writeback], &["sync-of-all"]),
+    ("tcp-accept", &[Wait::Socket], PEER),
+    ("tcp-receive", &[Wait::Socket], PEER),
+    ("tcp-room", &[Wait::Socket], PEER),
+    ("terminal", &[Wait::Terminal], PEER),
+    ("terminal-room", &[Wait::Terminal], PEER),
+    ("timerfd", &[Wait::Sleep], OWN),
+    ("truncate", &[Wait::Writeback], DISK),
+    ("unix-connect", &[Wait::Socket], PEER),
+    ("unix-room", &[Wait::Socket], PEER),
+    ("unix-socket", &[Wait::Socket], PEER),
+    ("userfault", &[Wait::Userfault], NONE),
+    ("userfault-huge", &[Wait::Userfault], NONE),
+    ("userfault-read", &[Wait::Userfault], NONE),
+    ("vfork", &[Wait::Child], OWN),
+    ("writeback", &[Wait::Writeback], DISK),
 ];
 
 /// Where a stack is from.
-struct StackSource {
+pub(crate) struct StackSource {
     /// The file of a stored kernel.
     file: &'static str,
     name: &'static str,
@@ -120,9 +139,11 @@ struct StackSource {
     untold: &'static [(&'static str, &'static str)],
 }
 
-const PROC: StackSource = StackSource { file: STACKS[0], name: "/proc/PID/stack", untold: UNTOLD };
+pub(crate) const PROC: StackSource =
+    StackSource { file: STACKS[0], name: "/proc/PID/stack", untold: UNTOLD };
 /// The scheduler's tracepoint, which the recorder takes its stacks from.
-const TRACE: StackSource = StackSource { file: STACKS[1], name: "the trace", untold: UNTRACED };
+pub(crate) const TRACE: StackSource =
+    StackSource { file: STACKS[1], name: "the trace", untold: UNTRACED };
 
 const UNTRACED: &[(&str, &str)] = &[
     ("cpu-quota", "the task is preempted, wherever it runs; counters of its cgroup tell"),
@@ -179,7 +200,7 @@ impl StackSource {
         kernel.file(self.file).split("== ").filter_map(|section| section.split_once('\n'))
     }
 
-    fn stack_of(&self, kernel: &StoredKernel, kind: &str) -> Option<Vec<String>> {
+    pub(crate) fn stack_of(&self, kernel: &StoredKernel, kind: &str) -> Option<Vec<String>> {
         let (_, functions) = self.asked(kernel).find(|(name, _)| *name == kind)?;
         Some(functions.lines().map(str::to_owned).collect())
     }
@@ -191,21 +212,25 @@ impl StackSource {
         }
         match wait_of(&stack) {
             Some(wait) if expected.contains(&wait) => WaitOutcome::Right,
-            _ if self.untold.iter().any(|(untold, _)| *untold == kind) => WaitOutcome::NotTold,
+            _ if self.is_untold(kind) => WaitOutcome::NotTold,
             _ => WaitOutcome::Wrong,
         }
     }
 
+    pub(crate) fn is_untold(&self, kind: &str) -> bool {
+        self.untold.iter().any(|(untold, _)| *untold == kind)
+    }
+
     fn of_kind(&self, kernel: &StoredKernel, kind: &str) -> WaitOutcome {
-        let known = KINDS.iter().find(|(name, _)| *name == kind);
-        known.map_or(WaitOutcome::NotAsked, |(_, expected)| self.outcome(kernel, kind, expected))
+        let known = KINDS.iter().find(|(name, ..)| *name == kind);
+        known.map_or(WaitOutcome::NotAsked, |(_, expected, _)| self.outcome(kernel, kind, expected))
     }
 
     /// Waits that the table takes for others, and what is no longer true of the declarations.
     fn problems(&self, kernels: &[StoredKernel]) -> Vec<String> {
         let mut problems = Vec::new();
         for kernel in kernels {
-            for (kind, expected) in KINDS {
+            for (kind, expected, _) in KINDS {
                 if self.outcome(kernel, kind, expected) == WaitOutcome::Wrong {
                     let stack = self.stack_of(kernel, kind).unwrap_or_default();
                     problems.push(format!(
@@ -231,7 +256,7 @@ impl StackSource {
 
     /// Kinds of the program for which nothing is expected.
     fn strangers(&self, kernel: &StoredKernel) -> Vec<String> {
-        let is_known = |name: &str| KINDS.iter().any(|(kind, _)| *kind == name);
+        let is_known = |name: &str| KINDS.iter().any(|(kind, ..)| *kind == name);
         let unknown = self.asked(kernel).filter(|(name, _)| !is_known(name));
         unknown.map(|(name, _)| format!("{}: unknown kind of wait {name}", kernel.name)).collect()
     }
@@ -239,7 +264,7 @@ impl StackSource {
     /// The share that is right of those that waited.
     fn total(&self, kernel: &StoredKernel) -> Option<String> {
         let outcomes: Vec<WaitOutcome> =
-            KINDS.iter().map(|(kind, expected)| self.outcome(kernel, kind, expected)).collect();
+            KINDS.iter().map(|(kind, expected, _)| self.outcome(kernel, kind, expected)).collect();
         let count =
             |which: WaitOutcome| outcomes.iter().filter(|outcome| **outcome == which).count();
         let right = count(WaitOutcome::Right);
@@ -264,7 +289,7 @@ pub(crate) fn unasked(kernels: &[StoredKernel]) -> Vec<String> {
     let mut lines = Vec::new();
     for kernel in kernels {
         let is_unasked = |kind: &&str| PROC.of_kind(kernel, kind) == WaitOutcome::NotAsked;
-        let kinds: Vec<&str> = KINDS.iter().map(|(kind, _)| *kind).filter(is_unasked).collect();
+        let kinds: Vec<&str> = KINDS.iter().map(|(kind, ..)| *kind).filter(is_unasked).collect();
         if !kinds.is_empty() {
             lines.push(format!("{}: {} kinds of waits not asked", kernel.name, kinds.len()));
         }
@@ -279,7 +304,7 @@ fn table(kernels: &[StoredKernel]) -> String {
     let names: Vec<String> = kernels.iter().map(|kernel| column(&kernel.name)).collect();
     let mut lines = vec![format!("| | {} |", names.join(" | "))];
     lines.push(format!("|---{}|", "|---".repeat(kernels.len())));
-    for (kind, expected) in KINDS {
+    for (kind, expected, _) in KINDS {
         let cells: Vec<String> =
             kernels.iter().map(|kernel| cell(kernel, kind, expected)).collect();
         lines.push(format!("| {kind} | {} |", cells.join(" | ")));
@@ -301,7 +326,7 @@ fn cell(kernel: &StoredKernel, kind: &str, expected: &[Wait]) -> String {
     format!("{}; traced: {}", told.label(), traced.label())
 }
 
-fn column(name: &KernelName) -> String {
+pub(crate) fn column(name: &KernelName) -> String {
     name.to_string().replace("-amd64", "")
 }
 
@@ -312,7 +337,7 @@ mod tests {
 
     #[test]
     fn kinds_are_sorted_and_untold_ones_known() {
-        let names: Vec<&str> = KINDS.iter().map(|(kind, _)| *kind).collect();
+        let names: Vec<&str> = KINDS.iter().map(|(kind, ..)| *kind).collect();
         assert!(names.is_sorted());
         assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
         for (kind, _) in UNTOLD.iter().chain(UNTRACED) {
