@@ -50,6 +50,9 @@ enum CampaignTask {
         /// Only this play, as SEED:INDEX
         #[arg(long, value_parser = trials::parse_play)]
         play: Option<(u64, u32)>,
+        /// Play again what this file of results has, with the machines and magnitudes that it had
+        #[arg(long, conflicts_with_all = ["play", "conditions", "host"])]
+        repeat: Option<PathBuf>,
         /// Compose plays of these conditions alone, for example stop,flood; their results do not belong in eval/results/truth
         #[arg(long, value_delimiter = ',')]
         conditions: Vec<String>,
@@ -144,6 +147,7 @@ fn main() -> anyhow::Result<()> {
             seed,
             count,
             play,
+            repeat,
             conditions,
             results,
             program,
@@ -154,6 +158,7 @@ fn main() -> anyhow::Result<()> {
             seed,
             count,
             only: play,
+            repeat,
             conditions,
             results,
             program,

@@ -40,6 +40,8 @@ pub(crate) struct TrialSelection {
     pub(crate) count: u32,
     /// Only this play.
     pub(crate) only: Option<(u64, u32)>,
+    /// The plays of this file of results.
+    pub(crate) repeat: Option<PathBuf>,
     /// Composed of these conditions alone, where there are any.
     pub(crate) conditions: Vec<String>,
     pub(crate) results: Option<PathBuf>,
@@ -79,12 +81,13 @@ pub(crate) fn run(choice: &TrialSelection) -> anyhow::Result<()> {
     if let Some(name) = among.iter().find(|name| TrialCondition::named(name).is_none()) {
         anyhow::bail!("there is no condition {name} (accuracy/src/trials/condition.rs)");
     }
-    let mut boots = match choice.only {
-        Some((seed, index)) => {
+    let mut boots = match (choice.only, &choice.repeat) {
+        (Some((seed, index)), _) => {
             let play = play::draw(place, seed, index, among).context("no condition suits it")?;
             vec![(Boot::of(place, seed, index), vec![play])]
         }
-        None => boots(place, choice.seed, choice.count, among),
+        (None, Some(former)) => boots_of(results::read(former)?),
+        (None, None) => boots(place, choice.seed, choice.count, among),
     };
     if choice.on_host {
         boots.iter_mut().for_each(|(boot, _)| boot.cgroup = TrialCgroup::of_host());
@@ -146,6 +149,7 @@ pub(crate) fn full() -> anyhow::Result<()> {
         seed,
         count: COUNT,
         only: None,
+        repeat: None,
         conditions: Vec::new(),
         results: Some(results.clone()),
         program: None,
@@ -166,6 +170,18 @@ fn boots(place: TrialHost, seed: u64, count: u32, among: &[String]) -> Vec<(Boot
     };
     let boots = starts.map(|start| (Boot::of(place, seed, start), of(start)));
     boots.filter(|(_, plays)| !plays.is_empty()).collect()
+}
+
+/// The boots and plays that results are of.
+fn boots_of(records: Vec<TrialRecord>) -> Vec<(Boot, Vec<Play>)> {
+    let mut boots: Vec<(Boot, Vec<Play>)> = Vec::new();
+    for record in records {
+        match boots.last_mut().filter(|(boot, _)| *boot == record.boot) {
+            Some((_, plays)) => plays.push(record.play),
+            None => boots.push((record.boot, vec![record.play])),
+        }
+    }
+    boots
 }
 
 fn play_boot(

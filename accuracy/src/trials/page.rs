@@ -14,6 +14,8 @@ use std::fs;
 
 /// Results of the seeds that the diagnosis was fitted on, and of those that it had not seen.
 pub(super) const FIT: &str = "eval/results/truth/fit.jsonl";
+/// Results of plays of the first that were played again since.
+const FIT_AGAIN: &str = "eval/results/truth/fit-again.jsonl";
 const REPORT: &str = "eval/results/truth/report.jsonl";
 /// Results of plays at native speed, of seeds that it had not seen either.
 const HOST: &str = "eval/results/truth/host.jsonl";
@@ -38,7 +40,7 @@ without a stall of 500 ms does not count. [testing.md](../../docs/testing.md#bli
 
 pub(super) fn write() -> anyhow::Result<()> {
     let report = results::read(&root().join(REPORT))?;
-    ages::draw(PAGE, &text(&report)?, &[REPORT, HOST, FIT, FORMER, EXPLAINED])?;
+    ages::draw(PAGE, &text(&report)?, &[REPORT, HOST, FIT, FIT_AGAIN, FORMER, EXPLAINED])?;
     fs::write(root().join(DIAGRAM), diagram(&figures::reliability(&report)))?;
     println!("wrote {PAGE} and {DIAGRAM}");
     Ok(())
@@ -49,7 +51,8 @@ fn text(report: &[TrialRecord]) -> anyhow::Result<String> {
     let explained = fs::read_to_string(root().join(EXPLAINED)).unwrap_or_default();
     let former = results::read(&root().join(FORMER)).unwrap_or_default();
     let host = results::read(&root().join(HOST)).unwrap_or_default();
-    let plays = Plays { report, host: &host, fit: &fit };
+    let fit_again = results::read(&root().join(FIT_AGAIN)).unwrap_or_default();
+    let plays = Plays { report, host: &host, fit: &fit, fit_again: &fit_again };
     Ok(page(plays, &toml::from_str(&explained)?) + &again(&former))
 }
 
@@ -59,13 +62,15 @@ struct Plays<'a> {
     report: &'a [TrialRecord],
     host: &'a [TrialRecord],
     fit: &'a [TrialRecord],
+    fit_again: &'a [TrialRecord],
 }
 
 fn page(plays: Plays<'_>, explained: &BTreeMap<String, String>) -> String {
-    let Plays { report, host, fit } = plays;
+    let Plays { report, host, fit, fit_again } = plays;
     let mut text = HEAD.to_owned();
     text += &seeds(plays);
     text += &figure_table([report, host, fit].map(figures::figures));
+    text += &repeated(fit, fit_again);
     text += &matrix("Confusion matrix", &figures::confusion(report));
     text += &verdicts("By what was drawn", report);
     text += &reliability(&figures::reliability(report));
@@ -78,7 +83,7 @@ fn page(plays: Plays<'_>, explained: &BTreeMap<String, String>) -> String {
     text
 }
 
-fn seeds(Plays { report, host, fit }: Plays<'_>) -> String {
+fn seeds(Plays { report, host, fit, .. }: Plays<'_>) -> String {
     let of = |records: &[TrialRecord]| {
         let seeds: BTreeSet<String> = records.iter().map(|r| r.play.seed.to_string()).collect();
         let counted = records.iter().filter(|record| figures::counts(record)).count();
@@ -120,6 +125,40 @@ fn figure_table([report, host, fit]: [Vec<GoalFigure>; 3]) -> String {
         );
     }
     text + "\n"
+}
+
+/// Former and current verdicts on plays of the fit seeds, of those that stalled the service both times.
+fn repeated(fit: &[TrialRecord], again: &[TrialRecord]) -> String {
+    let is_same = |a: &TrialRecord, b: &TrialRecord| {
+        (a.play.seed, a.play.index) == (b.play.seed, b.play.index)
+    };
+    let mut counts: BTreeMap<(PlayVerdict, PlayVerdict), usize> = BTreeMap::new();
+    for now in again.iter().filter(|record| figures::counts(record)) {
+        let former = fit.iter().find(|former| is_same(former, now) && figures::counts(former));
+        if let Some(former) = former {
+            *counts.entry((former.judged.verdict, now.judged.verdict)).or_default() += 1;
+        }
+    }
+    if counts.is_empty() {
+        return String::new();
+    }
+    let all: usize = counts.values().sum();
+    let of = |which: &dyn Fn(&(PlayVerdict, PlayVerdict)) -> bool| -> usize {
+        counts.iter().filter(|(pair, _)| which(pair)).map(|(_, count)| count).sum()
+    };
+    let word = |verdict: PlayVerdict| format!("{verdict:?}").to_lowercase();
+    let changed = counts.iter().filter(|((former, now), _)| former != now);
+    let changed: Vec<String> = changed
+        .map(|((former, now), count)| format!("{} to {} {count}", word(*former), word(*now)))
+        .collect();
+    format!(
+        "{} plays of the fit seeds were played again since, with the same machines and magnitudes; {all} stalled the \
+         service both times. Right were {}, and are {} ({}).\n\n",
+        again.len(),
+        of(&|(former, _)| *former == PlayVerdict::Right),
+        of(&|(_, now)| *now == PlayVerdict::Right),
+        if changed.is_empty() { "no verdict differs".to_owned() } else { changed.join(", ") }
+    )
 }
 
 fn matrix(heading: &str, matrix: &BTreeMap<String, BTreeMap<String, usize>>) -> String {
