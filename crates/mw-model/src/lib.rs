@@ -28,6 +28,7 @@ mod journal_line;
 mod killed;
 mod machine;
 pub mod map_count;
+pub mod mapped_limit;
 mod metric;
 mod namespaces;
 mod oom;

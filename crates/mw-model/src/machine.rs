@@ -154,8 +154,9 @@ impl Processes {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Process {
     pub status: status::Status,
-    /// Its limits, if they could be read; only for processes that lock or pin memory or have [`Process::open_files`], and
-    /// of people and of users with many tasks for the one with most threads.
+    /// Its limits, if they could be read; only for processes that lock or pin memory, have [`Process::open_files`] or have
+    /// come close to a limit of mapped memory ([`crate::mapped_limit::reached_limit`]), and of people and of users with many
+    /// tasks for the one with most threads.
     pub limits: Option<limits::Rlimits>,
     /// Its open files; only where they reach the limit ([`crate::open_files::reaches_limit`]).
     pub open_files: Option<u64>,

@@ -64,6 +64,12 @@ pub struct Status {
 }
 
 impl Status {
+    /// Anonymous memory in RAM; before Linux 4.5, which does not tell it apart, all that is mapped and in RAM.
+    #[must_use]
+    pub fn resident_bytes(&self) -> Option<u64> {
+        self.rss_anon_bytes.or(self.vm_rss_bytes)
+    }
+
     /// Reads the file.
     ///
     /// # Errors

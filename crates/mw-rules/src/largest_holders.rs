@@ -44,7 +44,7 @@ fn processes(snapshot: &Snapshot) -> impl Iterator<Item = LargeHolder> {
         Some(LargeHolder {
             name: format!("process {} ({})", status.name, status.pid?),
             // Before 4.5 the kernel does not tell anonymous memory from mapped files.
-            bytes: status.rss_anon_bytes.or(status.vm_rss_bytes)?,
+            bytes: status.resident_bytes()?,
             source: "/proc/PID/status",
             setting: memory_setting(&status.name),
         })
@@ -76,7 +76,7 @@ fn most_memory<'a>(processes: impl Iterator<Item = &'a Process>) -> Option<(&'a 
         let (count, bytes) = programs.entry(status.name.as_str()).or_default();
         *count = count.saturating_add(1);
         // Before 4.5 the kernel does not tell anonymous memory from mapped files.
-        let own = status.rss_anon_bytes.or(status.vm_rss_bytes).unwrap_or(0);
+        let own = status.resident_bytes().unwrap_or(0);
         *bytes = bytes.saturating_add(own);
     }
     let most = programs.into_iter().max_by_key(|(_, (_, bytes))| *bytes);

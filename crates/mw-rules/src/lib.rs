@@ -40,6 +40,7 @@ mod ipc_ids;
 mod kernel_memory;
 mod killer;
 mod largest_holders;
+mod mapped_limits;
 mod named_limit;
 mod node_condition;
 mod oom_tie;

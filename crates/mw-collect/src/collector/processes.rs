@@ -3,6 +3,7 @@
 use crate::collector::open_files;
 use crate::collector::process_files::{limits, reader};
 use crate::source::Source;
+use mw_model::mapped_limit::reached_limit;
 use mw_model::{Missing, Process, Processes, is_person};
 use mw_proc::cgroup::{self, Membership};
 use mw_proc::pid_stat::PidStat;
@@ -22,7 +23,7 @@ const BATCH: usize = 32;
 const MAX_USERS: usize = 8;
 const MANY_TASKS: u64 = 128;
 
-/// Processes whose memory cgroup is read, and the least memory of one.
+/// Processes whose memory cgroup and limits are read, and the least memory of one.
 const MAX_LARGE: usize = 64;
 const LARGE_BYTES: u64 = 16 << 20;
 
@@ -31,7 +32,9 @@ const BUDGET: Duration = Duration::from_millis(8);
 
 pub(crate) fn collect(source: &Source) -> Result<Processes, Missing> {
     let mut processes = collect_first(source, &[])?;
-    add_memory_cgroups(source, &mut processes.list)?;
+    let largest = largest(&processes.list);
+    add_memory_cgroups(source, &mut processes.list, &largest)?;
+    add_mapped_limits(source, &mut processes.list, &largest)?;
     Ok(processes)
 }
 
@@ -101,23 +104,56 @@ fn add_limits_of_users(source: &Source, list: &mut [Process]) -> Result<(), Miss
     Ok(())
 }
 
-/// Reads in which memory cgroup the processes with most memory are.
-fn add_memory_cgroups(source: &Source, list: &mut [Process]) -> Result<(), Missing> {
+/// The processes with most memory: their places in the list, and their numbers.
+fn largest(list: &[Process]) -> Vec<(usize, u32)> {
     let large = list.iter().enumerate().filter_map(|(at, process)| {
-        let bytes = process.status.rss_anon_bytes.or(process.status.vm_rss_bytes)?;
+        let bytes = process.status.resident_bytes()?;
         (bytes >= LARGE_BYTES).then_some((bytes, at, process.status.pid?))
     });
     let mut most: Vec<(u64, usize, u32)> = large.collect();
-    if most.is_empty() {
+    most.sort_unstable_by_key(|(bytes, ..)| Reverse(*bytes));
+    most.into_iter().map(|(_, at, pid)| (at, pid)).take(MAX_LARGE).collect()
+}
+
+/// Reads in which memory cgroup these processes are.
+fn add_memory_cgroups(
+    source: &Source,
+    list: &mut [Process],
+    largest: &[(usize, u32)],
+) -> Result<(), Missing> {
+    of_each(source, list, largest, memory_cgroup, |process, group| {
+        process.memory_cgroup = Some(group);
+    })
+}
+
+/// Reads the limits of these processes, and keeps those of which one is a limit of mapped memory that it has come close to.
+fn add_mapped_limits(
+    source: &Source,
+    list: &mut [Process],
+    largest: &[(usize, u32)],
+) -> Result<(), Missing> {
+    of_each(source, list, largest, limits, |process, limits| {
+        if reached_limit(&process.status, &limits).is_some() {
+            process.limits = Some(limits);
+        }
+    })
+}
+
+fn of_each<T: Send + 'static>(
+    source: &Source,
+    list: &mut [Process],
+    places: &[(usize, u32)],
+    read: impl Fn(&Source, u32) -> Option<T> + Send + Sync + 'static,
+    mut add: impl FnMut(&mut Process, T),
+) -> Result<(), Missing> {
+    if places.is_empty() {
         return Ok(());
     }
-    most.sort_unstable_by_key(|(bytes, ..)| Reverse(*bytes));
-    most.truncate(MAX_LARGE);
-    let pids: Vec<u32> = most.iter().map(|(.., pid)| *pid).collect();
-    let groups = reader(source, memory_cgroup)?(&pids);
-    for ((_, at, _), group) in most.iter().zip(groups) {
-        if let Some(process) = list.get_mut(*at) {
-            process.memory_cgroup = group.flatten();
+    let pids: Vec<u32> = places.iter().map(|(_, pid)| *pid).collect();
+    let answers = reader(source, read)?(&pids);
+    for ((at, _), answer) in places.iter().zip(answers) {
+        if let (Some(process), Some(answer)) = (list.get_mut(*at), answer.flatten()) {
+            add(process, answer);
         }
     }
     Ok(())

@@ -23,6 +23,9 @@
 //! below 512 is set on purpose, and so is one that is smaller than what is open. At most 128 processes are looked at, those
 //! with the largest tables of descriptors, of each user in turn.
 //!
+//! Or a process that has used 95% of its limit of address space (`RLIMIT_AS`, `ulimit -v`) or of private writable memory
+//! (`RLIMIT_DATA`, `ulimit -d`): of the 64 processes with most memory.
+//!
 //! Watches and instances of inotify (`fs.inotify.max_user_watches`) are counted by user in no file of the kernel. They would
 //! have to be added up over the descriptors of all processes, at some 5 µs each; `memwright explain --log` knows the words
 //! of programs that are refused one. The kernel does not report the use of
@@ -77,7 +80,8 @@
 
 use crate::share::{LIMIT_PERCENT, percent};
 use crate::{
-    cgroup_counts, container_counters, ipc_ids, open_files, user_signals, user_tasks, vmalloc_space,
+    cgroup_counts, container_counters, ipc_ids, mapped_limits, open_files, user_signals,
+    user_tasks, vmalloc_space,
 };
 use mw_model::{
     Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Subject, Sysctl, Window,
@@ -119,6 +123,7 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     others.extend(user_tasks::at_limits(snapshot));
     others.extend(open_files::at_limits(snapshot));
     others.extend(user_signals::at_limits(snapshot));
+    others.extend(mapped_limits::at_limits(snapshot));
     others.extend(vmalloc_space::at_its_end(snapshot));
     others.extend(container_counters::refused(snapshot));
     others.extend(user_tasks::below_cpus(snapshot));
