@@ -4,7 +4,8 @@
 //!
 //! ## What it finds
 //! A process of a system user whose program usually has tens of MiB (systemd as process 1, journald, udevd, polkitd, rsyslogd,
-//! NetworkManager, snapd, …) and now has 512 MiB of anonymous memory or more.
+//! NetworkManager, snapd, …) and now has 512 MiB of anonymous memory or more; or a quarter of the memory of a small machine,
+//! and 32 MiB. kubelet, containerd, CRI-O and Docker, which have hundreds of MiB on a node with many pods, from 4 GiB on.
 //!
 //! A process that has a fifth of memory, and 16 times as much as each of at least three others that the same server of their
 //! name has started: one session or worker that has grown.
@@ -24,7 +25,7 @@
 //!
 //! ## Threshold
 //! 512 MiB and 3% of memory are a note: a large directory, many devices or a flood of messages may need as much. 10% of
-//! memory is a warning. For a worker a fifth of memory is a note, since a large query may need it, and 40% are a warning. Any user can give a process such a name, so that those of other users do not count.
+//! memory, with less than 512 MiB a quarter, is a warning. For a worker a fifth of memory is a note, since a large query may need it, and 40% are a warning. Any user can give a process such a name, so that those of other users do not count.
 //!
 //! ## References
 //! systemd.exec(5), `OOMScoreAdjust=`; systemd.resource-control(5), `MemoryMax=`.
@@ -38,6 +39,14 @@ use mw_model::{
 const LEAST_BYTES: u64 = 512 << 20;
 const NOTE_PERCENT: f64 = 3.0;
 const WARNING_PERCENT: f64 = 10.0;
+
+/// Daemons of a container host, and what such a daemon has at least that has grown.
+const HOST_AGENTS: &[&str] = &["containerd", "crio", "dockerd", "kubelet"];
+const LEAST_OF_AGENT_BYTES: u64 = 4 << 30;
+
+/// The like for a small machine.
+const SMALL_LEAST_BYTES: u64 = 32 << 20;
+const SMALL_PERCENT: f64 = 25.0;
 
 /// Shares of memory of a worker, how many times the memory of the next one it has, and its fellows.
 const WORKER_NOTE_PERCENT: f64 = 20.0;
@@ -123,7 +132,9 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
 
 fn finding(process: &Process, memory: u64) -> Option<Finding> {
     let status = &process.status;
-    let (_, unit) = DAEMONS.iter().find(|(name, _)| *name == status.name)?;
+    let is_agent = HOST_AGENTS.contains(&status.name.as_str());
+    let daemon = DAEMONS.iter().find(|(name, _)| *name == status.name);
+    let unit = daemon.map(|(_, unit)| *unit).or_else(|| is_agent.then_some(None))?;
     let (pid, uid) = (status.pid?, status.uid?);
     if status.name == FIRST_PROCESS && pid != 1 {
         return None;
@@ -131,12 +142,20 @@ fn finding(process: &Process, memory: u64) -> Option<Finding> {
     // Before 4.5 the kernel does not tell anonymous memory from mapped files.
     let bytes = status.rss_anon_bytes?;
     let share = percent(bytes, memory);
-    if uid >= FIRST_USER || bytes < LEAST_BYTES || share < NOTE_PERCENT {
+    let least = if is_agent { LEAST_OF_AGENT_BYTES } else { LEAST_BYTES };
+    let is_large = bytes >= least && share >= NOTE_PERCENT;
+    let is_most = !is_agent && bytes >= SMALL_LEAST_BYTES && share >= SMALL_PERCENT;
+    if uid >= FIRST_USER || !(is_large || is_most) {
         return None;
     }
     let severity = if share >= WARNING_PERCENT { Severity::Warning } else { Severity::Note };
+    let usual = match (is_agent, is_large) {
+        (true, _) => "hundreds of MiB",
+        (false, true) => "tens of MiB",
+        (false, false) => "a few MiB",
+    };
     let headline = format!(
-        "{} ({pid}) has {}; a daemon like it usually has tens of MiB",
+        "{} ({pid}) has {}; a daemon like it usually has {usual}",
         status.name,
         format_bytes(bytes)
     );
@@ -148,6 +167,10 @@ fn finding(process: &Process, memory: u64) -> Option<Finding> {
         Some(unit) => Remedy::named(
             "restart it, which frees its memory, and look for an update: it may leak",
             vec![Step::manual(format!("systemctl restart {unit}"))],
+        ),
+        None if is_agent => Remedy::named(
+            "see its log for what grows (probes and logs without end, many events), and look for an update: it may leak",
+            vec![Step::manual(format!("journalctl -n 100 _PID={pid}"))],
         ),
         None => Remedy::named(
             "look for an update, since it may leak, and plan a reboot: its restart ends sessions",
@@ -228,8 +251,12 @@ mod tests {
     use mw_proc::status::Status;
 
     fn found(name: &str, uid: u32, mib: u64) -> Vec<(Severity, String)> {
+        found_within(16 << 10, name, uid, mib)
+    }
+
+    fn found_within(memory_mib: u64, name: &str, uid: u32, mib: u64) -> Vec<(Severity, String)> {
         let mut snapshot = Snapshot::default();
-        let meminfo = Meminfo { mem_total_bytes: Some(16 << 30), ..Meminfo::default() };
+        let meminfo = Meminfo { mem_total_bytes: Some(memory_mib << 20), ..Meminfo::default() };
         snapshot.sample.meminfo = Reading::Value(meminfo);
         let status = Status {
             name: name.to_owned(),
@@ -256,6 +283,13 @@ mod tests {
         assert_eq!(journal(0, 500), [], "a flood of messages");
         assert_eq!(journal(1000, 5847), [], "a user's program of that name");
         assert_eq!(found("mysqld", 27, 5847), [], "a database may have as much");
+        let router = found_within(118, "snmpd", 0, 60);
+        assert_eq!(router[0].0, Severity::Warning);
+        assert!(router[0].1.ends_with("a daemon like it usually has a few MiB"), "{router:?}");
+        assert_eq!(found_within(118, "snmpd", 0, 25), []);
+        assert_eq!(found("kubelet", 0, 2000), [], "of many pods");
+        assert_eq!(found("kubelet", 0, 9000)[0].0, Severity::Warning);
+        assert_eq!(found_within(512, "kubelet", 0, 200), []);
     }
 
     /// Promise (Findings): One worker of a server that has grown far beyond the others is named; several large ones, and a

@@ -4,8 +4,9 @@
 //!
 //! ## What it finds
 //! Available memory below 1% of memory; or below 10% and 1 GiB, with as little free swap; or all that is available has to be
-//! written to disk first; or available memory below 10%, while programs and tmpfs have 5% more than the machine's memory, a
-//! tenth of it in swap on a disk.
+//! written to disk first; or available memory and free swap below 2% and 2 GiB, where the OOM killer has killed since boot for
+//! the machine as a whole, and one program has 80% of memory; or available memory below 10%, while programs and tmpfs have 5%
+//! more than the machine's memory, a tenth of it in swap on a disk.
 //!
 //! ## Why it hurts
 //! A process that allocates waits until other pages are swapped out. Without free swap the kernel reclaims the pages of
@@ -29,12 +30,14 @@
 //! ## References
 //! Linux, Documentation/filesystems/proc.rst, meminfo; mm/oom_kill.c.
 
-use crate::largest_holders::{LargeHolder, largest};
+use crate::group_kills;
+use crate::largest_holders::{LargeHolder, largest, largest_program};
 use mw_model::{
     Area, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Window, derived,
-    format_bytes,
+    format_bytes, format_count,
 };
 use mw_proc::meminfo::Meminfo;
+use mw_proc::vmstat::Counter;
 
 /// A request of this share of memory is to be served: a hundredth.
 pub(crate) const LEAST_SHARE: u64 = 100;
@@ -42,6 +45,11 @@ pub(crate) const LEAST_SHARE: u64 = 100;
 /// Below this share of memory little is left, if it is less than [`LOW_BYTES`] as well: a tenth.
 const LOW_SHARE: u64 = 10;
 const LOW_BYTES: u64 = 1 << 30;
+
+/// The same after the OOM killer has killed, and the share of memory of the program that has most of it, in percent.
+const LOW_AFTER_KILLS_PERCENT: u64 = 2;
+const LOW_AFTER_KILLS_BYTES: u64 = 2 << 30;
+const ONE_PROGRAM_PERCENT: u64 = 80;
 
 /// From which share of memory on programs and tmpfs have more than memory: a twentieth.
 const OVER_SHARE: u64 = 20;
@@ -59,13 +67,16 @@ struct RemainingMemory {
     /// Memory of programs and tmpfs, and what of theirs is only in swap on a disk.
     resident: u64,
     swapped: u64,
+    /// Kills of the OOM killer since boot, unless cgroups were at their limits then, while one program has most of memory.
+    kills: u64,
 }
 
 impl RemainingMemory {
     fn read(snapshot: &Snapshot) -> Result<Self, Missing> {
         let meminfo = snapshot.sample.meminfo.required()?;
+        let total = derived::memory_bytes(&snapshot.sample)?;
         Ok(Self {
-            total: derived::memory_bytes(&snapshot.sample)?,
+            total,
             available: derived::available_bytes(snapshot)?,
             ready: derived::ready_bytes(snapshot)?,
             swap_free: meminfo.swap_free_bytes.unwrap_or(0),
@@ -74,6 +85,7 @@ impl RemainingMemory {
                 [meminfo.anon_pages_bytes, meminfo.shmem_bytes].into_iter().flatten(),
             ),
             swapped: swapped_bytes(snapshot, meminfo),
+            kills: kills_beside_one_program(snapshot, total),
         })
     }
 
@@ -88,6 +100,9 @@ impl RemainingMemory {
     /// Enough for small requests alone, and no swap that could provide more.
     fn is_low(&self) -> bool {
         let low = (self.total / LOW_SHARE).min(LOW_BYTES);
+        let after_kills =
+            (self.total.saturating_mul(LOW_AFTER_KILLS_PERCENT) / 100).min(LOW_AFTER_KILLS_BYTES);
+        let low = if self.kills > 0 { low.max(after_kills) } else { low };
         self.available.saturating_add(self.swap_free) < low
     }
 
@@ -102,6 +117,15 @@ impl RemainingMemory {
             && self.swapped >= self.total / LOW_SHARE
             && self.swappable() > self.total.saturating_add(self.total / OVER_SHARE)
     }
+}
+
+fn kills_beside_one_program(snapshot: &Snapshot, total: u64) -> u64 {
+    let vmstat = snapshot.sample.vmstat.value();
+    let kills = vmstat.and_then(|vmstat| vmstat.get(Counter::OomKill)).unwrap_or(0);
+    let is_one = largest_program(snapshot).is_some_and(|program| {
+        program.bytes.saturating_mul(100) >= total.saturating_mul(ONE_PROGRAM_PERCENT)
+    });
+    if is_one && !group_kills::all_at_limits(snapshot, kills) { kills } else { 0 }
 }
 
 /// Pages that are in swap and not in memory. Those that zram or zswap hold are in memory, compressed; kernels before 5.19 do not
@@ -134,6 +158,9 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let mut finding = judged(&left)
         .with_evidence("available", Quantity::Bytes(left.available), "/proc/meminfo")
         .with_evidence("SwapFree", Quantity::Bytes(left.swap_free), "/proc/meminfo");
+    if left.kills > 0 {
+        finding = finding.with_evidence("oom_kill", Quantity::Count(left.kills), "/proc/vmstat");
+    }
     for holder in &holders {
         finding = finding.with_evidence(
             holder.name.as_str(),
@@ -163,7 +190,11 @@ fn judged(left: &RemainingMemory) -> Finding {
         let impact = "A program that needs its pages in swap again waits for the disk, and takes those of another.";
         (Severity::Warning, headline, impact)
     } else if !left.is_used_up() {
-        let headline = format!("memory is nearly used up: {of} available, {swap}");
+        let again = match left.kills {
+            0 => String::new(),
+            kills => format!(", after {} since boot", format_count(kills, "OOM kill")),
+        };
+        let headline = format!("memory is nearly used up: {of} available, {swap}{again}");
         let impact = "A larger allocation, or a few programs more, meet the OOM killer.";
         (Severity::Warning, headline, impact)
     } else if left.available >= left.least() {

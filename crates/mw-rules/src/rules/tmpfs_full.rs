@@ -3,14 +3,16 @@
 //! A tmpfs is nearly full.
 //!
 //! ## What it finds
-//! A writable tmpfs with 95% of its space or of its inodes in use; or with 90% of its space in use and less than 16 MiB left.
+//! A writable tmpfs with 95% of its space or of its inodes in use; or with 90% of its space in use and less than 16 MiB left;
+//! or, where systemd is process 1, /run with less than 16 MiB left and a quarter in use.
 //!
 //! As the cause of a stall: the service reported that no space is left under this condition.
 //!
 //! ## Why it hurts
 //! POSIX shared memory (`shm_open`) is in /dev/shm. When it is full, `posix_fallocate` fails with
 //! ENOSPC, and a program that maps first and touches later is killed by SIGBUS. In /tmp and /run other
-//! services fail.
+//! services fail. systemd refuses to reload its configuration or to re-execute itself, and with that many updates of packages,
+//! while less than 16 MiB are free in /run ("a safety buffer of 16.0M is enforced").
 //!
 //! ## What it looks like
 //! "No space left on device" or "Bus error" from a program with large shared memory while `free` shows
@@ -29,15 +31,15 @@
 //! use them fail. A tmpfs below 1 MiB is a marker, not storage, and does not count.
 //!
 //! ## References
-//! Linux, Documentation/filesystems/tmpfs.rst; shm_overview(7).
+//! Linux, Documentation/filesystems/tmpfs.rst; shm_overview(7); systemd, src/core/dbus-manager.c, `verify_run_space()`.
 
 use crate::cause_score::CauseScore;
 use crate::share::percent;
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_model::{
-    FailureKind, Finding, MemoryFilesystem, Missing, Quantity, Remedy, Severity, Step, Subject,
-    Window, derived, format_bytes, format_count,
+    FailureKind, Finding, MemoryFilesystem, Missing, Process, Quantity, Remedy, Severity, Step,
+    Subject, Window, derived, format_bytes, format_count,
 };
 
 const WARNING_PERCENT: f64 = 95.0;
@@ -46,6 +48,19 @@ const MIN_BYTES: u64 = 1 << 20;
 /// A small file system has too little left for one segment before it is as full as that.
 const SMALL_WARNING_PERCENT: f64 = 90.0;
 const SEGMENT_BYTES: u64 = 16 << 20;
+
+const SERVICE_MANAGER: &str = "systemd";
+
+/// The runtime directory of systemd, which keeps as much free there as [`SEGMENT_BYTES`] (`RELOAD_DISK_SPACE_MIN`).
+const RUNTIME_DIRECTORY: &str = "/run";
+const RUNTIME_PERCENT: f64 = 25.0;
+
+/// True if systemd refuses to reload, because of what is in use there.
+fn is_below_buffer(target: &str, size: u64, used: u64) -> bool {
+    target == RUNTIME_DIRECTORY
+        && size.saturating_sub(used) < SEGMENT_BYTES
+        && percent(used, size) >= RUNTIME_PERCENT
+}
 
 /// True if hardly anything more fits.
 fn is_full(size: u64, used: u64) -> bool {
@@ -57,11 +72,18 @@ fn is_full(size: u64, used: u64) -> bool {
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let filesystems = window.now.filesystems.required()?;
     let available = derived::ready_bytes(&window.now).unwrap_or(u64::MAX);
+    let processes = window.now.processes.value().map_or(&[][..], |all| all.list.as_slice());
+    let is_manager =
+        |process: &Process| process.status.pid == Some(1) && process.status.name == SERVICE_MANAGER;
+    let has_systemd = processes.iter().any(is_manager);
     Ok(filesystems
         .iter()
         .filter(|f| f.fstype == "tmpfs" && !f.read_only)
         .filter(|f| f.size_bytes.is_some_and(|size| size >= MIN_BYTES))
-        .filter_map(|filesystem| finding(filesystem, available))
+        .filter_map(|filesystem| {
+            finding(filesystem, available)
+                .or_else(|| below_buffer(filesystem).filter(|_| has_systemd))
+        })
         .collect())
 }
 
@@ -82,14 +104,7 @@ fn finding(filesystem: &MemoryFilesystem, available_bytes: u64) -> Option<Findin
         filesystem.inodes.zip(filesystem.inodes_used).map_or(0.0, |(all, used)| percent(used, all));
     let target = &filesystem.target;
     let (headline, grow) = if is_full(size, used) {
-        let headline = format!(
-            "{target} is nearly full: {} of {} used{}",
-            format_bytes(used),
-            format_bytes(size),
-            filesystem
-                .inodes_used
-                .map_or(String::new(), |files| format!(" by {}", format_count(files, "file")))
-        );
+        let headline = format!("{target} is nearly full: {}", used_words(filesystem, size, used));
         // Memory must be available for what the file system may grow by.
         let grow =
             (size <= available_bytes).then(|| format!("size={}M", size.saturating_mul(2) >> 20));
@@ -121,6 +136,40 @@ fn finding(filesystem: &MemoryFilesystem, available_bytes: u64) -> Option<Findin
     )
 }
 
+/// Space in use, and by how many files.
+fn used_words(filesystem: &MemoryFilesystem, size: u64, used: u64) -> String {
+    let files = filesystem.inodes_used.map(|files| format!(" by {}", format_count(files, "file")));
+    format!("{} of {} used{}", format_bytes(used), format_bytes(size), files.unwrap_or_default())
+}
+
+/// A finding of the runtime directory, where systemd refuses to reload.
+fn below_buffer(filesystem: &MemoryFilesystem) -> Option<Finding> {
+    let (size, used) = (filesystem.size_bytes?, filesystem.used_bytes?);
+    let target = &filesystem.target;
+    if !is_below_buffer(target, size, used) {
+        return None;
+    }
+    let headline = format!(
+        "{target} has less than 16 MiB free, and systemd refuses to reload: {}",
+        used_words(filesystem, size, used)
+    );
+    let steps = vec![
+        Step::manual_on("ls -lS", target),
+        Step::manual_on(
+            &format!("mount -o remount,size={}M", size.saturating_mul(2) >> 20),
+            target,
+        ),
+    ];
+    Some(
+        Finding::new(Severity::Warning, Subject::Mount(target.clone()), headline)
+            .with_evidence("space used", Quantity::Percent(percent(used, size)), "statfs")
+            .with_impact(
+                "systemctl daemon-reload and updates of packages fail, although memory is free.",
+            )
+            .with_remedy(Remedy::named("enlarge it, or keep the files elsewhere", steps)),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,5 +181,9 @@ mod tests {
         assert!(!is_full(64 * MIB, 56 * MIB), "87%");
         assert!(!is_full(1000 * MIB, 930 * MIB), "70 MiB are left");
         assert!(is_full(1000 * MIB, 950 * MIB));
+        assert!(is_below_buffer("/run", 24 * MIB, 11 * MIB));
+        assert!(!is_below_buffer("/run", 24 * MIB, 7 * MIB), "17 MiB are left");
+        assert!(!is_below_buffer("/run", 12 * MIB, 2 * MIB), "it is small from the start");
+        assert!(!is_below_buffer("/run/lock", 24 * MIB, 11 * MIB));
     }
 }

@@ -5,6 +5,7 @@
 use mw_collect::input;
 use mw_model::{Answer, Finding, HugePageExcess, OriginKind, Reading, Request, Severity, Window};
 use mw_proc::meminfo::Meminfo;
+use mw_proc::vmstat::Counter;
 
 fn window(fixture: &str) -> Window {
     let source = input::open(&mw_test::fixture(fixture));
@@ -69,6 +70,18 @@ fn little_memory_and_no_swap_are_reported() {
     assert_eq!(left(974, 30, 500), None);
     assert_eq!(left(48 << 10, 1025, 0), None, "enough for most requests");
     assert_eq!(left(48 << 10, 900, 0), Some(Severity::Warning));
+}
+
+/// 1.6 GiB of 125.8 GiB are left.
+#[test]
+fn kills_beside_one_large_program_make_little_memory_a_warning() {
+    let mut window =
+        window("reports/jj06-a-hundred-of-one-hundred-and-twenty-eight-for-the-objects");
+    let said = found(&window, "memory-exhausted").unwrap().headline;
+    assert!(said.contains("no swap, after 2 OOM kills since boot"), "{said}");
+    let Reading::Value(vmstat) = &mut window.now.sample.vmstat else { panic!("vmstat") };
+    vmstat.set(Counter::OomKill, Some(0));
+    assert_eq!(found(&window, "memory-exhausted"), None, "a server that is sized so");
 }
 
 /// Promise (Checking): The machine is not called ready below a request that it refuses.
