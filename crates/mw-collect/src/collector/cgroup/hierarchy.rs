@@ -78,10 +78,22 @@ fn version(
                     return Ok(Some(CgroupVersion::V2));
                 }
             }
+            Err(_) if wanted == MEMORY && shows_memory(source, &hierarchy.target) => {
+                return Ok(Some(CgroupVersion::V2));
+            }
             Err(missing) => failed = Some(missing),
         }
     }
     failed.map_or(Ok(None), Err)
+}
+
+/// True for a copied tree without the list of controllers whose root group or own group has a file of the memory controller.
+fn shows_memory(source: &Source, mount: &str) -> bool {
+    let memberships = source.parse("/proc/self/cgroup", cgroup::parse_self).unwrap_or_default();
+    let own = own_path(&memberships, CgroupVersion::V2, MEMORY).unwrap_or("/");
+    let own = own.trim_end_matches('/');
+    let files = [format!("{mount}/memory.stat"), format!("{mount}{own}/memory.current")];
+    source.kind() == OriginKind::Tree && files.iter().any(|file| source.read(file).is_ok())
 }
 
 /// The path of our own group as /proc/self/cgroup has it.
