@@ -2,8 +2,9 @@
 //! itself is faulty.
 
 use crate::warning_parts::{
-    block_size, command_of, committing_program, data_size, device_number, host_memory, kmem_size,
-    mapping_program, megabytes, memory_module, percpu_request, percpu_size, pool_size, refusal,
+    block_size, command_of, committing_program, copied_cache, data_size, device_number,
+    host_memory, is_of_page_allocator, kmem_size, left_cache, listen_port, mapping_program,
+    megabytes, memory_module, percpu_request, percpu_size, pool_size, program_of_trace, refusal,
     requested, slots,
 };
 use crate::word_table::WordTable;
@@ -96,6 +97,20 @@ pub(crate) enum KernelWarning {
     AdapterLimit,
     /// Addresses behind a PCI bridge (drivers/pci/setup-res.c, `pci_assign_resource()`).
     BusAddresses,
+    /// A queue of connections that a program lets wait, listen(2) (net/ipv4/tcp_input.c, `tcp_syn_flood_action()`).
+    ListenQueue,
+    /// The same, with an answer to each request (`net.ipv4.tcp_syncookies`, which is on unless it was switched off).
+    SynCookies,
+    /// A cgroup of version 1 below one that does not count it, without `memory.use_hierarchy` (kernel/cgroup.c, up to 5.10).
+    NestedCgroup,
+    /// Objects that a module left in its cache (mm/slub.c, `list_slab_objects()`; mm/slab_common.c, `kmem_cache_destroy()`).
+    LeftObjects,
+    /// Memory that a module itself counts as leaked when it is unloaded.
+    ModuleLeak,
+    /// An object that may not be copied to or from a program (mm/usercopy.c, `usercopy_abort()`).
+    Usercopy,
+    /// A block that is larger than the page allocator has (mm/page_alloc.c, `__alloc_pages()`).
+    LargeBlock,
     /// A table that did not find its memory in one piece and took single pages (net/netfilter/nf_conntrack_core.c before
     /// 4.13).
     SinglePages,
@@ -188,6 +203,15 @@ static WORDS: WordTable<KernelWarning> = WordTable::new(&[
     (" failed, status limits exceeded(", KernelWarning::AdapterLimit),
     ("no space for [mem size ", KernelWarning::BusAddresses),
     (": can't assign; no space", KernelWarning::BusAddresses),
+    (". Sending cookies", KernelWarning::SynCookies),
+    ("Possible SYN flooding on port ", KernelWarning::ListenQueue),
+    ("nested cgroup for controller \"memory\"", KernelWarning::NestedCgroup),
+    ("requires setting use_hierarchy to 1 on the root", KernelWarning::NestedCgroup),
+    ("): Objects remaining ", KernelWarning::LeftObjects),
+    (": Slab cache still has objects", KernelWarning::LeftObjects),
+    (": Memory leaks:", KernelWarning::ModuleLeak),
+    ("usercopy: Kernel memory ", KernelWarning::Usercopy),
+    ("mm/page_alloc.c:", KernelWarning::LargeBlock),
     ("memfd_create() without MFD_EXEC", KernelWarning::MemfdFlags),
     ("memfd_create() called without MFD_EXEC", KernelWarning::MemfdFlags),
 ]);
@@ -204,7 +228,11 @@ pub(crate) struct WarningLines {
 
 /// Warnings of a log by kind.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct KernelWarnings(BTreeMap<KernelWarning, WarningLines>);
+pub(crate) struct KernelWarnings {
+    by_kind: BTreeMap<KernelWarning, WarningLines>,
+    /// The warning whose lines are read, where one of the next names the program that asked.
+    without_program: Option<KernelWarning>,
+}
 
 impl KernelWarning {
     fn role(self) -> WarningRole {
@@ -214,9 +242,13 @@ impl KernelWarning {
             | Self::CrashKernel
             | Self::UncoveredMemory => WarningRole::Boot,
             Self::BusAddresses => WarningRole::Aside,
-            Self::MemfdFlags | Self::LargeRequest | Self::SinglePages => WarningRole::Reminder,
+            Self::MemfdFlags
+            | Self::LargeRequest
+            | Self::SinglePages
+            | Self::NestedCgroup
+            | Self::SynCookies => WarningRole::Reminder,
             Self::CaptureKernel => WarningRole::Context,
-            Self::Crash => WarningRole::Crash,
+            Self::Crash | Self::Usercopy => WarningRole::Crash,
             _ => WarningRole::Refusal,
         }
     }
@@ -230,10 +262,13 @@ impl KernelWarnings {
         if kind == KernelWarning::BusAddresses && is_window {
             return false;
         }
-        let lines = self.0.entry(kind).or_default();
+        let (before, after) = message.split_once(words).unwrap_or_default();
+        if kind == KernelWarning::LargeBlock && !is_of_page_allocator(after) {
+            return false;
+        }
+        let lines = self.by_kind.entry(kind).or_default();
         lines.count = lines.count.saturating_add(1);
         if lines.count == 1 {
-            let (before, after) = message.split_once(words).unwrap_or_default();
             let first = match kind {
                 KernelWarning::Tasks => Some(after.trim()),
                 // The older of the two lines has the device at its end.
@@ -268,8 +303,16 @@ impl KernelWarnings {
                 }
                 KernelWarning::SinglePages => before.rsplit(' ').next(),
                 KernelWarning::SuspendedPool => before.split('\'').nth(1),
+                KernelWarning::ListenQueue | KernelWarning::SynCookies => listen_port(message),
+                KernelWarning::LeftObjects => left_cache(before),
+                KernelWarning::ModuleLeak => before.rsplit(' ').next(),
+                KernelWarning::Usercopy => copied_cache(after),
+                // In a paste the next line may be joined to this one.
+                KernelWarning::LargeBlock | KernelWarning::PercpuSize => program_of_trace(after),
                 _ => None,
             };
+            let asks = matches!(kind, KernelWarning::LargeBlock | KernelWarning::PercpuSize);
+            self.without_program = (asks && first.is_none()).then_some(kind);
             let first = first.filter(|name| !name.is_empty());
             lines.first = first.map(|name| name.chars().take(MAX_NAME_CHARS).collect());
             lines.amount = match kind {
@@ -290,6 +333,19 @@ impl KernelWarnings {
         true
     }
 
+    /// Reads a line of the call trace below a warning, which may name the program that asked.
+    pub(crate) fn read_program(&mut self, message: &str) {
+        let Some(kind) = self.without_program else { return };
+        let program = program_of_trace(message);
+        if program.is_none() && !message.contains("end trace") {
+            return;
+        }
+        self.without_program = None;
+        if let (Some(lines), Some(program)) = (self.by_kind.get_mut(&kind), program) {
+            lines.first = Some(program.chars().take(MAX_NAME_CHARS).collect());
+        }
+    }
+
     /// The most frequent warning, in one line; a reminder is none.
     pub(crate) fn headline(&self) -> Option<String> {
         let is_warning = |kind: KernelWarning| {
@@ -298,8 +354,11 @@ impl KernelWarnings {
                 WarningRole::Reminder | WarningRole::Aside | WarningRole::Context
             )
         };
-        let warnings = self.0.iter().filter(|(kind, _)| is_warning(**kind));
-        let (kind, lines) = warnings.max_by_key(|(_, lines)| lines.count)?;
+        let warnings = self.by_kind.iter().filter(|(kind, _)| is_warning(**kind));
+        // What the kernel crashed on is more than that it did.
+        let is_reason = |kind: KernelWarning| kind == KernelWarning::Usercopy;
+        let (kind, lines) =
+            warnings.max_by_key(|(kind, lines)| (is_reason(**kind), lines.count))?;
         let headline = kind.headline(lines);
         Some(match kind.role() {
             WarningRole::Refusal => format!("the kernel killed nothing: {headline}"),
@@ -309,20 +368,20 @@ impl KernelWarnings {
 
     /// A refusal of something else than memory.
     pub(crate) fn aside(&self) -> Option<String> {
-        let mut asides = self.0.iter().filter(|(kind, _)| kind.role() == WarningRole::Aside);
+        let mut asides = self.by_kind.iter().filter(|(kind, _)| kind.role() == WarningRole::Aside);
         asides.next().map(|(kind, lines)| kind.headline(lines))
     }
 
     /// A line that looks like a warning, and is a reminder.
     pub(crate) fn reminder(&self) -> Option<String> {
         let is_reminder = |kind: KernelWarning| kind.role() == WarningRole::Reminder;
-        let (kind, lines) = self.0.iter().find(|(kind, _)| is_reminder(**kind))?;
+        let (kind, lines) = self.by_kind.iter().find(|(kind, _)| is_reminder(**kind))?;
         Some(format!("nothing is wrong: {}", kind.headline(lines)))
     }
 
     /// A note for each warning.
     pub(crate) fn notes(&self) -> impl Iterator<Item = String> {
-        self.0.iter().map(|(kind, lines)| {
+        self.by_kind.iter().map(|(kind, lines)| {
             format!("{}: {}", format_count(lines.count, "line"), kind.note(lines))
         })
     }
@@ -534,5 +593,63 @@ mod tests {
             assert!(!warnings.read(line), "{line}");
         }
         assert_eq!(warnings.headline(), None);
+    }
+
+    #[test]
+    fn who_asked_for_too_much_at_once_is_in_the_call_trace() {
+        let mut warnings = read(&[
+            "WARNING: CPU: 30 PID: 9311 at mm/page_alloc.c:3189 __alloc_pages_nodemask+0x45c/0xbe0",
+        ]);
+        warnings.read_program("CPU: 30 PID: 9311 Comm: a card Kdump: loaded Not tainted 3.10.0 #1");
+        warnings.read_program("CPU: 30 PID: 9311 Comm: other Not tainted 3.10.0 #1");
+        let headline = warnings.headline().unwrap();
+        assert!(headline.contains("a card asked for a block that is larger"), "{headline}");
+        let mut other = KernelWarnings::default();
+        for function in ["free_one_page", "__alloc_pages_slowpath.constprop.0"] {
+            let line = format!("WARNING: CPU: 1 PID: 1 at mm/page_alloc.c:801 {function}+0x1/0x2");
+            assert!(!other.read(&line), "{line}");
+        }
+        // As Linux 6.19 writes it.
+        let line = "WARNING: mm/page_alloc.c:5216 at __alloc_frozen_pages_noprof+0x1/0x2, CPU#1: a card/272";
+        let headline = read(&[line]).headline().unwrap();
+        assert!(headline.contains("a card asked for a block that is larger"), "{headline}");
+    }
+
+    #[test]
+    fn what_a_module_left_behind_is_named_by_its_cache() {
+        for line in [
+            "BUG a_cache (Tainted: G B): Objects remaining in a_cache on __kmem_cache_shutdown()",
+            "BUG a_cache (Not tainted): Objects remaining on __kmem_cache_shutdown()",
+            "kmem_cache_destroy a_cache: Slab cache still has objects when called from f+0x1/0x2 [m]",
+        ] {
+            let headline = read(&[line]).headline().unwrap();
+            assert!(headline.ends_with("it left objects in its slab cache a_cache"), "{headline}");
+        }
+        let crashed = read(&[
+            "kernel BUG at mm/usercopy.c:99!",
+            "usercopy: Kernel memory exposure attempt detected from SLUB object 'a_cache' (offset 4, size 4)!",
+        ]);
+        assert!(crashed.headline().unwrap().contains("an object of slab cache a_cache"));
+        let stack = "usercopy: Kernel memory overwrite attempt detected to process stack (offset 0, size 8)!";
+        let headline = read(&[stack]).headline().unwrap();
+        assert!(headline.ends_with("overwrite attempt detected to process stack"), "{headline}");
+    }
+
+    #[test]
+    fn a_listen_queue_is_named_by_its_port() {
+        for address in ["9002", "[::]:9002", "0.0.0.0:9002"] {
+            let line = format!(
+                "TCP: request_sock_TCP: Possible SYN flooding on port {address}. Dropping request.  Check SNMP counters."
+            );
+            let headline = read(&[&line]).headline().unwrap();
+            assert!(headline.contains("connections to port 9002 were dropped"), "{headline}");
+            let answered = read(&[&line.replace("Dropping request", "Sending cookies")]);
+            assert!(answered.headline().is_none());
+            assert!(answered.reminder().unwrap().contains("port 9002"));
+        }
+        let nested = read(&["cgroup: \"memory\" requires setting use_hierarchy to 1 on the root"]);
+        assert!(
+            nested.headline().is_none() && nested.reminder().unwrap().contains("use_hierarchy")
+        );
     }
 }

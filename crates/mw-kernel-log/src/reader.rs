@@ -53,6 +53,9 @@ pub(crate) fn read(log: &[u8]) -> KernelLogFacts {
     reader.facts
 }
 
+/// Warnings begin so that have a function's name, as the lines of a call trace do, or what names a report's kernel.
+const WARNINGS: [&str; 3] = ["WARNING: ", "BUG ", "kmem_cache_destroy "];
+
 #[derive(Debug, Default)]
 struct Reader {
     facts: KernelLogFacts,
@@ -80,6 +83,11 @@ impl Reader {
             return;
         }
         self.facts.kernel_lines = self.facts.kernel_lines.saturating_add(1);
+        let warnings = &mut self.facts.programs.warnings;
+        warnings.read_program(message);
+        if WARNINGS.iter().any(|begins| message.starts_with(begins)) && warnings.read(message) {
+            return;
+        }
         // Most lines are of a report's body, and the longest.
         let is_trace = message.contains("+0x");
         if (is_trace || is_body(message)) && self.of_report(message, line) {

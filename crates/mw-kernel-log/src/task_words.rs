@@ -90,8 +90,30 @@ pub(crate) fn hung_rows(judged: &JudgedReport<'_>, group: &[JudgedReport<'_>], p
         page.row("lock", format!("likely owned by {owner}"));
     }
     page.row("blocked", tasks(group));
-    page.row("remedy", hung_remedy(judged));
+    page.row("remedy", hung_remedy(judged) + &served_here(group).unwrap_or_default());
     page.row("killed", "no process: a blocked task is reported, not killed");
+}
+
+/// Devices whose server is a program, which may run on this machine.
+const SERVED_DEVICES: &[&str] = &["rbd", "nbd"];
+
+/// Tasks that wait for reclaim beside others that wait for such a device: reclaim may write to the device, whose server then
+/// waits for it (prctl(2), `PR_SET_IO_FLUSHER`).
+fn served_here(group: &[JudgedReport<'_>]) -> Option<String> {
+    let device = |judged: &JudgedReport<'_>| {
+        let device = name(judged.report).and_then(waits::device_of)?;
+        let number = SERVED_DEVICES.iter().find_map(|kind| device.strip_prefix(kind))?;
+        number.starts_with(|first: char| first.is_ascii_digit()).then(|| device.to_owned())
+    };
+    let device = group.iter().find_map(device)?;
+    let is_reclaim = |judged: &JudgedReport<'_>| wait_of(judged) == BlockedOn::Reclaim;
+    group.iter().any(is_reclaim).then(|| {
+        format!(
+            "; if a program of this machine serves {device}, reclaim waits for it, and it for reclaim: serve {device} from \
+             another machine, keep more memory free (vm.min_free_kbytes), or update server and kernel (PR_SET_IO_FLUSHER, \
+             Linux 5.6)"
+        )
+    })
 }
 
 fn hung_remedy(judged: &JudgedReport<'_>) -> String {

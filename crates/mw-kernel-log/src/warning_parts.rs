@@ -64,6 +64,50 @@ pub(crate) fn pool_size(before: &str) -> Option<String> {
     Some(format_bytes(number.checked_mul(1024)?))
 }
 
+/// `… on port 9002. Dropping request.  Check SNMP counters.`, from 6.2 on `… on port [::]:9002. …`.
+pub(crate) fn listen_port(message: &str) -> Option<&str> {
+    let (_, address) = message.split_once("on port ")?;
+    address.split(". ").next()?.rsplit(':').next()
+}
+
+/// `BUG NAME (Tainted: …`, `kmem_cache_destroy NAME`.
+pub(crate) fn left_cache(before: &str) -> Option<&str> {
+    let name = before.split(" (").next()?;
+    name.rsplit(' ').next()
+}
+
+/// `exposure attempt detected from SLUB object 'NAME' (offset 4, size 4)!`: the cache; else what was copied.
+pub(crate) fn copied_cache(after: &str) -> Option<&str> {
+    match after.split_once(" object '") {
+        Some((_, name)) => name.split('\'').next(),
+        None => after.split(" (offset ").next(),
+    }
+}
+
+/// `3189 __alloc_pages_nodemask+0x45c/0xbe0`, from 6.19 on `5216 at __alloc_frozen_pages_noprof+0x1/0x2, CPU#1: NAME/272`. Other
+/// functions of the file warn of other things.
+pub(crate) fn is_of_page_allocator(after: &str) -> bool {
+    const FUNCTIONS: [&str; 4] = [
+        "__alloc_pages_nodemask",
+        "__alloc_pages",
+        "__alloc_pages_noprof",
+        "__alloc_frozen_pages_noprof",
+    ];
+    let mut words = after.split(' ').filter_map(|word| word.split_once("+0x"));
+    words.next().is_some_and(|(function, _)| FUNCTIONS.contains(&function))
+}
+
+/// `CPU: 30 PID: 9311 Comm: NAME Kdump: loaded Not tainted 3.10.0 #1`, `…, CPU#1: NAME/272`: the name, which may have anything
+/// in it.
+pub(crate) fn program_of_trace(message: &str) -> Option<&str> {
+    if let Some((_, rest)) = message.split_once(", CPU#") {
+        return rest.split_once(": ")?.1.rsplit_once('/').map(|(name, _)| name);
+    }
+    let (_, rest) = message.split_once(" Comm: ")?;
+    let ends = [" Kdump: ", " Tainted: ", " Not tainted "].iter().filter_map(|end| rest.rfind(end));
+    rest.get(..ends.min()?)
+}
+
 /// `illegal size (32792) or align (8)`.
 pub(crate) fn percpu_size(before: &str) -> Option<String> {
     let (_, rest) = before.split_once("size (")?;

@@ -112,8 +112,41 @@ impl KernelWarning {
                 lines.amount.as_ref().map_or(String::new(), |size| format!(" ({size})"))
             ),
             Self::PercpuSize => format!(
-                "a request of {} for each CPU is larger than the per-CPU allocator serves",
+                "{} asked for {} for each CPU, more than the per-CPU allocator serves",
+                first.unwrap_or("a program"),
                 lines.amount.as_deref().unwrap_or("memory")
+            ),
+            Self::ListenQueue => format!(
+                "connections to port {} were dropped: its queue of half-open connections was full",
+                first.unwrap_or("of a server")
+            ),
+            Self::SynCookies => format!(
+                "requests for connections to port {} came faster than they were completed, and were answered with cookies",
+                first.unwrap_or("of a server")
+            ),
+            Self::NestedCgroup => {
+                "a memory cgroup was created below one that does not count it (memory.use_hierarchy)"
+                    .to_owned()
+            }
+            Self::LeftObjects => format!(
+                "a module leaked memory: it left objects in its slab cache {}",
+                first.unwrap_or("behind")
+            ),
+            Self::ModuleLeak => {
+                format!("{} reports that it leaked memory", first.unwrap_or("a module"))
+            }
+            Self::Usercopy => match first.filter(|what| !what.contains(' ')) {
+                Some(cache) => format!(
+                    "the kernel refused to copy an object of slab cache {cache} to or from a program"
+                ),
+                None => format!(
+                    "the kernel refused to copy memory to or from a program: {}",
+                    first.unwrap_or("it does not say which")
+                ),
+            },
+            Self::LargeBlock => format!(
+                "{} asked for a block that is larger than any of the page allocator",
+                first.unwrap_or("a program")
             ),
             Self::CrashKernel => {
                 "no memory in one piece was found for the crash kernel (crashkernel=)".to_owned()
@@ -280,6 +313,37 @@ impl KernelWarning {
                 .to_owned(),
             Self::PercpuSize => "the program or module that asked (Comm: of the lines below) has to ask for less; no memory is \
                  missing"
+                .to_owned(),
+            Self::ListenQueue => format!(
+                "the queue has as many places as the backlog that the program on port {} asks listen(2) for, at most \
+                 net.core.somaxconn: raise both. net.ipv4.tcp_syncookies = 1 answers instead of dropping. Where nstat counts \
+                 TcpExtListenOverflows, the program accepts too slowly; else it may be a flood. Memory is not short",
+                first.unwrap_or("PORT")
+            ),
+            Self::SynCookies => "the queue of half-open connections was full, and nobody was refused. A burst of clients or a scan \
+                 does that; with a small backlog of the program (listen(2)) it is frequent"
+                .to_owned(),
+            Self::NestedCgroup => "without memory.use_hierarchy the use of a cgroup of version 1 is not counted in its parent, so \
+                 that a limit of the parent does not hold for it. Write 1 to memory.use_hierarchy of the root before cgroups are \
+                 created; newer kernels (5.11) always count so. Memory is not short"
+                .to_owned(),
+            Self::LeftObjects => format!(
+                "objects of {} were still in use when its module was unloaded: a leak of the module. What has leaked is lost \
+                 until the next boot; update the module, or report it. Memory is not short",
+                first.unwrap_or("the cache")
+            ),
+            Self::ModuleLeak => format!(
+                "{} counts its objects, and some were left when it was unloaded: a leak of the module. What has leaked is lost \
+                 until the next boot; update the module, or report it",
+                first.unwrap_or("the module")
+            ),
+            Self::Usercopy => "a defect of the kernel or of a module, and no shortage of memory: the kernel checks what it copies \
+                 (hardened usercopy), refuses what may not leave it, and stops the program. Of a cache, its module has to allow \
+                 the copy (kmem_cache_create_usercopy). Update the kernel or the module, or report it"
+                .to_owned(),
+            Self::LargeBlock => "memory is neither short nor fragmented: the kernel refuses such a size at once (MAX_ORDER; 4 MiB \
+                 on most machines with pages of 4 KiB, 1 MiB on s390x). The program or driver has to ask for a smaller buffer, \
+                 or for several"
                 .to_owned(),
             Self::CrashKernel => "a crash leaves no dump (kdump); nothing else lacks memory. Ask for less, or for an area above 4 GiB \
                  (crashkernel=SIZE,high, which takes a small one below as well). Where the kernel itself is placed at random \
