@@ -166,6 +166,11 @@ impl<'a> AwaitedPeer<'a> {
         }
     }
 
+    /// True if the peer is a process of this machine.
+    pub(crate) fn is_of_this_machine(&self) -> bool {
+        self.address.ip().is_loopback()
+    }
+
     /// True if the process waited for no other peer as well.
     pub(crate) fn is_only_one(&self) -> bool {
         self.others == 0
@@ -244,7 +249,7 @@ impl<'a> AwaitedPeer<'a> {
 pub(crate) fn explains_most(stall: &StallWindow<'_>, request: &RequestTime<'_>) -> bool {
     let waits = |spent, part: &PathPart| {
         let peer = AwaitedPeer::of_part(stall, spent, part);
-        peer.is_some_and(|peer| !peer.address.ip().is_loopback())
+        peer.is_some_and(|peer| !peer.is_of_this_machine())
     };
     request.percent_where(waits) >= LEAST_PERCENT
 }

@@ -24,7 +24,8 @@
 //! connection to it, sent what the peer acknowledged, at most 1 s before the stall, and received nothing since for at least
 //! half of the stall until it was read, and for 200 ms; the same of a connection that is not established, and of a
 //! UDP socket that is connected to port 53. Connections are read when a stall is seen, twice a second, and less often as it
-//! lasts. An idle connection of a pool, a client's connection, and one that never brought an answer are none.
+//! lasts. An idle connection of a pool, a client's connection, and one that never brought an answer are none. Of a peer at an
+//! address of the loopback device the confidence is low, unless a packet ended the wait.
 //!
 //! Where the probe's own connection waited and the service's listen queue was full, that is the cause
 //! (`listen-queue-full`), and where packets were lost, `network-loss`. Without a critical path, this rule finds nothing.
@@ -36,7 +37,7 @@ use crate::awaited_peer::AwaitedPeer;
 use crate::path_words::{manual, named};
 use crate::rules::listen_queue_full::{self, PEER};
 use crate::rules::network_loss;
-use crate::spent_time::{CONFIRMED, LIKELY, SEEN, SpentTime};
+use crate::spent_time::{CONFIRMED, LIKELY, POSSIBLE, SEEN, SpentTime};
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use mw_critical_path::PathPart;
@@ -61,8 +62,13 @@ pub(crate) fn cause(stall: &StallWindow<'_>) -> Result<Option<Suspect>, Missing>
         .describe(Finding::new(Severity::Warning, Area::Network, headline))
         .with_impact("The service is as slow as the peer that it asks.")
         .with_remedy(peer.remedy("see why the peer does not answer"));
-    let is_certain = PEER.contains(&time.spent) && peer.is_only_one();
-    Ok(Some(time.cause(finding, if is_certain { CONFIRMED } else { LIKELY })))
+    let sure = match PEER.contains(&time.spent) && peer.is_only_one() {
+        // What the peer did is on this machine, and was not seen.
+        false if peer.is_of_this_machine() => POSSIBLE,
+        false => LIKELY,
+        true => CONFIRMED,
+    };
+    Ok(Some(time.cause(finding, sure)))
 }
 
 /// True if a peer on the network was waited for in this time, by a connection of the process.
