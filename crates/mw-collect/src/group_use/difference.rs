@@ -115,20 +115,20 @@ fn millis(duration: Duration) -> u64 {
 
 /// Sets the limits that are not set yet.
 pub(super) fn set_limits(group: &mut GroupUse, limits: &GroupLimits) {
-    group.memory_max_bytes = group.memory_max_bytes.or(limits.memory_max_bytes);
-    group.memory_high_bytes = group.memory_high_bytes.or(limits.memory_high_bytes);
-    group.memory_swap_high_bytes = group.memory_swap_high_bytes.or(limits.memory_swap_high_bytes);
     group.memory_current_bytes = group.memory_current_bytes.or(limits.memory_current_bytes);
-    if group.cpu_quota_us.is_none() {
-        group.cpu_quota_us = limits.cpu_max.quota_us;
-        // That of the quota; without one, the latest that was read.
-        if group.cpu_quota_us.is_some() || group.cpu_period_us.is_none() {
-            group.cpu_period_us = limits.cpu_max.period_us;
-        }
+    // That of the quota; without one, the latest that was read.
+    if group.cpu_quota_us.is_none() && group.cpu_period_us.is_none() {
+        group.cpu_period_us = limits.cpu_max.period_us;
     }
-    if group.io_limits.is_empty() {
-        group.io_limits = io_limits(&limits.io_max);
-    }
+    group.keep_limits(&GroupUse {
+        memory_max_bytes: limits.memory_max_bytes,
+        memory_high_bytes: limits.memory_high_bytes,
+        memory_swap_high_bytes: limits.memory_swap_high_bytes,
+        cpu_quota_us: limits.cpu_max.quota_us,
+        cpu_period_us: limits.cpu_max.period_us,
+        io_limits: io_limits(&limits.io_max),
+        ..GroupUse::default()
+    });
 }
 
 /// The growth of an amount: a group that is new had nothing.
