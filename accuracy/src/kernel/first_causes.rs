@@ -26,10 +26,8 @@ pub(crate) fn problems(kernels: &[StoredKernel]) -> anyhow::Result<Vec<String>> 
     let mut by_cause: BTreeMap<String, BTreeMap<&str, BTreeSet<String>>> = BTreeMap::new();
     for kernel in kernels {
         for (kind, _, right) in KINDS {
-            let Some(stack) = stack_of(kernel, kind) else { continue };
-            if TRACE.is_untold(kind) {
-                continue;
-            }
+            let stack = stack_of(kernel, kind).filter(|_| !TRACE.is_untold(kind));
+            let Some(stack) = stack else { continue };
             let cause = first_cause(&calm, kind, &stack);
             if let Some(wrong) = cause.as_deref().filter(|cause| !right.contains(cause)) {
                 let stack = stack.join(" < ");

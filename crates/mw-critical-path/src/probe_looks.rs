@@ -66,3 +66,7 @@ fn ended_by_look(timelines: &Timelines, interval: &Interval) -> Option<bool> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+#[path = "probe_looks_tests.rs"]
+mod tests;
