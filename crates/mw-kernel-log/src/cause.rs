@@ -50,6 +50,8 @@ pub enum LogCause {
     PageTables,
     KernelStacks,
     Balloon,
+    /// What is swapped out to zram or zswap.
+    CompressedSwap,
     GraphicsMemory,
     /// Files of the initramfs, before there is a program to kill.
     Initramfs,
@@ -277,8 +279,15 @@ pub(crate) fn hidden_free_bytes(report: &KernelReport) -> u64 {
 /// What held memory: the largest part that reclaim does not free.
 fn of_holders(report: &KernelReport, account: &LogAccount) -> LogCause {
     if account.total_bytes == 0 || report.memory.pages.is_empty() {
-        let has_tasks = report.tasks.tasks > 0;
-        return if has_tasks { LogCause::Programs } else { LogCause::Unknown };
+        /// The kernel prints its caches where they are more than all pages of user space (mm/oom_kill.c,
+        /// `is_dump_unreclaim_slabs()`).
+        const LEAST_SLAB_BYTES: u64 = 64 << 20;
+        let slab = account.bytes(LogMemoryPart::UnreclaimableSlab);
+        return match report.tasks.tasks > 0 {
+            _ if slab >= LEAST_SLAB_BYTES => LogCause::UnreclaimableSlab,
+            true => LogCause::Programs,
+            false => LogCause::Unknown,
+        };
     }
     let pinned = report.memory.gpu_pinned_pages.unwrap_or_default();
     if account.is_at_least(pinned.saturating_mul(report.page_bytes()), 15) {
@@ -303,6 +312,7 @@ fn of_holders(report: &KernelReport, account: &LogAccount) -> LogCause {
         LogMemoryPart::PageTables => LogCause::PageTables,
         LogMemoryPart::KernelStacks => LogCause::KernelStacks,
         LogMemoryPart::Balloon => LogCause::Balloon,
+        LogMemoryPart::CompressedSwap => LogCause::CompressedSwap,
         LogMemoryPart::Unevictable if is_of_boot(report) => LogCause::Initramfs,
         LogMemoryPart::Unevictable => LogCause::Unevictable,
         LogMemoryPart::Uncounted => LogCause::Uncounted,
@@ -327,6 +337,9 @@ fn of_failure(report: &KernelReport, zones: &[ZoneVerdict], account: &LogAccount
         }
     }
     let Some(gfp) = &report.gfp else { return LogCause::Unknown };
+    if is_of_charge(report) {
+        return LogCause::CgroupLimit;
+    }
     if zones::candidates(zones).next().is_none() && zones::are_empty(report) {
         return LogCause::EmptyZone;
     }
@@ -343,6 +356,14 @@ fn of_failure(report: &KernelReport, zones: &[ZoneVerdict], account: &LogAccount
     } else {
         of_holders(report, account)
     }
+}
+
+/// A slab cache of a cgroup could not grow, and no allocation of pages failed, which the kernel would have reported as well: the
+/// pages could not be charged (mm/slab.h, `memcg_charge_slab()`). Before 5.4 that fails for requests that may not wait.
+fn is_of_charge(report: &KernelReport) -> bool {
+    report.cache_of_cgroup().is_some()
+        && report.requester.name.is_none()
+        && report.memory.zones.is_empty()
 }
 
 /// The counter that was at its limit.

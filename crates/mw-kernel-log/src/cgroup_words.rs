@@ -153,6 +153,10 @@ pub(crate) fn headline(judged: &JudgedReport<'_>) -> String {
     let text = match report.victims.is_empty() {
         true if report.remarks.has_no_victim => format!("{limit}: no process in it may be killed"),
         true => limit,
+        false if does_not_end(report) => {
+            let times = report.remarks.chosen;
+            format!("the kernel chose {victim} {times} times, and it did not end: {limit}")
+        }
         false => format!("{victim} was killed: {limit}"),
     };
     let has_room = text.chars().count().saturating_add(ending.len()) <= MAX_HEADLINE_CHARS;
@@ -346,8 +350,21 @@ fn held(report: &KernelReport, page: &mut Page) {
     }
 }
 
+/// True if one process was chosen again and again.
+fn does_not_end(report: &KernelReport) -> bool {
+    report.remarks.chosen > 2
+}
+
 fn killed(report: &KernelReport, page: &mut Page) {
     if report.victims.is_empty() {
+        return;
+    }
+    if does_not_end(report) {
+        page.row(
+            "killed",
+            "none: the kernel chooses the same process again and again. Either it and its children are exempt (oom_adj -17, oom_score_adj \
+             -1000), as may be inherited from who started them, or it waits in the kernel and cannot end",
+        );
         return;
     }
     let freed = report.victims.iter().filter_map(|victim| victim.anon_bytes);
@@ -376,6 +393,11 @@ fn remedy(report: &KernelReport) -> String {
         _ => format!("raise {}", facts.file),
     };
     let version = report.version();
+    if does_not_end(report) {
+        return format!(
+            "let the processes of the {noun} be killed (oom_score_adj 0, oom_adj 0 before 2.6.36), or {limit}"
+        );
+    }
     match fill(report) {
         CgroupFill::DirtyCache => {
             let is_v1 = facts.file.ends_with("limit_in_bytes");

@@ -43,6 +43,7 @@ fn rank(group: &ReportGroup) -> (u8, std::cmp::Reverse<u64>) {
         (_, Some(LogCause::OptionalRequest | LogCause::EmptyZone)) => 7,
         (_, Some(LogCause::Blocked(BlockedOn::ThreadStart))) => 7,
         (GroupKind::OomKill, Some(LogCause::CgroupLimit)) => 1,
+        (GroupKind::OomKill, Some(LogCause::Unknown)) if group.victims.is_empty() => 2,
         (GroupKind::OomKill, _) => 0,
         (GroupKind::DaemonKill, _) => 2,
         (GroupKind::AllocationFailure, _) => 3,

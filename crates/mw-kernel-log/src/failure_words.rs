@@ -28,12 +28,21 @@ pub(crate) fn headline(judged: &JudgedReport<'_>) -> String {
     }
     let waiting = if may_wait(report) { "" } else { " without waiting" };
     match judged.cause {
+        LogCause::CgroupLimit => {
+            let (cache, cgroup) = report.cache_of_cgroup().unwrap_or_default();
+            format!(
+                "cgroup {cgroup} had no room for kernel objects ({cache}): it was at its memory limit"
+            )
+        }
         LogCause::Fragmentation if report.remarks.is_repeated => {
             format!(
                 "{name} waits for {size} in one piece: the kernel repeats the request until it succeeds"
             )
         }
         LogCause::Fragmentation => match largest(judged) {
+            Some(largest) if largest >= size_bytes(report) => format!(
+                "{name} could not get {size} in one piece{waiting}: free memory is fragmented, the few larger blocks are the kernel's reserve"
+            ),
             Some(largest) => format!(
                 "{name} could not get {size} in one piece{waiting}: the largest free block has {}",
                 format_bytes(largest)
@@ -148,11 +157,16 @@ fn reason(judged: &JudgedReport<'_>, hints: &[MemoryHint]) -> String {
             let free = if free > 0 { format!("{} are free, but ", format_bytes(free)) } else { String::new() };
             let blocks = if judged.zones.is_empty() {
                 "the free blocks are not in the log; a request of this order needs them in one piece"
+            } else if largest(judged).is_some_and(|largest| largest >= size_bytes(report)) {
+                "in small blocks; this kernel keeps the few larger ones as a reserve: memory is fragmented"
             } else {
                 "no free block is large enough: memory is fragmented"
             };
             format!("{free}{blocks}{no_compaction}{could}")
         }
+        LogCause::CgroupLimit => "the objects count against the cgroup's limit, and the request may not wait for reclaim. No allocation of \
+             pages failed: the machine's memory was not the limit"
+            .to_owned(),
         LogCause::AtomicReserve => format!(
             "an atomic request (interrupt context, or a task that may not sleep) takes pages that are free at once; \
              kswapd had not freed enough{could}"
@@ -214,6 +228,10 @@ fn effect(report: &KernelReport) -> String {
     let has = |mark: &&str| report.trace.iter().any(|function| function.contains(*mark));
     let is_network =
         ["napi", "netif", "skb", "rx_", "tcp_", "net_rx", "__netdev", "dev_queue"].iter().any(has);
+    let is_network = is_network
+        || report.cache_of_cgroup().is_some_and(|(cache, _)| {
+            ["TCP", "tw_sock", "request_sock", "skbuff"].iter().any(|name| cache.contains(name))
+        });
     match (report.kind, is_network) {
         _ if report.remarks.is_repeated => "the task hangs until the request succeeds".to_owned(),
         // mm/memory_hotplug.c: page tables and struct page of the new memory come from the old.
@@ -244,6 +262,9 @@ fn remedy(judged: &JudgedReport<'_>) -> String {
         LogCause::Fragmentation => format!(
             "load the driver early after boot or let it use smaller buffers; a larger vm.min_free_kbytes{now} keeps larger blocks free"
         ),
+        LogCause::CgroupLimit => "raise the limit of the cgroup, or use less in it; kernels from 5.4 on let requests that may not wait exceed \
+             the limit for a moment"
+            .to_owned(),
         LogCause::AtomicReserve => {
             format!("raise vm.min_free_kbytes{now}: such requests live from this reserve")
         }

@@ -227,6 +227,12 @@ pub(crate) fn function(line: &str) -> Option<(&str, Option<&str>)> {
     Some((name, module))
 }
 
+/// A function that the unwinder found on the stack, and is not certain of.
+pub(crate) fn doubtful_function(line: &str) -> Option<&str> {
+    let (_, rest) = line.split_once("? ")?;
+    rest.split_once("+0x").map(|(name, _)| name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

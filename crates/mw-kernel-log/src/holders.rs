@@ -25,6 +25,8 @@ pub enum LogMemoryPart {
     /// Pools of huge pages, used or not.
     HugePages,
     Balloon,
+    /// Pages that zram and zswap hold compressed.
+    CompressedSwap,
     /// Locked memory and other pages on no list that is reclaimed.
     Unevictable,
     Free,
@@ -82,7 +84,7 @@ impl LogAccount {
             (Part::Programs, anon.saturating_sub(shmem_on_lists)),
             (Part::SharedMemory, shmem),
             (Part::PageCache, file),
-            (Part::UnreclaimableSlab, report.bytes("slab_unreclaimable")),
+            (Part::UnreclaimableSlab, unreclaimable_slab(report)),
             (
                 Part::ReclaimableSlab,
                 report.bytes("slab_reclaimable").saturating_add(report.bytes("slab")),
@@ -90,6 +92,7 @@ impl LogAccount {
             (Part::PageTables, tables),
             (Part::KernelStacks, stacks),
             (Part::HugePages, pools),
+            (Part::CompressedSwap, zone_bytes(report, "zspages")),
             (Part::Unevictable, unevictable),
             (Part::Free, report.bytes("free").saturating_add(report.bytes("free_pcp"))),
         ];
@@ -133,14 +136,27 @@ impl LogAccount {
     }
 }
 
+/// The kernel's sum, or that of the caches where the rest of the report is not in the log.
+fn unreclaimable_slab(report: &KernelReport) -> u64 {
+    if report.memory.pages.is_empty() {
+        let caches = report.memory.slabs.iter().map(|row| row.total_bytes);
+        caches.fold(0, u64::saturating_add)
+    } else {
+        report.bytes("slab_unreclaimable")
+    }
+}
+
+/// The sum of a counter of all zones.
+fn zone_bytes(report: &KernelReport, key: &str) -> u64 {
+    let zones = report.memory.zones.iter();
+    zones.filter_map(|zone| zone.of(key)).fold(0, u64::saturating_add)
+}
+
 /// Memory that the allocator manages.
 pub(crate) fn total_bytes(report: &KernelReport) -> u64 {
     let memory = &report.memory;
-    let zones = |key: &str| {
-        memory.zones.iter().filter_map(|zone| zone.of(key)).fold(0_u64, u64::saturating_add)
-    };
-    let managed =
-        Some(zones("managed")).filter(|bytes| *bytes > 0).unwrap_or_else(|| zones("present"));
+    let managed = Some(zone_bytes(report, "managed")).filter(|bytes| *bytes > 0);
+    let managed = managed.unwrap_or_else(|| zone_bytes(report, "present"));
     match (memory.ram_pages, memory.reserved_pages) {
         (Some(ram), Some(reserved)) if reserved < ram => {
             let ram = ram.saturating_sub(reserved).saturating_mul(report.page_bytes());

@@ -2,10 +2,10 @@
 //! itself is faulty.
 
 use crate::warning_parts::{
-    block_size, command_of, committing_program, copied_cache, data_size, device_number,
-    host_memory, is_of_page_allocator, kmem_size, left_cache, listen_port, mapping_program,
-    megabytes, memory_module, percpu_request, percpu_size, pool_size, program_of_trace, refusal,
-    requested, slots,
+    block_size, command_of, committing_program, copied_cache, crash_place, data_size,
+    device_number, host_memory, is_of_page_allocator, kmem_size, left_cache, listen_port,
+    mapping_program, megabytes, memory_module, percpu_request, percpu_size, pool_size,
+    program_of_trace, refusal, requested, slots,
 };
 use crate::word_table::WordTable;
 use mw_memory::format_count;
@@ -81,7 +81,8 @@ pub(crate) enum KernelWarning {
     CrashKernel,
     /// Memory that the kernel gave up at boot, as no MTRR covers it (arch/x86/kernel/cpu/mtrr/cleanup.c).
     UncoveredMemory,
-    /// The command line of a kernel that saves a dump of a crashed one (Documentation/admin-guide/kdump/kdump.rst).
+    /// The command line of a kernel that saves a dump of a crashed one (Documentation/admin-guide/kdump/kdump.rst), or the
+    /// tables of an IOMMU that it takes over (drivers/iommu/amd/init.c, drivers/iommu/intel/iommu.c).
     CaptureKernel,
     /// A table of settings that a module registered (fs/proc/proc_sysctl.c, `sysctl_check_table()`).
     SettingsTable,
@@ -111,6 +112,12 @@ pub(crate) enum KernelWarning {
     Usercopy,
     /// A block that is larger than the page allocator has (mm/page_alloc.c, `__alloc_pages()`).
     LargeBlock,
+    /// Pages of CMA that could not be moved at that moment (mm/page_alloc.c, `alloc_contig_range()`): `cma_alloc()` tries the
+    /// next pages, and a caller that gets none says so itself.
+    BusyRange,
+    /// A file that is written with direct I/O and read through the page cache at once (mm/filemap.c,
+    /// `dio_warn_stale_pagecache()`).
+    MixedIo,
     /// A table that did not find its memory in one piece and took single pages (net/netfilter/nf_conntrack_core.c before
     /// 4.13).
     SinglePages,
@@ -194,6 +201,11 @@ static WORDS: WordTable<KernelWarning> = WordTable::new(&[
     ("cannot reserve crashkernel", KernelWarning::CrashKernel),
     ("don't cover all of memory, losing ", KernelWarning::UncoveredMemory),
     ("elfcorehdr=0x", KernelWarning::CaptureKernel),
+    // The tables of the IOMMU, which only such a kernel takes over.
+    ("Copied DEV table from previous kernel", KernelWarning::CaptureKernel),
+    ("Copied translation tables from previous kernel", KernelWarning::CaptureKernel),
+    (" PFNs busy", KernelWarning::BusyRange),
+    ("Page cache invalidation failure on direct I/O", KernelWarning::MixedIo),
     ("sysctl table check failed: ", KernelWarning::SettingsTable),
     ("Large kmem_alloc(", KernelWarning::LargeRequest),
     ("Large kmem_zalloc(", KernelWarning::LargeRequest),
@@ -216,13 +228,16 @@ static WORDS: WordTable<KernelWarning> = WordTable::new(&[
     ("memfd_create() called without MFD_EXEC", KernelWarning::MemfdFlags),
 ]);
 
+/// Beginnings of the line that has the function of a crash: x86, ARM, arm64.
+const PLACES: [&str; 3] = ["RIP: 0010:", "PC is at ", "pc : "];
+
 /// Lines of one warning.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct WarningLines {
     pub(crate) count: u64,
     /// The first cgroup, device or program that was refused, the first module or address that is faulty.
     pub(crate) first: Option<String>,
-    /// Amount that the first line has: `32768 of 32768` slots, `48 GiB`.
+    /// Amount that the first line has: `32768 of 32768` slots, `48 GiB`; of a crash, the function in which it happened.
     pub(crate) amount: Option<String>,
 }
 
@@ -241,11 +256,12 @@ impl KernelWarning {
             | Self::NoHighMemory
             | Self::CrashKernel
             | Self::UncoveredMemory => WarningRole::Boot,
-            Self::BusAddresses => WarningRole::Aside,
+            Self::BusAddresses | Self::MixedIo => WarningRole::Aside,
             Self::MemfdFlags
             | Self::LargeRequest
             | Self::SinglePages
             | Self::NestedCgroup
+            | Self::BusyRange
             | Self::SynCookies => WarningRole::Reminder,
             Self::CaptureKernel => WarningRole::Context,
             Self::Crash | Self::Usercopy => WarningRole::Crash,
@@ -308,10 +324,15 @@ impl KernelWarnings {
                 KernelWarning::ModuleLeak => before.rsplit(' ').next(),
                 KernelWarning::Usercopy => copied_cache(after),
                 // In a paste the next line may be joined to this one.
-                KernelWarning::LargeBlock | KernelWarning::PercpuSize => program_of_trace(after),
+                KernelWarning::LargeBlock | KernelWarning::PercpuSize | KernelWarning::MixedIo => {
+                    program_of_trace(after)
+                }
                 _ => None,
             };
-            let asks = matches!(kind, KernelWarning::LargeBlock | KernelWarning::PercpuSize);
+            let asks = matches!(
+                kind,
+                KernelWarning::LargeBlock | KernelWarning::PercpuSize | KernelWarning::MixedIo
+            );
             self.without_program = (asks && first.is_none()).then_some(kind);
             let first = first.filter(|name| !name.is_empty());
             lines.first = first.map(|name| name.chars().take(MAX_NAME_CHARS).collect());
@@ -333,8 +354,17 @@ impl KernelWarnings {
         true
     }
 
+    /// Reads the line below a crash that has the function in which it happened.
+    fn read_place(&mut self, message: &str) {
+        let Some(lines) = self.by_kind.get_mut(&KernelWarning::Crash) else { return };
+        if lines.amount.is_none() && PLACES.iter().any(|begins| message.starts_with(begins)) {
+            lines.amount = crash_place(message);
+        }
+    }
+
     /// Reads a line of the call trace below a warning, which may name the program that asked.
     pub(crate) fn read_program(&mut self, message: &str) {
+        self.read_place(message);
         let Some(kind) = self.without_program else { return };
         let program = program_of_trace(message);
         if program.is_none() && !message.contains("end trace") {

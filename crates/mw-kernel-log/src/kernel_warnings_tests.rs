@@ -256,3 +256,37 @@ fn a_listen_queue_is_named_by_its_port() {
     let nested = read(&["cgroup: \"memory\" requires setting use_hierarchy to 1 on the root"]);
     assert!(nested.headline().is_none() && nested.reminder().unwrap().contains("use_hierarchy"));
 }
+
+#[test]
+fn pages_of_cma_that_are_busy_are_no_failure() {
+    let busy = read(&["alloc_contig_range: [83e4d9, 83e4da) PFNs busy"]);
+    assert!(busy.headline().is_none());
+    assert!(busy.reminder().unwrap().contains("the kernel tries others"));
+}
+
+#[test]
+fn a_crash_is_told_with_its_function() {
+    let mut crash =
+        read(&["Unable to handle kernel NULL pointer dereference at virtual address 00000000"]);
+    crash.read_program("LR is at other+0x344/0x820 [other]");
+    crash.read_program("PC is at zs_map_object+0xac/0x1dc [zsmalloc]");
+    crash.read_program("PC is at another+0xac/0x1dc");
+    let headline = crash.headline().unwrap();
+    assert!(
+        headline.starts_with("the kernel crashed in zs_map_object() of module zsmalloc: "),
+        "{headline}"
+    );
+    let mut crash = read(&["BUG: unable to handle page fault for address: ffff"]);
+    crash.read_program("RIP: 0010:skb_release_data+0x10/0x20");
+    assert!(crash.headline().unwrap().starts_with("the kernel crashed in skb_release_data(): "));
+}
+
+#[test]
+fn who_mixes_two_ways_of_io_is_named() {
+    let mut mixed = read(&[
+        "Page cache invalidation failure on direct I/O.  Possible data corruption due to collision with buffered I/O!",
+    ]);
+    mixed.read_program("File: /var/cache/a.ndf PID: 5552 Comm: LIBUV WORKER");
+    assert!(mixed.headline().is_none());
+    assert!(mixed.aside().unwrap().starts_with("LIBUV WORKER writes a file with direct I/O"));
+}

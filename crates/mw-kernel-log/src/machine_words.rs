@@ -20,6 +20,10 @@ const CACHES: &[(&str, &str)] = &[
     ("dentry", "directory entries"),
     ("nf_conntrack", "connection tracking"),
     ("skbuff", "network buffers"),
+    (
+        "btrfs_extent_map",
+        "btrfs: maps of extents of open files, with direct I/O one for each write; kernels before 6.10 cannot free them",
+    ),
     ("btrfs", "btrfs"),
     ("xfs_", "XFS"),
     ("ext4_", "ext4"),
@@ -38,9 +42,11 @@ pub(crate) fn headline(judged: &JudgedReport<'_>) -> String {
     let report = judged.report;
     let victim = outcome(report);
     let total = format_bytes(judged.account.total_bytes);
+    let of_total =
+        if judged.account.total_bytes > 0 { format!(" of {total}") } else { String::new() };
     let of_part = |part: LogMemoryPart| {
         format!(
-            "{victim}: {} held {} of {total}",
+            "{victim}: {} held {}{of_total}",
             part_name(part),
             format_bytes(judged.account.bytes(part))
         )
@@ -105,6 +111,7 @@ pub(crate) fn headline(judged: &JudgedReport<'_>) -> String {
         LogCause::PageTables => of_part(LogMemoryPart::PageTables),
         LogCause::KernelStacks => of_part(LogMemoryPart::KernelStacks),
         LogCause::Balloon => of_part(LogMemoryPart::Balloon),
+        LogCause::CompressedSwap => of_part(LogMemoryPart::CompressedSwap),
         LogCause::Initramfs => {
             let bytes = format_bytes(judged.account.bytes(LogMemoryPart::Unevictable));
             format!("{victim}: files of the initramfs filled {bytes} of {total} at boot")
@@ -394,6 +401,10 @@ fn reason(judged: &JudgedReport<'_>, hints: &[MemoryHint]) -> String {
         LogCause::PageTables => "page tables of many or large mappings; huge pages need few".to_owned(),
         LogCause::KernelStacks => format!("stacks of many threads: {}", format_count(report.tasks.tasks, "process")),
         LogCause::Balloon => "the host took memory back from this guest through the balloon driver".to_owned(),
+        LogCause::CompressedSwap => format!(
+            "pages that are swapped out to zram or zswap stay in memory, compressed (zspages){}",
+            in_swap(report).map_or(String::new(), |bytes| format!("; {} are in swap", format_bytes(bytes)))
+        ),
         LogCause::GraphicsMemory => "buffers that the graphics driver had pinned".to_owned(),
         LogCause::Initramfs => "no program runs yet: the root file system (rootfs) that the initramfs is unpacked into".to_owned(),
         LogCause::Unevictable => "memory that is locked (mlock, pinned) or on no list that reclaim scans".to_owned(),
@@ -424,9 +435,17 @@ fn machine_reason(judged: &JudgedReport<'_>) -> String {
             "every zone was below its watermark{swap}: the machine as a whole was short of memory"
         )
     } else if judged.report.memory.zones.is_empty() {
-        "not the limit of a cgroup: the machine as a whole, or the nodes of a cpuset or memory policy; the log has no \
-         Mem-Info of this kill"
-            .to_owned()
+        let is_of_machine = judged.report.constraint == Some(OomConstraint::Machine);
+        // Of a cgroup's limit the kernel says `Memory cgroup out of memory`.
+        if is_of_machine || !judged.report.victims.is_empty() {
+            "not the limit of a cgroup: the machine as a whole, or the nodes of a cpuset or memory policy; the log has no \
+             Mem-Info of this kill"
+                .to_owned()
+        } else {
+            "the machine as a whole, the nodes of a cpuset or memory policy, or the limit of a cgroup: the log has no \
+             Mem-Info of this kill, and does not tell"
+                .to_owned()
+        }
     } else {
         format!(
             "memory was short{swap}; a zone was above its watermark when the report was printed"
@@ -518,6 +537,9 @@ fn remedy(judged: &JudgedReport<'_>, hints: &[MemoryHint]) -> String {
         LogCause::Uncounted if !hints.is_empty() => "look at the host or driver named above; memwright explain --all-memory on the machine lists what it can".to_owned(),
         LogCause::Uncounted if may_be_zram(judged) => "swapon --show: a zram device has to be smaller, since pages that do not compress take as much as before, or limited (mem_limit); else memwright explain --all-memory on the machine, and /proc/allocinfo (6.10 and later), name the driver".to_owned(),
         LogCause::Uncounted => "memwright explain --all-memory on the machine, and /proc/allocinfo (6.10 and later) name the driver".to_owned(),
+        LogCause::CompressedSwap => "a smaller zram device or a limit of it (mem_limit), half of memory at most, or swap on a disk; more memory for \
+             what is in use"
+            .to_owned(),
         LogCause::GraphicsMemory => "look at the programs that hold buffers of the graphics driver (fdinfo, debugfs dri)".to_owned(),
         LogCause::Initramfs => "start the machine or guest with more memory (-m of QEMU), or make its initramfs smaller".to_owned(),
         LogCause::Unevictable => "find who locks memory (VmLck in /proc/PID/status, RLIMIT_MEMLOCK)".to_owned(),

@@ -58,7 +58,7 @@ const COUNTERS: [&str; 23] = [
 ];
 
 /// Values of a zone that are used.
-const ZONE_KEYS: [&str; 14] = [
+const ZONE_KEYS: [&str; 15] = [
     "free",
     "boost",
     "min",
@@ -73,6 +73,7 @@ const ZONE_KEYS: [&str; 14] = [
     "inactive_file",
     "kernel_stack",
     "slab_unreclaimable",
+    "zspages",
 ];
 
 /// Values of a node that are used.

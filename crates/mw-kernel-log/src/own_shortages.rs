@@ -12,6 +12,8 @@ pub(crate) enum OwnShortage {
     LockedMemory,
     /// Memory for contiguous buffers was not set aside at boot (mm/cma.c, drivers/of/of_reserved_mem.c).
     ContiguousMemory,
+    /// A driver found no room in the contiguous area (CMA), and says so itself.
+    ContiguousArea,
     /// fork(2) and pthread_create(3): EAGAIN.
     Tasks,
     /// inotify_add_watch(2): ENOSPC.
@@ -56,6 +58,9 @@ static WORDS: WordTable<OwnShortage> = WordTable::new(&[
     ("RLIMIT_MEMLOCK (", OwnShortage::LockedMemory),
     ("cma: Failed to reserve", OwnShortage::ContiguousMemory),
     ("alignment of CMA region", OwnShortage::ContiguousMemory),
+    // drivers/gpu/drm/vc4/vc4_bo.c, drivers/gpu/drm/drm_gem_dma_helper.c.
+    ("allocate from CMA", OwnShortage::ContiguousArea),
+    ("failed to allocate buffer with size", OwnShortage::ContiguousArea),
     ("OutOfMemoryError: unable to create", OwnShortage::JavaThread),
     // The JVM, Lucene, Elasticsearch, MongoDB.
     ("OutOfMemoryError: Map failed", OwnShortage::Mappings),
@@ -147,6 +152,7 @@ impl OwnShortage {
             Self::ContiguousMemory => {
                 "the kernel could not reserve memory for contiguous buffers (CMA) at boot"
             }
+            Self::ContiguousArea => "a driver found no room in the contiguous area (CMA)",
             Self::Tasks => {
                 "a program could not start a process or thread, which a limit of tasks refuses"
             }
@@ -202,6 +208,11 @@ impl OwnShortage {
             Self::ContiguousMemory => format!(
                 "{lines} about CMA: its place and size have to be multiples of a block of pages (512 MiB where pages have 64 KiB), \
                  and free at boot; cameras, video and displays have none. See cma= and linux,cma of the device tree"
+            ),
+            Self::ContiguousArea => format!(
+                "{lines} of drivers whose buffers must be in one piece, in an area of their own (CmaTotal and CmaFree of \
+                 /proc/meminfo); other memory does not serve them. Enlarge it (cma= at boot, linux,cma of the device tree; on a \
+                 Raspberry Pi also a smaller gpu_mem), or use smaller or fewer buffers"
             ),
             Self::Tasks => format!(
                 "{lines} of programs that could not fork or create a thread (EAGAIN): a limit of tasks (pids.max or TasksMax=, \
@@ -317,6 +328,10 @@ mod tests {
             Some(OwnShortage::LockedMemory),
         );
         check("cma: Failed to reserve 512 MiB", Some(OwnShortage::ContiguousMemory));
+        check(
+            "[drm:vc4_bo_create [vc4]] *ERROR* Failed to allocate from CMA:",
+            Some(OwnShortage::ContiguousArea),
+        );
         check(
             "Error: ENOSPC: System limit for number of file watchers reached, watch '/a'",
             Some(OwnShortage::FileWatches),

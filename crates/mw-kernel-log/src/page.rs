@@ -42,7 +42,7 @@ impl Page {
             };
             format!(", {}{waits}", gfp.text())
         });
-        let by = caller(report).map_or(String::new(), |by| format!(", in {by}"));
+        let by = caller(report).map_or(String::new(), |by| format!(", {by}"));
         let waited = report.waited_ms.map_or(String::new(), |ms| {
             format!(", for {} s", ms.checked_div(1000).unwrap_or_default())
         });
@@ -134,6 +134,7 @@ pub(crate) fn part_name(part: LogMemoryPart) -> &'static str {
         LogMemoryPart::KernelStacks => "kernel stacks",
         LogMemoryPart::HugePages => "pools of huge pages",
         LogMemoryPart::Balloon => "balloon",
+        LogMemoryPart::CompressedSwap => "compressed swap (zram, zswap)",
         LogMemoryPart::Unevictable => "unevictable",
         LogMemoryPart::Free => "free",
         LogMemoryPart::Uncounted => "in no counter",
@@ -160,10 +161,18 @@ pub(crate) fn size_bytes(report: &KernelReport) -> u64 {
     report.page_bytes().checked_shl(order.min(30)).unwrap_or(u64::MAX)
 }
 
-/// The driver that asked, if the call trace has one.
+/// The module that asked, or the kernel's function, if the call trace has one.
 fn caller(report: &KernelReport) -> Option<String> {
-    let module = report.modules.first()?;
-    Some(format!("the module {module}"))
+    match report.modules.first() {
+        Some(module) => Some(format!("in the module {module}")),
+        None if report.kind == ReportKind::AllocationFailure || report.remarks.has_no_victim => {
+            report.asking_function().map(|(function, is_certain)| {
+                let certainty = if is_certain { "" } else { "probably " };
+                format!("{certainty}in {function}()")
+            })
+        }
+        None => None,
+    }
 }
 
 fn zone_text(report: &KernelReport, zone: &ZoneVerdict, wanted: u64) -> String {
@@ -195,6 +204,10 @@ fn zone_text(report: &KernelReport, zone: &ZoneVerdict, wanted: u64) -> String {
                 format_bytes(wanted)
             )
         }
+        ZoneObstacle::FewBlocks => format!(
+            "{free} free, above {needed}, but too little of it in blocks of {} (this kernel keeps half of min in each larger size)",
+            format_bytes(wanted)
+        ),
         ZoneObstacle::ForeignBlock => format!(
             "{free} free; blocks of {} only in CMA or the atomic reserve, otherwise {}",
             format_bytes(wanted),

@@ -7,6 +7,7 @@ use crate::memory_lines::MemoryCursor;
 use crate::programs::ProgramFacts;
 use crate::report::{KernelReport, LogVictim, MAX_TRACE, MAX_VICTIMS, ReportKind, zone_kind};
 use mw_proc::oom_lines::{OomChoiceLine, OomConstraint, OomKillLine};
+use std::collections::BTreeMap;
 
 /// Reports that are kept; of the others the number.
 const MAX_REPORTS: usize = 2_000;
@@ -50,6 +51,7 @@ pub(crate) fn read(log: &[u8]) -> KernelLogFacts {
     reader.end();
     reader.facts.is_cut = !is_whole;
     share_memory(&mut reader.facts.reports);
+    share_choices(&mut reader.facts.reports);
     reader.facts
 }
 
@@ -65,6 +67,8 @@ struct Reader {
     in_stats: bool,
     /// What `Kill process` named, until `Killed process` follows.
     chosen: Option<LogVictim>,
+    /// The process that was chosen last, and how many times since the last kill.
+    choices: (u32, u32),
     suppressed: u64,
     is_sysrq: bool,
     /// Pages that a graphics driver could not release: it says so before the report.
@@ -234,9 +238,16 @@ impl Reader {
             self.next_kill();
             let report = self.kill_report(line);
             report.cgroup.is_named |= kill.within_cgroup;
+            self.choices = match self.choices {
+                (pid, count) if pid == kill.pid => (pid, count.saturating_add(1)),
+                _ => (kill.pid, 1),
+            };
+            let (_, count) = self.choices;
+            self.kill_report(line).remarks.chosen = count;
             self.chosen = Some(kill.into());
             return;
         }
+        self.choices = (0, 0);
         let belongs = self.current.as_ref().is_some_and(|report| {
             report.kind == ReportKind::Kill
                 && (report.victims.is_empty()
@@ -390,6 +401,11 @@ impl KernelReport {
         if !message.contains("+0x") {
             return false;
         }
+        if let Some(name) = heads::doubtful_function(message)
+            && self.doubtful_trace.len() < MAX_TRACE
+        {
+            self.doubtful_trace.push(name.to_owned());
+        }
         if let Some((name, module)) = heads::function(message)
             && self.trace.len() < MAX_TRACE
         {
@@ -419,6 +435,25 @@ impl KernelReport {
             return false;
         }
         true
+    }
+}
+
+/// Tells all reports of a process how many times it was chosen.
+fn share_choices(reports: &mut [KernelReport]) {
+    let only_victim = |report: &KernelReport| match report.victims.as_slice() {
+        [victim] => Some(victim.pid),
+        _ => None,
+    };
+    let mut most: BTreeMap<u32, u32> = BTreeMap::new();
+    for report in reports.iter() {
+        if let Some(pid) = only_victim(report) {
+            let known = most.entry(pid).or_default();
+            *known = report.remarks.chosen.max(*known);
+        }
+    }
+    for report in reports {
+        report.remarks.chosen =
+            only_victim(report).and_then(|pid| most.get(&pid)).copied().unwrap_or(0);
     }
 }
 

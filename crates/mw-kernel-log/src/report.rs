@@ -46,6 +46,8 @@ pub(crate) struct KernelReport {
     pub(crate) kernel: Option<String>,
     pub(crate) hardware: Option<String>,
     pub(crate) trace: Vec<String>,
+    /// What the unwinder is not certain of.
+    pub(crate) doubtful_trace: Vec<String>,
     pub(crate) modules: Vec<String>,
     pub(crate) memory: ReportMemory,
     pub(crate) tasks: TaskTable,
@@ -99,6 +101,8 @@ pub(crate) struct ReportMemory {
 pub(crate) struct Remarks {
     pub(crate) has_no_compaction: bool,
     pub(crate) has_no_victim: bool,
+    /// How many times the log has this process chosen, without a kill in between.
+    pub(crate) chosen: u32,
     pub(crate) is_panic: bool,
     pub(crate) is_sysrq: bool,
     pub(crate) of_group: bool,
@@ -287,6 +291,7 @@ impl KernelReport {
             kernel: None,
             hardware: None,
             trace: Vec::new(),
+            doubtful_trace: Vec::new(),
             modules: Vec::new(),
             memory: ReportMemory::default(),
             tasks: TaskTable::default(),
@@ -320,6 +325,59 @@ impl KernelReport {
     pub(crate) fn initcall(&self) -> Option<&str> {
         let at = self.trace.iter().position(|function| function == "do_one_initcall")?;
         self.trace.get(at.checked_sub(1)?).map(String::as_str)
+    }
+
+    /// The first function of the call trace above those that print and allocate, and whether the unwinder is certain of it.
+    pub(crate) fn asking_function(&self) -> Option<(&str, bool)> {
+        /// Beginnings of the names of functions that allocate for others (mm/, net/core/skbuff.c), and that print the report.
+        const OF_ALLOCATORS: &[&str] = &[
+            "alloc_",
+            "allocate_slab",
+            "cache_",
+            "dma_",
+            "dump_",
+            "fallback_alloc",
+            "get_page_from_freelist",
+            "kasan_",
+            "kcalloc",
+            "kmalloc",
+            "kmem_",
+            "krealloc",
+            "kvmalloc",
+            "kzalloc",
+            "new_slab",
+            "oom_kill_process",
+            "out_of_memory",
+            "pagecache_get_page",
+            "show_",
+            "try_to_free_pages",
+            "vmalloc",
+            "vzalloc",
+            "warn_alloc",
+        ];
+        let is_of_allocator = |function: &str| {
+            let name = function.trim_start_matches('_');
+            OF_ALLOCATORS.iter().any(|beginning| name.starts_with(beginning))
+                || (function.starts_with('_') && name.starts_with("get_free_page"))
+                || name.starts_with("slab_")
+        };
+        let is_last = |function: &str| {
+            function.starts_with("ret_from_fork") || function.starts_with("entry_")
+        };
+        let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || "_.".contains(letter);
+        let is_certain = !self.trace.is_empty();
+        let trace = if is_certain { &self.trace } else { &self.doubtful_trace };
+        let function = trace.iter().map(String::as_str).find(|name| !is_of_allocator(name))?;
+        let name = function.split(|letter| !is_of_name(letter)).next()?;
+        (!name.is_empty() && !is_last(name)).then_some((name, is_certain))
+    }
+
+    /// The slab cache and the cgroup that it is of: until 5.9 each cgroup had caches of its own, `TCP(960:app.slice)`
+    /// (mm/slab_common.c, `memcg_create_kmem_cache()`).
+    pub(crate) fn cache_of_cgroup(&self) -> Option<(&str, &str)> {
+        let (cache, rest) = self.slab_cache.as_deref()?.split_once('(')?;
+        let (number, cgroup) = rest.strip_suffix(')')?.split_once(':')?;
+        number.parse::<u32>().ok().map(|_| (cache, cgroup))
     }
 
     pub(crate) fn has_trace(&self, function: &str) -> bool {

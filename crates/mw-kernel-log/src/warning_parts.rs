@@ -1,5 +1,6 @@
 //! Names and amounts within warnings of the kernel.
 
+use crate::heads;
 use mw_memory::{format_bytes, format_count};
 
 /// `__vm_enough_memory: pid: 812, comm: NAME, bytes: 4096`: the name, which may have anything in it. Before 6.9 the size is
@@ -103,9 +104,22 @@ pub(crate) fn program_of_trace(message: &str) -> Option<&str> {
     if let Some((_, rest)) = message.split_once(", CPU#") {
         return rest.split_once(": ")?.1.rsplit_once('/').map(|(name, _)| name);
     }
-    let (_, rest) = message.split_once(" Comm: ")?;
+    let (before, rest) = message.split_once(" Comm: ")?;
+    if before.starts_with("File: ") {
+        return Some(rest.trim());
+    }
     let ends = [" Kdump: ", " Tainted: ", " Not tainted "].iter().filter_map(|end| rest.rfind(end));
     rest.get(..ends.min()?)
+}
+
+/// `PC is at zs_map_object+0xac/0x1dc [zsmalloc]`.
+pub(crate) fn crash_place(message: &str) -> Option<String> {
+    let (name, module) = heads::function(message)?;
+    let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || "_.-".contains(letter);
+    let is_name = |name: &str| !name.is_empty() && name.chars().all(is_of_name);
+    let module = module.filter(|module| is_name(module));
+    let module = module.map_or(String::new(), |module| format!(" of module {module}"));
+    is_name(name).then(|| format!("{name}(){module}"))
 }
 
 /// `illegal size (32792) or align (8)`.

@@ -73,9 +73,11 @@ impl KernelWarning {
             Self::CorruptPages => {
                 "memory is corrupt: entries of page tables or page states are wrong".to_owned()
             }
-            Self::Crash => {
-                format!("the kernel crashed: {}", first.unwrap_or("it does not say where"))
-            }
+            Self::Crash => format!(
+                "the kernel crashed{}: {}",
+                lines.amount.as_ref().map_or(String::new(), |place| format!(" in {place}")),
+                first.unwrap_or("it does not say where")
+            ),
             Self::SwapRead => format!(
                 "pages in swap could not be read back from device {}",
                 first.unwrap_or("of the swap area")
@@ -184,6 +186,14 @@ impl KernelWarning {
                 "the kernel gave up {} of memory at boot: the CPU's MTRRs do not cover it",
                 lines.amount.as_deref().unwrap_or("a part")
             ),
+            Self::MixedIo => format!(
+                "{} writes a file with direct I/O that is read through the page cache at the same time; no memory is short",
+                first.unwrap_or("a program")
+            ),
+            Self::BusyRange => {
+                "pages of a contiguous range (CMA) were busy at that moment, and the kernel tries others"
+                    .to_owned()
+            }
             Self::CaptureKernel => {
                 "this is the kernel that saves the dump of a crashed one (kdump)".to_owned()
             }
@@ -374,6 +384,14 @@ impl KernelWarning {
                  registers (MTRRs) that leave it out, or an old kernel reads them wrongly: update firmware, hypervisor and \
                  kernel. disable_mtrr_trim on the kernel's command line keeps the memory, which is slow where it is uncached in \
                  fact"
+                .to_owned(),
+            Self::MixedIo => "the line with File: names the file, and a process that wrote it. Who reads it may see old data: have both use the \
+                 page cache, or both direct I/O; the program may have a setting or an update for it. Neither memory nor the disk is \
+                 at fault"
+                .to_owned(),
+            Self::BusyRange => "each line is one attempt to move pages out of a range, for CMA, huge pages or virtio-mem; it is no failure and \
+                 no shortage. A driver that gets no memory of CMA falls back to ordinary memory, or reports an error of its own. Where \
+                 nothing needs CMA, switch it off (cma=0 at boot)"
                 .to_owned(),
             Self::CaptureKernel => "it has only what crashkernel= of the first kernel reserved: where its initramfs or its programs \
                  do not fit, enlarge the reservation (crashkernel=SIZE), or make the initramfs smaller"

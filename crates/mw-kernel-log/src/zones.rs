@@ -35,6 +35,8 @@ pub enum ZoneObstacle {
     OnlyAtomic,
     /// No free block of the order.
     NoBlock,
+    /// Too little of the free memory is in larger blocks: kernels before 4.4 ask for half of the watermark with each order.
+    FewBlocks,
     /// Blocks of the order are those of CMA or of the atomic reserve only.
     ForeignBlock,
     /// Nothing that the report shows.
@@ -99,8 +101,10 @@ fn verdict(report: &KernelReport, zone: &ReportZone) -> Option<ZoneVerdict> {
         ZoneObstacle::OnlyCma
     } else if usable <= needed && free_bytes > needed && atomic > free_bytes.div_euclid(2) {
         ZoneObstacle::OnlyAtomic
-    } else if usable <= needed || falls_by_order(report, list, order, usable, needed) {
+    } else if usable <= needed {
         ZoneObstacle::BelowMin
+    } else if falls_by_order(report, list, order, usable, min_bytes) {
+        ZoneObstacle::FewBlocks
     } else if order > 0 && usable_block.is_some_and(|block| block < wanted) {
         let has_other = any_block.is_some_and(|block| block >= wanted);
         if has_other { ZoneObstacle::ForeignBlock } else { ZoneObstacle::NoBlock }
@@ -119,24 +123,28 @@ fn verdict(report: &KernelReport, zone: &ReportZone) -> Option<ZoneVerdict> {
     })
 }
 
-/// Kernels before 4.4 leave out smaller blocks, and ask for half of the watermark with each order.
+/// True if a kernel before 4.4 refuses a block that it has: with each order it leaves out the smaller blocks, and asks for
+/// half of the watermark in what is left (mm/page_alloc.c, `__zone_watermark_ok()`).
 fn falls_by_order(
     report: &KernelReport,
     list: Option<&FreeList>,
     order: u32,
     usable: u64,
-    needed: u64,
+    min: u64,
 ) -> bool {
     let is_old = report.version().is_some_and(|version| version < (4, 4));
     let Some(list) = list.filter(|_| is_old) else { return false };
     let wanted = report.page_bytes().checked_shl(order).unwrap_or(u64::MAX);
     let has_block = list.blocks.iter().any(|b| b.count > 0 && b.kib.saturating_mul(1024) >= wanted);
-    let small = list.blocks.iter().take(usize::try_from(order).unwrap_or_default());
-    let small = small.fold(0_u64, |sum, blocks| {
-        sum.saturating_add(blocks.count.saturating_mul(blocks.kib).saturating_mul(1024))
+    let smaller = list.blocks.iter().take(usize::try_from(order).unwrap_or_default());
+    let mut left = usable;
+    let mut needed = min;
+    let mut orders = smaller.map(|blocks| {
+        left = left.saturating_sub(blocks.count.saturating_mul(blocks.kib).saturating_mul(1024));
+        needed >>= 1;
+        left <= needed
     });
-    let needed = needed.checked_shr(order).unwrap_or_default();
-    has_block && usable.saturating_sub(small) <= needed
+    has_block && orders.any(|falls| falls)
 }
 
 /// Largest free block of which a request may have a page.
@@ -183,7 +191,10 @@ pub(crate) fn are_empty(report: &KernelReport) -> bool {
 /// True if each zone that the request may use lacked a block, and at least one was above its watermark.
 pub(crate) fn is_for_order(zones: &[ZoneVerdict]) -> bool {
     let lacks_block = |zone: &ZoneVerdict| {
-        matches!(zone.obstacle, ZoneObstacle::NoBlock | ZoneObstacle::ForeignBlock)
+        matches!(
+            zone.obstacle,
+            ZoneObstacle::NoBlock | ZoneObstacle::FewBlocks | ZoneObstacle::ForeignBlock
+        )
     };
     candidates(zones).any(lacks_block)
         && candidates(zones).all(|zone| zone.obstacle != ZoneObstacle::None)

@@ -418,3 +418,90 @@ fn what_hurts_nobody_is_told_from_a_shortage() {
     let works = hung.replace(" kthread+", " vchiq_keepalive_thread_func+0x10/0x20\n kthread+");
     assert!(summary(&works).ends_with("something that the call trace does not show"));
 }
+
+/// Promise (Kernel logs): Objects of a cgroup that cannot be allocated, while no allocation of pages failed, are its limit and
+/// not the machine's memory.
+#[test]
+fn objects_of_a_cgroup_are_refused_at_its_limit() {
+    let log = "[ 8642.253395] SLUB: Unable to allocate memory on node -1, gfp=0xa20(GFP_ATOMIC)
+[ 8642.269170]   cache: tw_sock_TCPv6(960:logs), object size: 232, buffer size: 240, default order: 1, min order: 0
+[ 8642.293009]   node 0: slabs: 5, objs: 170, free: 0
+";
+    let of_group = explain(log.as_bytes());
+    assert_eq!(of_group.groups[0].cause, Some(LogCause::CgroupLimit));
+    assert!(
+        of_group.summary.starts_with("cgroup logs had no room for kernel objects (tw_sock_TCPv6)")
+    );
+    assert!(text(&of_group).contains("network packets may have been dropped"));
+    let of_machine = explain(log.replace("(960:logs)", "").as_bytes());
+    assert_eq!(of_machine.groups[0].cause, Some(LogCause::AtomicReserve));
+}
+
+/// Promise (Kernel logs): Kernels before 4.4 refuse a block that they have where too little of the free memory is in larger
+/// blocks: that is fragmentation, not a shortage.
+#[test]
+fn old_kernels_keep_the_larger_blocks() {
+    let of = |kernel: &str, small: u64| {
+        let free = small * 8 + 4096;
+        explain(
+            format!(
+                "[ 1.0] kworker/u:0: page allocation failure: order:4, mode:0xd0
+[ 1.0] Pid: 7122, comm: kworker/u:0 Not tainted {kernel} #206
+[ 1.0]  [<ffffffff812a633c>] ? kmem_cache_alloc_trace+0x87/0xf6
+[ 1.0]  [<ffffffff812a633c>] ? check_partition+0x28/0x1ac
+[ 1.0] Mem-Info:
+[ 1.0] active_anon:100 inactive_anon:100 isolated_anon:0
+[ 1.0]  active_file:100000 inactive_file:100000 isolated_file:0
+[ 1.0]  free:{} slab_reclaimable:1000 slab_unreclaimable:1000
+[ 1.0] Node 0 Normal free:{free}kB min:33804kB low:42252kB high:50704kB present:3102720kB managed:3055508kB
+[ 1.0] lowmem_reserve[]: 0 0 0 0
+[ 1.0] Node 0 Normal: 0*4kB {small}*8kB 0*16kB 0*32kB 0*64kB 0*128kB 0*256kB 0*512kB 0*1024kB 0*2048kB 1*4096kB = {free}kB
+",
+                free / 4
+            )
+            .as_bytes(),
+        )
+    };
+    let old = of("3.8.0-4", 10_000);
+    assert_eq!(old.groups[0].cause, Some(LogCause::Fragmentation), "{}", text(&old));
+    assert!(text(&old).contains("probably in check_partition()"), "{}", text(&old));
+    assert_ne!(of("4.19.0-4", 10_000).groups[0].cause, Some(LogCause::Fragmentation));
+}
+
+/// Promise (Kernel logs): A process that is chosen again and again did not end, and is not told as killed.
+#[test]
+fn a_process_that_is_chosen_again_did_not_end() {
+    let line = "Memory cgroup out of memory: kill process 6016 (java) score 0 or a child\n";
+    let again = explain(format!("[ 1.0] {line}[ 2.0] {line}[ 3.0] {line}").as_bytes());
+    assert!(again.summary.starts_with("the kernel chose java (6016) 3 times, and it did not end"));
+    let once = explain(format!("[ 1.0] {line}").as_bytes());
+    assert!(once.summary.starts_with("java (6016) was killed"), "{}", once.summary);
+    let unknown =
+        explain(b"[ 1.0] redis-server invoked oom-killer: gfp_mask=0xd0, order=0, oom_adj=-17\n");
+    assert!(
+        text(&unknown).contains("or the limit of a cgroup: the log has no"),
+        "{}",
+        text(&unknown)
+    );
+}
+
+/// Promise (Kernel logs): The caches of a report that has lost its other lines are what held the memory.
+#[test]
+fn caches_alone_are_an_answer() {
+    let answer = explain(
+        b"[ 1.0] ip invoked oom-killer: gfp_mask=0xc2cc0(GFP_KERNEL|__GFP_COMP), order=3, oom_score_adj=0
+[ 1.0] Unreclaimable slab info:
+[ 1.0] Name                      Used          Total
+[ 1.0] btrfs_extent_map     3207098KB    3375622KB
+",
+    );
+    assert_eq!(answer.groups[0].cause, Some(LogCause::UnreclaimableSlab));
+    assert!(answer.summary.ends_with("unreclaimable slab held 3.2 GiB, mostly btrfs_extent_map"));
+}
+
+/// Promise (Kernel logs): The kernel that saves a dump is known by the tables of the IOMMU that it takes over.
+#[test]
+fn the_kernel_of_a_dump_is_known_by_its_iommu() {
+    let answer = explain(b"[ 3.0] Copied DEV table from previous kernel.\n");
+    assert!(answer.notes.iter().any(|note| note.contains("crashkernel=")), "{:?}", answer.notes);
+}
