@@ -78,7 +78,7 @@ fn version(
                     return Ok(Some(CgroupVersion::V2));
                 }
             }
-            Err(_) if wanted == MEMORY && shows_memory(source, &hierarchy.target) => {
+            Err(_) if shows(source, &hierarchy.target, wanted) => {
                 return Ok(Some(CgroupVersion::V2));
             }
             Err(missing) => failed = Some(missing),
@@ -87,13 +87,18 @@ fn version(
     failed.map_or(Ok(None), Err)
 }
 
-/// True for a copied tree without the list of controllers whose root group or own group has a file of the memory controller.
-fn shows_memory(source: &Source, mount: &str) -> bool {
+/// True for a copied tree without the list of controllers that has files of the controller: in its root group, in its own
+/// group or in one below the root.
+fn shows(source: &Source, mount: &str, controller: &str) -> bool {
     let memberships = source.parse("/proc/self/cgroup", cgroup::parse_self).unwrap_or_default();
-    let own = own_path(&memberships, CgroupVersion::V2, MEMORY).unwrap_or("/");
-    let own = own.trim_end_matches('/');
-    let files = [format!("{mount}/memory.stat"), format!("{mount}{own}/memory.current")];
-    source.kind() == OriginKind::Tree && files.iter().any(|file| source.read(file).is_ok())
+    let own = own_path(&memberships, CgroupVersion::V2, controller).unwrap_or("/");
+    let below = source.directories(mount).unwrap_or_default();
+    let groups =
+        below.iter().map(|name| format!("/{name}")).chain([own.trim_end_matches('/').to_owned()]);
+    let mut files = groups
+        .map(|group| format!("{mount}{group}/{controller}.current"))
+        .chain([format!("{mount}/{controller}.stat")]);
+    source.kind() == OriginKind::Tree && files.any(|file| source.read(&file).is_ok())
 }
 
 /// The path of our own group as /proc/self/cgroup has it.
