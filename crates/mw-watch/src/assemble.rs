@@ -1,5 +1,6 @@
 //! Puts an incident together from rows and evidence. Pure, but for a look at which threads are the recorder's.
 
+use crate::unstacked_waits::name_waits;
 use mw_model::{
     BlockedTask, CanaryMetric, FloodShare, Incident, Layout, Metric, Missing, ProbeMetric, Profile,
     Resource, Snapshot, Table, TaskUse, Tick, Trigger, TriggerKind, Window, WriterProcess,
@@ -63,6 +64,7 @@ pub(crate) fn incident(
         _ => Vec::new(),
     };
     known.unseen.extend(unseen);
+    known.path.iter_mut().for_each(|path| name_waits(path, &waits));
     Incident {
         ended_unix_ms: ended_unix_ms.max(known.seen_unix_ms),
         table,

@@ -57,6 +57,7 @@ mod stall_queue;
 mod task_groups;
 mod tracing;
 mod trigger;
+mod unstacked_waits;
 mod waits;
 mod wakeup;
 mod watch;
