@@ -273,7 +273,22 @@ pub(super) fn start((samples, at_ms): &(Vec<ClientSample>, f64)) -> Option<(f64,
 pub(super) fn judge(play: &Play, times: &RunTimes, incidents: &[Incident]) -> PlayJudgement {
     let seen = incident_of(play, times, incidents)
         .map(|(incident, own)| RecordedDiagnosis::new(incident, own));
-    judge_seen(play, times, seen)
+    let mut judged = judge_seen(play, times, seen);
+    if judged.verdict == PlayVerdict::Missed && was_open(play, times, incidents) {
+        judged.make_void("an incident of an earlier stall was still open".to_owned());
+    }
+    judged
+}
+
+/// True if an incident of the service that began before the play lasted beyond half of it.
+fn was_open(play: &Play, times: &RunTimes, incidents: &[Incident]) -> bool {
+    let (Some(begin), Some(end)) = (times.begin_ms, times.end_ms) else { return false };
+    let probe = probe_of(play);
+    incidents.iter().any(|incident| {
+        let is_own = incident.trigger.kind == TriggerKind::Probe && incident.trigger.name == probe;
+        let ended = incident.ended_unix_ms as f64;
+        is_own && (incident.started_unix_ms as f64) < begin && ended > f64::midpoint(begin, end)
+    })
 }
 
 fn judge_seen(play: &Play, times: &RunTimes, seen: Option<RecordedDiagnosis>) -> PlayJudgement {
@@ -607,6 +622,8 @@ mod tests {
         assert_eq!(of(&all), Some((13_000, true)));
         assert_eq!(of(&all[..2]), Some((10_100, false)));
         assert_eq!(of(&all[4..]), None);
+        let earlier = |until| was_open(&play, &times, &[incident("app", 8_000, until, 3000.0)]);
+        assert_eq!((earlier(11_000), earlier(14_000)), (false, true));
     }
 
     #[test]
