@@ -44,6 +44,8 @@ pub struct Report {
     pub largest_program: Option<LargestProgram>,
     /// What has most memory beside programs and the page cache, where that is a tenth of memory or more.
     pub largest_other: Option<LargestOther>,
+    /// The page cache of files, in bytes, where that is half of memory or more, and as much is available.
+    pub page_cache_bytes: Option<u64>,
     /// The answer to `--for`.
     pub preflight: Option<Preflight>,
     /// Forecasts of the recorder: of the pages of `--for`, or else of huge pages. Empty without a recorder.

@@ -148,14 +148,20 @@ impl TextPage {
         let other = report.largest_other.as_ref().map(|of| (of.name.clone(), of.bytes));
         let mut holders: Vec<(String, u64)> = [program, other].into_iter().flatten().collect();
         holders.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
-        let memory = report.memory_bytes.filter(|_| !holders.is_empty());
-        if let Some(memory) = memory {
-            let words = holders.iter().map(|(name, bytes)| {
-                format!("{name} with {} ({:.0}%)", format_bytes(*bytes), percent(*bytes, memory))
-            });
-            let words: Vec<String> = words.collect();
+        let Some(memory) = report.memory_bytes else { return };
+        let words = |name: &str, bytes: u64| {
+            format!("{name} with {} ({:.0}%)", format_bytes(bytes), percent(bytes, memory))
+        };
+        let cache = report.page_cache_bytes;
+        let cache = cache.map(|bytes| words("page cache", bytes) + ", which is available");
+        let holders: Vec<String> =
+            holders.iter().map(|(name, bytes)| words(name, *bytes)).collect();
+        if !holders.is_empty() {
+            let cache = cache.map_or(String::new(), |cache| format!("; {cache}"));
             let excess = excess.unwrap_or_default();
-            self.folded(0, "", &format!("most memory: {}{excess}", words.join(", ")));
+            self.folded(0, "", &format!("most memory: {}{excess}{cache}", holders.join(", ")));
+        } else if let Some(cache) = cache {
+            self.folded(0, "", &format!("most memory: {cache}"));
         }
     }
 

@@ -1,6 +1,6 @@
 //! Runs every rule and sums up.
 
-use crate::largest_holders::{largest_other, largest_program};
+use crate::largest_holders::{largest_other, largest_program, page_cache};
 use crate::rules::memory_exhausted::LEAST_SHARE;
 use crate::{RULES, Rule, registry};
 use mw_model::{
@@ -59,6 +59,7 @@ pub fn check_rules(
         limits_unseen,
         largest_program: largest_program(&window.now),
         largest_other: largest_other(&window.now),
+        page_cache_bytes: page_cache(&window.now),
         preflight,
         exhaustion: Vec::new(),
         findings,

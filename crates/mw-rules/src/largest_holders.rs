@@ -110,14 +110,29 @@ fn is_large(snapshot: &Snapshot, bytes: u64) -> bool {
 pub(crate) fn largest_other(snapshot: &Snapshot) -> Option<LargestOther> {
     let meminfo = snapshot.sample.meminfo.value()?;
     let slab = meminfo.slab_bytes.unwrap_or(0).saturating_sub(arc::parts(snapshot).slab);
-    let of_kernel = [
-        ("files of tmpfs and shared memory", meminfo.shmem_bytes.unwrap_or(0)),
-        ("kernel objects", slab),
-    ];
+    let shmem = meminfo.shmem_bytes.unwrap_or(0);
+    let of_kernel = [("files of tmpfs and shared memory", shmem), ("kernel objects", slab)];
     let of_kernel = of_kernel.map(|(name, bytes)| (name.to_owned(), bytes));
-    let others = of_kernel.into_iter().chain(pools(snapshot).map(|pool| (pool.name, pool.bytes)));
+    // What a tmpfs has more than all shared memory is in swap.
+    let mounts = shared_memory::mounts(snapshot).into_iter().filter(|(_, bytes)| *bytes > shmem);
+    let mounts =
+        mounts.map(|(name, bytes)| (format!("files of {name}, in memory and swap,"), bytes));
+    let others = of_kernel
+        .into_iter()
+        .chain(mounts)
+        .chain(pools(snapshot).map(|pool| (pool.name, pool.bytes)));
     let (name, bytes) = others.max_by_key(|(_, bytes)| *bytes)?;
     is_large(snapshot, bytes).then_some(LargestOther { name, bytes })
+}
+
+/// The page cache, where that is half of memory at least, and as much is available.
+pub(crate) fn page_cache(snapshot: &Snapshot) -> Option<u64> {
+    const HALF_PERCENT: f64 = 50.0;
+    let meminfo = snapshot.sample.meminfo.value()?;
+    let cached = meminfo.cached_bytes?.checked_sub(meminfo.shmem_bytes?)?;
+    let memory = derived::memory_bytes(&snapshot.sample).ok()?;
+    let ready = derived::ready_bytes(snapshot).ok()?;
+    (percent(cached.min(ready), memory) >= HALF_PERCENT).then_some(cached)
 }
 
 /// The largest program, where most of it is in a cgroup with so much anonymous memory: what is outside of the cgroup has no

@@ -24,6 +24,7 @@ mod check;
 mod condition_state;
 mod confidence;
 mod container_counters;
+mod contiguous_area;
 mod counted;
 mod diagnosis;
 mod disk_writers;

@@ -40,8 +40,21 @@ const LEAST_BYTES: u64 = 512 << 20;
 const NOTE_PERCENT: f64 = 3.0;
 const WARNING_PERCENT: f64 = 10.0;
 
-/// Daemons of a container host, and what such a daemon has at least that has grown.
-const HOST_AGENTS: &[&str] = &["containerd", "crio", "dockerd", "kubelet"];
+/// Daemons of a container host, clients of file systems in user space, and what such a program has at least that has grown.
+const HOST_AGENTS: &[&str] = &[
+    "ceph-fuse",
+    "containerd",
+    "crio",
+    "dockerd",
+    "fuse-overlayfs",
+    "gcsfuse",
+    "glusterfs",
+    "goofys",
+    "kubelet",
+    "lxcfs",
+    "s3fs",
+    "sshfs",
+];
 const LEAST_OF_AGENT_BYTES: u64 = 4 << 30;
 
 /// The like for a small machine.
@@ -139,8 +152,8 @@ fn finding(process: &Process, memory: u64) -> Option<Finding> {
     if status.name == FIRST_PROCESS && pid != 1 {
         return None;
     }
-    // Before 4.5 the kernel does not tell anonymous memory from mapped files.
-    let bytes = status.rss_anon_bytes?;
+    // Before 4.5 the kernel does not tell anonymous memory from mapped files, of which a daemon may have many: its journal.
+    let bytes = if is_agent { status.resident_bytes() } else { status.rss_anon_bytes }?;
     let share = percent(bytes, memory);
     let least = if is_agent { LEAST_OF_AGENT_BYTES } else { LEAST_BYTES };
     let is_large = bytes >= least && share >= NOTE_PERCENT;

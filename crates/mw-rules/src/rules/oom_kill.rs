@@ -45,7 +45,7 @@
 
 use crate::cause_score::CauseScore;
 use crate::rules::service_failure;
-use crate::share::counter;
+use crate::share::{counter, percent};
 use crate::stall_window::StallWindow;
 use crate::suspect::Suspect;
 use crate::{group_kills, oom_tie, oom_words, roles};
@@ -112,11 +112,19 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     );
     let mut finding = Finding::new(severity, Area::OomKiller, headline)
         .with_evidence("oom_kill", Quantity::Count(kills), "/proc/vmstat")
-        .with_impact(match has_no_swap(window) {
-            true => {
+        .with_impact(match swap_left(window) {
+            SwapLeft::NoArea => {
                 "The killed program needs the same memory again when it is restarted, and there is no swap for what is idle."
+                    .to_owned()
             }
-            false => "The killed program needs the same memory again when it is restarted.",
+            SwapLeft::Full(bytes) => format!(
+                "The killed program needs the same memory again when it is restarted, and the swap of {} is full: a larger area \
+                 has room for what is idle.",
+                format_bytes(bytes)
+            ),
+            SwapLeft::Some => {
+                "The killed program needs the same memory again when it is restarted.".to_owned()
+            }
         })
         .with_remedy(match (at_limits.first(), history) {
             (Some(kills), _) => group_kills::remedy(kills),
@@ -136,9 +144,26 @@ fn recur(kills: u64, uptime_days: f64) -> bool {
     kills >= RECURRING_KILLS && kills as f64 >= uptime_days / RECURRING_DAYS
 }
 
-fn has_no_swap(window: &Window) -> bool {
+/// Swap for idle memory, as it is now.
+enum SwapLeft {
+    NoArea,
+    /// The area has so many bytes.
+    Full(u64),
+    /// Some of it is free, or it is not known.
+    Some,
+}
+
+fn swap_left(window: &Window) -> SwapLeft {
+    const FULL_PERCENT: f64 = 99.0;
     let meminfo = window.now.sample.meminfo.value();
-    meminfo.and_then(|meminfo| meminfo.swap_total_bytes) == Some(0)
+    let swap = meminfo.and_then(|meminfo| meminfo.swap_total_bytes.zip(meminfo.swap_free_bytes));
+    match swap {
+        Some((0, _)) => SwapLeft::NoArea,
+        Some((total, free)) if percent(total.saturating_sub(free), total) >= FULL_PERCENT => {
+            SwapLeft::Full(total)
+        }
+        _ => SwapLeft::Some,
+    }
 }
 
 fn by_machine(killing: bool, is_recent: bool) -> Severity {

@@ -7,7 +7,11 @@
 //!
 //! - It stores at least 5% of memory, and takes at least 75% of that for it: the data do not compress.
 //! - It takes 95% of its `mem_limit`: the next page that is swapped out is refused.
-//! - It takes at least 25% of memory, however well the data compress.
+//! - It takes at least 25% of memory, however well the data compress: a note, and a warning where it takes at least 60% of what it
+//!   stores.
+//!
+//! Files of tmpfs that are larger together than `Shmem` of meminfo are in swap: where that is a quarter of what is swapped out at
+//! least, the fullest tmpfs is named.
 //!
 //! Also a zram device whose priority of swap is below that of another device: a note. Without `-p`, swapon(8) gives each
 //! area a lower priority than the one before.
@@ -43,8 +47,8 @@
 
 use crate::share::percent;
 use mw_model::{
-    Area, Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Window, Zram, derived,
-    format_bytes,
+    Area, Finding, MemoryFilesystem, Missing, Quantity, Remedy, Severity, Snapshot, Step, Window,
+    Zram, derived, format_bytes,
 };
 use mw_proc::swaps::Swap;
 
@@ -52,6 +56,8 @@ const POOR_PERCENT: f64 = 75.0;
 const MIN_STORED_PERCENT: f64 = 5.0;
 const LIMIT_PERCENT: f64 = 95.0;
 const LARGE_PERCENT: f64 = 25.0;
+const MEDIOCRE_PERCENT: f64 = 60.0;
+const FILES_PERCENT: f64 = 25.0;
 
 pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let snapshot = &window.now;
@@ -65,7 +71,9 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     };
     let memory = derived::memory_bytes(&snapshot.sample)?;
     let page_bytes = snapshot.origin.page_bytes;
-    let troubles = devices.iter().filter_map(|device| finding(device, memory, page_bytes));
+    let files = SwappedFiles::of(snapshot);
+    let troubles =
+        devices.iter().filter_map(|device| finding(device, memory, page_bytes, files.as_ref()));
     Ok(troubles.chain(areas).collect())
 }
 
@@ -159,8 +167,9 @@ fn trouble(device: &Zram, memory: u64, data: u64) -> Option<ZramProblem> {
         });
     }
     let share = percent(used, memory);
+    let is_poor = percent(used, data) >= MEDIOCRE_PERCENT;
     (share >= LARGE_PERCENT).then(|| ZramProblem {
-        severity: Severity::Note,
+        severity: if is_poor { Severity::Warning } else { Severity::Note },
         headline: format!(
             "{name} takes {} of memory ({share:.0}%) for {} that are swapped out",
             format_bytes(used),
@@ -171,20 +180,61 @@ fn trouble(device: &Zram, memory: u64, data: u64) -> Option<ZramProblem> {
     })
 }
 
-fn finding(device: &Zram, memory: u64, page_bytes: u64) -> Option<Finding> {
+/// Files of tmpfs in swap, which stay there until they are deleted.
+struct SwappedFiles {
+    bytes: u64,
+    /// The tmpfs with the largest files.
+    fullest: MemoryFilesystem,
+}
+
+impl SwappedFiles {
+    /// Files of tmpfs that `Shmem` does not have, at least: it counts shared segments as well.
+    fn of(snapshot: &Snapshot) -> Option<Self> {
+        let shmem = snapshot.sample.meminfo.value()?.shmem_bytes?;
+        let mounts = snapshot.filesystems.value()?.iter().filter(|mount| mount.fstype == "tmpfs");
+        let used = |mount: &MemoryFilesystem| mount.used_bytes.unwrap_or(0);
+        let all = mounts.clone().map(used).fold(0, u64::saturating_add);
+        let fullest = mounts.max_by_key(|mount| used(mount))?.clone();
+        Some(Self { bytes: all.saturating_sub(shmem), fullest })
+    }
+}
+
+fn finding(
+    device: &Zram,
+    memory: u64,
+    page_bytes: u64,
+    files: Option<&SwappedFiles>,
+) -> Option<Finding> {
     let (name, stat) = (&device.name, &device.mm_stat);
     // Pages of one repeated word take nothing, and say nothing about the others.
     let data = stat.stored_bytes.saturating_sub(stat.same_pages.saturating_mul(page_bytes));
     let trouble = trouble(device, memory, data)?;
     let file = format!("/sys/block/{name}/mm_stat");
     let size_file = format!("/sys/block/{name}/disksize");
-    let steps = vec![Step::manual("zramctl"), Step::manual(trouble.command)];
-    let mut finding = Finding::new(trouble.severity, Area::Swap, trouble.headline)
+    let files = files.filter(|files| percent(files.bytes, data) >= FILES_PERCENT);
+    let mut steps = vec![Step::manual("zramctl"), Step::manual(trouble.command)];
+    let mut headline = trouble.headline;
+    let mut summary = trouble.summary.to_owned();
+    if let Some(SwappedFiles { bytes, fullest }) = files {
+        let used = format_bytes(fullest.used_bytes.unwrap_or(0));
+        headline.push_str(&format!(
+            "; files of tmpfs are {} of it: {} has {used}",
+            format_bytes(*bytes),
+            fullest.target
+        ));
+        summary = format!("delete files in {} that nobody needs, or {summary}", fullest.target);
+        steps.insert(0, Step::manual_on("ls -lS", &fullest.target));
+    }
+    let mut finding = Finding::new(trouble.severity, Area::Swap, headline)
         .with_evidence("data that are swapped out", Quantity::Bytes(data), file.clone())
         .with_evidence("mem_used_total", Quantity::Bytes(stat.used_bytes), file.clone())
         .with_evidence("disksize", Quantity::Bytes(device.size_bytes), size_file)
         .with_impact("Swapping out frees little memory or none, and costs CPU time for each page.")
-        .with_remedy(Remedy::named(trouble.summary, steps));
+        .with_remedy(Remedy::named(summary, steps));
+    if let Some(SwappedFiles { bytes, .. }) = files {
+        finding =
+            finding.with_evidence("files of tmpfs in swap", Quantity::Bytes(*bytes), "statfs");
+    }
     if stat.limit_bytes > 0 {
         let limit = Quantity::Bytes(stat.limit_bytes);
         finding = finding.with_evidence("mem_limit", limit, file.clone());
@@ -213,7 +263,7 @@ mod tests {
             ..MmStat::default()
         };
         let device = Zram { name: "zram0".to_owned(), size_bytes: MEMORY, mm_stat };
-        finding(&device, MEMORY, 4096).map(|finding| finding.severity)
+        finding(&device, MEMORY, 4096, None).map(|finding| finding.severity)
     }
 
     /// Promise (Findings): Compressed swap is reported where it saves nothing or is full, and zram that is no swap is
@@ -227,6 +277,34 @@ mod tests {
         assert_eq!(found(400, 130, 135), Some(Severity::Warning));
         assert_eq!(found(400, 130, 200), None, "below the limit");
         assert_eq!(found(700, 260, 0), Some(Severity::Note));
+        assert_eq!(found(420, 260, 0), Some(Severity::Warning), "it saves little");
+    }
+
+    /// Promise (Findings): Files of a tmpfs that fill zram are named: only who deletes them frees the memory.
+    #[test]
+    fn files_of_tmpfs_that_fill_it_are_named() {
+        let mount = |target: &str, used_mib: u64| MemoryFilesystem {
+            target: target.to_owned(),
+            fstype: "tmpfs".to_owned(),
+            used_bytes: Some(used_mib << 20),
+            ..MemoryFilesystem::default()
+        };
+        let found = |shmem_mib: u64| {
+            let filesystems = Reading::Value(vec![mount("/run", 2), mount("/tmp", 300)]);
+            let mut snapshot = Snapshot { filesystems, ..Snapshot::default() };
+            let shmem_bytes = Some(shmem_mib << 20);
+            snapshot.sample.meminfo = Reading::Value(Meminfo { shmem_bytes, ..Meminfo::default() });
+            let mm_stat =
+                MmStat { stored_bytes: 420 << 20, used_bytes: 300 << 20, ..MmStat::default() };
+            let device = Zram { name: "zram0".to_owned(), size_bytes: MEMORY, mm_stat };
+            finding(&device, MEMORY, 4096, SwappedFiles::of(&snapshot).as_ref()).unwrap().headline
+        };
+        assert!(
+            found(50).ends_with("files of tmpfs are 252 MiB of it: /tmp has 300 MiB"),
+            "{}",
+            found(50)
+        );
+        assert!(!found(290).contains("tmpfs"), "they are in memory");
     }
 
     /// Promise (Findings): zswap in front of swap that is on zram alone is named: pages are compressed twice.
@@ -256,6 +334,8 @@ mod tests {
             ..MmStat::default()
         };
         let device = Zram { name: "zram0".to_owned(), size_bytes: MEMORY, mm_stat };
-        assert!(finding(&device, MEMORY, 4096).is_some_and(|f| f.headline.contains("100 MiB")));
+        assert!(
+            finding(&device, MEMORY, 4096, None).is_some_and(|f| f.headline.contains("100 MiB"))
+        );
     }
 }
