@@ -283,8 +283,9 @@ fn of_holders(report: &KernelReport, account: &LogAccount) -> LogCause {
         /// `is_dump_unreclaim_slabs()`).
         const LEAST_SLAB_BYTES: u64 = 64 << 20;
         let slab = account.bytes(LogMemoryPart::UnreclaimableSlab);
+        let has_caches = report.memory.pages.is_empty() && !report.memory.slabs.is_empty();
         return match report.tasks.tasks > 0 {
-            _ if slab >= LEAST_SLAB_BYTES => LogCause::UnreclaimableSlab,
+            _ if has_caches && slab >= LEAST_SLAB_BYTES => LogCause::UnreclaimableSlab,
             true => LogCause::Programs,
             false => LogCause::Unknown,
         };
@@ -312,7 +313,10 @@ fn of_holders(report: &KernelReport, account: &LogAccount) -> LogCause {
         LogMemoryPart::PageTables => LogCause::PageTables,
         LogMemoryPart::KernelStacks => LogCause::KernelStacks,
         LogMemoryPart::Balloon => LogCause::Balloon,
-        LogMemoryPart::CompressedSwap => LogCause::CompressedSwap,
+        LogMemoryPart::CompressedSwap if saves_little(report, largest.bytes) => {
+            LogCause::CompressedSwap
+        }
+        LogMemoryPart::CompressedSwap => LogCause::Programs,
         LogMemoryPart::Unevictable if is_of_boot(report) => LogCause::Initramfs,
         LogMemoryPart::Unevictable => LogCause::Unevictable,
         LogMemoryPart::Uncounted => LogCause::Uncounted,
@@ -321,6 +325,14 @@ fn of_holders(report: &KernelReport, account: &LogAccount) -> LogCause {
         | LogMemoryPart::PageCache
         | LogMemoryPart::ReclaimableSlab => LogCause::Unknown,
     }
+}
+
+/// True if compressed pages take most of what they would take in memory; without swap they are of a file system on zram.
+fn saves_little(report: &KernelReport, compressed: u64) -> bool {
+    const LITTLE_PERCENT: u64 = 60;
+    holders::in_swap(report).is_none_or(|swapped| {
+        compressed.saturating_mul(100) >= swapped.saturating_mul(LITTLE_PERCENT)
+    })
 }
 
 fn of_failure(report: &KernelReport, zones: &[ZoneVerdict], account: &LogAccount) -> LogCause {
@@ -358,12 +370,16 @@ fn of_failure(report: &KernelReport, zones: &[ZoneVerdict], account: &LogAccount
     }
 }
 
-/// A slab cache of a cgroup could not grow, and no allocation of pages failed, which the kernel would have reported as well: the
-/// pages could not be charged (mm/slab.h, `memcg_charge_slab()`). Before 5.4 that fails for requests that may not wait.
+/// A slab cache of a cgroup could not grow for an atomic request, and the log has no allocation of pages that failed, which the
+/// kernel reports as well, unless there are many: the pages could not be charged (mm/slab.h, `memcg_charge_slab()`). From 5.4 on
+/// such a request may exceed the limit (mm/memcontrol.c, `try_charge()`).
 fn is_of_charge(report: &KernelReport) -> bool {
     report.cache_of_cgroup().is_some()
         && report.requester.name.is_none()
         && report.memory.zones.is_empty()
+        && !report.remarks.follows_failure
+        && report.gfp.as_ref().is_some_and(|gfp| !gfp.may_wait())
+        && report.version().is_none_or(|version| version < (5, 4))
 }
 
 /// The counter that was at its limit.

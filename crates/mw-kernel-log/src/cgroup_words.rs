@@ -362,8 +362,8 @@ fn killed(report: &KernelReport, page: &mut Page) {
     if does_not_end(report) {
         page.row(
             "killed",
-            "none: the kernel chooses the same process again and again. Either it and its children are exempt (oom_adj -17, oom_score_adj \
-             -1000), as may be inherited from who started them, or it waits in the kernel and cannot end",
+            "none: the kernel chooses the same process again and again. Either it and its children are exempt (before 2.6.36: an oom_adj of \
+             -17, which they inherit), or it waits in the kernel and cannot end",
         );
         return;
     }
@@ -394,9 +394,7 @@ fn remedy(report: &KernelReport) -> String {
     };
     let version = report.version();
     if does_not_end(report) {
-        return format!(
-            "let the processes of the {noun} be killed (oom_score_adj 0, oom_adj 0 before 2.6.36), or {limit}"
-        );
+        return format!("let the processes of the {noun} be killed (oom_adj 0), or {limit}");
     }
     match fill(report) {
         CgroupFill::DirtyCache => {

@@ -152,6 +152,18 @@ fn zone_bytes(report: &KernelReport, key: &str) -> u64 {
     zones.filter_map(|zone| zone.of(key)).fold(0, u64::saturating_add)
 }
 
+/// What is in swap, at least: an area that is being swapped off counts neither as total nor as free (`total_swap_pages`), so
+/// that only the rows of processes have its pages, without those of shared memory.
+pub(crate) fn in_swap(report: &KernelReport) -> Option<u64> {
+    let memory = &report.memory;
+    let below_zero = memory.swapping_off_bytes.unwrap_or(0);
+    let counted = memory.swap_total_bytes?.saturating_sub(memory.swap_free_bytes?);
+    let counted = counted.saturating_add(below_zero);
+    let of_tasks = tasks(report).into_iter().map(|task| task.swapped_bytes);
+    let bytes = counted.max(of_tasks.fold(0, u64::saturating_add));
+    (bytes > 0).then_some(bytes)
+}
+
 /// Memory that the allocator manages.
 pub(crate) fn total_bytes(report: &KernelReport) -> u64 {
     let memory = &report.memory;

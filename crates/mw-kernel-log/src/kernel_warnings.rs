@@ -247,6 +247,8 @@ pub(crate) struct KernelWarnings {
     by_kind: BTreeMap<KernelWarning, WarningLines>,
     /// The warning whose lines are read, where one of the next names the program that asked.
     without_program: Option<KernelWarning>,
+    /// The line with the function of the first crash is still to come.
+    without_place: bool,
 }
 
 impl KernelWarning {
@@ -283,6 +285,7 @@ impl KernelWarnings {
             return false;
         }
         let lines = self.by_kind.entry(kind).or_default();
+        self.without_place = kind == KernelWarning::Crash && lines.count == 0;
         lines.count = lines.count.saturating_add(1);
         if lines.count == 1 {
             let first = match kind {
@@ -354,10 +357,14 @@ impl KernelWarnings {
         true
     }
 
-    /// Reads the line below a crash that has the function in which it happened.
+    /// Reads the line below a crash that has the function in which it happened; it has none after a jump to nowhere.
     fn read_place(&mut self, message: &str) {
-        let Some(lines) = self.by_kind.get_mut(&KernelWarning::Crash) else { return };
-        if lines.amount.is_none() && PLACES.iter().any(|begins| message.starts_with(begins)) {
+        if !self.without_place {
+            return;
+        }
+        let is_place = PLACES.iter().any(|begins| message.starts_with(begins));
+        self.without_place = !(is_place || message.contains("end trace"));
+        if let Some(lines) = self.by_kind.get_mut(&KernelWarning::Crash).filter(|_| is_place) {
             lines.amount = crash_place(message);
         }
     }

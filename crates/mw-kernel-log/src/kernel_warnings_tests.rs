@@ -276,6 +276,10 @@ fn a_crash_is_told_with_its_function() {
         headline.starts_with("the kernel crashed in zs_map_object() of module zsmalloc: "),
         "{headline}"
     );
+    let mut nowhere = read(&["BUG: unable to handle page fault for address: ffff"]);
+    nowhere.read_program("RIP: 0010:0x0");
+    nowhere.read_program("RIP: 0010:native_queued_spin_lock_slowpath+0x6e/0x1d0");
+    assert!(nowhere.headline().unwrap().starts_with("the kernel crashed: "), "of a later report");
     let mut crash = read(&["BUG: unable to handle page fault for address: ffff"]);
     crash.read_program("RIP: 0010:skb_release_data+0x10/0x20");
     assert!(crash.headline().unwrap().starts_with("the kernel crashed in skb_release_data(): "));

@@ -76,7 +76,8 @@ pub(crate) fn headline(judged: &JudgedReport<'_>) -> String {
         LogCause::Sysrq => format!("{victim}: an operator asked for it (SysRq f)"),
         LogCause::SwapOff => format!(
             "{victim}: memory has no room for what swapoff reads back from swap{}",
-            in_swap(report).map_or(String::new(), |bytes| format!(" ({})", format_bytes(bytes)))
+            holders::in_swap(report)
+                .map_or(String::new(), |bytes| format!(" ({})", format_bytes(bytes)))
         ),
         LogCause::KsmUnmerge => {
             format!("{victim}: memory has no room for the pages that KSM had merged")
@@ -136,19 +137,7 @@ pub(crate) fn headline(judged: &JudgedReport<'_>) -> String {
 /// True if what is in no counter may be the compressed pages of zram: there is no more of it than in swap.
 fn may_be_zram(judged: &JudgedReport<'_>) -> bool {
     let uncounted = judged.account.bytes(LogMemoryPart::Uncounted);
-    in_swap(judged.report).is_some_and(|bytes| bytes >= uncounted)
-}
-
-/// What is in swap, at least: an area that is being swapped off counts neither as total nor as free (`total_swap_pages`), so
-/// that only the rows of processes have its pages, without those of shared memory.
-fn in_swap(report: &KernelReport) -> Option<u64> {
-    let memory = &report.memory;
-    let below_zero = memory.swapping_off_bytes.unwrap_or(0);
-    let counted = memory.swap_total_bytes?.saturating_sub(memory.swap_free_bytes?);
-    let counted = counted.saturating_add(below_zero);
-    let of_tasks = processes(report).into_iter().map(|task| task.swapped_bytes);
-    let bytes = counted.max(of_tasks.fold(0, u64::saturating_add));
-    (bytes > 0).then_some(bytes)
+    holders::in_swap(judged.report).is_some_and(|bytes| bytes >= uncounted)
 }
 
 /// What became of the shortage: a kill, a panic, or nothing that the log shows.
@@ -401,17 +390,20 @@ fn reason(judged: &JudgedReport<'_>, hints: &[MemoryHint]) -> String {
         LogCause::PageTables => "page tables of many or large mappings; huge pages need few".to_owned(),
         LogCause::KernelStacks => format!("stacks of many threads: {}", format_count(report.tasks.tasks, "process")),
         LogCause::Balloon => "the host took memory back from this guest through the balloon driver".to_owned(),
-        LogCause::CompressedSwap => format!(
-            "pages that are swapped out to zram or zswap stay in memory, compressed (zspages){}",
-            in_swap(report).map_or(String::new(), |bytes| format!("; {} are in swap", format_bytes(bytes)))
-        ),
+        LogCause::CompressedSwap => match holders::in_swap(report) {
+            Some(bytes) => format!(
+                "what is swapped out to zram or zswap stays in memory, compressed (zspages): {} are in swap, and hardly less in memory",
+                format_bytes(bytes)
+            ),
+            None => "files on zram stay in memory, compressed (zspages); no swap is in use".to_owned(),
+        },
         LogCause::GraphicsMemory => "buffers that the graphics driver had pinned".to_owned(),
         LogCause::Initramfs => "no program runs yet: the root file system (rootfs) that the initramfs is unpacked into".to_owned(),
         LogCause::Unevictable => "memory that is locked (mlock, pinned) or on no list that reclaim scans".to_owned(),
         LogCause::Uncounted if hints.is_empty() && may_be_zram(judged) => format!(
             "a driver, a balloon or a file system took it page by page; or zram, where swap is on it: {} are in swap, and no \
              line of the report counts its compressed pages",
-            format_bytes(in_swap(report).unwrap_or(0))
+            format_bytes(holders::in_swap(report).unwrap_or(0))
         ),
         LogCause::Uncounted => format!("a driver, a balloon or a file system took it page by page{}", hinted(hints)),
         _ => machine_reason(judged),
@@ -537,9 +529,7 @@ fn remedy(judged: &JudgedReport<'_>, hints: &[MemoryHint]) -> String {
         LogCause::Uncounted if !hints.is_empty() => "look at the host or driver named above; memwright explain --all-memory on the machine lists what it can".to_owned(),
         LogCause::Uncounted if may_be_zram(judged) => "swapon --show: a zram device has to be smaller, since pages that do not compress take as much as before, or limited (mem_limit); else memwright explain --all-memory on the machine, and /proc/allocinfo (6.10 and later), name the driver".to_owned(),
         LogCause::Uncounted => "memwright explain --all-memory on the machine, and /proc/allocinfo (6.10 and later) name the driver".to_owned(),
-        LogCause::CompressedSwap => "a smaller zram device or a limit of it (mem_limit), half of memory at most, or swap on a disk; more memory for \
-             what is in use"
-            .to_owned(),
+        LogCause::CompressedSwap => "swap on a disk for what does not compress, a limit of the zram device (mem_limit), or fewer files on it".to_owned(),
         LogCause::GraphicsMemory => "look at the programs that hold buffers of the graphics driver (fdinfo, debugfs dri)".to_owned(),
         LogCause::Initramfs => "start the machine or guest with more memory (-m of QEMU), or make its initramfs smaller".to_owned(),
         LogCause::Unevictable => "find who locks memory (VmLck in /proc/PID/status, RLIMIT_MEMLOCK)".to_owned(),

@@ -58,9 +58,8 @@ static WORDS: WordTable<OwnShortage> = WordTable::new(&[
     ("RLIMIT_MEMLOCK (", OwnShortage::LockedMemory),
     ("cma: Failed to reserve", OwnShortage::ContiguousMemory),
     ("alignment of CMA region", OwnShortage::ContiguousMemory),
-    // drivers/gpu/drm/vc4/vc4_bo.c, drivers/gpu/drm/drm_gem_dma_helper.c.
+    // drivers/gpu/drm/vc4/vc4_bo.c.
     ("allocate from CMA", OwnShortage::ContiguousArea),
-    ("failed to allocate buffer with size", OwnShortage::ContiguousArea),
     ("OutOfMemoryError: unable to create", OwnShortage::JavaThread),
     // The JVM, Lucene, Elasticsearch, MongoDB.
     ("OutOfMemoryError: Map failed", OwnShortage::Mappings),

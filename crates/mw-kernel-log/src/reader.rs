@@ -7,7 +7,7 @@ use crate::memory_lines::MemoryCursor;
 use crate::programs::ProgramFacts;
 use crate::report::{KernelReport, LogVictim, MAX_TRACE, MAX_VICTIMS, ReportKind, zone_kind};
 use mw_proc::oom_lines::{OomChoiceLine, OomConstraint, OomKillLine};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Reports that are kept; of the others the number.
 const MAX_REPORTS: usize = 2_000;
@@ -58,6 +58,16 @@ pub(crate) fn read(log: &[u8]) -> KernelLogFacts {
 /// Warnings begin so that have a function's name, as the lines of a call trace do, or what names a report's kernel.
 const WARNINGS: [&str; 3] = ["WARNING: ", "BUG ", "kmem_cache_destroy "];
 
+/// Processes whose choices are counted.
+const MAX_CHOICES: usize = 256;
+
+/// The choices of a process, and the time of the last.
+#[derive(Debug, Default)]
+struct Choices {
+    count: u32,
+    at: (Option<String>, Option<u64>),
+}
+
 #[derive(Debug, Default)]
 struct Reader {
     facts: KernelLogFacts,
@@ -67,8 +77,8 @@ struct Reader {
     in_stats: bool,
     /// What `Kill process` named, until `Killed process` follows.
     chosen: Option<LogVictim>,
-    /// The process that was chosen last, and how many times since the last kill.
-    choices: (u32, u32),
+    /// Processes that were chosen since the last kill.
+    choices: BTreeMap<u32, Choices>,
     suppressed: u64,
     is_sysrq: bool,
     /// Pages that a graphics driver could not release: it says so before the report.
@@ -129,6 +139,10 @@ impl Reader {
             return;
         }
         self.end();
+        let is_of_pages = |known: &KernelReport| {
+            known.kind == ReportKind::AllocationFailure && known.requester.name.is_some()
+        };
+        report.remarks.follows_failure = self.facts.reports.iter().any(is_of_pages);
         report.stamp.clone_from(&line.stamp);
         report.uptime_us = line.uptime_us;
         report.kernel.clone_from(&self.kernel);
@@ -238,16 +252,12 @@ impl Reader {
             self.next_kill();
             let report = self.kill_report(line);
             report.cgroup.is_named |= kill.within_cgroup;
-            self.choices = match self.choices {
-                (pid, count) if pid == kill.pid => (pid, count.saturating_add(1)),
-                _ => (kill.pid, 1),
-            };
-            let (_, count) = self.choices;
+            let count = self.choose_again(kill.pid, line);
             self.kill_report(line).remarks.chosen = count;
             self.chosen = Some(kill.into());
             return;
         }
-        self.choices = (0, 0);
+        self.choices.clear();
         let belongs = self.current.as_ref().is_some_and(|report| {
             report.kind == ReportKind::Kill
                 && (report.victims.is_empty()
@@ -260,11 +270,26 @@ impl Reader {
         self.chosen = None;
         let report = self.kill_report(line);
         report.cgroup.is_named |= kill.within_cgroup;
+        report.remarks.has_ended = true;
         if report.victims.len() < MAX_VICTIMS {
             report.victims.push(kill.into());
         } else {
             report.more_victims = report.more_victims.saturating_add(1);
         }
+    }
+
+    /// How many times a process was chosen since the last kill. A line of the same moment is a copy in another file.
+    fn choose_again(&mut self, pid: u32, line: &LogLine) -> u32 {
+        if self.choices.len() >= MAX_CHOICES && !self.choices.contains_key(&pid) {
+            return 0;
+        }
+        let at = (line.stamp.clone(), line.uptime_us);
+        let known = self.choices.entry(pid).or_default();
+        if known.count == 0 || known.at != at || at == (None, None) {
+            known.count = known.count.saturating_add(1);
+            known.at = at;
+        }
+        known.count
     }
 
     /// Lines within a report.
@@ -429,8 +454,12 @@ impl KernelReport {
             self.requester.name = Some(driver.to_owned());
         } else if let Some(rest) = message.strip_prefix("cache: ") {
             if let Some(cache) = self.slab_cache.as_mut().filter(|cache| cache.is_empty()) {
-                rest.split(',').next().unwrap_or_default().clone_into(cache);
+                rest.split(", object size").next().unwrap_or_default().clone_into(cache);
             }
+            self.cgroup.limit_of = self
+                .cache_of_cgroup()
+                .map(|(_, cgroup)| cgroup.to_owned())
+                .or(self.cgroup.limit_of.take());
         } else {
             return false;
         }
@@ -438,22 +467,25 @@ impl KernelReport {
     }
 }
 
-/// Tells all reports of a process how many times it was chosen.
+/// Tells all reports of a process how many times it was chosen, where it did not end.
 fn share_choices(reports: &mut [KernelReport]) {
     let only_victim = |report: &KernelReport| match report.victims.as_slice() {
-        [victim] => Some(victim.pid),
+        [victim] => Some((victim.pid, victim.name.clone())),
         _ => None,
     };
-    let mut most: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut most: BTreeMap<(u32, String), u32> = BTreeMap::new();
+    let mut ended: BTreeSet<(u32, String)> = BTreeSet::new();
     for report in reports.iter() {
-        if let Some(pid) = only_victim(report) {
-            let known = most.entry(pid).or_default();
-            *known = report.remarks.chosen.max(*known);
+        let Some(victim) = only_victim(report) else { continue };
+        if report.remarks.has_ended {
+            ended.insert(victim.clone());
         }
+        let known = most.entry(victim).or_default();
+        *known = report.remarks.chosen.max(*known);
     }
     for report in reports {
-        report.remarks.chosen =
-            only_victim(report).and_then(|pid| most.get(&pid)).copied().unwrap_or(0);
+        let victim = only_victim(report).filter(|victim| !ended.contains(victim));
+        report.remarks.chosen = victim.and_then(|victim| most.get(&victim)).copied().unwrap_or(0);
     }
 }
 

@@ -103,6 +103,10 @@ pub(crate) struct Remarks {
     pub(crate) has_no_victim: bool,
     /// How many times the log has this process chosen, without a kill in between.
     pub(crate) chosen: u32,
+    /// The process that was chosen was killed.
+    pub(crate) has_ended: bool,
+    /// An allocation of pages failed earlier in the log.
+    pub(crate) follows_failure: bool,
     pub(crate) is_panic: bool,
     pub(crate) is_sysrq: bool,
     pub(crate) of_group: bool,
@@ -327,39 +331,48 @@ impl KernelReport {
         self.trace.get(at.checked_sub(1)?).map(String::as_str)
     }
 
-    /// The first function of the call trace above those that print and allocate, and whether the unwinder is certain of it.
+    /// The function of the call trace above the last that allocates for others, and whether the unwinder is certain of it.
     pub(crate) fn asking_function(&self) -> Option<(&str, bool)> {
-        /// Beginnings of the names of functions that allocate for others (mm/, net/core/skbuff.c), and that print the report.
-        const OF_ALLOCATORS: &[&str] = &[
-            "alloc_",
+        /// Functions that allocate for others (mm/, kernel/dma/, net/core/skbuff.c), by the beginnings of their names.
+        const ALLOCATORS: &[&str] = &[
+            "alloc_frozen_pages",
+            "alloc_page",
+            "alloc_skb",
+            "alloc_slab_page",
             "allocate_slab",
-            "cache_",
-            "dma_",
-            "dump_",
+            "cache_alloc",
+            "cache_grow",
+            "dma_alloc",
+            "dma_direct_alloc",
+            "dma_pool_alloc",
             "fallback_alloc",
-            "get_page_from_freelist",
-            "kasan_",
+            "filemap_alloc_folio",
+            "folio_alloc",
+            "get_free_page",
             "kcalloc",
             "kmalloc",
             "kmem_",
             "krealloc",
             "kvmalloc",
             "kzalloc",
+            "mempool_alloc",
+            "module_alloc",
+            "napi_alloc_skb",
+            "netdev_alloc_skb",
             "new_slab",
-            "oom_kill_process",
             "out_of_memory",
+            "page_frag_alloc",
             "pagecache_get_page",
-            "show_",
-            "try_to_free_pages",
+            "pcpu_alloc",
+            "slab_alloc",
             "vmalloc",
             "vzalloc",
             "warn_alloc",
         ];
-        let is_of_allocator = |function: &str| {
+        const MAX_DEPTH: usize = 24;
+        let is_of_allocator = |function: &String| {
             let name = function.trim_start_matches('_');
-            OF_ALLOCATORS.iter().any(|beginning| name.starts_with(beginning))
-                || (function.starts_with('_') && name.starts_with("get_free_page"))
-                || name.starts_with("slab_")
+            ALLOCATORS.iter().any(|beginning| name.starts_with(beginning))
         };
         let is_last = |function: &str| {
             function.starts_with("ret_from_fork") || function.starts_with("entry_")
@@ -367,7 +380,8 @@ impl KernelReport {
         let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || "_.".contains(letter);
         let is_certain = !self.trace.is_empty();
         let trace = if is_certain { &self.trace } else { &self.doubtful_trace };
-        let function = trace.iter().map(String::as_str).find(|name| !is_of_allocator(name))?;
+        let last = trace.iter().take(MAX_DEPTH).rposition(is_of_allocator)?;
+        let function = trace.get(last.checked_add(1)?)?;
         let name = function.split(|letter| !is_of_name(letter)).next()?;
         (!name.is_empty() && !is_last(name)).then_some((name, is_certain))
     }

@@ -104,10 +104,12 @@ pub(crate) fn program_of_trace(message: &str) -> Option<&str> {
     if let Some((_, rest)) = message.split_once(", CPU#") {
         return rest.split_once(": ")?.1.rsplit_once('/').map(|(name, _)| name);
     }
-    let (before, rest) = message.split_once(" Comm: ")?;
-    if before.starts_with("File: ") {
-        return Some(rest.trim());
+    if message.starts_with("File: ") {
+        // A worker of the kernel completes asynchronous writes.
+        let (_, name) = message.rsplit_once(" Comm: ")?;
+        return Some(name.trim()).filter(|name| !name.starts_with("kworker/"));
     }
+    let (_, rest) = message.split_once(" Comm: ")?;
     let ends = [" Kdump: ", " Tainted: ", " Not tainted "].iter().filter_map(|end| rest.rfind(end));
     rest.get(..ends.min()?)
 }

@@ -103,8 +103,12 @@ fn verdict(report: &KernelReport, zone: &ReportZone) -> Option<ZoneVerdict> {
         ZoneObstacle::OnlyAtomic
     } else if usable <= needed {
         ZoneObstacle::BelowMin
-    } else if falls_by_order(report, list, order, usable, min_bytes) {
-        ZoneObstacle::FewBlocks
+    } else if falls_by_order(report, list, order, free_bytes.saturating_sub(block), min_bytes) {
+        // A machine without memory has few blocks as well: a kill is for that.
+        match report.kind {
+            ReportKind::AllocationFailure => ZoneObstacle::FewBlocks,
+            _ => ZoneObstacle::BelowMin,
+        }
     } else if order > 0 && usable_block.is_some_and(|block| block < wanted) {
         let has_other = any_block.is_some_and(|block| block >= wanted);
         if has_other { ZoneObstacle::ForeignBlock } else { ZoneObstacle::NoBlock }
@@ -124,12 +128,12 @@ fn verdict(report: &KernelReport, zone: &ReportZone) -> Option<ZoneVerdict> {
 }
 
 /// True if a kernel before 4.4 refuses a block that it has: with each order it leaves out the smaller blocks, and asks for
-/// half of the watermark in what is left (mm/page_alloc.c, `__zone_watermark_ok()`).
+/// half of the watermark in what is left (mm/page_alloc.c, `__zone_watermark_ok()`); of atomic requests three eighths of it.
 fn falls_by_order(
     report: &KernelReport,
     list: Option<&FreeList>,
     order: u32,
-    usable: u64,
+    free: u64,
     min: u64,
 ) -> bool {
     let is_old = report.version().is_some_and(|version| version < (4, 4));
@@ -137,8 +141,12 @@ fn falls_by_order(
     let wanted = report.page_bytes().checked_shl(order).unwrap_or(u64::MAX);
     let has_block = list.blocks.iter().any(|b| b.count > 0 && b.kib.saturating_mul(1024) >= wanted);
     let smaller = list.blocks.iter().take(usize::try_from(order).unwrap_or_default());
-    let mut left = usable;
-    let mut needed = min;
+    let gfp = report.gfp.as_ref().filter(|gfp| gfp.mask != 0);
+    let mut left = free;
+    let mut needed = if gfp.is_some_and(GfpMask::is_high) { min >> 1 } else { min };
+    if gfp.is_some_and(|gfp| !gfp.may_wait()) {
+        needed = needed.saturating_sub(needed >> 2);
+    }
     let mut orders = smaller.map(|blocks| {
         left = left.saturating_sub(blocks.count.saturating_mul(blocks.kib).saturating_mul(1024));
         needed >>= 1;

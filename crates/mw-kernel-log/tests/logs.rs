@@ -433,6 +433,16 @@ fn objects_of_a_cgroup_are_refused_at_its_limit() {
         of_group.summary.starts_with("cgroup logs had no room for kernel objects (tw_sock_TCPv6)")
     );
     assert!(text(&of_group).contains("network packets may have been dropped"));
+    for other in [
+        log.replace("gfp=0xa20(GFP_ATOMIC)", "gfp=0xcc0(GFP_KERNEL)"),
+        format!(
+            "[ 8600.1] a: page allocation failure: order:0, mode:0xa20(GFP_ATOMIC)\n[ 8601.1] X\n{log}"
+        ),
+    ] {
+        let mut causes =
+            explain(other.as_bytes()).groups.into_iter().filter_map(|group| group.cause);
+        assert!(causes.all(|cause| cause != LogCause::CgroupLimit), "{other}");
+    }
     let of_machine = explain(log.replace("(960:logs)", "").as_bytes());
     assert_eq!(of_machine.groups[0].cause, Some(LogCause::AtomicReserve));
 }
@@ -476,6 +486,14 @@ fn a_process_that_is_chosen_again_did_not_end() {
     assert!(again.summary.starts_with("the kernel chose java (6016) 3 times, and it did not end"));
     let once = explain(format!("[ 1.0] {line}").as_bytes());
     assert!(once.summary.starts_with("java (6016) was killed"), "{}", once.summary);
+    let killed = "Killed process 6016 (java) total-vm:1kB, anon-rss:1kB, file-rss:0kB\n";
+    for log in [
+        format!("[ 1.0] {line}[ 2.0] {line}[ 3.0] {line}[ 4.0] {killed}"),
+        format!("[ 1.0] {line}[ 1.0] {line}[ 1.0] {line}"),
+    ] {
+        let summary = explain(log.as_bytes()).summary;
+        assert!(summary.starts_with("java (6016) was killed"), "{summary}: {log}");
+    }
     let unknown =
         explain(b"[ 1.0] redis-server invoked oom-killer: gfp_mask=0xd0, order=0, oom_adj=-17\n");
     assert!(
