@@ -274,7 +274,7 @@ pub(super) fn judge(play: &Play, times: &RunTimes, incidents: &[Incident]) -> Pl
     let seen = incident_of(play, times, incidents)
         .map(|(incident, own)| RecordedDiagnosis::new(incident, own));
     let mut judged = judge_seen(play, times, seen);
-    if judged.verdict == PlayVerdict::Missed && was_open(play, times, incidents) {
+    if was_open(play, times, incidents) {
         judged.make_void("an incident of an earlier stall was still open".to_owned());
     }
     judged

@@ -110,19 +110,20 @@ fn is_large(snapshot: &Snapshot, bytes: u64) -> bool {
 pub(crate) fn largest_other(snapshot: &Snapshot) -> Option<LargestOther> {
     let meminfo = snapshot.sample.meminfo.value()?;
     let slab = meminfo.slab_bytes.unwrap_or(0).saturating_sub(arc::parts(snapshot).slab);
-    let shmem = meminfo.shmem_bytes.unwrap_or(0);
-    let of_kernel = [("files of tmpfs and shared memory", shmem), ("kernel objects", slab)];
-    let of_kernel = of_kernel.map(|(name, bytes)| (name.to_owned(), bytes));
-    // What a tmpfs has more than all shared memory is in swap.
-    let mounts = shared_memory::mounts(snapshot).into_iter().filter(|(_, bytes)| *bytes > shmem);
-    let mounts =
-        mounts.map(|(name, bytes)| (format!("files of {name}, in memory and swap,"), bytes));
-    let others = of_kernel
-        .into_iter()
-        .chain(mounts)
-        .chain(pools(snapshot).map(|pool| (pool.name, pool.bytes)));
-    let (name, bytes) = others.max_by_key(|(_, bytes)| *bytes)?;
+    let files = shared_files(snapshot, meminfo.shmem_bytes.unwrap_or(0));
+    let slab = ("kernel objects".to_owned(), slab);
+    let pools = pools(snapshot).map(|pool| (pool.name, pool.bytes));
+    let (name, bytes) = [files, slab].into_iter().chain(pools).max_by_key(|(_, bytes)| *bytes)?;
     is_large(snapshot, bytes).then_some(LargestOther { name, bytes })
+}
+
+/// Files of tmpfs and shared memory in memory: by the name of the fullest tmpfs, where that has most of them.
+fn shared_files(snapshot: &Snapshot, shmem: u64) -> (String, u64) {
+    const MOST_PERCENT: f64 = 80.0;
+    let fullest = shared_memory::mounts(snapshot).into_iter().max_by_key(|(_, bytes)| *bytes);
+    let fullest = fullest.filter(|(_, bytes)| percent(*bytes, shmem) >= MOST_PERCENT);
+    let name = fullest.map(|(name, _)| format!("files of {name}"));
+    (name.unwrap_or_else(|| "files of tmpfs and shared memory".to_owned()), shmem)
 }
 
 /// The page cache, where that is half of memory at least, and as much is available.
@@ -132,7 +133,8 @@ pub(crate) fn page_cache(snapshot: &Snapshot) -> Option<u64> {
     let cached = meminfo.cached_bytes?.checked_sub(meminfo.shmem_bytes?)?;
     let memory = derived::memory_bytes(&snapshot.sample).ok()?;
     let ready = derived::ready_bytes(snapshot).ok()?;
-    (percent(cached.min(ready), memory) >= HALF_PERCENT).then_some(cached)
+    let available = cached.min(ready);
+    (percent(available, memory) >= HALF_PERCENT).then_some(available)
 }
 
 /// The largest program, where most of it is in a cgroup with so much anonymous memory: what is outside of the cgroup has no

@@ -24,7 +24,6 @@ mod check;
 mod condition_state;
 mod confidence;
 mod container_counters;
-mod contiguous_area;
 mod counted;
 mod diagnosis;
 mod disk_writers;

@@ -5,7 +5,7 @@
 //! ## What it finds
 //! A process of a system user whose program usually has tens of MiB (systemd as process 1, journald, udevd, polkitd, rsyslogd,
 //! NetworkManager, snapd, …) and now has 512 MiB of anonymous memory or more; or a quarter of the memory of a small machine,
-//! and 32 MiB. kubelet, containerd, CRI-O and Docker, which have hundreds of MiB on a node with many pods, from 4 GiB on.
+//! and 32 MiB. kubelet, containerd, CRI-O and Docker, which have hundreds of MiB on a node with many pods, from 4 GiB on, and so the FUSE clients of GlusterFS and Ceph.
 //!
 //! A process that has a fifth of memory, and 16 times as much as each of at least three others that the same server of their
 //! name has started: one session or worker that has grown.
@@ -40,22 +40,12 @@ const LEAST_BYTES: u64 = 512 << 20;
 const NOTE_PERCENT: f64 = 3.0;
 const WARNING_PERCENT: f64 = 10.0;
 
-/// Daemons of a container host, clients of file systems in user space, and what such a program has at least that has grown.
-const HOST_AGENTS: &[&str] = &[
-    "ceph-fuse",
-    "containerd",
-    "crio",
-    "dockerd",
-    "fuse-overlayfs",
-    "gcsfuse",
-    "glusterfs",
-    "goofys",
-    "kubelet",
-    "lxcfs",
-    "s3fs",
-    "sshfs",
-];
+/// Daemons of a container host, and what such a daemon has at least that has grown.
+const HOST_AGENTS: &[&str] = &["containerd", "crio", "dockerd", "kubelet"];
 const LEAST_OF_AGENT_BYTES: u64 = 4 << 30;
+
+/// Clients of file systems in user space that hold inodes and notices for the kernel, and map no large files.
+const FUSE_CLIENTS: &[&str] = &["ceph-fuse", "glusterfs"];
 
 /// The like for a small machine.
 const SMALL_LEAST_BYTES: u64 = 32 << 20;
@@ -146,6 +136,8 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
 fn finding(process: &Process, memory: u64) -> Option<Finding> {
     let status = &process.status;
     let is_agent = HOST_AGENTS.contains(&status.name.as_str());
+    let is_client = FUSE_CLIENTS.contains(&status.name.as_str());
+    let is_agent = is_agent || is_client;
     let daemon = DAEMONS.iter().find(|(name, _)| *name == status.name);
     let unit = daemon.map(|(_, unit)| *unit).or_else(|| is_agent.then_some(None))?;
     let (pid, uid) = (status.pid?, status.uid?);
@@ -153,7 +145,7 @@ fn finding(process: &Process, memory: u64) -> Option<Finding> {
         return None;
     }
     // Before 4.5 the kernel does not tell anonymous memory from mapped files, of which a daemon may have many: its journal.
-    let bytes = if is_agent { status.resident_bytes() } else { status.rss_anon_bytes }?;
+    let bytes = if is_client { status.resident_bytes() } else { status.rss_anon_bytes }?;
     let share = percent(bytes, memory);
     let least = if is_agent { LEAST_OF_AGENT_BYTES } else { LEAST_BYTES };
     let is_large = bytes >= least && share >= NOTE_PERCENT;
@@ -181,6 +173,10 @@ fn finding(process: &Process, memory: u64) -> Option<Finding> {
             "restart it, which frees its memory, and look for an update: it may leak",
             vec![Step::manual(format!("systemctl restart {unit}"))],
         ),
+        None if is_client => Remedy::named(
+            "unmount and mount again, which frees it; bound its caches and queues (mount options), and look for an update: it may leak",
+            vec![Step::manual("findmnt -t fuse.glusterfs,fuse.ceph-fuse,fuse.ceph")],
+        ),
         None if is_agent => Remedy::named(
             "see its log for what grows (probes and logs without end, many events), and look for an update: it may leak",
             vec![Step::manual(format!("journalctl -n 100 _PID={pid}"))],
@@ -190,8 +186,9 @@ fn finding(process: &Process, memory: u64) -> Option<Finding> {
             vec![Step::manual("systemctl reboot")],
         ),
     };
+    let counter = if status.rss_anon_bytes.is_some() { "RssAnon" } else { "VmRSS" };
     let finding = Finding::new(severity, Area::Memory, headline)
-        .with_evidence("RssAnon", Quantity::Bytes(bytes), format!("/proc/{pid}/status"))
+        .with_evidence(counter, Quantity::Bytes(bytes), format!("/proc/{pid}/status"))
         .with_evidence("share of memory", Quantity::Percent(share), "/proc/meminfo")
         .with_impact("Other programs lack this memory, and the OOM killer spares many daemons.")
         .with_remedy(remedy);
@@ -303,6 +300,8 @@ mod tests {
         assert_eq!(found("kubelet", 0, 2000), [], "of many pods");
         assert_eq!(found("kubelet", 0, 9000)[0].0, Severity::Warning);
         assert_eq!(found_within(512, "kubelet", 0, 200), []);
+        assert_eq!(found("glusterfs", 0, 2000), [], "its caches");
+        assert_eq!(found("glusterfs", 0, 9000)[0].0, Severity::Warning);
     }
 
     /// Promise (Findings): One worker of a server that has grown far beyond the others is named; several large ones, and a

@@ -16,8 +16,6 @@
 //! are few on 32-bit machines. Or a limit of a container of OpenVZ or Virtuozzo at which requests were refused
 //! (`failcnt` of /proc/user_beancounters); where less than 95% of it is held by now, it is a note.
 //!
-//! As a note, the contiguous area for buffers of drivers (`CmaTotal`) with less than 10% and 8 MiB free, while other memory is free.
-//!
 //! As a note, a person (a user with a number of 1000 or above) who may have fewer tasks than the machine has CPUs: a program
 //! that starts a thread for each CPU, as compilers and servers do, is refused the last of them.
 //!
@@ -82,8 +80,8 @@
 
 use crate::share::{LIMIT_PERCENT, percent};
 use crate::{
-    cgroup_counts, container_counters, contiguous_area, ipc_ids, mapped_limits, open_files,
-    user_signals, user_tasks, vmalloc_space,
+    cgroup_counts, container_counters, ipc_ids, mapped_limits, open_files, user_signals,
+    user_tasks, vmalloc_space,
 };
 use mw_model::{
     Finding, Missing, Quantity, Remedy, Severity, Snapshot, Step, Subject, Sysctl, Window,
@@ -127,7 +125,6 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     others.extend(user_signals::at_limits(snapshot));
     others.extend(mapped_limits::at_limits(snapshot));
     others.extend(vmalloc_space::at_its_end(snapshot));
-    others.extend(contiguous_area::nearly_used_up(snapshot));
     others.extend(container_counters::refused(snapshot));
     others.extend(user_tasks::below_cpus(snapshot));
     if uses.is_empty() && numbers.is_none() && others.is_empty() {

@@ -54,6 +54,7 @@ use mw_model::{
     OomShortage, OomVictim, Quantity, Remedy, Role, ServiceProcess, Severity, Step, Subject,
     TriggerKind, WaitKind, Window, derived, format_bytes, format_duration_ms,
 };
+use mw_proc::swaps::Swap;
 use mw_proc::vmstat::Counter;
 
 const DAY_S: f64 = 86_400.0;
@@ -113,6 +114,9 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let mut finding = Finding::new(severity, Area::OomKiller, headline)
         .with_evidence("oom_kill", Quantity::Count(kills), "/proc/vmstat")
         .with_impact(match swap_left(window) {
+            SwapLeft::Full(_) if !at_limits.is_empty() => {
+                "The killed program needs the same memory again when it is restarted.".to_owned()
+            }
             SwapLeft::NoArea => {
                 "The killed program needs the same memory again when it is restarted, and there is no swap for what is idle."
                     .to_owned()
@@ -157,9 +161,13 @@ fn swap_left(window: &Window) -> SwapLeft {
     const FULL_PERCENT: f64 = 99.0;
     let meminfo = window.now.sample.meminfo.value();
     let swap = meminfo.and_then(|meminfo| meminfo.swap_total_bytes.zip(meminfo.swap_free_bytes));
+    // A larger zram device takes memory.
+    let has_zram = window.now.swaps.value().is_some_and(|swaps| swaps.iter().any(Swap::is_zram));
     match swap {
         Some((0, _)) => SwapLeft::NoArea,
-        Some((total, free)) if percent(total.saturating_sub(free), total) >= FULL_PERCENT => {
+        Some((total, free))
+            if !has_zram && percent(total.saturating_sub(free), total) >= FULL_PERCENT =>
+        {
             SwapLeft::Full(total)
         }
         _ => SwapLeft::Some,

@@ -10,8 +10,8 @@
 //! - It takes at least 25% of memory, however well the data compress: a note, and a warning where it takes at least 60% of what it
 //!   stores.
 //!
-//! Files of tmpfs that are larger together than `Shmem` of meminfo are in swap: where that is a quarter of what is swapped out at
-//! least, the fullest tmpfs is named.
+//! What a tmpfs has more than all shared memory (`Shmem` of meminfo) is in swap: where that is a quarter of what is swapped out at
+//! least, the tmpfs is named.
 //!
 //! Also a zram device whose priority of swap is below that of another device: a note. Without `-p`, swapon(8) gives each
 //! area a lower priority than the one before.
@@ -180,22 +180,22 @@ fn trouble(device: &Zram, memory: u64, data: u64) -> Option<ZramProblem> {
     })
 }
 
-/// Files of tmpfs in swap, which stay there until they are deleted.
+/// Files of a tmpfs in swap, which stay there until they are deleted.
 struct SwappedFiles {
+    /// At least so many.
     bytes: u64,
-    /// The tmpfs with the largest files.
     fullest: MemoryFilesystem,
 }
 
 impl SwappedFiles {
-    /// Files of tmpfs that `Shmem` does not have, at least: it counts shared segments as well.
+    /// What the fullest tmpfs has more than all shared memory (`Shmem`) is in swap. None where swap is not one zram device.
     fn of(snapshot: &Snapshot) -> Option<Self> {
         let shmem = snapshot.sample.meminfo.value()?.shmem_bytes?;
+        let [swap] = snapshot.swaps.value()?.as_slice() else { return None };
         let mounts = snapshot.filesystems.value()?.iter().filter(|mount| mount.fstype == "tmpfs");
-        let used = |mount: &MemoryFilesystem| mount.used_bytes.unwrap_or(0);
-        let all = mounts.clone().map(used).fold(0, u64::saturating_add);
-        let fullest = mounts.max_by_key(|mount| used(mount))?.clone();
-        Some(Self { bytes: all.saturating_sub(shmem), fullest })
+        let fullest = mounts.max_by_key(|mount| mount.used_bytes)?.clone();
+        let bytes = fullest.used_bytes?.checked_sub(shmem).filter(|_| swap.is_zram())?;
+        Some(Self { bytes, fullest })
     }
 }
 
@@ -216,12 +216,8 @@ fn finding(
     let mut headline = trouble.headline;
     let mut summary = trouble.summary.to_owned();
     if let Some(SwappedFiles { bytes, fullest }) = files {
-        let used = format_bytes(fullest.used_bytes.unwrap_or(0));
-        headline.push_str(&format!(
-            "; files of tmpfs are {} of it: {} has {used}",
-            format_bytes(*bytes),
-            fullest.target
-        ));
+        let (target, bytes) = (&fullest.target, format_bytes((*bytes).min(data)));
+        headline.push_str(&format!("; at least {bytes} of it are files in {target}"));
         summary = format!("delete files in {} that nobody needs, or {summary}", fullest.target);
         steps.insert(0, Step::manual_on("ls -lS", &fullest.target));
     }
@@ -232,8 +228,8 @@ fn finding(
         .with_impact("Swapping out frees little memory or none, and costs CPU time for each page.")
         .with_remedy(Remedy::named(summary, steps));
     if let Some(SwappedFiles { bytes, .. }) = files {
-        finding =
-            finding.with_evidence("files of tmpfs in swap", Quantity::Bytes(*bytes), "statfs");
+        let bytes = Quantity::Bytes(*bytes);
+        finding = finding.with_evidence("files of tmpfs in swap", bytes, "statfs");
     }
     if stat.limit_bytes > 0 {
         let limit = Quantity::Bytes(stat.limit_bytes);
@@ -291,7 +287,9 @@ mod tests {
         };
         let found = |shmem_mib: u64| {
             let filesystems = Reading::Value(vec![mount("/run", 2), mount("/tmp", 300)]);
-            let mut snapshot = Snapshot { filesystems, ..Snapshot::default() };
+            let swap = Swap { path: "/dev/zram0".to_owned(), ..Swap::default() };
+            let swaps = Reading::Value(vec![swap]);
+            let mut snapshot = Snapshot { filesystems, swaps, ..Snapshot::default() };
             let shmem_bytes = Some(shmem_mib << 20);
             snapshot.sample.meminfo = Reading::Value(Meminfo { shmem_bytes, ..Meminfo::default() });
             let mm_stat =
@@ -299,12 +297,8 @@ mod tests {
             let device = Zram { name: "zram0".to_owned(), size_bytes: MEMORY, mm_stat };
             finding(&device, MEMORY, 4096, SwappedFiles::of(&snapshot).as_ref()).unwrap().headline
         };
-        assert!(
-            found(50).ends_with("files of tmpfs are 252 MiB of it: /tmp has 300 MiB"),
-            "{}",
-            found(50)
-        );
-        assert!(!found(290).contains("tmpfs"), "they are in memory");
+        assert!(found(50).ends_with("; at least 250 MiB of it are files in /tmp"), "{}", found(50));
+        assert!(!found(290).contains("files"), "they are in memory");
     }
 
     /// Promise (Findings): zswap in front of swap that is on zram alone is named: pages are compressed twice.
