@@ -262,8 +262,8 @@ fn remedy(judged: &JudgedReport<'_>) -> String {
         LogCause::Fragmentation => format!(
             "load the driver early after boot or let it use smaller buffers; a larger vm.min_free_kbytes{now} keeps larger blocks free"
         ),
-        LogCause::CgroupLimit => "raise the limit of the cgroup, or use less in it; kernels from 5.4 on let requests that may not wait exceed \
-             the limit for a moment"
+        LogCause::CgroupLimit => "raise the limit of the cgroup, or use less in it; kernels from 5.4 on let atomic requests exceed the limit \
+             for a moment"
             .to_owned(),
         LogCause::AtomicReserve => {
             format!("raise vm.min_free_kbytes{now}: such requests live from this reserve")

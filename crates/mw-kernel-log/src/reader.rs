@@ -77,6 +77,8 @@ struct Reader {
     in_stats: bool,
     /// What `Kill process` named, until `Killed process` follows.
     chosen: Option<LogVictim>,
+    /// An allocation of pages failed.
+    has_failure: bool,
     /// Processes that were chosen since the last kill.
     choices: BTreeMap<u32, Choices>,
     suppressed: u64,
@@ -139,10 +141,9 @@ impl Reader {
             return;
         }
         self.end();
-        let is_of_pages = |known: &KernelReport| {
-            known.kind == ReportKind::AllocationFailure && known.requester.name.is_some()
-        };
-        report.remarks.follows_failure = self.facts.reports.iter().any(is_of_pages);
+        report.remarks.follows_failure = self.has_failure;
+        self.has_failure |=
+            report.kind == ReportKind::AllocationFailure && report.requester.name.is_some();
         report.stamp.clone_from(&line.stamp);
         report.uptime_us = line.uptime_us;
         report.kernel.clone_from(&self.kernel);

@@ -114,19 +114,17 @@ pub(crate) fn hazard(window: &Window) -> Result<Vec<Finding>, Missing> {
     let mut finding = Finding::new(severity, Area::OomKiller, headline)
         .with_evidence("oom_kill", Quantity::Count(kills), "/proc/vmstat")
         .with_impact(match swap_left(window) {
-            SwapLeft::Full(_) if !at_limits.is_empty() => {
-                "The killed program needs the same memory again when it is restarted.".to_owned()
-            }
             SwapLeft::NoArea => {
                 "The killed program needs the same memory again when it is restarted, and there is no swap for what is idle."
                     .to_owned()
             }
-            SwapLeft::Full(bytes) => format!(
+            // At the limit of a cgroup the machine's swap does not matter.
+            SwapLeft::Full(bytes) if at_limits.is_empty() => format!(
                 "The killed program needs the same memory again when it is restarted, and the swap of {} is full: a larger area \
                  has room for what is idle.",
                 format_bytes(bytes)
             ),
-            SwapLeft::Some => {
+            SwapLeft::Full(_) | SwapLeft::Other => {
                 "The killed program needs the same memory again when it is restarted.".to_owned()
             }
         })
@@ -151,10 +149,10 @@ fn recur(kills: u64, uptime_days: f64) -> bool {
 /// Swap for idle memory, as it is now.
 enum SwapLeft {
     NoArea,
-    /// The area has so many bytes.
+    /// The areas have so many bytes, and hardly any of them is free.
     Full(u64),
-    /// Some of it is free, or it is not known.
-    Some,
+    /// A part is free, it is not known, or a larger area would take memory.
+    Other,
 }
 
 fn swap_left(window: &Window) -> SwapLeft {
@@ -170,7 +168,7 @@ fn swap_left(window: &Window) -> SwapLeft {
         {
             SwapLeft::Full(total)
         }
-        _ => SwapLeft::Some,
+        _ => SwapLeft::Other,
     }
 }
 
