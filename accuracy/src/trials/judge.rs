@@ -217,21 +217,16 @@ pub(super) fn incident_of<'a>(
     times: &RunTimes,
     incidents: &'a [Incident],
 ) -> Option<(&'a Incident, bool)> {
-    let (begin, end) = (times.begin_ms? - BEFORE_MS, times.end_ms? + AFTER_MS);
-    let fails = play.conditions().any(|condition| matches!(condition.truth, Truth::Failure(_)));
-    let has_failed = |incident: &Incident| fails && incident.trigger.failure_kind.is_some();
+    let (begin, end) = (times.begin_ms?, times.end_ms? + AFTER_MS);
     // One that is still open from an earlier play says nothing of this one.
     let began_in_it = |incident: &&Incident| {
-        let quiet_ms = if has_failed(incident) { play.quiet_s as f64 * 1000.0 } else { 0.0 };
-        (begin - quiet_ms..end).contains(&(incident.started_unix_ms as f64))
+        (first_ms(play, begin, incident)..end).contains(&(incident.started_unix_ms as f64))
     };
     let probe = probe_of(play);
-    let own = |incident: &&Incident| {
-        incident.trigger.kind == TriggerKind::Probe && incident.trigger.name == probe
-    };
+    let own = |incident: &&Incident| is_of_probe(incident, &probe);
     let worst = |a: &&Incident, b: &&Incident| {
         let slower = a.trigger.worst_ms.total_cmp(&b.trigger.worst_ms);
-        has_failed(a).cmp(&has_failed(b)).then(slower)
+        has_failed(play, a).cmp(&has_failed(play, b)).then(slower)
     };
     let inside = || incidents.iter().filter(began_in_it);
     let found = inside().filter(own).max_by(worst).map(|incident| (incident, true));
@@ -280,15 +275,30 @@ pub(super) fn judge(play: &Play, times: &RunTimes, incidents: &[Incident]) -> Pl
     judged
 }
 
-/// True if an incident of the service that began before the play lasted beyond half of it.
+/// True if an incident of the service that began before those of the play lasted beyond half of it.
 fn was_open(play: &Play, times: &RunTimes, incidents: &[Incident]) -> bool {
     let (Some(begin), Some(end)) = (times.begin_ms, times.end_ms) else { return false };
     let probe = probe_of(play);
-    incidents.iter().any(|incident| {
-        let is_own = incident.trigger.kind == TriggerKind::Probe && incident.trigger.name == probe;
-        let ended = incident.ended_unix_ms as f64;
-        is_own && (incident.started_unix_ms as f64) < begin && ended > f64::midpoint(begin, end)
+    incidents.iter().filter(|incident| is_of_probe(incident, &probe)).any(|incident| {
+        let is_earlier = (incident.started_unix_ms as f64) < first_ms(play, begin, incident);
+        is_earlier && incident.ended_unix_ms as f64 > f64::midpoint(begin, end)
     })
+}
+
+/// From when on an incident is one of the play. A failure of a play that makes the service fail may begin while it is quiet.
+fn first_ms(play: &Play, begin: f64, incident: &Incident) -> f64 {
+    let quiet_ms = if has_failed(play, incident) { play.quiet_s as f64 * 1000.0 } else { 0.0 };
+    begin - BEFORE_MS - quiet_ms
+}
+
+/// True if the play makes the service fail, and the incident tells that it did.
+fn has_failed(play: &Play, incident: &Incident) -> bool {
+    let fails = play.conditions().any(|condition| matches!(condition.truth, Truth::Failure(_)));
+    fails && incident.trigger.failure_kind.is_some()
+}
+
+fn is_of_probe(incident: &Incident, probe: &str) -> bool {
+    incident.trigger.kind == TriggerKind::Probe && incident.trigger.name == probe
 }
 
 fn judge_seen(play: &Play, times: &RunTimes, seen: Option<RecordedDiagnosis>) -> PlayJudgement {
@@ -624,6 +634,9 @@ mod tests {
         assert_eq!(of(&all[4..]), None);
         let earlier = |until| was_open(&play, &times, &[incident("app", 8_000, until, 3000.0)]);
         assert_eq!((earlier(11_000), earlier(14_000)), (false, true));
+        let own = incident("app", 9_900, 14_000, 3000.0);
+        assert!(!was_open(&play, &times, std::slice::from_ref(&own)), "it is that of the play");
+        assert_eq!(of(&[own]), Some((9_900, true)));
     }
 
     #[test]

@@ -218,19 +218,24 @@ pub(crate) fn function(line: &str) -> Option<(&str, Option<&str>)> {
     let (before, after) = line.split_at_checked(at)?;
     let mut words = before.rsplit([' ', '(']);
     // `RIP: 0010:name+0x…` has the segment before it.
-    let name = words.next()?.rsplit(':').next().filter(|name| !name.is_empty())?;
+    let name = symbol(words.next()?.rsplit(':').next()?)?;
     if words.next() == Some("?") {
         return None;
     }
-    let module = after.split_once('[').and_then(|(_, rest)| rest.split([']', ' ']).next());
-    let module = module.filter(|module| !module.starts_with('<') && !module.is_empty());
+    let module = after.split_once('[').and_then(|(_, rest)| symbol(rest));
     Some((name, module))
+}
+
+/// The name of a function or module at the beginning of a text: a log may have anything behind it.
+fn symbol(text: &str) -> Option<&str> {
+    let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || "_.-".contains(letter);
+    text.split(|letter| !is_of_name(letter)).next().filter(|name| !name.is_empty())
 }
 
 /// A function that the unwinder found on the stack, and is not certain of.
 pub(crate) fn doubtful_function(line: &str) -> Option<&str> {
     let (_, rest) = line.split_once("? ")?;
-    rest.split_once("+0x").map(|(name, _)| name)
+    rest.split_once("+0x").and_then(|(name, _)| symbol(name))
 }
 
 #[cfg(test)]

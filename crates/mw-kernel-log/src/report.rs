@@ -377,13 +377,11 @@ impl KernelReport {
         let is_last = |function: &str| {
             function.starts_with("ret_from_fork") || function.starts_with("entry_")
         };
-        let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || "_.".contains(letter);
         let is_certain = !self.trace.is_empty();
         let trace = if is_certain { &self.trace } else { &self.doubtful_trace };
         let last = trace.iter().take(MAX_DEPTH).rposition(is_of_allocator)?;
         let function = trace.get(last.checked_add(1)?)?;
-        let name = function.split(|letter| !is_of_name(letter)).next()?;
-        (!name.is_empty() && !is_last(name)).then_some((name, is_certain))
+        (!is_last(function)).then_some((function.as_str(), is_certain))
     }
 
     /// The slab cache and the cgroup that it is of: until 5.9 each cgroup had caches of its own, `TCP(960:app.slice)`

@@ -117,11 +117,8 @@ pub(crate) fn program_of_trace(message: &str) -> Option<&str> {
 /// `PC is at zs_map_object+0xac/0x1dc [zsmalloc]`.
 pub(crate) fn crash_place(message: &str) -> Option<String> {
     let (name, module) = heads::function(message)?;
-    let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || "_.-".contains(letter);
-    let is_name = |name: &str| !name.is_empty() && name.chars().all(is_of_name);
-    let module = module.filter(|module| is_name(module));
     let module = module.map_or(String::new(), |module| format!(" of module {module}"));
-    is_name(name).then(|| format!("{name}(){module}"))
+    Some(format!("{name}(){module}"))
 }
 
 /// `illegal size (32792) or align (8)`.

@@ -90,15 +90,18 @@ fn version(
 /// True for a copied tree without the list of controllers that has files of the controller: in its root group, in its own
 /// group or in one below the root.
 fn shows(source: &Source, mount: &str, controller: &str) -> bool {
+    if source.kind() != OriginKind::Tree {
+        return false;
+    }
     let memberships = source.parse("/proc/self/cgroup", cgroup::parse_self).unwrap_or_default();
     let own = own_path(&memberships, CgroupVersion::V2, controller).unwrap_or("/");
-    let below = source.directories(mount).unwrap_or_default();
-    let groups =
-        below.iter().map(|name| format!("/{name}")).chain([own.trim_end_matches('/').to_owned()]);
-    let mut files = groups
-        .map(|group| format!("{mount}{group}/{controller}.current"))
-        .chain([format!("{mount}/{controller}.stat")]);
-    source.kind() == OriginKind::Tree && files.any(|file| source.read(&file).is_ok())
+    let is_there = |file: String| source.read(&file).is_ok();
+    let has_use = |group: &str| is_there(format!("{mount}{group}/{controller}.current"));
+    is_there(format!("{mount}/{controller}.stat"))
+        || has_use(own.trim_end_matches('/'))
+        || source
+            .directories(mount)
+            .is_ok_and(|names| names.iter().any(|name| has_use(&format!("/{name}"))))
 }
 
 /// The path of our own group as /proc/self/cgroup has it.
